@@ -6,9 +6,10 @@ use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
-use crate::measure::runner::{Observer, Timing};
+use crate::measure::executor::Observer;
+use crate::measure::runner::Timing;
 use crate::measure::session::{Session, Setup};
-use crate::plan::{CaseGroup, Plan, VariantChoice};
+use crate::plan::{CaseGroup, Plan};
 use crate::report::explain::Explanation;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
@@ -24,7 +25,7 @@ const KEEPING: Duration = Duration::from_secs(1);
 /// Times the candidates of `auto` for every problem of a plan: the `ways` that should be fastest, and the best of every
 /// variant that is not hopeless.
 pub(super) fn run(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) -> Result<CommandOutput, Error> {
-    let automatic = |group: &&CaseGroup| group.pick == VariantChoice::Auto;
+    let automatic = |group: &&CaseGroup| group.auto;
     if !plan.runs.iter().flat_map(|run| &run.groups).any(|group| automatic(&group)) {
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
     }

@@ -7,12 +7,12 @@ use crate::basis::units::{Bytes, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::binding::{Binding, Descriptor};
 use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::measure::runner::Side;
+use crate::measure::executor::Side;
 use crate::plan::options::Selection;
 use crate::plan::request::Request;
 use crate::plan::{CaseGroup, Plan};
 use crate::record::{Case, Outcome, Record};
-use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::tuning::tuned::{self, Configuration, Tuned};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ struct Failure<'a> {
     case: &'a Case,
     device: &'a DeviceInfo,
     group: &'a CaseGroup,
-    chosen: Chosen<'a>,
+    chosen: Configuration<'a>,
     /// The label of a kernel, and the SPIR-V that ran in its place.
     substitute: Option<&'a (String, Vec<u8>)>,
     command: String,
@@ -101,7 +101,12 @@ fn name(case: &Case) -> String {
 }
 
 /// The group of a case, and its variant as the device runs it; `None` for a case of the host.
-fn find<'a>(case: &Case, device: &DeviceInfo, plan: &'a Plan, tuned: &Tuned) -> Option<(&'a CaseGroup, Chosen<'a>)> {
+fn find<'a>(
+    case: &Case,
+    device: &DeviceInfo,
+    plan: &'a Plan,
+    tuned: &Tuned,
+) -> Option<(&'a CaseGroup, Configuration<'a>)> {
     let groups = plan.runs.iter().flat_map(|run| run.groups_on(device.kind));
     let mut of_groups = groups
         .filter(|_| device.kind != DeviceKind::Host)

@@ -6,7 +6,7 @@ use crate::basis::destination::Destination;
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
 use crate::device::capability::DeviceInfo;
-use crate::measure::runner::Observer;
+use crate::measure::executor::Observer;
 use crate::plan::CaseId;
 use crate::record::reader;
 use crate::record::{Case, Outcome, Record};

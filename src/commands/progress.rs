@@ -4,7 +4,7 @@ use crate::basis::printable::printable;
 use crate::basis::stderr::say;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::measure::runner::Observer;
+use crate::measure::executor::Observer;
 use crate::plan::CaseId;
 use crate::record::{Case, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};

@@ -11,15 +11,14 @@ use crate::basis::units::{Nanos, Work, rounded};
 use crate::commands::cli::{DeviceArgs, TuneArgs};
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
-use crate::measure::executor::Executor;
-use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Observer, Timing};
+use crate::measure::executor::{Executor, Observer, Question};
+use crate::measure::runner::Timing;
 use crate::measure::session::{Session, Setup};
 use crate::plan::options::{self, Selection};
 use crate::plan::{CaseGroup, PlannedRun, Purpose};
 use crate::report::table;
 use crate::report::tune::{self as report, Row};
-use crate::tuning::search::{Found, Fruitless, Refusal};
+use crate::tuning::search::{Found, Refusal};
 use crate::tuning::tuned::{self, Kept, Model, Tuned};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -133,7 +132,7 @@ impl Tuning {
         let alone = CaseGroup { variants: vec![variant.clone()], ..group.clone() };
         let found = executor.tune(&alone, Question { kept, avoid: vec![], budget }, &mut progress);
         self.progress.advance();
-        let found = self.accept(&name, found)?;
+        let found = found.map_err(|refusal| self.note(&name, &refusal)).ok()??;
         // At once: whatever ends the process later, this stays.
         let kept = Tuned::keep(&self.path, &results(device, self.algorithm, tunable, group, &found, work));
         self.kept |= kept.is_ok();
@@ -144,21 +143,10 @@ impl Tuning {
         Some(Row { variant: tunable.variant, spec: group.spec, found, work })
     }
 
-    /// The result of a search; why it found nothing goes to the notes.
-    fn accept(&mut self, name: &str, found: Result<Option<Found>, Fruitless>) -> Option<Found> {
-        match found {
-            Ok(found) => return found,
-            Err(Fruitless::Refused(refusal)) => self.note(name, &refusal),
-            Err(Fruitless::Unsupported(reason)) => {
-                let _ = writeln!(self.answer.notes, "skipped   {name}: {reason}");
-            }
-        }
-        None
-    }
-
     /// Notes why a tile, or every tile, is out of the question. A wrong answer weighs more than anything else.
     fn note(&mut self, what: &str, refusal: &Refusal) {
         let (word, why, asked) = match refusal {
+            Refusal::Unsupported(why) => ("skipped", why, self.answer.exit),
             Refusal::Rejected(why) => ("rejected", why, Exit::Rejected),
             Refusal::Failed(why) => ("failed", why, Exit::Failure),
         };

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 /// The kind of a device (Vulkan's `VkPhysicalDeviceType`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
@@ -23,6 +23,7 @@ pub enum DeviceKind {
     /// The host's own processor, without Vulkan.
     Host,
     /// Anything else.
+    #[default]
     Other,
 }
 
@@ -54,7 +55,7 @@ impl fmt::Display for DeviceKind {
 }
 
 /// One Vulkan device as its driver describes it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DeviceInfo {
     /// Position in the list of devices.
@@ -93,7 +94,7 @@ pub struct DeviceInfo {
 }
 
 /// A driver's identity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Driver {
     /// Such as `llvmpipe` or `NVIDIA`.
@@ -118,7 +119,7 @@ pub struct Heap {
 }
 
 /// Sub-group sizes and operations.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Subgroup {
     /// The default size.
@@ -139,7 +140,7 @@ pub struct Subgroup {
 }
 
 /// Limits of a device, in the units of Vulkan's limits of the same names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Limits"))]
 pub struct DeviceLimits {
     /// Work-groups of one dispatch along x, y, z.
@@ -185,7 +186,7 @@ pub struct DescriptorLimits {
 }
 
 /// Timestamp support of the queue that measurements use.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Timestamps {
     /// Nanoseconds of one tick; `null` where it is not finite, as null drivers say.
@@ -303,7 +304,7 @@ impl fmt::Display for MatrixShape {
 }
 
 macro_rules! features {
-    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+    ($($(#[$doc:meta])* $name:ident = $text:literal $(by $($capability:literal)|+)?,)*) => {
         /// A feature that a kernel may need, by the name Vulkan gives it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -320,176 +321,148 @@ macro_rules! features {
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
+
+            /// The SPIR-V capabilities that need it, it or another.
+            fn capabilities(self) -> &'static [&'static str] {
+                match self { $(Self::$name => &[$($($capability),+)?],)* }
+            }
         }
     };
 }
 
 features! {
     /// Pointers to buffers in push constants.
-    BufferDeviceAddress = "bufferDeviceAddress",
+    BufferDeviceAddress = "bufferDeviceAddress" by "PhysicalStorageBufferAddresses",
     /// Tightly packed buffer layouts.
     ScalarBlockLayout = "scalarBlockLayout",
     /// 64-bit floats.
-    ShaderFloat64 = "shaderFloat64",
+    ShaderFloat64 = "shaderFloat64" by "Float64",
     /// 16-bit float arithmetic.
-    ShaderFloat16 = "shaderFloat16",
+    ShaderFloat16 = "shaderFloat16" by "Float16",
     /// 8-bit integers.
-    ShaderInt8 = "shaderInt8",
+    ShaderInt8 = "shaderInt8" by "Int8",
     /// 16-bit integers.
-    ShaderInt16 = "shaderInt16",
+    ShaderInt16 = "shaderInt16" by "Int16",
     /// 64-bit integers.
-    ShaderInt64 = "shaderInt64",
+    ShaderInt64 = "shaderInt64" by "Int64",
     /// 16-bit values in buffers.
-    StorageBuffer16BitAccess = "storageBuffer16BitAccess",
+    StorageBuffer16BitAccess = "storageBuffer16BitAccess" by "StorageBuffer16BitAccess",
     /// 16-bit values in uniform buffers too.
-    UniformAndStorageBuffer16BitAccess = "uniformAndStorageBuffer16BitAccess",
+    UniformAndStorageBuffer16BitAccess = "uniformAndStorageBuffer16BitAccess" by "UniformAndStorageBuffer16BitAccess",
     /// 16-bit values in push constants.
-    StoragePushConstant16 = "storagePushConstant16",
+    StoragePushConstant16 = "storagePushConstant16" by "StoragePushConstant16",
     /// 8-bit values in buffers.
-    StorageBuffer8BitAccess = "storageBuffer8BitAccess",
+    StorageBuffer8BitAccess = "storageBuffer8BitAccess" by "StorageBuffer8BitAccess",
     /// 8-bit values in uniform buffers too.
-    UniformAndStorageBuffer8BitAccess = "uniformAndStorageBuffer8BitAccess",
+    UniformAndStorageBuffer8BitAccess = "uniformAndStorageBuffer8BitAccess" by "UniformAndStorageBuffer8BitAccess",
     /// 8-bit values in push constants.
-    StoragePushConstant8 = "storagePushConstant8",
+    StoragePushConstant8 = "storagePushConstant8" by "StoragePushConstant8",
     /// Pointers into one buffer that are chosen at run time.
-    VariablePointersStorageBuffer = "variablePointersStorageBuffer",
+    VariablePointersStorageBuffer = "variablePointersStorageBuffer" by "VariablePointersStorageBuffer",
     /// Pointers into any buffer or shared memory that are chosen at run time.
-    VariablePointers = "variablePointers",
+    VariablePointers = "variablePointers" by "VariablePointers",
     /// Sub-group operations on 8-, 16- and 64-bit types.
     ShaderSubgroupExtendedTypes = "shaderSubgroupExtendedTypes",
     /// Atomics on 64-bit integers in buffers.
-    ShaderBufferInt64Atomics = "shaderBufferInt64Atomics",
+    ShaderBufferInt64Atomics = "shaderBufferInt64Atomics" by "Int64Atomics",
     /// Atomics on 64-bit integers in shared memory.
-    ShaderSharedInt64Atomics = "shaderSharedInt64Atomics",
+    ShaderSharedInt64Atomics = "shaderSharedInt64Atomics" by "Int64Atomics",
     /// Atomic f16 loads, stores and exchanges in buffers.
     ShaderBufferFloat16Atomics = "shaderBufferFloat16Atomics",
     /// Atomic f16 addition in buffers.
-    ShaderBufferFloat16AtomicAdd = "shaderBufferFloat16AtomicAdd",
+    ShaderBufferFloat16AtomicAdd = "shaderBufferFloat16AtomicAdd" by "AtomicFloat16AddEXT",
     /// Atomic f16 minimum and maximum in buffers.
-    ShaderBufferFloat16AtomicMinMax = "shaderBufferFloat16AtomicMinMax",
+    ShaderBufferFloat16AtomicMinMax = "shaderBufferFloat16AtomicMinMax" by "AtomicFloat16MinMaxEXT",
     /// Atomic f16 loads, stores and exchanges in shared memory.
     ShaderSharedFloat16Atomics = "shaderSharedFloat16Atomics",
     /// Atomic f16 addition in shared memory.
-    ShaderSharedFloat16AtomicAdd = "shaderSharedFloat16AtomicAdd",
+    ShaderSharedFloat16AtomicAdd = "shaderSharedFloat16AtomicAdd" by "AtomicFloat16AddEXT",
     /// Atomic f16 minimum and maximum in shared memory.
-    ShaderSharedFloat16AtomicMinMax = "shaderSharedFloat16AtomicMinMax",
+    ShaderSharedFloat16AtomicMinMax = "shaderSharedFloat16AtomicMinMax" by "AtomicFloat16MinMaxEXT",
     /// Atomic f32 loads, stores and exchanges in buffers.
     ShaderBufferFloat32Atomics = "shaderBufferFloat32Atomics",
     /// Atomic f32 addition in buffers.
-    ShaderBufferFloat32AtomicAdd = "shaderBufferFloat32AtomicAdd",
+    ShaderBufferFloat32AtomicAdd = "shaderBufferFloat32AtomicAdd" by "AtomicFloat32AddEXT",
     /// Atomic f32 minimum and maximum in buffers.
-    ShaderBufferFloat32AtomicMinMax = "shaderBufferFloat32AtomicMinMax",
+    ShaderBufferFloat32AtomicMinMax = "shaderBufferFloat32AtomicMinMax" by "AtomicFloat32MinMaxEXT",
     /// Atomic f32 loads, stores and exchanges in shared memory.
     ShaderSharedFloat32Atomics = "shaderSharedFloat32Atomics",
     /// Atomic f32 addition in shared memory.
-    ShaderSharedFloat32AtomicAdd = "shaderSharedFloat32AtomicAdd",
+    ShaderSharedFloat32AtomicAdd = "shaderSharedFloat32AtomicAdd" by "AtomicFloat32AddEXT",
     /// Atomic f32 minimum and maximum in shared memory.
-    ShaderSharedFloat32AtomicMinMax = "shaderSharedFloat32AtomicMinMax",
+    ShaderSharedFloat32AtomicMinMax = "shaderSharedFloat32AtomicMinMax" by "AtomicFloat32MinMaxEXT",
     /// Atomic f64 loads, stores and exchanges in buffers.
     ShaderBufferFloat64Atomics = "shaderBufferFloat64Atomics",
     /// Atomic f64 addition in buffers.
-    ShaderBufferFloat64AtomicAdd = "shaderBufferFloat64AtomicAdd",
+    ShaderBufferFloat64AtomicAdd = "shaderBufferFloat64AtomicAdd" by "AtomicFloat64AddEXT",
     /// Atomic f64 minimum and maximum in buffers.
-    ShaderBufferFloat64AtomicMinMax = "shaderBufferFloat64AtomicMinMax",
+    ShaderBufferFloat64AtomicMinMax = "shaderBufferFloat64AtomicMinMax" by "AtomicFloat64MinMaxEXT",
     /// Atomic f64 loads, stores and exchanges in shared memory.
     ShaderSharedFloat64Atomics = "shaderSharedFloat64Atomics",
     /// Atomic f64 addition in shared memory.
-    ShaderSharedFloat64AtomicAdd = "shaderSharedFloat64AtomicAdd",
+    ShaderSharedFloat64AtomicAdd = "shaderSharedFloat64AtomicAdd" by "AtomicFloat64AddEXT",
     /// Atomic f64 minimum and maximum in shared memory.
-    ShaderSharedFloat64AtomicMinMax = "shaderSharedFloat64AtomicMinMax",
+    ShaderSharedFloat64AtomicMinMax = "shaderSharedFloat64AtomicMinMax" by "AtomicFloat64MinMaxEXT",
     /// Cooperative matrices of sub-group scope.
-    CooperativeMatrix = "cooperativeMatrix",
+    CooperativeMatrix = "cooperativeMatrix" by "CooperativeMatrixKHR",
     /// Cooperative matrices of work-group scope.
     CooperativeMatrixWorkgroupScope = "cooperativeMatrixWorkgroupScope",
     /// Cooperative matrices of any extents that are multiples of something.
     CooperativeMatrixFlexibleDimensions = "cooperativeMatrixFlexibleDimensions",
     /// Loads and stores of cooperative matrices that know the extents of the whole.
-    CooperativeMatrixTensorAddressing = "cooperativeMatrixTensorAddressing",
+    CooperativeMatrixTensorAddressing = "cooperativeMatrixTensorAddressing"
+        by "TensorAddressingNV" | "CooperativeMatrixTensorAddressingNV",
     /// Reductions of cooperative matrices.
-    CooperativeMatrixReductions = "cooperativeMatrixReductions",
+    CooperativeMatrixReductions = "cooperativeMatrixReductions" by "CooperativeMatrixReductionsNV",
     /// Cooperative matrices converted between types and uses.
-    CooperativeMatrixConversions = "cooperativeMatrixConversions",
+    CooperativeMatrixConversions = "cooperativeMatrixConversions" by "CooperativeMatrixConversionsNV",
     /// Functions of single elements of cooperative matrices.
-    CooperativeMatrixPerElementOperations = "cooperativeMatrixPerElementOperations",
+    CooperativeMatrixPerElementOperations = "cooperativeMatrixPerElementOperations"
+        by "CooperativeMatrixPerElementOperationsNV",
     /// Loads of cooperative matrices that decode blocks.
-    CooperativeMatrixBlockLoads = "cooperativeMatrixBlockLoads",
+    CooperativeMatrixBlockLoads = "cooperativeMatrixBlockLoads" by "CooperativeMatrixBlockLoadsNV",
     /// The Vulkan memory model.
-    VulkanMemoryModel = "vulkanMemoryModel",
+    VulkanMemoryModel = "vulkanMemoryModel" by "VulkanMemoryModel",
     /// Its operations of device scope.
-    VulkanMemoryModelDeviceScope = "vulkanMemoryModelDeviceScope",
+    VulkanMemoryModelDeviceScope = "vulkanMemoryModelDeviceScope" by "VulkanMemoryModelDeviceScope",
     /// 16-bit floats with the range of 32-bit ones.
-    ShaderBFloat16 = "shaderBFloat16Type",
+    ShaderBFloat16 = "shaderBFloat16Type" by "BFloat16TypeKHR",
     /// Dot products of them.
-    ShaderBFloat16DotProduct = "shaderBFloat16DotProduct",
+    ShaderBFloat16DotProduct = "shaderBFloat16DotProduct" by "BFloat16DotProductKHR",
     /// Cooperative matrices of them.
-    ShaderBFloat16CooperativeMatrix = "shaderBFloat16CooperativeMatrix",
+    ShaderBFloat16CooperativeMatrix = "shaderBFloat16CooperativeMatrix" by "BFloat16CooperativeMatrixKHR",
 }
 
 /// What a SPIR-V capability asks of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Requirement {
     /// Nothing: every Vulkan device with compute has it.
     Nothing,
     /// One of these features. Where there are several, what the kernel does says which of them it needs
     /// (`kernel/instructions.rs`).
-    Features(&'static [Feature]),
+    Features(Vec<Feature>),
     /// A class of sub-group operations, by the name in [`Subgroup::operations`].
     Subgroup(&'static str),
 }
 
 /// What the SPIR-V capability `name` asks of a device ("SPIR-V environment for Vulkan", appendix A of the Vulkan
-/// specification), or `None` for a capability that this table does not know yet. It has what compute shaders without
+/// specification), or `None` for a capability that is not known yet. Known are those that compute shaders without
 /// images and arrays of buffers may declare and `vulkan/query.rs` enables.
 #[must_use]
 pub(crate) fn requirement(name: &str) -> Option<Requirement> {
-    use Feature as F;
-    use Requirement::{Features, Nothing, Subgroup as S};
+    let features = Feature::ALL.iter().copied().filter(|feature| feature.capabilities().contains(&name));
     Some(match name {
         "Matrix" | "Shader" | "SampledBuffer" | "ImageBuffer" | "Sampled1D" | "Image1D" | "ImageQuery"
-        | "DerivativeControl" | "DeviceGroup" => Nothing,
-        "PhysicalStorageBufferAddresses" => Features(&[F::BufferDeviceAddress]),
-        "Float64" => Features(&[F::ShaderFloat64]),
-        "Float16" => Features(&[F::ShaderFloat16]),
-        "Int8" => Features(&[F::ShaderInt8]),
-        "Int16" => Features(&[F::ShaderInt16]),
-        "Int64" => Features(&[F::ShaderInt64]),
-        "StorageBuffer16BitAccess" => Features(&[F::StorageBuffer16BitAccess]),
-        "UniformAndStorageBuffer16BitAccess" => Features(&[F::UniformAndStorageBuffer16BitAccess]),
-        "StoragePushConstant16" => Features(&[F::StoragePushConstant16]),
-        "StorageBuffer8BitAccess" => Features(&[F::StorageBuffer8BitAccess]),
-        "UniformAndStorageBuffer8BitAccess" => Features(&[F::UniformAndStorageBuffer8BitAccess]),
-        "StoragePushConstant8" => Features(&[F::StoragePushConstant8]),
-        "VariablePointersStorageBuffer" => Features(&[F::VariablePointersStorageBuffer]),
-        "VariablePointers" => Features(&[F::VariablePointers]),
-        "Int64Atomics" => Features(&[F::ShaderBufferInt64Atomics, F::ShaderSharedInt64Atomics]),
-        "AtomicFloat16AddEXT" => Features(&[F::ShaderBufferFloat16AtomicAdd, F::ShaderSharedFloat16AtomicAdd]),
-        "AtomicFloat16MinMaxEXT" => Features(&[F::ShaderBufferFloat16AtomicMinMax, F::ShaderSharedFloat16AtomicMinMax]),
-        "AtomicFloat32AddEXT" => Features(&[F::ShaderBufferFloat32AtomicAdd, F::ShaderSharedFloat32AtomicAdd]),
-        "AtomicFloat32MinMaxEXT" => Features(&[F::ShaderBufferFloat32AtomicMinMax, F::ShaderSharedFloat32AtomicMinMax]),
-        "AtomicFloat64AddEXT" => Features(&[F::ShaderBufferFloat64AtomicAdd, F::ShaderSharedFloat64AtomicAdd]),
-        "AtomicFloat64MinMaxEXT" => Features(&[F::ShaderBufferFloat64AtomicMinMax, F::ShaderSharedFloat64AtomicMinMax]),
-        "CooperativeMatrixKHR" => Features(&[F::CooperativeMatrix]),
-        "CooperativeMatrixReductionsNV" => Features(&[F::CooperativeMatrixReductions]),
-        "CooperativeMatrixConversionsNV" => Features(&[F::CooperativeMatrixConversions]),
-        "CooperativeMatrixPerElementOperationsNV" => Features(&[F::CooperativeMatrixPerElementOperations]),
-        "CooperativeMatrixBlockLoadsNV" => Features(&[F::CooperativeMatrixBlockLoads]),
-        "TensorAddressingNV" | "CooperativeMatrixTensorAddressingNV" => {
-            Features(&[F::CooperativeMatrixTensorAddressing])
-        }
-        "VulkanMemoryModel" => Features(&[F::VulkanMemoryModel]),
-        "VulkanMemoryModelDeviceScope" => Features(&[F::VulkanMemoryModelDeviceScope]),
-        "BFloat16TypeKHR" => Features(&[F::ShaderBFloat16]),
-        "BFloat16DotProductKHR" => Features(&[F::ShaderBFloat16DotProduct]),
-        "BFloat16CooperativeMatrixKHR" => Features(&[F::ShaderBFloat16CooperativeMatrix]),
-        "GroupNonUniform" => S("basic"),
-        "GroupNonUniformVote" => S("vote"),
-        "GroupNonUniformArithmetic" => S("arithmetic"),
-        "GroupNonUniformBallot" => S("ballot"),
-        "GroupNonUniformShuffle" => S("shuffle"),
-        "GroupNonUniformShuffleRelative" => S("shuffle-relative"),
-        "GroupNonUniformClustered" => S("clustered"),
-        "GroupNonUniformQuad" => S("quad"),
-        _ => return None,
+        | "DerivativeControl" | "DeviceGroup" => Requirement::Nothing,
+        "GroupNonUniform" => Requirement::Subgroup("basic"),
+        "GroupNonUniformVote" => Requirement::Subgroup("vote"),
+        "GroupNonUniformArithmetic" => Requirement::Subgroup("arithmetic"),
+        "GroupNonUniformBallot" => Requirement::Subgroup("ballot"),
+        "GroupNonUniformShuffle" => Requirement::Subgroup("shuffle"),
+        "GroupNonUniformShuffleRelative" => Requirement::Subgroup("shuffle-relative"),
+        "GroupNonUniformClustered" => Requirement::Subgroup("clustered"),
+        "GroupNonUniformQuad" => Requirement::Subgroup("quad"),
+        _ => Some(features.collect::<Vec<_>>()).filter(|any| !any.is_empty()).map(Requirement::Features)?,
     })
 }
 
@@ -633,15 +606,11 @@ pub(crate) mod tests {
     /// A device like the software device of Debian 12, for tests without one.
     pub(crate) fn software_device() -> DeviceInfo {
         DeviceInfo {
-            index: 0,
             name: "software".into(),
             kind: DeviceKind::Cpu,
-            driver: Driver { name: "test".into(), info: String::new(), version: 1, build: None },
+            driver: Driver { name: "test".into(), version: 1, ..Driver::default() },
             api_version: "1.3.0".into(),
-            vendor_id: 0,
-            device_id: 0,
             uuid: "00000000-0000-0000-0000-000000000000".into(),
-            pci_address: None,
             heaps: vec![Heap { size: Bytes(2 << 30), device_local: true }],
             subgroup: Subgroup {
                 size: 8,
@@ -675,8 +644,7 @@ pub(crate) mod tests {
             },
             timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
             features: Feature::ALL.iter().copied().filter(|feature| !MATRICES.contains(feature)).collect(),
-            cooperative_matrices: vec![],
-            flexible_matrices: None,
+            ..DeviceInfo::default()
         }
     }
 

@@ -1,17 +1,17 @@
 //! Who takes cases through a device: a runner in this process, or one in a worker.
 
+use crate::algorithms::Variant;
 use crate::algorithms::tile::Tile;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Bytes, Nanos};
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
-use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Observer, Side};
-use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling, VariantChoice};
-use crate::record::{Case, Outcome};
-use crate::tuning::search::{Found, Fruitless};
-use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
+use crate::record::{Case, Outcome, Record};
+use crate::tuning::search::{Found, Refusal};
+use crate::tuning::tuned::{self, Configuration, Tuned};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The executor of cases on one device.
 pub(crate) trait Executor {
@@ -32,12 +32,8 @@ pub(crate) trait Executor {
     ///
     /// # Errors
     /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
-    fn tune(
-        &mut self,
-        group: &CaseGroup,
-        question: Question,
-        progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-    ) -> Result<Option<Found>, Fruitless>;
+    fn tune(&mut self, group: &CaseGroup, question: Question, progress: Progress<'_>)
+    -> Result<Option<Found>, Refusal>;
 
     /// Samples both sides in turns on the problem of `group` until `decided` returns true for the rounds, or
     /// `max_time` of `sampling` is over. Returns both cases, and the rounds.
@@ -46,7 +42,7 @@ pub(crate) trait Executor {
         group: &CaseGroup,
         sides: &[Side; 2],
         sampling: &Sampling,
-        decided: &mut dyn FnMut(&[Round]) -> bool,
+        decided: Decided<'_>,
     ) -> ([Case; 2], Vec<Round>);
 
     /// Times candidates of `auto` on the problem that they share, each a group of one variant: the median of each, or why
@@ -60,8 +56,74 @@ pub(crate) trait Executor {
     fn host_side(&mut self) -> HostSide;
 }
 
+/// An observer of a run, told of each step.
+pub trait Observer {
+    /// Called when another process begins, with the record as it stands: its own entry is the last of the processes.
+    fn process(&mut self, _: &Record) {}
+    /// Called before the cases of a device.
+    fn device(&mut self, _: &DeviceInfo) {}
+    /// Called with the cases that will be skipped, by id, and why.
+    fn skipped(&mut self, _: &[(CaseId, String)]) {}
+    /// Called with the id of a case that begins.
+    fn begin(&mut self, _: &str) {}
+    /// Called with a case that ended.
+    fn end(&mut self, _: &Case) {}
+}
+
+/// An observer that does nothing.
+pub(crate) struct Silent;
+
+impl Observer for Silent {}
+
+/// A question to a search for the fastest tile of a variant on a problem.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Question {
+    /// A tile that an earlier search found, so that this one ends with nothing worse.
+    pub kept: Option<Tile>,
+    /// Tiles to leave out: their processes died.
+    pub avoid: Vec<Tile>,
+    /// Host time to spend.
+    pub budget: Duration,
+}
+
+/// Told of every tile that is tried, and of the best before it with its time.
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>);
+
+/// Whether the rounds so far decide a duel.
+pub(crate) type Decided<'a> = &'a mut dyn FnMut(&[Round]) -> bool;
+
+/// The names of the sides.
+pub(crate) const SIDE_NAMES: [&str; 2] = ["A", "B"];
+
+/// One side of a duel on the problem of a group.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Side {
+    /// The name of a variant of the group's algorithm.
+    variant: String,
+    /// The label of a kernel of the variant, and the SPIR-V that runs in its place.
+    pub(crate) substitute: Option<(String, Vec<u8>)>,
+}
+
+impl Side {
+    /// The side of `variant`, which may have another kernel in place of one of its own.
+    pub(crate) fn new(variant: &Variant, substitute: Option<(String, Vec<u8>)>) -> Self {
+        Self { variant: variant.name.to_string(), substitute }
+    }
+
+    /// Its variant.
+    ///
+    /// # Panics
+    /// When the algorithm of `group` has no such variant: the side was made for another.
+    pub(crate) fn variant<'g>(&self, group: &'g CaseGroup) -> &'g Variant {
+        group.algorithm.variant(&self.variant).expect("the side of another algorithm")
+    }
+}
+
 /// A time of each candidate, or why it has none.
 pub(crate) type Explained = Vec<Result<Nanos, String>>;
+
+/// Bytes of each copy of [`HostSide`].
+pub(crate) const TRANSFERRED: Bytes = Bytes(64 << 20);
 
 /// Times of what the host does with a device, or why there are none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -104,7 +166,7 @@ pub(crate) fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone
         let automatic = CaseGroup { variants: vec![], ..group.clone() };
         let automatic = tuned::choose(&automatic, device, tuned);
         if automatic.iter().any(|chosen| is_gone(group, chosen.variant)) {
-            group.pick = VariantChoice::Named;
+            group.auto = false;
         }
         let mut variants = std::mem::take(&mut group.variants);
         variants.retain(|variant| !is_gone(group, variant));
@@ -115,7 +177,7 @@ pub(crate) fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone
 }
 
 /// The case of `chosen` in `group` that `device` did not measure.
-pub(crate) fn unmeasured(group: &CaseGroup, chosen: &Chosen, device: &DeviceInfo, outcome: Outcome) -> Case {
+pub(crate) fn unmeasured(group: &CaseGroup, chosen: &Configuration, device: &DeviceInfo, outcome: Outcome) -> Case {
     let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
     Case::new(group, &chosen.variant.name, problem.as_ref(), device.index, outcome)
 }

@@ -2,29 +2,15 @@
 
 use crate::algorithms::Problem;
 use crate::basis::dtype::HostArray;
-use crate::basis::units::{Bytes, Nanos};
-use crate::device::capability::{DeviceInfo, DeviceKind, DeviceLimits, Driver, Subgroup, Timestamps};
+use crate::basis::units::Nanos;
+use crate::device::capability::{DeviceInfo, DeviceKind, Driver, Subgroup, Timestamps};
 use crate::host::{HostProgram, baseline, check, program, threads};
 use crate::measure::sampling;
-use crate::measure::timekeeper::{State, Timed, Timekeeper, Verified};
+use crate::measure::timekeeper::{Timekeeper, failed, once};
 use crate::plan::{CaseGroup, Sampling};
-use crate::record::{Case, Outcome, Phases, Sample, Verification};
-use std::collections::BTreeSet;
+use crate::record::{Case, Measured, Outcome, Phases, Sample, Verification};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-
-/// A baseline with its data, ready to be timed.
-struct OnHost<'a>(Box<dyn HostProgram + 'a>);
-
-impl Timed for OnHost<'_> {
-    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
-        self.0.restore();
-        let start = Instant::now();
-        self.0.run();
-        let time = start.elapsed().into();
-        Ok((Sample { device: time, host: time, outlier: false }, time))
-    }
-}
 
 /// The host's processor as a device of a record.
 #[must_use]
@@ -34,37 +20,10 @@ pub(crate) fn device(index: usize) -> DeviceInfo {
         name: processor(),
         kind: DeviceKind::Host,
         driver: Driver { name: "host".into(), info: format!("{} threads", threads()), version: 0, build: None },
-        api_version: String::new(),
-        vendor_id: 0,
-        device_id: 0,
         uuid: "host".into(),
-        pci_address: None,
-        heaps: vec![],
-        subgroup: Subgroup {
-            size: 1,
-            min_size: 1,
-            max_size: 1,
-            size_control: false,
-            full_subgroups: false,
-            most_in_group: None,
-            operations: vec![],
-        },
-        limits: DeviceLimits {
-            group_count: [0; 3],
-            group_size: [0; 3],
-            group_invocations: 0,
-            shared_memory: Bytes(0),
-            push_constants: Bytes(0),
-            storage_buffer_range: Bytes(0),
-            texel_buffer_elements: 0,
-            buffer: Bytes(0),
-            loop_iterations: None,
-            descriptors: None,
-        },
+        subgroup: Subgroup { size: 1, min_size: 1, max_size: 1, ..Subgroup::default() },
         timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
-        features: BTreeSet::new(),
-        cooperative_matrices: vec![],
-        flexible_matrices: None,
+        ..DeviceInfo::default()
     }
 }
 
@@ -102,7 +61,7 @@ pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, inte
         return case;
     };
     case.outcome = match verify(problem.as_ref(), &inputs, program.as_mut(), phases) {
-        Ok(verified) => sample(OnHost(program), verified, sampling, interrupted),
+        Ok(measured) => sample(program, measured, sampling, interrupted),
         Err(outcome) => outcome,
     };
     case
@@ -114,7 +73,7 @@ fn verify(
     inputs: &[HostArray],
     program: &mut (dyn HostProgram + '_),
     mut phases: Phases,
-) -> Result<Verified, Outcome> {
+) -> Result<Measured, Outcome> {
     let start = Instant::now();
     program.run();
     let time = start.elapsed().into();
@@ -123,24 +82,34 @@ fn verify(
     match checked {
         Err(reason) => Err(Outcome::Rejected(Verification::without_answer(reason))),
         Ok(check) if !check.passes() => Err(Outcome::Rejected(check.into())),
-        Ok(check) => Ok(Verified { verification: Verification::from(check).into(), time, phases }),
+        Ok(check) => Ok(once(Verification::from(check).into(), time, phases)),
     }
 }
 
 /// Warms a baseline up and samples it.
-fn sample(baseline: OnHost<'_>, verified: Verified, sampling: &Sampling, interrupted: &AtomicBool) -> Outcome {
+fn sample(
+    mut program: Box<dyn HostProgram + '_>,
+    measured: Measured,
+    sampling: &Sampling,
+    interrupted: &AtomicBool,
+) -> Outcome {
+    let baseline = || {
+        program.restore();
+        let start = Instant::now();
+        program.run();
+        let time = start.elapsed().into();
+        Ok((Sample { device: time, host: time, outlier: false }, time))
+    };
     let mut keeper = Timekeeper::new(interrupted);
     keeper.watch_host(true);
     // The host has no clock that a pause would lower.
     let sampling = Sampling { pause: None, ..*sampling };
     let patience = sampling.patience.unwrap_or(sampling::MOST_WARM_UP);
-    let contender = keeper.warm(baseline, verified, patience, |_, _| Ok(()));
-    let mut state =
-        contender.map_or_else(|error| State::failed(&error), |contender| State::Sampling(Box::new(contender)));
+    let mut state = keeper.warm(baseline, measured, patience, |_, _| Ok(())).map_err(|error| failed(&error));
     keeper.sample(vec![&mut state], &sampling);
     match state {
-        State::Ended(outcome) => outcome,
-        State::Sampling(contender) => contender.finish().map_or(Outcome::Interrupted, |(mut measured, _)| {
+        Err(outcome) => outcome,
+        Ok(contender) => contender.finish().map_or(Outcome::Interrupted, |(mut measured, _)| {
             // No device worked for it.
             measured.phases.device = Nanos::default();
             Outcome::Measured(Box::new(measured))
@@ -154,7 +123,7 @@ mod tests {
     use crate::algorithms::{CaseSpec, Goal, find};
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
-    use crate::plan::{DeviceClass, VariantChoice};
+    use crate::plan::DeviceClass;
     use std::time::Duration;
 
     fn case(algorithm: &str, n: u64, interrupted: bool) -> Case {
@@ -166,7 +135,7 @@ mod tests {
             spec,
             variants: vec![],
             on: DeviceClass::Any,
-            pick: VariantChoice::Named,
+            auto: false,
             on_host: true,
         };
         let sampling = Sampling { max_time: Duration::from_millis(5), ..Sampling::default() };

@@ -1,19 +1,20 @@
 //! A plan taken through the devices that it names: runners, host baselines, limits, the record.
 
-use super::executor::{self, Executor};
+use super::executor::{self, Observer};
 use super::host;
-use super::resume::Earlier;
-use super::runner::{Observer, Silent, Timing, best_canary};
+use super::limits::{hold, mark, share};
+use super::resume;
+use super::runner::Timing;
 use super::session::{Session, Setup};
 use super::worker;
 use crate::algorithms::input::generator;
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, VariantChoice, estimate};
-use crate::record::{Case, Caveat, Limit, Method, Origin, Outcome, Peak, Process, Record, SCHEMA, Share, Warning};
+use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, estimate};
+use crate::record::{Case, Caveat, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
 use crate::tuning::tuned::{self, Tuned};
-use crate::vulkan::{Access, Validation};
+use crate::vulkan::Validation;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -195,13 +196,13 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// When it is of another plan, device or program.
     pub(crate) fn resume(&mut self, record: Record, options: &MeasureOptions<'_>) -> Result<(), Error> {
-        let earlier = Earlier::new(record, &self.plan.hash(), self.method())?;
+        let earlier = resume::usable(record, &self.plan.hash(), self.method())?;
         for DeviceRun { device, run, .. } in &self.device_runs {
-            earlier.take(run, device, options.tuned, &mut self.taken)?;
+            resume::take(&earlier, run, device, options.tuned, &mut self.taken)?;
         }
         let index = self.host_index();
         for (group, _) in &self.on_host {
-            earlier.take_host(group, index, &mut self.taken)?;
+            resume::take_host(&earlier, group, index, &mut self.taken)?;
         }
         self.processes = earlier.processes;
         Ok(())
@@ -246,7 +247,7 @@ impl<'a> Measurement<'a> {
         let of_run = |DeviceRun { device, run, .. }: &DeviceRun<'_>| {
             let of_group = |group: &CaseGroup| {
                 let time = estimate::of_case(group, device.kind, &run.sampling);
-                let chosen = (group.pick == VariantChoice::Auto).then(|| group.id_of(AUTO).to_string());
+                let chosen = (group.auto).then(|| group.id_of(AUTO).to_string());
                 let ids = group.variants.iter().map(|variant| group.id(variant).to_string()).chain(chosen);
                 ids.map(|id| (id, time)).collect::<Vec<_>>()
             };
@@ -419,7 +420,7 @@ impl<'a> Measurement<'a> {
         }
         let process = results.processes.len() - 1;
         // This process is none that could be started afresh.
-        let mut worker = (options.processes > 1 || options.host_in_worker).then(|| worker::OnHost::new(self.setup));
+        let mut worker = (options.processes > 1 || options.host_in_worker).then(|| worker::HostWorker::new(self.setup));
         for (group, sampling) in &self.on_host {
             if results.has(device.index, &host_id(group), process, options.processes) {
                 continue;
@@ -443,7 +444,7 @@ impl<'a> Measurement<'a> {
     fn method(&self) -> Method {
         let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
         let validation = self.setup.validation == Validation::On;
-        Method { validation, clock, cache, robust_access: Some(self.setup.access() == Access::Robust) }
+        Method { validation, clock, cache, robust_access: Some(self.setup.robust_access()) }
     }
 
     /// The record of what was measured.
@@ -517,63 +518,6 @@ fn speed_up(cases: &mut [Case], host: usize) {
         let mut hosts = on_host.iter().filter(|host| host.same_problem(case) && median(host).is_some());
         let host = hosts.clone().find(|host| host.process == case.process).or_else(|| hosts.next());
         case.speedup = host.and_then(|host| Some(median(host)? / median(case)?));
-    }
-}
-
-/// Holds the cases against the limits of the device, and marks those that are above them. `None` if interrupted meanwhile:
-/// some of the limits are none.
-fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
-    let peak = limits(runner, cases, &|| interrupted.load(Ordering::Relaxed));
-    if peak.is_some() {
-        mark(cases);
-    } else {
-        for case in cases {
-            (case.share, case.structure) = (None, None);
-        }
-    }
-    peak
-}
-
-/// The limits of the device, and the share of them that each case reaches.
-fn limits(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &dyn Fn() -> bool) -> Option<Peak> {
-    // It may have come between the last case and the limits, too.
-    if interrupted() {
-        return None;
-    }
-    let mut peak = runner.peak(best_canary(cases), &mut Silent);
-    share(&peak, cases);
-    // What is measured quickly has few working sets, and the next smaller one may lie in a faster level.
-    let bound = |case: &&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
-    let sets: Vec<_> = cases.iter().filter(bound).map(|case| case.work.bytes).collect();
-    if !interrupted() && !sets.is_empty() {
-        runner.refine_peak(&mut peak, &sets, &mut Silent);
-        share(&peak, cases);
-    }
-    // A case that beats a limit shows an error of ours: the limits are measured again.
-    let above: Vec<_> = cases.iter().filter(|case| case.share.is_some_and(|share| share.fraction > 1.0)).collect();
-    if !interrupted() && !above.is_empty() {
-        runner.doubt_peak(&mut peak, &above, &mut Silent);
-        share(&peak, cases);
-    }
-    (!interrupted()).then_some(peak)
-}
-
-/// Marks the cases that are above a limit.
-fn mark(cases: &mut [Case]) {
-    for case in cases {
-        if let (Some(Share { fraction, .. }), Outcome::Measured(measured)) = (case.share, &mut case.outcome)
-            && fraction > 1.0
-        {
-            measured.warnings.push(Warning::AboveLimit { fraction });
-        }
-    }
-}
-
-fn share(peak: &Peak, cases: &mut [Case]) {
-    for case in cases {
-        let median = case.measured().map(|measured| measured.summary.median);
-        case.share = median.and_then(|median| peak.share(case, median));
-        case.structure = median.and_then(|median| peak.structure(case, median));
     }
 }
 

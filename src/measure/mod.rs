@@ -3,6 +3,7 @@
 
 pub(crate) mod executor;
 pub(crate) mod host;
+mod limits;
 pub(crate) mod measurement;
 mod resume;
 pub(crate) mod runner;

@@ -6,100 +6,89 @@ use crate::basis::printable::printable;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, PlannedRun};
-use crate::record::{Case, Method, Outcome, Process, Record, Warning};
-use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::record::{Case, Method, Outcome, Record, Warning};
+use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
-/// The cases of an earlier record that have a time, and nothing that this process is to find anew.
-pub(super) struct Earlier {
-    devices: Vec<DeviceInfo>,
-    cases: Vec<Case>,
-    /// The processes that measured them.
-    pub(super) processes: Vec<Process>,
+/// What can be taken over of `record` by a run of `plan` with `method`: the cases that have a time, without what this
+/// process is to find anew, and all processes that measured them.
+///
+/// # Errors
+/// When the record is of another version, plan or method.
+pub(super) fn usable(record: Record, plan: &str, method: Method) -> Result<Record, Error> {
+    let refuse = |what: &str| {
+        let command = printable(&record.command.join(" ")).into_owned();
+        Err(Error::Usage(format!("the run to resume {what}; it was `{command}`: repeat its options, or measure anew")))
+    };
+    if record.version != env!("CARGO_PKG_VERSION") {
+        return refuse(&format!("was begun by gpukern {}", printable(&record.version)));
+    }
+    if record.plan.as_deref() != Some(plan) {
+        return refuse("has another plan: its cases or its sampling differ");
+    }
+    if record.method != method {
+        return refuse("was begun with another method: validation layers, clock, cache or robust access differ");
+    }
+    let processes = record.processes();
+    let cases = record.cases.into_iter().filter_map(as_measured).collect();
+    Ok(Record { processes, cases, ..record })
 }
 
-impl Earlier {
-    /// What can be taken over of `record` by a run of `plan` with `method`.
-    ///
-    /// # Errors
-    /// When the record is of another version, plan or method.
-    pub(super) fn new(record: Record, plan: &str, method: Method) -> Result<Self, Error> {
-        let refuse = |what: &str| {
-            let command = printable(&record.command.join(" ")).into_owned();
-            Err(Error::Usage(format!(
-                "the run to resume {what}; it was `{command}`: repeat its options, or measure anew"
-            )))
-        };
-        if record.version != env!("CARGO_PKG_VERSION") {
-            return refuse(&format!("was begun by gpukern {}", printable(&record.version)));
-        }
-        if record.plan.as_deref() != Some(plan) {
-            return refuse("has another plan: its cases or its sampling differ");
-        }
-        if record.method != method {
-            return refuse("was begun with another method: validation layers, clock, cache or robust access differ");
-        }
-        let processes = record.processes();
-        let cases = record.cases.into_iter().filter_map(as_measured).collect();
-        Ok(Self { devices: record.devices, cases, processes })
-    }
-
-    /// Adds the cases that `run` has on `device` to `taken`.
-    ///
-    /// # Errors
-    /// When they were measured on another device, or are of other programs.
-    pub(super) fn take(
-        &self,
-        run: &PlannedRun,
-        device: &DeviceInfo,
-        tuned: &Tuned,
-        taken: &mut Vec<Case>,
-    ) -> Result<(), Error> {
-        for group in &run.groups {
-            for chosen in tuned::choose(group, device, tuned) {
-                for case in self.cases(&group.id(chosen.variant).to_string(), device)? {
-                    check_program(case, &chosen, group, device)?;
-                    let same = |known: &Case| {
-                        (known.device, known.process, &known.id) == (case.device, case.process, &case.id)
-                    };
-                    if !taken.iter().any(same) {
-                        taken.push(case.clone());
-                    }
+/// Adds the cases that `run` has on `device` to `taken`.
+///
+/// # Errors
+/// When they were measured on another device, or are of other programs.
+pub(super) fn take(
+    earlier: &Record,
+    run: &PlannedRun,
+    device: &DeviceInfo,
+    tuned: &Tuned,
+    taken: &mut Vec<Case>,
+) -> Result<(), Error> {
+    for group in &run.groups {
+        for chosen in tuned::choose(group, device, tuned) {
+            for case in cases(earlier, &group.id(chosen.variant).to_string(), device)? {
+                check_program(case, &chosen, group, device)?;
+                let same =
+                    |known: &Case| (known.device, known.process, &known.id) == (case.device, case.process, &case.id);
+                if !taken.iter().any(same) {
+                    taken.push(case.clone());
                 }
             }
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// Adds the host's cases of `group` to `taken`.
-    ///
-    /// # Errors
-    /// When it was measured on another host.
-    pub(super) fn take_host(&self, group: &CaseGroup, index: usize, taken: &mut Vec<Case>) -> Result<(), Error> {
-        let Some(baseline) = crate::host::baseline(&group.algorithm, &group.spec) else { return Ok(()) };
-        taken.extend(self.cases(&group.id_of(baseline.name).to_string(), &host::device(index))?.into_iter().cloned());
-        Ok(())
+/// Adds the host's cases of `group` to `taken`.
+///
+/// # Errors
+/// When it was measured on another host.
+pub(super) fn take_host(earlier: &Record, group: &CaseGroup, index: usize, taken: &mut Vec<Case>) -> Result<(), Error> {
+    let Some(baseline) = crate::host::baseline(&group.algorithm, &group.spec) else { return Ok(()) };
+    let cases = cases(earlier, &group.id_of(baseline.name).to_string(), &host::device(index))?;
+    taken.extend(cases.into_iter().cloned());
+    Ok(())
+}
+
+/// The cases of this id on `device`, one of each process that measured it.
+fn cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&'a Case>, Error> {
+    let cases: Vec<_> = earlier.cases.iter().filter(|case| case.device == device.index && case.id == id).collect();
+    if cases.is_empty() {
+        return Ok(cases);
     }
-
-    /// The cases of this id on `device`, one of each process that measured it.
-    fn cases(&self, id: &str, device: &DeviceInfo) -> Result<Vec<&Case>, Error> {
-        let cases: Vec<_> = self.cases.iter().filter(|case| case.device == device.index && case.id == id).collect();
-        if cases.is_empty() {
-            return Ok(cases);
-        }
-        let known = self.devices.iter().find(|known| known.index == device.index);
-        let of = |info: &DeviceInfo| (info.name.clone(), info.uuid.clone(), info.driver.clone());
-        match known.filter(|known| of(known) != of(device)) {
-            None => Ok(cases),
-            Some(known) => Err(Error::Usage(format!(
-                "the run to resume was on device {} '{}' ({}), which is '{}' ({}) now: measure anew",
-                device.index,
-                printable(&known.name),
-                printable(&known.driver.info),
-                device.name,
-                device.driver.info
-            ))),
-        }
+    let known = earlier.devices.iter().find(|known| known.index == device.index);
+    let of = |info: &DeviceInfo| (info.name.clone(), info.uuid.clone(), info.driver.clone());
+    match known.filter(|known| of(known) != of(device)) {
+        None => Ok(cases),
+        Some(known) => Err(Error::Usage(format!(
+            "the run to resume was on device {} '{}' ({}), which is '{}' ({}) now: measure anew",
+            device.index,
+            printable(&known.name),
+            printable(&known.driver.info),
+            device.name,
+            device.driver.info
+        ))),
     }
 }
 
@@ -115,7 +104,7 @@ fn as_measured(mut case: Case) -> Option<Case> {
 }
 
 /// Refuses a case that ran other programs than it would now.
-fn check_program(case: &Case, chosen: &Chosen, group: &CaseGroup, device: &DeviceInfo) -> Result<(), Error> {
+fn check_program(case: &Case, chosen: &Configuration, group: &CaseGroup, device: &DeviceInfo) -> Result<(), Error> {
     let program = (group.algorithm.problem)(&group.spec)
         .and_then(|problem| chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device));
     let hashes = |program: Program| -> BTreeSet<String> {

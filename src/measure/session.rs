@@ -9,7 +9,7 @@ use crate::device::capability::DeviceInfo;
 use crate::device::selector;
 use crate::run::algorithm::UserKernels;
 use crate::tuning::tuned::Tuned;
-use crate::vulkan::{Access, Device, Instance, PhysicalDevice, Validation, VulkanError};
+use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -47,10 +47,10 @@ impl Setup {
         Self { kernels, ..self.clone() }
     }
 
-    /// How devices are opened: the user's kernels may reach nothing outside their descriptors.
+    /// Whether the user's kernels run, which may reach nothing outside their descriptors.
     #[must_use]
-    pub(super) fn access(&self) -> Access {
-        if self.kernels.is_empty() { Access::Unchecked } else { Access::Robust }
+    pub(super) fn robust_access(&self) -> bool {
+        !self.kernels.is_empty()
     }
 
     /// The same in workers, whatever this process does itself.
@@ -163,7 +163,7 @@ impl<'a> Session<'a> {
     ) -> Result<Box<dyn Executor + 's>, Error> {
         match &self.backend {
             Backend::InProcess(instance, physicals) => {
-                let device = Device::open_with(instance, &physicals[device.index], self.setup.access())?;
+                let device = Device::open_with(instance, &physicals[device.index], self.setup.robust_access())?;
                 let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;
                 runner.use_tuned(tuned.clone());
                 runner.wait_for_runs_of(self.setup.max_run);

@@ -11,9 +11,8 @@ use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
 use crate::kernel::program::{BufferId, Program, Repeat};
 use crate::measure::sampling;
 use crate::plan::Sampling;
-use crate::plan::method::CacheState;
-use crate::plan::method::Clock;
-use crate::record::{Phases, Sample};
+use crate::plan::method::{CacheState, Clock};
+use crate::record::{Correctness, Phases, Sample, Verification};
 use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
 use std::hash::{DefaultHasher, Hasher};
 use std::rc::Rc;
@@ -79,24 +78,12 @@ pub struct Workbench {
     landing: Buffer,
     /// The sets of words of [`Poison::Number`], each repeated.
     patterns: Buffer,
-    /// Empties the caches; made when first asked for.
-    evictor: Option<Rc<Evictor>>,
-    patience: Patience,
-}
-
-/// How long a run may go on round by round: the host is asked between two of them, and nobody else can end it.
-#[derive(Clone, Copy)]
-struct Patience {
-    /// Whether the user asked to stop.
+    /// Empties the caches: a read of more memory than they hold. Made when first asked for.
+    evictor: Option<Rc<(LoadedProblem, Program)>>,
+    /// Whether the user asked to stop: the host is asked between two rounds of a run, and nobody else can end it.
     interrupted: Option<&'static AtomicBool>,
-    /// Time that a run may take of which nobody knows how long it takes.
+    /// Time that a run may go on round by round, where nobody knows how long it takes.
     longest: Duration,
-}
-
-/// A read of more memory than caches hold, and its buffers.
-struct Evictor {
-    loaded: LoadedProblem,
-    program: Program,
 }
 
 /// A problem on a device.
@@ -114,40 +101,26 @@ pub struct LoadedProblem {
 pub struct Verified {
     /// The check of the answer, or why there is none.
     pub check: Result<Check, String>,
-    /// The answer.
-    pub answer: Answer,
-    /// The second run, which can be repeated over what it left in the program's own buffers; none after a wrong answer.
-    pub again: Option<Sampler>,
+    /// What tells the answer from others.
+    pub answer: u64,
+    /// The second run, which can be repeated over what it left in the program's own buffers, and its device time; none after
+    /// a wrong answer.
+    pub again: Option<(Sampler, Nanos)>,
     /// Why nobody knows whether the answer is right, where nobody does.
     pub unverified: Option<String>,
-    /// Device time of the run.
+    /// Device time of the first run.
     pub time: Nanos,
     /// Host time of everything, and of the download.
     pub phases: Phases,
 }
 
-/// An answer, as far as it takes to see whether another is the same.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Answer(u64);
-
-impl Answer {
-    fn of(outputs: &[HostArray]) -> Self {
-        let mut hasher = DefaultHasher::new();
-        for output in outputs {
-            hasher.write(output.as_bytes());
-        }
-        Self(hasher.finish())
+/// What it takes to see whether an answer is the same as another.
+fn fingerprint(outputs: &[HostArray]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for output in outputs {
+        hasher.write(output.as_bytes());
     }
-}
-
-/// What a program whose answer was right answers later.
-pub enum Later {
-    /// The same, or another that is right.
-    Right,
-    /// Another, of which nobody knows whether it is right.
-    Other,
-    /// A wrong answer, or none.
-    Wrong(Result<Check, String>),
+    hasher.finish()
 }
 
 /// A run: its device time and that of the download of its outputs, these, and what it did that no kernel may do.
@@ -182,7 +155,7 @@ pub struct Sampler {
     poisoned: bool,
     poison: Poison,
     /// Keeps the buffers alive that the commands refer to.
-    _evictor: Option<Rc<Evictor>>,
+    _evictor: Option<Rc<(LoadedProblem, Program)>>,
 }
 
 /// The recorded round of a program that repeats until the device says stop.
@@ -192,19 +165,19 @@ struct Rounds {
     /// The buffer that a round's commands copy the stop flag to.
     flag: Buffer,
     bound: u32,
-    patience: Patience,
+    interrupted: Option<&'static AtomicBool>,
+    longest: Duration,
 }
 
 impl Rounds {
-    /// Runs rounds until the device or the user says stop, or the patience ends; returns their host and device time.
+    /// Runs rounds until the device or the user says stop, or they took too long; returns their host and device time.
     fn run(&self) -> Result<[Nanos; 2], VulkanError> {
-        let Patience { interrupted, longest } = self.patience;
         let [mut host, mut device] = [Nanos::default(); 2];
         for round in 0..self.bound {
-            if interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
+            if self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
                 return Err(VulkanError::Interrupted);
             }
-            if host.0 > Nanos::from(longest).0 {
+            if host.0 > Nanos::from(self.longest).0 {
                 return Err(VulkanError::TooLong(format!(
                     "not done after {:.0} s, which {round} of at most {} submissions took; `--max-run` allows more, and \
                      fewer rounds take less",
@@ -306,6 +279,23 @@ fn judged(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> R
     Ok(check)
 }
 
+/// The correctness of an answer with this check, and with the reason why nobody knows whether it is right where nobody does;
+/// or what is wrong with it.
+///
+/// # Errors
+/// When there is no answer in the data, the kernel wrote beside them, or the answer is wrong.
+pub(super) fn correctness(
+    check: Result<Check, String>,
+    unverified: Option<String>,
+) -> Result<Correctness, Verification> {
+    let check = check.map_err(Verification::without_answer)?;
+    match unverified {
+        _ if !check.passes() => Err(check.into()),
+        Some(unverified) => Ok(Correctness::Unverified { unverified }),
+        None => Ok(Verification::from(check).into()),
+    }
+}
+
 /// The check of a second answer, over other contents of memory than the first, which was right.
 fn again(check: Result<Check, String>) -> Result<Check, String> {
     let said = |wrong: &str| format!("right in one run, wrong in the next, over other contents of memory: {wrong}");
@@ -334,7 +324,8 @@ impl Workbench {
             landing,
             patterns,
             evictor: None,
-            patience: Patience { interrupted: None, longest: Duration::MAX },
+            interrupted: None,
+            longest: Duration::MAX,
             pipelines: Pipelines::new(device, cache)?,
             device: Rc::clone(device),
         })
@@ -342,12 +333,12 @@ impl Workbench {
 
     /// Leaves runs that go on round by round when `interrupted` becomes true.
     pub(super) fn leave_rounds_when(&mut self, interrupted: &'static AtomicBool) {
-        self.patience.interrupted = Some(interrupted);
+        self.interrupted = Some(interrupted);
     }
 
     /// Leaves runs of [`Self::sampler_of_one`], and those that are verified, if they go on round by round for longer than this.
     pub(super) fn leave_rounds_after(&mut self, longest: Duration) {
-        self.patience.longest = longest;
+        self.longest = longest;
     }
 
     /// The description of the device.
@@ -428,7 +419,7 @@ impl Workbench {
     fn record_poison(&self, recorder: &mut Recorder, target: &Region<'_>, (poison, number): (Poison, usize)) {
         let Region { buffer, offset, bytes } = *target;
         if let Poison::NaN = poison {
-            return recorder.fill_data(target, poison.words(number)[0]);
+            return recorder.fill(target, poison.words(number)[0]);
         }
         let pattern = (number % PATTERNS) as u64 * PATTERN;
         // Where a word comes in its set depends on its place in the buffer. What is filled is copied behind itself.
@@ -532,7 +523,7 @@ impl Workbench {
         let mut phases = loaded.phases;
         let Run { time, download, outputs, trespass, .. } = self.run(loaded, program, Poison::NaN)?;
         phases.download = download;
-        let answer = Answer::of(&outputs);
+        let answer = fingerprint(&outputs);
         let mut repeatable = None;
         let mut check = judged(loaded, program, &outputs);
         let unverified = loaded.oracle.doubt(&outputs);
@@ -541,23 +532,24 @@ impl Workbench {
         }
         if check.as_ref().is_ok_and(Check::passes) {
             drop(outputs);
-            let Run { mut sampler, outputs, trespass, .. } = self.run(loaded, program, Poison::Number)?;
+            let Run { mut sampler, time, outputs, trespass, .. } = self.run(loaded, program, Poison::Number)?;
             // As in samples.
             if let Some(rounds) = &mut sampler.rounds {
-                rounds.patience.longest = Duration::MAX;
+                rounds.longest = Duration::MAX;
             }
             check = match trespass {
                 Some(trespass) => Err(trespass),
-                None if Answer::of(&outputs) == answer => check,
+                None if fingerprint(&outputs) == answer => check,
                 None => again(judged(loaded, program, &outputs)),
             };
-            repeatable = Some(sampler);
+            repeatable = Some((sampler, time));
         }
         phases.verification = start.elapsed().into();
         Ok(Verified { check, answer, again: repeatable, unverified, time, phases })
     }
 
-    /// Takes another sample of a program whose `answer` was right, and looks at what it leaves. What the samples before it
+    /// Takes another sample of a program whose `answer` was right, and says what is to be said of the answer that it leaves,
+    /// if that is another. What the samples before it
     /// left stays in the program's own buffers, where a counter may not have been reset or a flag says that all is done.
     /// The outputs hold what is no answer but half looks like one: their first half is the answer moved by eight bytes.
     ///
@@ -568,8 +560,8 @@ impl Workbench {
         loaded: &LoadedProblem,
         program: &Program,
         sampler: &Sampler,
-        answer: Answer,
-    ) -> Result<Later, VulkanError> {
+        answer: u64,
+    ) -> Result<Option<Result<Correctness, Verification>>, VulkanError> {
         let mut halves = vec![];
         for (place, spec) in loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role == Role::Output) {
             let mut half = vec![0; (spec.bytes().0 / 2 / MOVED * MOVED) as usize];
@@ -586,17 +578,10 @@ impl Workbench {
         sampler.sample()?;
         let outputs = self.outputs(loaded)?;
         if let Some(trespass) = self.trespass(loaded, sampler, Poison::Number)? {
-            return Ok(Later::Wrong(Err(trespass)));
+            return Ok(Some(Err(Verification::without_answer(trespass))));
         }
-        if Answer::of(&outputs) == answer {
-            return Ok(Later::Right);
-        }
-        Ok(match judged(loaded, program, &outputs) {
-            Ok(check) if !check.passes() => Later::Wrong(Ok(check)),
-            Ok(_) if loaded.oracle.doubt(&outputs).is_some() => Later::Other,
-            Ok(_) => Later::Right,
-            Err(reason) => Later::Wrong(Err(reason)),
-        })
+        let is_other = fingerprint(&outputs) != answer;
+        Ok(is_other.then(|| correctness(judged(loaded, program, &outputs), loaded.oracle.doubt(&outputs))))
     }
 
     /// The place where a kernel wrote outside its buffers, if it did.
@@ -656,7 +641,7 @@ impl Workbench {
         let mut sampler = self.record(loaded, program, repeats, (how.clock, Poison::NaN), evictor)?;
         // A run was short enough before: another that is a little longer is no failure.
         if let Some(rounds) = &mut sampler.rounds {
-            rounds.patience.longest = Duration::MAX;
+            rounds.longest = Duration::MAX;
         }
         Ok(sampler)
     }
@@ -670,7 +655,7 @@ impl Workbench {
     }
 
     /// The evictor, made when first asked for.
-    fn evictor(&mut self) -> Result<Rc<Evictor>, VulkanError> {
+    fn evictor(&mut self) -> Result<Rc<(LoadedProblem, Program)>, VulkanError> {
         if let Some(evictor) = &self.evictor {
             return Ok(Rc::clone(evictor));
         }
@@ -686,7 +671,7 @@ impl Workbench {
             bytes: Bytes(bytes),
             reason,
         })?;
-        let evictor = Rc::new(Evictor { loaded: self.load(problem.as_ref())?, program });
+        let evictor = Rc::new((self.load(problem.as_ref())?, program));
         self.evictor = Some(Rc::clone(&evictor));
         Ok(evictor)
     }
@@ -697,7 +682,7 @@ impl Workbench {
         program: &Program,
         repeats: u32,
         (clock, poison): (Clock, Poison),
-        evictor: Option<Rc<Evictor>>,
+        evictor: Option<Rc<(LoadedProblem, Program)>>,
     ) -> Result<Sampler, VulkanError> {
         let make = |spec: &BufferSpec| {
             Ok((spec.clone(), Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel)?))
@@ -710,7 +695,7 @@ impl Workbench {
             }
             recorder.barrier();
             for (spec, buffer) in scratch.iter().filter(|_| !program.is_users()) {
-                recorder.fill_data(&region(buffer, spec), ALL_BITS);
+                recorder.fill(&region(buffer, spec), ALL_BITS);
             }
             recorder.finish()?.run()?;
         }
@@ -727,8 +712,8 @@ impl Workbench {
             if restore {
                 loaded.record_restore(&mut recorder);
                 recorder.barrier();
-                if let Some(evictor) = &evictor {
-                    recorder.steps(&evictor.program.steps, &mut self.pipelines, &evictor.loaded.regions())?;
+                if let Some((loaded, program)) = evictor.as_deref() {
+                    recorder.steps(&program.steps, &mut self.pipelines, &loaded.regions())?;
                     recorder.barrier();
                 }
                 recorder.stamp(&timestamps, 2 * repeat);
@@ -762,8 +747,8 @@ impl Workbench {
         recorder.stamp(&timestamps, 1);
         let stop = &regions[repeat.stop.0];
         recorder.copy((stop.buffer, stop.offset), (&flag, 0), 4);
-        let (bound, patience) = (repeat.bound, self.patience);
-        Ok(Rounds { commands: recorder.finish()?, timestamps, flag, bound, patience })
+        let (bound, interrupted, longest) = (repeat.bound, self.interrupted, self.longest);
+        Ok(Rounds { commands: recorder.finish()?, timestamps, flag, bound, interrupted, longest })
     }
 
     /// Host times from the submission of an empty command buffer until its end is known.
@@ -804,7 +789,7 @@ impl Workbench {
         let source = Buffer::new(&self.device, "download probe", bytes, Use::Kernel)?;
         let landing = Buffer::new(&self.device, "download probe", bytes, Use::Download)?;
         let mut recorder = Recorder::new(&self.device)?;
-        recorder.fill(&source, 0x5a5a_5a5a);
+        recorder.fill(&whole(&source), 0x5a5a_5a5a);
         recorder.barrier();
         recorder.copy((&source, 0), (&landing, 0), bytes.0);
         recorder.finish()?.run()?;

@@ -5,7 +5,7 @@ use crate::basis::dtype::DType;
 use crate::basis::size::{Size, Sweep};
 use crate::basis::units::Bytes;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
-use crate::plan::{CaseGroup, DeviceClass, PlannedRun, Sampling, VariantChoice};
+use crate::plan::{CaseGroup, DeviceClass, PlannedRun, Sampling};
 use crate::record::peak::Extent;
 use std::time::Duration;
 
@@ -49,14 +49,7 @@ fn groups_of(
         let named = |name: &str| variant.is_none_or(|own| own == name);
         let variants = wanted.iter().copied().filter(|v| named(&v.name) && v.supports(dtype)).cloned().collect();
         let spec = CaseSpec::new(algorithm, size, dtype);
-        CaseGroup {
-            algorithm: algorithm.into(),
-            spec,
-            variants,
-            on: DeviceClass::Any,
-            pick: VariantChoice::Named,
-            on_host: false,
-        }
+        CaseGroup { algorithm: algorithm.into(), spec, variants, on: DeviceClass::Any, auto: false, on_host: false }
     })
 }
 

@@ -3,7 +3,7 @@
 use super::axes::AXES;
 use super::choose::{self, Choosing, is_everything, unique};
 use super::options::Selection;
-use super::{CaseGroup, DeviceClass, HOST, Purpose, VariantChoice, axes};
+use super::{CaseGroup, DeviceClass, HOST, Purpose, axes};
 use crate::algorithms::input::Input;
 use crate::algorithms::{Algorithm, CaseOptions, CaseSpec, Goal, Measures, Variant};
 use crate::basis::dtype::DType;
@@ -17,7 +17,7 @@ const MOST_EXTRA_WORK: u64 = 100_000_000;
 pub(super) struct Cases {
     pub(super) algorithm: &'static Algorithm,
     variants: Vec<&'static Variant>,
-    pick: VariantChoice,
+    auto: bool,
     /// Whether no variant was named: then those that lack an element type are left out of it.
     any_variant: bool,
     /// Whether no layout was named: then those other than the usual are for variants that have them.
@@ -35,7 +35,7 @@ impl Cases {
     /// The cases of `algorithm`.
     pub(super) fn new(algorithm: &'static Algorithm, selection: &Selection, purpose: Purpose) -> Result<Self, String> {
         let goals = choose::goals(algorithm, selection.axes.has(&axes::GOAL), purpose)?;
-        let (variants, pick) = choose::variants(algorithm, &selection.variant)?;
+        let (variants, auto) = choose::variants(algorithm, &selection.variant)?;
         if let (Some(variant), [Goal::Result], false) = (
             variants.iter().find(|variant| matches!(variant.measures, Measures::Solution)),
             &goals[..],
@@ -48,7 +48,7 @@ impl Cases {
         }
         // The choice may fall on any variant, so it has every type that one of them has.
         let all: Vec<_> = algorithm.variants.iter().collect();
-        let candidates = if pick == VariantChoice::Auto { &all } else { &variants };
+        let candidates = if auto { &all } else { &variants };
         let choosing = Choosing { algorithm, purpose, variants: candidates, goals };
         let vary = |bases: Vec<CaseOptions>, within_size: bool| {
             AXES.iter().filter(|axis| axis.within_size == within_size).try_fold(bases, |bases, axis| {
@@ -69,7 +69,7 @@ impl Cases {
             any_input: purpose == Purpose::Verify && !selection.axes.has(&axes::INPUT),
             on_host: selection.device.iter().any(|device| device == HOST),
             variants,
-            pick,
+            auto,
         })
     }
 
@@ -87,11 +87,10 @@ impl Cases {
         for (spec, on) in self.problems() {
             let variants = self.variants_for(&spec);
             // What no variant has was not asked for: some have the type for another goal.
-            let auto = self.pick == VariantChoice::Auto && self.asks(&spec, None);
-            if auto || !variants.is_empty() {
+            if self.auto && self.asks(&spec, None) || !variants.is_empty() {
                 self.check_size(&spec)?;
-                let Self { algorithm, pick, on_host, .. } = *self;
-                groups.push(CaseGroup { algorithm: algorithm.into(), spec, variants, on, pick, on_host });
+                let Self { algorithm, auto, on_host, .. } = *self;
+                groups.push(CaseGroup { algorithm: algorithm.into(), spec, variants, on, auto, on_host });
             }
         }
         Ok(groups)

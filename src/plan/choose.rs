@@ -2,7 +2,7 @@
 //! nothing was typed, the default is that of the purpose.
 
 use super::options::{self, Selection};
-use super::{AUTO, DeviceClass, Purpose, Sampling, VariantChoice};
+use super::{AUTO, DeviceClass, Purpose, Sampling};
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, Goal, Sweeps, Variant};
 use crate::basis::dtype::DType;
@@ -59,18 +59,19 @@ pub(super) fn is_everything(names: &[String]) -> bool {
     names.is_empty() || names == ["all"]
 }
 
+/// The variants of these names, and whether `auto` is among them.
 pub(super) fn variants(
     algorithm: &'static Algorithm,
     names: &[String],
-) -> Result<(Vec<&'static Variant>, VariantChoice), String> {
+) -> Result<(Vec<&'static Variant>, bool), String> {
     if is_everything(names) {
-        return Ok((algorithm.variants.iter().collect(), VariantChoice::Named));
+        return Ok((algorithm.variants.iter().collect(), false));
     }
     if names.iter().any(|name| name == "all") {
         return Err(format!("variants '{}' mix 'all' with names; write either", names.join(",")));
     }
-    let pick = if names.iter().any(|name| name == AUTO) { VariantChoice::Auto } else { VariantChoice::Named };
-    if pick == VariantChoice::Auto && algorithm.candidates.is_none() {
+    let auto = names.iter().any(|name| name == AUTO);
+    if auto && algorithm.candidates.is_none() {
         let known: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
         return Err(format!(
             "variant 'auto' has no rule for {}; name one of: {}, all",
@@ -79,7 +80,7 @@ pub(super) fn variants(
         ));
     }
     let named = names.iter().filter(|name| *name != AUTO).map(|name| algorithm.variant(name));
-    Ok((unique(named, |a, b| std::ptr::eq(*a, *b))?, pick))
+    Ok((unique(named, |a, b| std::ptr::eq(*a, *b))?, auto))
 }
 
 pub(super) fn dtypes(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<DType>, String> {

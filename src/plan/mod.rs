@@ -63,8 +63,8 @@ pub struct CaseGroup {
     pub variants: Vec<Variant>,
     /// The devices that the group is for.
     pub on: DeviceClass,
-    /// Whether a device adds a variant of its own choice.
-    pub pick: VariantChoice,
+    /// Whether the best variant for the device is added to them: `--variant auto`.
+    pub auto: bool,
     /// Whether the host's cores run the group too.
     pub on_host: bool,
 }
@@ -74,15 +74,6 @@ const COLD_HOST: &str = "the host's caches cannot be emptied; leave out --cache 
 
 /// The name of the host's cores among devices.
 pub(crate) const HOST: &str = "host";
-
-/// The choice of a group's variants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VariantChoice {
-    /// The named variants alone.
-    Named,
-    /// The named variants and the best one for the device: `--variant auto`.
-    Auto,
-}
 
 /// The devices that a group is for: default sizes differ between kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +133,7 @@ impl CaseGroup {
     /// Number of cases on one device, at most.
     #[must_use]
     pub fn cases(&self) -> usize {
-        self.variants.len() + usize::from(self.pick == VariantChoice::Auto)
+        self.variants.len() + usize::from(self.auto)
     }
 
     /// The id of a variant's case.
@@ -163,10 +154,7 @@ impl CaseGroup {
 impl CaseGroup {
     /// The variants that it may have on some device.
     fn candidates(&self) -> &[Variant] {
-        match self.pick {
-            VariantChoice::Named => &self.variants,
-            VariantChoice::Auto => &self.algorithm.variants,
-        }
+        if self.auto { &self.algorithm.variants } else { &self.variants }
     }
 
     /// The id of the case of the host's cores; `None` where they take no part or have no baseline.
@@ -222,11 +210,12 @@ impl Plan {
 
     fn hashed(&self, devices: impl Fn(&PlannedRun) -> String) -> String {
         let group = |run: &PlannedRun, group: &CaseGroup| {
-            let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
+            let CaseGroup { algorithm, spec, variants, on, auto, on_host } = group;
+            let auto = if *auto { "Auto" } else { "Named" };
             let variants: Vec<_> = variants.iter().map(|variant| &variant.name).collect();
             let source = algorithm.fingerprint.as_deref().unwrap_or_default();
             let spec = hashed(algorithm, spec, run.groups.iter().find_map(|group| group.spec.stop).unwrap_or_default());
-            format!("{}{source} {spec} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
+            format!("{}{source} {spec} {variants:?} {on:?} {auto} {on_host}", algorithm.name)
         };
         let run = |run: &PlannedRun| {
             let groups: Vec<_> = run.groups.iter().map(|of_run| group(run, of_run)).collect();
@@ -272,7 +261,7 @@ impl Plan {
             for group in &mut run.groups {
                 let mut variants = group.candidates().to_vec();
                 // A device's choice is among them, if it is wanted.
-                group.pick = VariantChoice::Named;
+                group.auto = false;
                 variants.retain(|variant| {
                     let id = group.id(variant).to_string();
                     let wanted = ids.contains(&id);
@@ -321,8 +310,8 @@ impl PlannedRun {
             let mut variants = std::mem::take(&mut group.variants);
             variants.retain(|variant| !known(group.id(variant).to_string()));
             group.variants = variants;
-            if group.pick == VariantChoice::Auto && known(group.id_of(AUTO).to_string()) {
-                group.pick = VariantChoice::Named;
+            if group.auto && known(group.id_of(AUTO).to_string()) {
+                group.auto = false;
             }
         }
         run.groups.retain(|group| group.cases() > 0);

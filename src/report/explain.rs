@@ -93,13 +93,13 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
-    use crate::plan::{DeviceClass, VariantChoice};
+    use crate::plan::DeviceClass;
 
     #[test]
     fn the_choice_is_held_against_the_fastest_and_failures_say_why() {
         let spec = CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32);
-        let (variants, pick, on) = (vec![], VariantChoice::Auto, DeviceClass::Any);
-        let group = CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on, pick, on_host: false };
+        let (variants, auto, on) = (vec![], true, DeviceClass::Any);
+        let group = CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on, auto, on_host: false };
         let candidate = |variant, predicted| Candidate { variant, tile: None, predicted: Nanos(predicted) };
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
         let times = vec![Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];

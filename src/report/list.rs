@@ -152,9 +152,9 @@ fn needs(variant: &Variant) -> String {
         let shaders = variant.shaders(dtype, Layout::default()).unwrap_or_default();
         let declared = shaders.iter().flat_map(|shader| shader.interface.capabilities.iter());
         let declared = declared.filter_map(|name| match requirement(name)? {
-            Requirement::Features([feature]) => Some(feature.name()),
             // Which of several is said by the instructions.
-            Requirement::Features(_) | Requirement::Subgroup("basic") | Requirement::Nothing => None,
+            Requirement::Features(any) => (any.len() == 1).then(|| any[0].name()),
+            Requirement::Subgroup("basic") | Requirement::Nothing => None,
             Requirement::Subgroup(operation) => Some(operation),
         });
         let used = shaders.iter().flat_map(|shader| shader.interface.features.iter().map(|name| &**name));

@@ -113,7 +113,7 @@ fn stretches(interval: usize) -> RangeInclusive<usize> {
 
 /// Values that may be others than the rest of their interval.
 #[derive(Clone, Debug)]
-struct Candidate {
+struct RareStretch {
     interval: Range<usize>,
     stretch: Range<usize>,
     /// Bound of the chance that a series without a step has a stretch as rare.
@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
                 rare.min_by(|a, b| (a.interval.len().cmp(&b.interval.len())).then(a.p.total_cmp(&b.p)))
             };
             // Two ends explain more than one does: plateaus are for what no step explains.
-            if let Some(Candidate { interval, stretch, p }) =
+            if let Some(RareStretch { interval, stretch, p }) =
                 narrowest(Shape::Step).or_else(|| narrowest(Shape::Plateau))
             {
                 let inside = [stretch.start, stretch.end].into_iter().filter(|at| *at < interval.end);
@@ -164,11 +164,11 @@ impl<'a> Search<'a> {
     }
 
     /// The rarest stretch of a shape in each interval of a range.
-    fn candidates(&self, range: &Range<usize>, shape: Shape) -> Vec<Candidate> {
+    fn candidates(&self, range: &Range<usize>, shape: Shape) -> Vec<RareStretch> {
         let candidate = |interval: Range<usize>| {
             let (stretch, ln_p) = rarest(&self.values[interval.clone()], shape)?;
             let stretch = interval.start + stretch.start..interval.start + stretch.end;
-            Some(Candidate { interval, stretch, p: (self.factors[shape as usize] * ln_p.exp()).min(1.0) })
+            Some(RareStretch { interval, stretch, p: (self.factors[shape as usize] * ln_p.exp()).min(1.0) })
         };
         intervals(range).into_iter().filter_map(candidate).collect()
     }

@@ -76,33 +76,20 @@ pub(crate) struct Found {
     pub refused: Vec<(Tile, Refusal)>,
 }
 
-/// Why a tile is out of the question.
+/// Why a tile is out of the question, or the whole search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Refusal {
+    /// The device lacks what the case needs.
+    Unsupported(String),
     /// The answer was wrong, and where.
     Rejected(String),
     /// The device or its driver failed.
     Failed(String),
 }
 
-/// Why a search found nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Fruitless {
-    /// The device lacks what the case needs.
-    Unsupported(String),
-    /// Every tile that was tried is out of the question.
-    Refused(Refusal),
-}
-
-impl From<String> for Fruitless {
+impl From<String> for Refusal {
     fn from(reason: String) -> Self {
         Self::Unsupported(reason)
-    }
-}
-
-impl From<Refusal> for Fruitless {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::basis::printable::excerpt;
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
-use crate::plan::{CaseGroup, VariantChoice, axes};
+use crate::plan::{CaseGroup, axes};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -28,18 +28,13 @@ const HEAD: &str = "\
 # Delete a result, or the file, to forget it.
 ";
 
-/// The results that are kept.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tuned {
-    results: Vec<Kept>,
-}
-
-#[derive(Serialize, Deserialize)]
+/// The results that are kept, as the file has them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub struct Tuned {
     schema: String,
-    #[serde(default)]
-    result: Vec<Kept>,
+    #[serde(default, rename = "result")]
+    results: Vec<Kept>,
 }
 
 /// The key under which a device finds its results. Not its UUID: another of the same model is as fast.
@@ -159,6 +154,12 @@ pub(crate) fn default_path() -> Option<PathBuf> {
     dirs::config_dir().map(|folder| folder.join("gpukern").join("tuned.toml"))
 }
 
+impl Default for Tuned {
+    fn default() -> Self {
+        Self { schema: SCHEMA.into(), results: vec![] }
+    }
+}
+
 impl Tuned {
     /// No results.
     #[must_use]
@@ -189,13 +190,13 @@ impl Tuned {
             Some(other) => return Err(unusable(path, &format!("its schema is '{other}', not '{SCHEMA}'"))),
             None => return Err(unusable(path, &format!("it has no schema '{SCHEMA}'"))),
         }
-        let file: File = toml::from_str(text).map_err(|e| unusable(path, &e.to_string()))?;
+        let tuned: Self = toml::from_str(text).map_err(|e| unusable(path, &e.to_string()))?;
         let rate = |rate: f64| rate.is_finite() && rate > 0.0;
-        let wrong = file.result.iter().find(|kept| !rate(kept.gflops) || !kept.built_in_gflops.is_none_or(rate));
+        let wrong = tuned.results.iter().find(|kept| !rate(kept.gflops) || !kept.built_in_gflops.is_none_or(rate));
         if let Some(Kept { variant, sizes, gflops, .. }) = wrong {
             return Err(unusable(path, &format!("the rate of {variant} at {sizes}, {gflops}, cannot be")));
         }
-        Ok(Self { results: file.result })
+        Ok(tuned)
     }
 
     /// Adds `found` to the file at `path`, which is replaced in one step. What it holds of other devices, drivers,
@@ -237,8 +238,7 @@ impl Tuned {
     }
 
     fn text(&self) -> String {
-        let file = File { schema: SCHEMA.into(), result: self.results.clone() };
-        format!("{HEAD}\n{}", toml::to_string(&file).expect("every field is a value of TOML"))
+        format!("{HEAD}\n{}", toml::to_string(self).expect("every field is a value of TOML"))
     }
 
     /// The results for a case of `algorithm` on `device`, of every variant.
@@ -296,8 +296,8 @@ fn unusable(path: &Path, reason: &str) -> Error {
     ))
 }
 
-/// A variant as a device runs it.
-pub(crate) struct Chosen<'a> {
+/// A variant with its tile, as a device runs it.
+pub(crate) struct Configuration<'a> {
     pub algorithm: &'a Algorithm,
     pub variant: &'a Variant,
     /// The case with its tile.
@@ -309,9 +309,9 @@ pub(crate) struct Chosen<'a> {
 /// The variants of `group` as `device` runs them: those that were named, with the tiles that were kept for them, and
 /// the one that `auto` stands for.
 #[must_use]
-pub(crate) fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Chosen<'a>> {
+pub(crate) fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Configuration<'a>> {
     let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
-    if group.pick == VariantChoice::Auto
+    if group.auto
         && let Some((variant, reason)) = automatic(group, device, tuned)
     {
         let index = chosen.iter().position(|other| other.variant.name == variant.name).unwrap_or_else(|| {
@@ -329,7 +329,7 @@ pub(crate) fn with_tile<'a>(
     variant: &'a Variant,
     device: &DeviceInfo,
     tuned: &Tuned,
-) -> Chosen<'a> {
+) -> Configuration<'a> {
     let CaseGroup { ref algorithm, mut spec, .. } = *group;
     let mut notes = vec![];
     if let Some(tunable) = algorithm.tunable(variant) {
@@ -354,7 +354,7 @@ pub(crate) fn with_tile<'a>(
         };
         notes.push(note);
     }
-    Chosen { algorithm, variant, spec, notes }
+    Configuration { algorithm, variant, spec, notes }
 }
 
 /// The variant that `auto` stands for, and why. Kept rates decide where they include that of the model's
@@ -443,10 +443,10 @@ mod tests {
         tuned
     }
 
-    fn group(variants: &[&str], pick: VariantChoice, n: u64) -> CaseGroup {
+    fn group(variants: &[&str], auto: bool, n: u64) -> CaseGroup {
         let variants = variants.iter().map(|name| MATMUL.variant(name).expect("it is in the table").clone()).collect();
         let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32);
-        CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on: DeviceClass::Any, pick, on_host: false }
+        CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on: DeviceClass::Any, auto, on_host: false }
     }
 
     fn chosen(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<(String, Option<String>, Vec<String>)> {
@@ -551,8 +551,7 @@ mod tests {
     fn a_kept_tile_is_used_for_its_device_type_and_class_alone_and_named() {
         let device = software_device();
         let tuned = tuned(&[kept(&device, "tiled", "1024", 4.5)]);
-        let notes =
-            |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], VariantChoice::Named, n), device, &tuned);
+        let notes = |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], false, n), device, &tuned);
         let [tiled, naive] = &notes(1000, &device)[..] else { panic!("two variants") };
         let note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21";
         assert_eq!(tiled, &("tiled".into(), Some(TILE.into()), vec![note.into()]));
@@ -586,7 +585,7 @@ mod tests {
     #[test]
     fn auto_is_the_rules_choice_until_a_search_measured_something_better() {
         let device = software_device();
-        let auto = |tuned: &Tuned| chosen(&group(&[], VariantChoice::Auto, 1024), &device, tuned);
+        let auto = |tuned: &Tuned| chosen(&group(&[], true, 1024), &device, tuned);
         let rule = "texel chosen by auto, by the model";
         assert_eq!(auto(&Tuned::none()), [("texel".into(), None, vec![rule.into()])]);
         // A rate that was never held against the rule's choice says nothing.
@@ -608,7 +607,7 @@ mod tests {
         let mut device = software_device();
         device.limits.texel_buffer_elements = 1;
         let auto = |variants: &[&str], device: &DeviceInfo| {
-            let chosen = chosen(&group(variants, VariantChoice::Auto, 1024), device, &Tuned::none());
+            let chosen = chosen(&group(variants, true, 1024), device, &Tuned::none());
             chosen.into_iter().map(|(name, ..)| name).collect::<Vec<_>>()
         };
         assert_eq!(auto(&[], &device), ["tiled"]);
@@ -657,9 +656,9 @@ mod tests {
                 let rates = rates.map(|(variant, rate)| kept(&device, variant, "1024", rate));
                 for (tuned, n) in [Tuned::none(), tuned(&rates)].iter().flat_map(|t| [(t, 64), (t, 1024), (t, 2048)]) {
                     for dtype in MATMUL.dtypes(Goal::Result) {
-                        let mut group = group(&[], VariantChoice::Auto, n);
+                        let mut group = group(&[], true, n);
                         group.spec.dtype = dtype;
-                        let [Chosen { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {
+                        let [Configuration { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {
                             panic!("one variant")
                         };
                         let runs = |variant, spec| feasible(&MATMUL, variant, spec, &device);

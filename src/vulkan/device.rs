@@ -2,7 +2,7 @@
 
 use super::error::{Context, VulkanError};
 use super::instance::{Instance, PhysicalDevice};
-use super::query::{Extensions, FeatureChain, OPTIONAL_EXTENSIONS};
+use super::query::{FeatureChain, OPTIONAL_EXTENSIONS, extensions_of};
 use super::watch::watched;
 use crate::device::capability::DeviceInfo;
 use ash::{ext, khr, vk};
@@ -28,36 +28,29 @@ pub struct Device {
     instance: Rc<Instance>,
 }
 
-/// What becomes of accesses through descriptors outside what they describe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Whatever the kernel asks for: our own are verified, and take addresses.
-    Unchecked,
-    /// They stay within the buffer, where the device has a feature for that: for kernels of the user's.
-    Robust,
-}
-
 impl Device {
     /// Opens `physical` with every feature that this crate knows and the device has.
     ///
     /// # Errors
     /// When the driver cannot create the device.
     pub fn open(instance: &Rc<Instance>, physical: &PhysicalDevice) -> Result<Rc<Self>, VulkanError> {
-        Self::open_with(instance, physical, Access::Unchecked)
+        Self::open_with(instance, physical, false)
     }
 
-    /// [`Self::open`] with a say in what becomes of accesses through descriptors.
+    /// [`Self::open`] with a say in what becomes of accesses through descriptors outside what they describe. With
+    /// `robust_access` they stay within the buffer, where the device has a feature for that: for kernels of the user's. Our
+    /// own are verified, and take addresses.
     pub(crate) fn open_with(
         instance: &Rc<Instance>,
         physical: &PhysicalDevice,
-        access: Access,
+        robust_access: bool,
     ) -> Result<Rc<Self>, VulkanError> {
-        let extensions = Extensions::of(instance, physical.handle)?;
+        let extensions = extensions_of(instance, physical.handle)?;
         // SAFETY: the physical device belongs to `instance`.
         let api = unsafe { instance.handle.get_physical_device_properties(physical.handle) }.api_version;
         let mut chain = FeatureChain::supported(instance, physical.handle, api, &extensions);
         // Robust accesses cost time and would hide a kernel's mistakes; replaying captures is not ours to do.
-        if access == Access::Unchecked {
+        if !robust_access {
             chain.core.robust_buffer_access = vk::FALSE;
             chain.matrix.cooperative_matrix_robust_buffer_access = vk::FALSE;
         }
@@ -66,7 +59,7 @@ impl Device {
         // Dumps in a vendor's own format are not read here, and may cost.
         chain.fault.device_fault_vendor_binary = vk::FALSE;
         let names: Vec<_> =
-            OPTIONAL_EXTENSIONS.iter().filter(|name| extensions.has(name)).map(|name| name.as_ptr()).collect();
+            OPTIONAL_EXTENSIONS.iter().filter(|name| extensions.contains(**name)).map(|name| name.as_ptr()).collect();
         let queues =
             [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&[1.0])];
         let handle = chain.with_head(api, &extensions, |features| {

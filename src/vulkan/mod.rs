@@ -17,7 +17,6 @@ mod watch;
 
 pub(crate) use buffer::{Buffer, Use};
 pub(crate) use command::{Commands, Recorder, Region};
-pub(crate) use device::Access;
 pub use device::Device;
 pub(crate) use error::VulkanError;
 pub(crate) use instance::PhysicalDevice;

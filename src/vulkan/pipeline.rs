@@ -68,24 +68,13 @@ impl Key {
             shader: dispatch.shader.label(),
             constants: dispatch.constants.clone(),
             subgroup_size: dispatch.subgroup_size,
-            slots: slots(dispatch),
+            slots: dispatch.descriptors.iter().map(|own| (own.at.set, own.at.binding, own.at.kind)).collect(),
         }
     }
 }
 
-/// A place of a layout: a set, a binding in it, and the type of what is bound there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Slot {
-    set: u32,
-    binding: u32,
-    kind: vk::DescriptorType,
-}
-
-/// The places that a dispatch binds.
-fn slots(dispatch: &Dispatch) -> Vec<Slot> {
-    let bound = dispatch.descriptors.iter().map(|descriptor| descriptor.at);
-    bound.map(|at| Slot { set: at.set, binding: at.binding, kind: kind(at.kind) }).collect()
-}
+/// A place of a layout: a set, a binding in it, and what is bound there.
+type Slot = (u32, u32, SlotKind);
 
 /// The type of a descriptor, as Vulkan has it.
 pub(super) fn kind(kind: SlotKind) -> vk::DescriptorType {
@@ -109,15 +98,15 @@ impl Layout {
     fn new(device: &Rc<Device>, slots: &[Slot]) -> Result<Self, VulkanError> {
         // Owned from here on, so an early return destroys the sets' layouts.
         let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
-        for set in 0..slots.iter().map(|slot| slot.set + 1).max().unwrap_or(0) {
-            let binding = |slot: &Slot| {
+        for set in 0..slots.iter().map(|(set, ..)| set + 1).max().unwrap_or(0) {
+            let binding = |(_, binding, slot_kind): &Slot| {
                 vk::DescriptorSetLayoutBinding::default()
-                    .binding(slot.binding)
-                    .descriptor_type(slot.kind)
+                    .binding(*binding)
+                    .descriptor_type(kind(*slot_kind))
                     .descriptor_count(1)
                     .stage_flags(vk::ShaderStageFlags::COMPUTE)
             };
-            let bindings: Vec<_> = slots.iter().filter(|slot| slot.set == set).map(binding).collect();
+            let bindings: Vec<_> = slots.iter().filter(|(own, ..)| *own == set).map(binding).collect();
             let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
             // SAFETY: the device is alive.
             let made = unsafe { device.handle.create_descriptor_set_layout(&info, None) };

@@ -9,7 +9,7 @@ use crate::device::capability::{
 };
 use ash::{ext, khr, vk};
 use std::collections::BTreeSet;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 /// Mesa's llvmpipe counts the loop iterations of an invocation down from this and then leaves every loop
 /// (`LP_MAX_TGSI_LOOP_ITERATIONS`), without an error.
@@ -33,98 +33,42 @@ pub(super) struct FeatureChain {
     pub(super) fault: vk::PhysicalDeviceFaultFeaturesEXT<'static>,
 }
 
-/// `VkPhysicalDeviceShaderBfloat16FeaturesKHR` (`VK_KHR_shader_bfloat16`), newer than the bindings.
-#[repr(C)]
-pub(super) struct BFloat16Features {
-    s_type: vk::StructureType,
-    p_next: *mut std::ffi::c_void,
-    shader_bfloat16_type: vk::Bool32,
-    shader_bfloat16_dot_product: vk::Bool32,
-    shader_bfloat16_cooperative_matrix: vk::Bool32,
-}
-
-impl Default for BFloat16Features {
-    fn default() -> Self {
-        Self {
-            s_type: vk::StructureType::from_raw(1_000_141_000),
-            p_next: std::ptr::null_mut(),
-            shader_bfloat16_type: vk::FALSE,
-            shader_bfloat16_dot_product: vk::FALSE,
-            shader_bfloat16_cooperative_matrix: vk::FALSE,
-        }
-    }
-}
-
-// SAFETY: the specification lists the structure as one that extends `VkPhysicalDeviceFeatures2` and
-// `VkDeviceCreateInfo`; it begins with its type and the link, as `vk::BaseOutStructure` does.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for BFloat16Features {}
-
-const BFLOAT16: &CStr = c"VK_KHR_shader_bfloat16";
-
-/// `VkPhysicalDeviceCooperativeMatrix2FeaturesNV` (`VK_NV_cooperative_matrix2`), newer than the bindings.
-#[repr(C)]
-pub(super) struct Matrix2Features {
-    s_type: vk::StructureType,
-    p_next: *mut std::ffi::c_void,
-    workgroup_scope: vk::Bool32,
-    flexible_dimensions: vk::Bool32,
-    reductions: vk::Bool32,
-    conversions: vk::Bool32,
-    per_element_operations: vk::Bool32,
-    tensor_addressing: vk::Bool32,
-    block_loads: vk::Bool32,
-}
-
-impl Default for Matrix2Features {
-    fn default() -> Self {
-        Self {
-            s_type: vk::StructureType::from_raw(1_000_593_000),
-            p_next: std::ptr::null_mut(),
-            workgroup_scope: vk::FALSE,
-            flexible_dimensions: vk::FALSE,
-            reductions: vk::FALSE,
-            conversions: vk::FALSE,
-            per_element_operations: vk::FALSE,
-            tensor_addressing: vk::FALSE,
-            block_loads: vk::FALSE,
-        }
-    }
-}
-
-// SAFETY: as for `BFloat16Features`.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Matrix2Features {}
-
-/// `VkPhysicalDeviceCooperativeMatrix2PropertiesNV`.
-#[repr(C)]
-struct Matrix2Properties {
-    s_type: vk::StructureType,
-    p_next: *mut std::ffi::c_void,
-    max_workgroup_size: u32,
-    max_dimension: u32,
-    reserved_shared_memory: u32,
-}
-
-// SAFETY: the specification lists the structure as one that extends `VkPhysicalDeviceProperties2`; it begins as
-// `vk::BaseOutStructure` does.
-unsafe impl vk::ExtendsPhysicalDeviceProperties2 for Matrix2Properties {}
-
-/// `VkCooperativeMatrixFlexibleDimensionsPropertiesNV`.
+/// A structure that is newer than the bindings: its type, the link, and its members, all of 32 bits.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct FlexibleDimensions {
+pub(super) struct Newer<const TYPE: i32, const MEMBERS: usize> {
     s_type: vk::StructureType,
     p_next: *mut std::ffi::c_void,
-    m_granularity: u32,
-    n_granularity: u32,
-    k_granularity: u32,
-    a_type: vk::ComponentTypeKHR,
-    b_type: vk::ComponentTypeKHR,
-    c_type: vk::ComponentTypeKHR,
-    result_type: vk::ComponentTypeKHR,
-    saturating_accumulation: vk::Bool32,
-    scope: vk::ScopeKHR,
-    workgroup_invocations: u32,
+    members: [u32; MEMBERS],
 }
+
+impl<const TYPE: i32, const MEMBERS: usize> Default for Newer<TYPE, MEMBERS> {
+    fn default() -> Self {
+        Self { s_type: vk::StructureType::from_raw(TYPE), p_next: std::ptr::null_mut(), members: [0; MEMBERS] }
+    }
+}
+
+/// `VkPhysicalDeviceShaderBfloat16FeaturesKHR` (`VK_KHR_shader_bfloat16`): type, dot product, cooperative matrix.
+type BFloat16Features = Newer<1_000_141_000, 3>;
+/// `VkPhysicalDeviceCooperativeMatrix2FeaturesNV` (`VK_NV_cooperative_matrix2`): work-group scope, flexible dimensions,
+/// reductions, conversions, per-element operations, tensor addressing, block loads.
+type Matrix2Features = Newer<1_000_593_000, 7>;
+/// `VkPhysicalDeviceCooperativeMatrix2PropertiesNV`: largest work-group, largest dimension, reserved shared memory.
+type Matrix2Properties = Newer<1_000_593_002, 3>;
+/// `VkCooperativeMatrixFlexibleDimensionsPropertiesNV`: granularity of M, N and K, types of A, B, C and the result,
+/// saturation, scope, invocations of a work-group.
+type FlexibleDimensions = Newer<1_000_593_001, 10>;
+
+// SAFETY: the specification lists these structures as ones that extend `VkPhysicalDeviceFeatures2` and
+// `VkDeviceCreateInfo`, or `VkPhysicalDeviceProperties2`; they begin with their type and the link, as
+// `vk::BaseOutStructure` does.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for BFloat16Features {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Matrix2Features {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceProperties2 for Matrix2Properties {}
+
+const BFLOAT16: &CStr = c"VK_KHR_shader_bfloat16";
 
 /// `vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV`.
 type GetFlexibleDimensions =
@@ -155,23 +99,17 @@ const NEWER: &[(&CStr, u32)] = &[
 ];
 
 /// The extensions of a device.
-pub(super) struct Extensions(Vec<vk::ExtensionProperties>);
+pub(super) type Extensions = BTreeSet<CString>;
 
-impl Extensions {
-    pub(super) fn of(instance: &Instance, device: vk::PhysicalDevice) -> Result<Self, VulkanError> {
-        // SAFETY: `device` belongs to the live instance.
-        let list = unsafe { instance.handle.enumerate_device_extension_properties(device) };
-        let mut list = list.call("vkEnumerateDeviceExtensionProperties")?;
-        if let Some(layer) = instance.validated_version {
-            let known = |name: &CStr| !NEWER.iter().any(|(newer, since)| *newer == name && layer < *since);
-            list.retain(|extension| extension.extension_name_as_c_str().is_ok_and(known));
-        }
-        Ok(Self(list))
-    }
-
-    pub(super) fn has(&self, name: &CStr) -> bool {
-        self.0.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name))
-    }
+/// The extensions of a device that a validation layer, where one watches, knows too.
+pub(super) fn extensions_of(instance: &Instance, device: vk::PhysicalDevice) -> Result<Extensions, VulkanError> {
+    // SAFETY: `device` belongs to the live instance.
+    let list = unsafe { instance.handle.enumerate_device_extension_properties(device) };
+    let list = list.call("vkEnumerateDeviceExtensionProperties")?;
+    let newest = instance.validated_version.unwrap_or(u32::MAX);
+    let known = |name: &&CStr| !NEWER.iter().any(|(newer, since)| newer == name && newest < *since);
+    let names = list.iter().filter_map(|extension| extension.extension_name_as_c_str().ok());
+    Ok(names.filter(known).map(CStr::to_owned).collect())
 }
 
 impl FeatureChain {
@@ -182,48 +120,29 @@ impl FeatureChain {
         extensions: &Extensions,
         use_it: impl FnOnce(&mut vk::PhysicalDeviceFeatures2<'_>) -> R,
     ) -> R {
-        // Links of an earlier call point to where the structures were then.
-        self.v11.p_next = std::ptr::null_mut();
-        self.v12.p_next = std::ptr::null_mut();
-        self.size_control.p_next = std::ptr::null_mut();
-        self.maintenance4.p_next = std::ptr::null_mut();
-        self.atomic_float.p_next = std::ptr::null_mut();
-        self.atomic_float2.p_next = std::ptr::null_mut();
-        self.matrix.p_next = std::ptr::null_mut();
-        self.bfloat16.p_next = std::ptr::null_mut();
-        self.matrix2.p_next = std::ptr::null_mut();
-        self.statistics.p_next = std::ptr::null_mut();
-        self.fault.p_next = std::ptr::null_mut();
         let mut head = vk::PhysicalDeviceFeatures2::default().features(self.core);
-        if api >= vk::API_VERSION_1_2 {
-            head = head.push_next(&mut self.v11).push_next(&mut self.v12);
+        let has = |name: &CStr| extensions.contains(name);
+        macro_rules! link {
+            ($($member:ident if $known:expr;)*) => {$(
+                // The link of an earlier call points to where the structures were then.
+                self.$member.p_next = std::ptr::null_mut();
+                if $known {
+                    head = head.push_next(&mut self.$member);
+                }
+            )*};
         }
-        if has_size_control(api, extensions) {
-            head = head.push_next(&mut self.size_control);
-        }
-        if api >= vk::API_VERSION_1_3 {
-            head = head.push_next(&mut self.maintenance4);
-        }
-        if extensions.has(ext::shader_atomic_float::NAME) {
-            head = head.push_next(&mut self.atomic_float);
-        }
-        if extensions.has(ext::shader_atomic_float2::NAME) {
-            head = head.push_next(&mut self.atomic_float2);
-        }
-        if extensions.has(khr::cooperative_matrix::NAME) {
-            head = head.push_next(&mut self.matrix);
-        }
-        if extensions.has(BFLOAT16) {
-            head = head.push_next(&mut self.bfloat16);
-        }
-        if extensions.has(MATRIX2) {
-            head = head.push_next(&mut self.matrix2);
-        }
-        if extensions.has(khr::pipeline_executable_properties::NAME) {
-            head = head.push_next(&mut self.statistics);
-        }
-        if extensions.has(ext::device_fault::NAME) {
-            head = head.push_next(&mut self.fault);
+        link! {
+            v11 if api >= vk::API_VERSION_1_2;
+            v12 if api >= vk::API_VERSION_1_2;
+            size_control if has_size_control(api, extensions);
+            maintenance4 if api >= vk::API_VERSION_1_3;
+            atomic_float if has(ext::shader_atomic_float::NAME);
+            atomic_float2 if has(ext::shader_atomic_float2::NAME);
+            matrix if has(khr::cooperative_matrix::NAME);
+            bfloat16 if has(BFLOAT16);
+            matrix2 if has(MATRIX2);
+            statistics if has(khr::pipeline_executable_properties::NAME);
+            fault if has(ext::device_fault::NAME);
         }
         let result = use_it(&mut head);
         self.core = head.features;
@@ -284,18 +203,18 @@ impl FeatureChain {
             Feature::ShaderSharedFloat64AtomicAdd => self.atomic_float.shader_shared_float64_atomic_add,
             Feature::ShaderSharedFloat64AtomicMinMax => self.atomic_float2.shader_shared_float64_atomic_min_max,
             Feature::CooperativeMatrix => self.matrix.cooperative_matrix,
-            Feature::CooperativeMatrixWorkgroupScope => self.matrix2.workgroup_scope,
-            Feature::CooperativeMatrixFlexibleDimensions => self.matrix2.flexible_dimensions,
-            Feature::CooperativeMatrixTensorAddressing => self.matrix2.tensor_addressing,
-            Feature::CooperativeMatrixReductions => self.matrix2.reductions,
-            Feature::CooperativeMatrixConversions => self.matrix2.conversions,
-            Feature::CooperativeMatrixPerElementOperations => self.matrix2.per_element_operations,
-            Feature::CooperativeMatrixBlockLoads => self.matrix2.block_loads,
+            Feature::CooperativeMatrixWorkgroupScope => self.matrix2.members[0],
+            Feature::CooperativeMatrixFlexibleDimensions => self.matrix2.members[1],
+            Feature::CooperativeMatrixTensorAddressing => self.matrix2.members[5],
+            Feature::CooperativeMatrixReductions => self.matrix2.members[2],
+            Feature::CooperativeMatrixConversions => self.matrix2.members[3],
+            Feature::CooperativeMatrixPerElementOperations => self.matrix2.members[4],
+            Feature::CooperativeMatrixBlockLoads => self.matrix2.members[6],
             Feature::VulkanMemoryModel => self.v12.vulkan_memory_model,
             Feature::VulkanMemoryModelDeviceScope => self.v12.vulkan_memory_model_device_scope,
-            Feature::ShaderBFloat16 => self.bfloat16.shader_bfloat16_type,
-            Feature::ShaderBFloat16DotProduct => self.bfloat16.shader_bfloat16_dot_product,
-            Feature::ShaderBFloat16CooperativeMatrix => self.bfloat16.shader_bfloat16_cooperative_matrix,
+            Feature::ShaderBFloat16 => self.bfloat16.members[0],
+            Feature::ShaderBFloat16DotProduct => self.bfloat16.members[1],
+            Feature::ShaderBFloat16CooperativeMatrix => self.bfloat16.members[2],
         };
         Feature::ALL.iter().copied().filter(|feature| has(*feature) == vk::TRUE).collect()
     }
@@ -319,7 +238,8 @@ impl Properties {
         // SAFETY: `device` belongs to the live instance.
         let api = unsafe { instance.handle.get_physical_device_properties(device) }.api_version;
         let mut all = Self::default();
-        let mut pci = extensions.has(ext::pci_bus_info::NAME).then(vk::PhysicalDevicePCIBusInfoPropertiesEXT::default);
+        let mut pci =
+            extensions.contains(ext::pci_bus_info::NAME).then(vk::PhysicalDevicePCIBusInfoPropertiesEXT::default);
         let mut head = vk::PhysicalDeviceProperties2::default();
         head = head.push_next(&mut all.id).push_next(&mut all.subgroup).push_next(&mut all.allocation);
         if api >= vk::API_VERSION_1_2 {
@@ -410,7 +330,7 @@ impl Properties {
 
 /// Whether a device of this version, with these extensions, can be asked for a sub-group size.
 fn has_size_control(api: u32, extensions: &Extensions) -> bool {
-    api >= vk::API_VERSION_1_3 || extensions.has(ext::subgroup_size_control::NAME)
+    api >= vk::API_VERSION_1_3 || extensions.contains(ext::subgroup_size_control::NAME)
 }
 
 /// The queue family to measure on, and the device's description.
@@ -419,7 +339,7 @@ pub(super) fn device_info(
     device: vk::PhysicalDevice,
     index: usize,
 ) -> Result<(u32, DeviceInfo), VulkanError> {
-    let extensions = Extensions::of(instance, device)?;
+    let extensions = extensions_of(instance, device)?;
     let properties = Properties::of(instance, device, &extensions);
     let api = properties.core.api_version;
     let chain = FeatureChain::supported(instance, device, api, &extensions);
@@ -440,7 +360,7 @@ pub(super) fn device_info(
         timestamps: Timestamps { period_ns: properties.core.limits.timestamp_period, valid_bits },
         features: chain.features(),
         cooperative_matrices: cooperative_matrices(instance, device, &extensions, &chain)?,
-        flexible_matrices: flexible_matrices(instance, device, &extensions, &chain)?,
+        flexible_matrices: flexible_matrices(instance, device, &chain)?,
     };
     Ok((queue_family, info))
 }
@@ -492,7 +412,7 @@ fn cooperative_matrices(
     extensions: &Extensions,
     chain: &FeatureChain,
 ) -> Result<Vec<CooperativeMatrix>, VulkanError> {
-    if !extensions.has(khr::cooperative_matrix::NAME) || chain.matrix.cooperative_matrix != vk::TRUE {
+    if !extensions.contains(khr::cooperative_matrix::NAME) || chain.matrix.cooperative_matrix != vk::TRUE {
         return Ok(vec![]);
     }
     let functions = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.handle);
@@ -514,19 +434,12 @@ fn cooperative_matrices(
 fn flexible_matrices(
     instance: &Instance,
     device: vk::PhysicalDevice,
-    extensions: &Extensions,
     chain: &FeatureChain,
 ) -> Result<Option<FlexibleMatrices>, VulkanError> {
-    if !extensions.has(MATRIX2) || chain.matrix2.flexible_dimensions != vk::TRUE {
+    if !chain.features().contains(&Feature::CooperativeMatrixFlexibleDimensions) {
         return Ok(None);
     }
-    let mut limits = Matrix2Properties {
-        s_type: vk::StructureType::from_raw(1_000_593_002),
-        p_next: std::ptr::null_mut(),
-        max_workgroup_size: 0,
-        max_dimension: 0,
-        reserved_shared_memory: 0,
-    };
+    let mut limits = Matrix2Properties::default();
     let mut head = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
     // SAFETY: the device has the extension that the structure belongs to.
     unsafe { instance.handle.get_physical_device_properties2(device, &mut head) };
@@ -541,34 +454,20 @@ fn flexible_matrices(
     unsafe { function(device, &raw mut count, std::ptr::null_mut()) }
         .result()
         .call("vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")?;
-    let empty = FlexibleDimensions {
-        s_type: vk::StructureType::from_raw(1_000_593_001),
-        p_next: std::ptr::null_mut(),
-        m_granularity: 0,
-        n_granularity: 0,
-        k_granularity: 0,
-        a_type: vk::ComponentTypeKHR::FLOAT16,
-        b_type: vk::ComponentTypeKHR::FLOAT16,
-        c_type: vk::ComponentTypeKHR::FLOAT16,
-        result_type: vk::ComponentTypeKHR::FLOAT16,
-        saturating_accumulation: vk::FALSE,
-        scope: vk::ScopeKHR::SUBGROUP,
-        workgroup_invocations: 0,
-    };
-    let mut shapes = vec![empty; count as usize];
+    let mut shapes = vec![FlexibleDimensions::default(); count as usize];
     // SAFETY: the array has as many elements as the command said, each with its type and no link.
     unsafe { function(device, &raw mut count, shapes.as_mut_ptr()) }
         .result()
         .call("vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")?;
     shapes.truncate(count as usize);
-    let shape = |shape: &FlexibleDimensions| FlexibleMatrix {
-        granularity: [shape.m_granularity, shape.n_granularity, shape.k_granularity],
-        input: component(shape.a_type),
-        accumulator: component(shape.c_type),
-        scope: scope(shape.scope),
-        invocations: shape.workgroup_invocations,
+    let shape = |shape: &FlexibleDimensions| {
+        let [m, n, k, a, _, c, _, _, own_scope, invocations] = shape.members;
+        let [input, accumulator] = [a, c].map(|kind| component(vk::ComponentTypeKHR::from_raw(kind as i32)));
+        let scope = scope(vk::ScopeKHR::from_raw(own_scope as i32));
+        FlexibleMatrix { granularity: [m, n, k], input, accumulator, scope, invocations }
     };
-    Ok(Some(FlexibleMatrices { most_extent: limits.max_dimension, shapes: shapes.iter().map(shape).collect() }))
+    let [_, most_extent, _] = limits.members;
+    Ok(Some(FlexibleMatrices { most_extent, shapes: shapes.iter().map(shape).collect() }))
 }
 
 fn scope(scope: vk::ScopeKHR) -> String {

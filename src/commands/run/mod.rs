@@ -13,7 +13,7 @@ use crate::commands::cli::RunArgs;
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
 use crate::plan::request::{Request, VulkanOptions};
-use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun, VariantChoice};
+use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun};
 use crate::record::Record;
 use crate::run::algorithm::{Save, UserKernels};
 use crate::run::description::Described;
@@ -109,7 +109,7 @@ fn planned(
             .with(|options| options.seed = selection.axes.seed().unwrap_or(options.seed));
         let variants = kernels.choices(point, all).map(|at| algorithm.variants[at].clone()).collect();
         let algorithm = algorithm.clone();
-        CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, pick: VariantChoice::Named, on_host: false }
+        CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false }
     });
     let groups: Vec<_> = groups.filter(|group| !group.variants.is_empty()).collect();
     if groups.is_empty() {

@@ -1,61 +1,40 @@
 //! Duels: two sides on one problem that take turns, A B B A, until the caller has seen enough.
 
-use super::{Desk, Entry, Recorded, Runner};
-use crate::algorithms::Variant;
+use super::{Recorded, Runner, SharedProblem};
 use crate::kernel::program::Program;
-use crate::measure::timekeeper::{State, warn_of_clock};
+use crate::measure::executor::{SIDE_NAMES, Side};
+use crate::measure::timekeeper::{State, failed, warn_of_clock};
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned;
-use crate::vulkan::VulkanError;
-use serde::{Deserialize, Serialize};
-
-/// The names of the sides.
-pub(crate) const SIDE_NAMES: [&str; 2] = ["A", "B"];
-
-/// One side of a duel on the problem of a group.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Side {
-    /// The name of a variant of the group's algorithm.
-    variant: String,
-    /// The label of a kernel of the variant, and the SPIR-V that runs in its place.
-    pub(crate) substitute: Option<(String, Vec<u8>)>,
-}
-
-impl Side {
-    /// The side of `variant`, which may have another kernel in place of one of its own.
-    pub(crate) fn new(variant: &Variant, substitute: Option<(String, Vec<u8>)>) -> Self {
-        Self { variant: variant.name.to_string(), substitute }
-    }
-
-    /// Its variant.
-    ///
-    /// # Panics
-    /// When the algorithm of `group` has no such variant: the side was made for another.
-    pub(crate) fn variant<'g>(&self, group: &'g CaseGroup) -> &'g Variant {
-        group.algorithm.variant(&self.variant).expect("the side of another algorithm")
-    }
-}
 
 impl Runner {
     /// The case of `side`, measured without another.
     pub(crate) fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         self.wake_canary();
-        // The desk keeps the buffers that are sampled.
-        let mut desk = Desk::new(group);
-        let mut entry = self.enter_one(&mut desk, SIDE_NAMES[0], side, sampling);
-        self.keeper.sample(vec![&mut entry.state], sampling);
-        let mut case = self.finish(entry, desk.loaded());
+        // It keeps the buffers that are sampled.
+        let mut shared = SharedProblem::new(group);
+        let (case, mut state) = self.enter_one(&mut shared, SIDE_NAMES[0], side, sampling);
+        self.keeper.sample(vec![&mut state], sampling);
+        let mut case = self.finish(case, state, shared.loaded());
         warn_of_clock(self.best_canary(), &mut case.outcome);
         case
     }
 
-    /// The case of `side`, with its substitute in place of its kernel. The witness knows it by `name`.
-    pub(super) fn enter_one(&mut self, desk: &mut Desk<'_>, name: &str, side: &Side, sampling: &Sampling) -> Entry {
-        let chosen = tuned::with_tile(desk.group, side.variant(desk.group), &self.device.info, &self.tuned);
-        self.witness.on_device(name);
-        self.enter(desk, &chosen, |runner, loaded, program| runner.prepare_side(name, loaded, program, side, sampling))
+    /// The case of `side`, with its substitute in place of its kernel. The watcher knows it by `name`.
+    pub(super) fn enter_one(
+        &mut self,
+        shared: &mut SharedProblem<'_>,
+        name: &str,
+        side: &Side,
+        sampling: &Sampling,
+    ) -> (Case, State<Recorded>) {
+        let chosen = tuned::with_tile(shared.group, side.variant(shared.group), &self.device.info, &self.tuned);
+        self.watcher.on_device(name);
+        self.enter(shared, &chosen, |runner, loaded, program| {
+            runner.prepare_side(name, loaded, program, side, sampling)
+        })
     }
 
     fn prepare_side(
@@ -65,11 +44,11 @@ impl Runner {
         program: &Program,
         side: &Side,
         sampling: &Sampling,
-    ) -> Result<State<Recorded>, VulkanError> {
+    ) -> State<Recorded> {
         if let Some((label, spirv)) = &side.substitute {
             // Which of a variant's kernels run is a matter of the device and the size.
             let Some(own) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label) else {
-                return Ok(State::failed(&format!("the case does not run {label}; choose another size")));
+                return Err(failed(&format!("the case does not run {label}; choose another size")));
             };
             self.workbench.pipelines.substitute(&own.shader, spirv.clone());
         }

@@ -34,7 +34,7 @@ impl Runner {
         match self.verify_candidate(&name, loaded, &program) {
             Ok(time) => Ok((name, program, time)),
             Err(Refusal::Rejected(worst)) => Err(format!("its answer is wrong: {worst}")),
-            Err(Refusal::Failed(error)) => Err(error),
+            Err(Refusal::Failed(error) | Refusal::Unsupported(error)) => Err(error),
         }
     }
 

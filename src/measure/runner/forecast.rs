@@ -5,7 +5,7 @@ use crate::algorithms::{CaseOptions, CaseSpec, Problem};
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work};
 use crate::plan::axes;
-use crate::tuning::tuned::Chosen;
+use crate::tuning::tuned::Configuration;
 use crate::vulkan::{self, VulkanError};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -28,44 +28,36 @@ const MOST_FORETOLD: f64 = 1e7;
 #[derive(Default)]
 pub(super) struct Forecasts(Vec<Seen>);
 
-/// The kind of case whose time grows with its work alone.
-pub(super) struct Kind {
+/// A run that was timed. The time of others of its algorithm, variant and options grows with their work alone.
+struct Seen {
     algorithm: Cow<'static, str>,
     variant: Cow<'static, str>,
     options: CaseOptions,
-}
-
-impl PartialEq for Kind {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.algorithm, &self.variant) == (&other.algorithm, &other.variant)
-            && axes::same(&self.options, &other.options, |separates| separates.times)
-    }
-}
-
-/// The kind of a case.
-pub(super) fn kind(chosen: &Chosen) -> Kind {
-    Kind {
-        algorithm: chosen.algorithm.name.clone(),
-        variant: chosen.variant.name.clone(),
-        options: chosen.spec.options,
-    }
-}
-
-struct Seen {
-    kind: Kind,
     work: Work,
     time: Nanos,
 }
 
-/// A forecast.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Forecast {
-    time: Nanos,
-    /// The work of the run that it comes from.
-    of: Work,
-    /// Whether the run that it comes from was long enough. Otherwise the time is the longest that it can be.
-    telling: bool,
+impl Seen {
+    fn is_like(&self, chosen: &Configuration) -> bool {
+        (&self.algorithm, &self.variant) == (&chosen.algorithm.name, &chosen.variant.name)
+            && axes::same(&self.options, &chosen.spec.options, |separates| separates.times)
+    }
+
+    /// The time of a run like this of more work.
+    fn time_of(&self, work: Work) -> Nanos {
+        Nanos(self.time.0 * ratio(work, self.work))
+    }
+
+    /// Whether it was long enough to say what the work takes. Otherwise a forecast from it is the longest that a run can take.
+    fn tells(&self) -> bool {
+        self.time.0 >= TELLING.0
+    }
 }
+
+/// A smaller case on the device: runs it, and returns its time.
+type Probe = Box<dyn FnMut() -> Result<Nanos, VulkanError>>;
+/// A probe, or why the device has no room for it.
+type Prepared = Result<Probe, VulkanError>;
 
 /// How many times the work of `other` this is.
 fn ratio(work: Work, other: Work) -> f64 {
@@ -82,17 +74,74 @@ fn is_more(work: Work, (operations, bytes): (u64, u64)) -> bool {
 
 impl Forecasts {
     /// Notes what a run took.
-    pub(super) fn note(&mut self, kind: Kind, work: Work, time: Nanos) {
-        self.0.push(Seen { kind, work, time });
+    pub(super) fn note(
+        &mut self,
+        Configuration { algorithm, variant, spec, .. }: &Configuration,
+        work: Work,
+        time: Nanos,
+    ) {
+        let (algorithm, variant) = (algorithm.name.clone(), variant.name.clone());
+        self.0.push(Seen { algorithm, variant, options: spec.options, work, time });
     }
 
-    /// The time of a run, from the largest smaller one of its kind.
-    fn of(&self, kind: &Kind, work: Work) -> Option<Forecast> {
-        let smaller = self.0.iter().filter(|seen| seen.kind == *kind && ratio(work, seen.work) >= 1.0);
-        let seen = smaller.min_by(|a, b| ratio(work, a.work).total_cmp(&ratio(work, b.work)))?;
-        let time = Nanos(seen.time.0 * ratio(work, seen.work));
-        Some(Forecast { time, of: seen.work, telling: seen.time.0 >= TELLING.0 })
+    /// The largest run like `chosen` of no more than `work`.
+    fn largest(&self, chosen: &Configuration, work: Work) -> Option<&Seen> {
+        let smaller = self.0.iter().filter(|seen| seen.is_like(chosen) && ratio(work, seen.work) >= 1.0);
+        smaller.min_by(|a, b| ratio(work, a.work).total_cmp(&ratio(work, b.work)))
     }
+
+    fn time_of(&self, chosen: &Configuration, work: Work) -> Option<Nanos> {
+        self.largest(chosen, work).map(|seen| seen.time_of(work))
+    }
+
+    /// Finds out what a run of `chosen` takes, which has so much work: by small probes, then larger ones, until one shows
+    /// that it is at most the `longest`, or would take long itself.
+    ///
+    /// # Errors
+    /// Why a probe failed: larger ones would, too.
+    fn foretell(
+        &mut self,
+        chosen: &Configuration,
+        work: Work,
+        longest: Nanos,
+        prepare: &mut dyn FnMut(&CaseSpec, &dyn Problem) -> Option<Prepared>,
+    ) -> Result<(), VulkanError> {
+        for times in (1..64).rev() {
+            if self.time_of(chosen, work).is_some_and(|time| time.0 <= longest.0) {
+                break;
+            }
+            let spec = CaseSpec { size: halved(chosen.spec.size, times), ..chosen.spec };
+            let Ok(problem) = (chosen.algorithm.problem)(&spec) else { continue };
+            let smaller = problem.work();
+            let known = self.largest(chosen, smaller);
+            if known.is_some_and(|seen| seen.tells() && seen.time_of(smaller).0 > longest.0 * PATIENCE) {
+                break;
+            }
+            let is_new = known.is_none_or(|seen| seen.work != smaller);
+            if is_more(smaller, LEAST_PROBE)
+                && is_new
+                && let Some(probe) = prepare(&spec, problem.as_ref())
+            {
+                let time = match probe.and_then(settled) {
+                    // At least so long: larger probes would take as long in vain.
+                    Err(VulkanError::TooLong(_)) => longest,
+                    time => time?,
+                };
+                self.note(chosen, smaller, time);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The time of a probe without what a driver compiles when a kernel first runs, which does not grow with the work.
+fn settled(mut probe: Probe) -> Result<Nanos, VulkanError> {
+    let first = probe()?;
+    if first.0 < TELLING.0 {
+        return Ok(first);
+    }
+    let second = probe()?;
+    Ok(Nanos(first.0.min(second.0)))
 }
 
 /// Why a run that takes `time` is not started.
@@ -122,50 +171,39 @@ fn halved(size: Size, times: u32) -> Size {
 
 impl Runner {
     /// Why a run of `chosen` is not started, if it would take too long. Its time is foretold to whoever waits for it.
-    pub(super) fn too_long(&mut self, chosen: &Chosen, problem: &dyn Problem) -> Option<String> {
+    pub(super) fn too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
         vulkan::foretell(None);
         let work = problem.work();
         if !is_more(work, UNASKED) {
             return None;
         }
-        let kind = &kind(chosen);
+        let mut forecasts = std::mem::take(&mut self.forecasts);
         let longest = Nanos::from(self.max_run);
-        // From small probes to larger ones, until one shows that the run is short, or would take long itself. A small one alone
-        // refuses nothing: launches and a driver that compiles at the first of them do not grow with the work.
-        for times in (1..64).rev() {
-            if self.forecasts.of(kind, work).is_some_and(|seen| seen.time.0 <= longest.0) {
-                break;
-            }
-            let spec = CaseSpec { size: halved(chosen.spec.size, times), ..chosen.spec };
-            let Ok(smaller) = (chosen.algorithm.problem)(&spec) else { continue };
-            let own = self.forecasts.of(kind, smaller.work());
-            if own.is_some_and(|seen| seen.telling && seen.time.0 > longest.0 * PATIENCE) {
-                break;
-            }
-            let known = own.is_some_and(|seen| seen.of == smaller.work());
-            if is_more(smaller.work(), LEAST_PROBE) && !known && !self.keeper.interrupted() {
-                self.probe(chosen, &spec, smaller.as_ref());
-            }
+        let found = forecasts.foretell(chosen, work, longest, &mut |spec, problem| self.probe(chosen, spec, problem));
+        self.forecasts = forecasts;
+        if let Err(error) = found {
+            // The case itself tells what is wrong with it.
+            self.reason(&error);
         }
-        let Forecast { time, .. } = self.forecasts.of(kind, work)?;
+        let time = self.forecasts.time_of(chosen, work)?;
         vulkan::foretell(Some(Duration::from_secs_f64(time.seconds().clamp(0.0, MOST_FORETOLD))));
         (time.0 > longest.0).then(|| refusal(time))
     }
 
-    /// Runs a smaller case once, unchecked, and notes what it takes; the case itself tells what is wrong with it.
-    fn probe(&mut self, chosen: &Chosen, spec: &CaseSpec, problem: &dyn Problem) {
-        let info = &self.device.info;
-        let Ok(program) = chosen.algorithm.feasible(chosen.variant, spec, problem, info) else { return };
-        let time = self.workbench.load(problem).and_then(|loaded| {
-            let sampler = self.workbench.sampler_of_one(&loaded, &program)?;
-            sampler.sample().map(|(_, time)| time)
-        });
-        match time {
-            Ok(time) => self.forecasts.note(kind(chosen), problem.work(), time),
-            // At least so long: larger probes would take as long in vain.
-            Err(VulkanError::TooLong(_)) => self.forecasts.note(kind(chosen), problem.work(), self.max_run.into()),
-            Err(error) => drop(self.reason(&error)),
+    /// Prepares a smaller case, to be run unchecked.
+    fn probe(&mut self, chosen: &Configuration, spec: &CaseSpec, problem: &dyn Problem) -> Option<Prepared> {
+        if self.keeper.interrupted() {
+            return None;
         }
+        let program = chosen.algorithm.feasible(chosen.variant, spec, problem, &self.device.info).ok()?;
+        Some(self.workbench.load(problem).and_then(|loaded| {
+            let sampler = self.workbench.sampler_of_one(&loaded, &program)?;
+            Ok(Box::new(move || {
+                // The sampler's commands refer to its buffers.
+                let _ = &loaded;
+                sampler.sample().map(|(_, time)| time)
+            }) as Probe)
+        }))
     }
 }
 
@@ -177,15 +215,21 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::basis::layout::Layout;
     use crate::basis::units::Bytes;
+    use std::cell::RefCell;
+    use std::rc::Rc;
 
-    fn usual() -> Kind {
-        Kind { algorithm: "matmul".into(), variant: "naive".into(), options: CaseOptions::new(&MATMUL, DType::F32) }
+    fn case(variant: &str, n: u64, change: impl FnOnce(&mut CaseOptions)) -> Configuration<'static> {
+        let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32).with(change);
+        Configuration {
+            algorithm: &MATMUL,
+            variant: MATMUL.variant(variant).expect("in the table"),
+            spec,
+            notes: vec![],
+        }
     }
 
-    fn with(change: impl FnOnce(&mut CaseOptions)) -> Kind {
-        let mut kind = usual();
-        change(&mut kind.options);
-        kind
+    fn usual() -> Configuration<'static> {
+        case("naive", 64, |_| {})
     }
 
     fn work(operations: u64) -> Work {
@@ -195,25 +239,70 @@ mod tests {
     #[test]
     fn a_forecast_comes_from_the_largest_smaller_run_of_the_same_kind() {
         let mut forecasts = Forecasts::default();
-        assert_eq!(forecasts.of(&usual(), work(1000)), None);
-        forecasts.note(usual(), work(10), Nanos(5e3));
-        forecasts.note(Kind { variant: "tiled".into(), ..usual() }, work(900), Nanos(1.0));
-        forecasts.note(with(|options| options.layout = Layout::Nt), work(900), Nanos(1.0));
-        forecasts.note(with(|options| options.goal = Goal::Solution), work(900), Nanos(1.0));
-        forecasts.note(usual(), work(2000), Nanos(1.0));
-        let forecast = |telling, of, time| Some(Forecast { time: Nanos(time), of: work(of), telling });
-        assert_eq!(forecasts.of(&usual(), work(1000)), forecast(false, 10, 5e5));
-        forecasts.note(usual(), work(100), Nanos(20e6));
-        assert_eq!(forecasts.of(&usual(), work(1000)), forecast(true, 100, 200e6));
-        assert_eq!(forecasts.of(&usual(), work(5)), None, "the smaller of two says nothing of the larger");
+        let told = |forecasts: &Forecasts, of| {
+            let seen = forecasts.largest(&usual(), of);
+            seen.map(|seen| (seen.tells(), seen.work, seen.time_of(of)))
+        };
+        assert_eq!(told(&forecasts, work(1000)), None);
+        forecasts.note(&usual(), work(10), Nanos(5e3));
+        forecasts.note(&case("tiled", 64, |_| {}), work(900), Nanos(1.0));
+        forecasts.note(&case("naive", 64, |options| options.layout = Layout::Nt), work(900), Nanos(1.0));
+        forecasts.note(&case("naive", 64, |options| options.goal = Goal::Solution), work(900), Nanos(1.0));
+        forecasts.note(&usual(), work(2000), Nanos(1.0));
+        assert_eq!(told(&forecasts, work(1000)), Some((false, work(10), Nanos(5e5))));
+        forecasts.note(&usual(), work(100), Nanos(20e6));
+        assert_eq!(told(&forecasts, work(1000)), Some((true, work(100), Nanos(200e6))));
+        assert_eq!(told(&forecasts, work(5)), None, "the smaller of two says nothing of the larger");
     }
 
     #[test]
     fn work_without_operations_is_measured_in_bytes() {
         let mut forecasts = Forecasts::default();
         let bytes = |bytes| Work { operations: 0, bytes: Bytes(bytes) };
-        forecasts.note(usual(), bytes(10), Nanos(20e6));
-        assert_eq!(forecasts.of(&usual(), bytes(30)).map(|forecast| forecast.time), Some(Nanos(60e6)));
+        forecasts.note(&usual(), bytes(10), Nanos(20e6));
+        assert_eq!(forecasts.time_of(&usual(), bytes(30)), Some(Nanos(60e6)));
+    }
+
+    /// The forecast in seconds for a product of 1500 where no run may take longer than 10 s, on a device that compiles a
+    /// kernel when it first runs, and launches and works for so many seconds each time; and the sizes that were run.
+    fn foretold(compilation: f64, launches: f64, operation: f64) -> (Option<f64>, Vec<u64>) {
+        let chosen = case("naive", 1500, |_| {});
+        let work = (MATMUL.problem)(&chosen.spec).expect("a size").work();
+        let runs = Rc::new(RefCell::new(vec![]));
+        let mut prepare = |spec: &CaseSpec, problem: &dyn Problem| {
+            let Size::Uniform(n) = spec.size else { return None };
+            let (runs, time) = (Rc::clone(&runs), launches + problem.work().operations as f64 * operation);
+            Some(Ok(Box::new(move || {
+                let compiled = runs.borrow().contains(&n);
+                runs.borrow_mut().push(n);
+                Ok(Nanos(1e9 * (time + if compiled { 0.0 } else { compilation })))
+            }) as Probe))
+        };
+        let mut forecasts = Forecasts::default();
+        forecasts.foretell(&chosen, work, Nanos(10e9), &mut prepare).expect("no probe fails");
+        (forecasts.time_of(&chosen, work).map(Nanos::seconds), runs.take())
+    }
+
+    #[test]
+    fn what_a_driver_compiles_when_a_kernel_first_runs_is_no_part_of_a_forecast() {
+        for compilation in [0.0, 3.0, 30.0] {
+            let (time, runs) = foretold(compilation, 0.0, 1e-9);
+            assert!(time.is_some_and(|time| (6.7..6.9).contains(&time)), "{compilation}: {time:?}, by {runs:?}");
+        }
+    }
+
+    #[test]
+    fn a_small_run_that_is_mostly_launches_refuses_nothing() {
+        let (time, runs) = foretold(3.0, 0.02, 1e-9);
+        assert!(time.is_some_and(|time| time <= 10.0), "{time:?}");
+        assert_eq!(runs, [93, 93, 187, 187, 375, 375]);
+    }
+
+    #[test]
+    fn a_slow_device_is_found_out_by_runs_that_are_short_themselves() {
+        let (time, runs) = foretold(3.0, 0.0, 1e-7);
+        assert!(time.is_some_and(|time| (650.0..700.0).contains(&time)), "{time:?}");
+        assert_eq!(runs, [93; 2], "a run of 187 would take 1.3 s, more than a tenth of what any may");
     }
 
     #[test]

@@ -3,11 +3,9 @@
 mod duel;
 mod explain;
 mod forecast;
-mod limits;
-pub(crate) mod tune;
+mod tune;
 
-use crate::algorithms::tile::Tile;
-use crate::algorithms::{Check, Problem};
+use crate::algorithms::Problem;
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
@@ -16,59 +14,39 @@ use crate::device::clock::ClockSource;
 use crate::device::load::HostLoad;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Program;
-use crate::measure::executor::{Executor, Explained, HostSide};
+use crate::measure::executor::{
+    Decided, Executor, Explained, HostSide, Observer, Progress, Question, SIDE_NAMES, Side, Silent, TRANSFERRED,
+};
 use crate::measure::sampling;
-use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified, warn_of_clock};
-use crate::measure::workbench::{Answer, Later, LoadedProblem, Sampler, Workbench};
-use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
-use crate::record::{Case, Conditions, Correctness, Measured, Outcome, Record, Sample, Verification};
-use crate::stats::Summary;
-use crate::tuning::search::{Found, Fruitless};
-use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, failed, once, warn_of_clock};
+use crate::measure::workbench::{LoadedProblem, Sampler, Workbench, correctness};
+use crate::plan::{CaseGroup, PlannedRun, Sampling};
+use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
+use crate::tuning::search::{Found, Refusal};
+use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::{Device, VulkanError};
-pub(crate) use duel::{SIDE_NAMES, Side};
 use forecast::Forecasts;
-pub(crate) use limits::best_canary;
-use limits::{SUBMISSIONS, TRANSFERRED, TRANSFERS};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use tune::{Hunt, Question};
+use tune::TileSearch;
 
-/// An observer of a run, told of each step.
-pub trait Observer {
-    /// Called when another process begins, with the record as it stands: its own entry is the last of the processes.
-    fn process(&mut self, _: &Record) {}
-    /// Called before the cases of a device.
-    fn device(&mut self, _: &DeviceInfo) {}
-    /// Called with the cases that will be skipped, by id, and why.
-    fn skipped(&mut self, _: &[(CaseId, String)]) {}
-    /// Called with the id of a case that begins.
-    fn begin(&mut self, _: &str) {}
-    /// Called with a case that ended.
-    fn end(&mut self, _: &Case) {}
-}
-
-/// An observer that does nothing.
-pub(crate) struct Silent;
-
-impl Observer for Silent {}
-
-/// A witness of what is on the device: should the process die there, someone else is to know.
-pub trait Witness {
+/// A watcher of what is on the device: should the process die there, someone else is to know.
+pub trait DeviceWatcher {
     /// Called with the id of the case whose work comes next, or the tile's name in a search.
     fn on_device(&self, _: &str) {}
     /// Called when the device is lost: nothing more can be done with it in this process.
     fn lost(&self, _: &str) {}
 }
 
-/// A witness who tells nobody.
-pub(crate) struct Nobody;
+impl DeviceWatcher for Silent {}
 
-impl Witness for Nobody {}
-
+/// Submissions whose median is the time from submission to completion.
+const SUBMISSIONS: usize = 200;
+/// Copies in each direction.
+const TRANSFERS: usize = 10;
 /// Time that a run may take, unless one is asked to wait longer.
 const MOST_RUN: Duration = Duration::from_secs(60);
 
@@ -89,11 +67,11 @@ pub struct Runner {
     cache: CacheFolder,
     keeper: Timekeeper<'static>,
     tuned: Tuned,
-    witness: Rc<dyn Witness>,
+    watcher: Rc<dyn DeviceWatcher>,
     forecasts: Forecasts,
     /// Time that a run may take; what is foretold to take longer is skipped.
     max_run: Duration,
-    /// Device time of the run that was verified last.
+    /// Device time of the program that was verified last.
     last_run: Option<Nanos>,
     /// Whether the device has run a case: the first one has to bring its clock up.
     warm: bool,
@@ -104,23 +82,23 @@ type Planned = Result<Program, String>;
 
 /// A program on a device, ready to be timed.
 struct Recorded {
-    /// The name that the witness knows it by.
+    /// The name that the watcher knows it by.
     name: String,
-    witness: Rc<dyn Witness>,
+    watcher: Rc<dyn DeviceWatcher>,
     sampler: Sampler,
     kernels: Vec<CompiledKernel>,
     program: Program,
     /// Runs of the sampler.
     runs: u64,
     /// The answer that was verified before the samples.
-    answer: Option<Answer>,
+    answer: Option<u64>,
 }
 
 impl Timed for Recorded {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
-        self.witness.on_device(&self.name);
+        self.watcher.on_device(&self.name);
         self.runs += u64::from(self.sampler.repeats);
-        self.sampler.sample().map_err(|error| told(self.witness.as_ref(), &error))
+        self.sampler.sample().map_err(|error| told(self.watcher.as_ref(), &error))
     }
 
     fn repeats(&self) -> u32 {
@@ -128,37 +106,31 @@ impl Timed for Recorded {
     }
 }
 
-/// The text of `error`, which the witness is told of if it means that the device is lost.
-fn told(witness: &dyn Witness, error: &VulkanError) -> String {
+/// The text of `error`, which the watcher is told of if it means that the device is lost.
+fn told(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
     let text = error.to_string();
     if error.is_loss() {
-        witness.lost(&text);
+        watcher.lost(&text);
     }
     text
 }
 
-/// A case of a group on its way through the device.
-struct Entry {
-    case: Case,
-    state: State<Recorded>,
-}
-
 /// A group's problem, on the device once a case of it can run: a group without one makes no inputs.
-struct Desk<'a> {
+struct SharedProblem<'a> {
     group: &'a CaseGroup,
     problem: Box<dyn Problem>,
     loaded: Option<Result<LoadedProblem, String>>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> SharedProblem<'a> {
     fn new(group: &'a CaseGroup) -> Self {
         let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         Self { group, problem, loaded: None }
     }
 
     /// Loads the problem, unless it is on the device already.
-    fn load(&mut self, workbench: &mut Workbench, witness: &dyn Witness) -> Result<&LoadedProblem, String> {
-        let load = || workbench.load(self.problem.as_ref()).map_err(|error| told(witness, &error));
+    fn load(&mut self, workbench: &mut Workbench, watcher: &dyn DeviceWatcher) -> Result<&LoadedProblem, String> {
+        let load = || workbench.load(self.problem.as_ref()).map_err(|error| told(watcher, &error));
         self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
     }
 
@@ -192,7 +164,7 @@ impl Runner {
             cache: cache.clone(),
             keeper,
             tuned: Tuned::none(),
-            witness: Rc::new(Nobody),
+            watcher: Rc::new(Silent),
             forecasts: Forecasts::default(),
             max_run: MOST_RUN,
             last_run: None,
@@ -225,20 +197,20 @@ impl Runner {
         self.workbench.leave_rounds_after(max_run);
     }
 
-    /// Lets `witness` know what is on the device.
-    pub fn watched_by(&mut self, witness: Rc<dyn Witness>) {
-        self.witness = witness;
+    /// Lets `watcher` know what is on the device.
+    pub fn watched_by(&mut self, watcher: Rc<dyn DeviceWatcher>) {
+        self.watcher = watcher;
     }
 
     /// The text of `error`.
     fn reason(&self, error: &VulkanError) -> String {
-        told(self.witness.as_ref(), error)
+        told(self.watcher.as_ref(), error)
     }
 
-    /// The state of a case whose first run ended like this.
-    fn broken(&self, error: VulkanError) -> State<Recorded> {
+    /// The outcome of a case whose first run ended like this.
+    fn broken(&self, error: VulkanError) -> Outcome {
         match error {
-            VulkanError::TooLong(reason) => State::Ended(Outcome::Skipped { reason }),
+            VulkanError::TooLong(reason) => Outcome::Skipped { reason },
             error => self.keeper.broken(&self.reason(&error)),
         }
     }
@@ -248,11 +220,11 @@ impl Runner {
         &mut self.workbench
     }
 
-    fn choose<'g>(&self, group: &'g CaseGroup) -> Vec<Chosen<'g>> {
+    fn choose<'g>(&self, group: &'g CaseGroup) -> Vec<Configuration<'g>> {
         tuned::choose(group, &self.device.info, &self.tuned)
     }
 
-    fn plan(&self, chosen: &Chosen, problem: &dyn Problem) -> Planned {
+    fn plan(&self, chosen: &Configuration, problem: &dyn Problem) -> Planned {
         chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem, &self.device.info)
     }
 
@@ -286,7 +258,7 @@ impl Runner {
                     return;
                 }
                 if let Ok(program) = self.plan(&chosen, problem.as_ref()) {
-                    self.witness.on_device(&group.id(chosen.variant).to_string());
+                    self.watcher.on_device(&group.id(chosen.variant).to_string());
                     // A pipeline that cannot be made fails its case later, where the error is recorded.
                     let _ = self.workbench.pipelines.prepare(&program);
                 }
@@ -296,33 +268,33 @@ impl Runner {
 
     fn wake_canary(&mut self) {
         if self.timing == Timing::Sample && self.keeper.canary().is_none() && !self.keeper.interrupted() {
-            self.witness.on_device("canary");
+            self.watcher.on_device("canary");
             // A device that cannot run it fails the cases too, where the error is recorded.
             self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache).unwrap_or_default());
         }
     }
 
     fn run_group(&mut self, group: &CaseGroup, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
-        let mut desk = Desk::new(group);
-        let mut entries: Vec<Entry> = vec![];
+        let mut shared = SharedProblem::new(group);
+        let mut entries: Vec<(Case, State<Recorded>)> = vec![];
         for chosen in self.choose(group) {
             let name = group.id(chosen.variant).to_string();
             observer.begin(&name);
-            self.witness.on_device(&name);
+            self.watcher.on_device(&name);
             let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(&name, loaded, program, sampling);
-            let entry = self.enter(&mut desk, &chosen, prepare);
+            let (case, state) = self.enter(&mut shared, &chosen, prepare);
             // What has its outcome is told at once: whatever happens to the others, it is not lost.
-            if let State::Ended(outcome) = &entry.state {
-                observer.end(&Case { outcome: outcome.clone(), ..entry.case.clone() });
+            if let Err(outcome) = &state {
+                observer.end(&Case { outcome: outcome.clone(), ..case.clone() });
             }
-            entries.push(entry);
+            entries.push((case, state));
         }
-        let told: Vec<_> = entries.iter().map(|entry| matches!(entry.state, State::Ended(_))).collect();
-        self.keeper.sample(entries.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
+        let told: Vec<_> = entries.iter().map(|(_, state)| state.is_err()).collect();
+        self.keeper.sample(entries.iter_mut().map(|(_, state)| state).collect(), sampling);
         let best = self.best_canary();
         let mut cases = vec![];
-        for (entry, told) in entries.into_iter().zip(told) {
-            let mut case = self.finish(entry, desk.loaded());
+        for ((case, state), told) in entries.into_iter().zip(told) {
+            let mut case = self.finish(case, state, shared.loaded());
             if !told {
                 warn_of_clock(best, &mut case.outcome);
                 observer.end(&case);
@@ -333,11 +305,10 @@ impl Runner {
     }
 
     /// The case with its outcome.
-    fn finish(&mut self, entry: Entry, loaded: Option<&LoadedProblem>) -> Case {
-        let Entry { mut case, state } = entry;
+    fn finish(&mut self, mut case: Case, state: State<Recorded>, loaded: Option<&LoadedProblem>) -> Case {
         match state {
-            State::Ended(outcome) => case.outcome = outcome,
-            State::Sampling(contender) => {
+            Err(outcome) => case.outcome = outcome,
+            Ok(contender) => {
                 if let Some((measured, recorded)) = contender.finish() {
                     case.outcome = match loaded {
                         Some(loaded) => self.lasting(loaded, measured, &recorded),
@@ -359,56 +330,58 @@ impl Runner {
         if self.keeper.interrupted() {
             return Outcome::Measured(Box::new(measured));
         }
-        self.witness.on_device(name);
+        self.watcher.on_device(name);
         let start = Instant::now();
         let later = self.workbench.look_again(loaded, program, sampler, *answer);
         measured.phases.verification = measured.phases.verification + start.elapsed().into();
-        let said = |wrong: &str| format!("right at first, wrong after {runs} more runs: {wrong}");
         match later {
-            Ok(Later::Right) => Outcome::Measured(Box::new(measured)),
-            Ok(Later::Other) => {
-                if let Correctness::Unverified { unverified } = &mut measured.verification {
+            Ok(Some(Err(wrong))) => {
+                let worst = format!("right at first, wrong after {runs} more runs: {}", wrong.worst);
+                Outcome::Rejected(Verification { worst, ..wrong })
+            }
+            Ok(other) => {
+                if let (Some(Ok(Correctness::Unverified { .. })), Correctness::Unverified { unverified }) =
+                    (other, &mut measured.verification)
+                {
                     let _ = write!(unverified, "; its answer is another after {runs} more runs");
                 }
                 Outcome::Measured(Box::new(measured))
             }
-            Ok(Later::Wrong(Ok(check))) => Outcome::Rejected(Check { worst: said(&check.worst), ..check }.into()),
-            Ok(Later::Wrong(Err(reason))) => Outcome::Rejected(Verification::without_answer(said(&reason))),
             // What was sampled before an interruption counts.
             Err(_) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
             Err(error) => Outcome::Failed { error: self.reason(&error) },
         }
     }
 
-    /// A case of the desk's group, with what `prepare` makes of its program; skipped where the device cannot run it.
+    /// A case of the group of `shared`, with what `prepare` makes of its program; skipped where the device cannot run it.
     fn enter(
         &mut self,
-        desk: &mut Desk<'_>,
-        chosen: &Chosen,
-        prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> Result<State<Recorded>, VulkanError>,
-    ) -> Entry {
-        let planned = self.plan(chosen, desk.problem.as_ref());
-        let (group, index) = (desk.group, self.device.info.index);
-        let mut case = Case::new(group, &chosen.variant.name, desk.problem.as_ref(), index, Outcome::Interrupted);
+        shared: &mut SharedProblem<'_>,
+        chosen: &Configuration,
+        prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> State<Recorded>,
+    ) -> (Case, State<Recorded>) {
+        let planned = self.plan(chosen, shared.problem.as_ref());
+        let (group, index) = (shared.group, self.device.info.index);
+        let mut case = Case::new(group, &chosen.variant.name, shared.problem.as_ref(), index, Outcome::Interrupted);
         let note = planned.as_ref().ok().and_then(|program| program.note);
         case.notes =
-            note.map(String::from).into_iter().chain(chosen.notes.clone()).chain(desk.problem.warnings()).collect();
+            note.map(String::from).into_iter().chain(chosen.notes.clone()).chain(shared.problem.warnings()).collect();
         (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
         let state = match planned {
-            Err(reason) => State::Ended(Outcome::Skipped { reason }),
-            Ok(_) if self.keeper.interrupted() => State::Ended(Outcome::Interrupted),
-            Ok(program) => match self.too_long(chosen, desk.problem.as_ref()) {
-                Some(reason) => State::Ended(Outcome::Skipped { reason }),
-                None => match desk.load(&mut self.workbench, self.witness.as_ref()) {
-                    Ok(loaded) => prepare(self, loaded, &program).unwrap_or_else(|error| self.broken(error)),
-                    Err(error) => State::failed(&error),
+            Err(reason) => Err(Outcome::Skipped { reason }),
+            Ok(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
+            Ok(program) => match self.too_long(chosen, shared.problem.as_ref()) {
+                Some(reason) => Err(Outcome::Skipped { reason }),
+                None => match shared.load(&mut self.workbench, self.watcher.as_ref()) {
+                    Ok(loaded) => prepare(self, loaded, &program),
+                    Err(error) => Err(failed(&error)),
                 },
             },
         };
         if let Some(time) = self.last_run.take() {
-            self.forecasts.note(forecast::kind(chosen), desk.problem.work(), time);
+            self.forecasts.note(chosen, shared.problem.work(), time);
         }
-        Entry { case, state }
+        (case, state)
     }
 
     /// Verifies a variant and warms it up.
@@ -418,41 +391,34 @@ impl Runner {
         loaded: &LoadedProblem,
         program: &Program,
         sampling: &Sampling,
-    ) -> Result<State<Recorded>, VulkanError> {
-        let verified = self.workbench.verify(loaded, program)?;
-        self.last_run = Some(verified.time);
-        let mut phases = verified.phases;
-        phases.device = verified.time;
-        let verification = match verified.check {
-            // There is no answer in the data, or the kernel wrote beside them.
-            Err(reason) => return Ok(State::Ended(Outcome::Rejected(Verification::without_answer(reason)))),
-            Ok(check) if !check.passes() => return Ok(State::Ended(Outcome::Rejected(check.into()))),
-            Ok(check) => match verified.unverified {
-                Some(unverified) => Correctness::Unverified { unverified },
-                None => Verification::from(check).into(),
-            },
-        };
-        let (answer, again) = (verified.answer, verified.again);
-        let verified = Verified { verification, time: verified.time, phases };
+    ) -> State<Recorded> {
+        let verified = self.workbench.verify(loaded, program).map_err(|error| self.broken(error))?;
+        // The first run may have included compilation.
+        let times = verified.again.iter().map(|(_, time)| *time).chain([verified.time]);
+        self.last_run = times.min_by(|a, b| a.0.total_cmp(&b.0));
+        let verification = correctness(verified.check, verified.unverified).map_err(Outcome::Rejected)?;
+        let phases = Phases { device: verified.time, ..verified.phases };
+        let (answer, again) = (Some(verified.answer), verified.again);
+        let measured = once(verification, verified.time, phases);
         if self.timing == Timing::VerifyOnly {
-            let Some(sampler) = again else { return Ok(State::Ended(Outcome::Measured(Box::new(once(verified))))) };
-            let recorded = Recorded { runs: 1, answer: Some(answer), ..self.ready(name, program, sampler)? };
-            return Ok(State::Ended(self.lasting(loaded, once(verified), &recorded)));
+            let Some((sampler, _)) = again else { return Err(Outcome::Measured(Box::new(measured))) };
+            let recorded = self.ready(name, program, sampler).map_err(|error| self.broken(error))?;
+            return Err(self.lasting(loaded, measured, &Recorded { runs: 1, answer, ..recorded }));
         }
         // Its buffers make room for those of the samples.
         drop(again);
         let usual = if self.warm { sampling::MOST_WARM_UP } else { sampling::MOST_FIRST_WARM_UP };
         self.warm = true;
-        let recorded = self.recorded(name, loaded, program, verified.time, sampling)?;
-        let recorded = Recorded { answer: Some(answer), ..recorded };
+        let recorded = self.recorded(name, loaded, program, verified.time, sampling);
+        let recorded = Recorded { answer, ..recorded.map_err(|error| self.broken(error))? };
         let bench = &mut self.workbench;
         // Repeats are counted from the first sample of the warm-up.
         let recount = |recorded: &mut Recorded, run: Nanos| {
             let sampler = bench.sampler(loaded, program, run, sampling);
             sampler.map(|sampler| (recorded.sampler, recorded.runs) = (sampler, 0)).map_err(|error| error.to_string())
         };
-        let contender = self.keeper.warm(recorded, verified, sampling.patience.unwrap_or(usual), recount);
-        Ok(contender.map_or_else(|error| self.keeper.broken(&error), |contender| State::Sampling(Box::new(contender))))
+        let contender = self.keeper.warm(recorded, measured, sampling.patience.unwrap_or(usual), recount);
+        contender.map_err(|error| self.keeper.broken(&error))
     }
 
     /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.
@@ -470,17 +436,10 @@ impl Runner {
 
     /// What `sampler` takes samples of.
     fn ready(&mut self, name: &str, program: &Program, sampler: Sampler) -> Result<Recorded, VulkanError> {
-        let (name, witness) = (name.to_string(), Rc::clone(&self.witness));
+        let (name, watcher) = (name.to_string(), Rc::clone(&self.watcher));
         let kernels = self.workbench.pipelines.kernels(program)?;
-        Ok(Recorded { name, witness, sampler, kernels, program: program.clone(), runs: 0, answer: None })
+        Ok(Recorded { name, watcher, sampler, kernels, program: program.clone(), runs: 0, answer: None })
     }
-}
-
-/// A case that was only verified: its one run is its one sample.
-fn once(Verified { verification, time, phases }: Verified) -> Measured {
-    let summary = Summary::of(&[time]).expect("one sample");
-    let conditions = Conditions::default();
-    Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], conditions, phases }
 }
 
 impl Executor for Runner {
@@ -504,9 +463,9 @@ impl Executor for Runner {
         &mut self,
         group: &CaseGroup,
         question: Question,
-        progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-    ) -> Result<Option<Found>, Fruitless> {
-        Hunt::new(self, group, question, progress)?.result(self)
+        progress: Progress<'_>,
+    ) -> Result<Option<Found>, Refusal> {
+        TileSearch::new(self, group, question, progress)?.result(self)
     }
 
     fn duel(
@@ -514,14 +473,15 @@ impl Executor for Runner {
         group: &CaseGroup,
         sides: &[Side; 2],
         sampling: &Sampling,
-        decided: &mut dyn FnMut(&[Round]) -> bool,
+        decided: Decided<'_>,
     ) -> ([Case; 2], Vec<Round>) {
         self.wake_canary();
-        let mut desk = Desk::new(group);
-        let [mut a, mut b] = std::array::from_fn(|at| self.enter_one(&mut desk, SIDE_NAMES[at], &sides[at], sampling));
+        let mut shared = SharedProblem::new(group);
+        let [mut a, mut b] =
+            std::array::from_fn(|at| self.enter_one(&mut shared, SIDE_NAMES[at], &sides[at], sampling));
         self.workbench.pipelines.keep();
-        let rounds = self.keeper.duel([&mut a.state, &mut b.state], sampling, decided);
-        let mut cases = [a, b].map(|entry| self.finish(entry, desk.loaded()));
+        let rounds = self.keeper.duel([&mut a.1, &mut b.1], sampling, decided);
+        let mut cases = [a, b].map(|(case, state)| self.finish(case, state, shared.loaded()));
         let best = self.best_canary();
         for case in &mut cases {
             warn_of_clock(best, &mut case.outcome);
@@ -534,7 +494,7 @@ impl Executor for Runner {
         let problem = (first.algorithm.problem)(&first.spec)?;
         self.wake_canary();
         let programs: Vec<_> = candidates.iter().map(|own| self.program_of(own, problem.as_ref())).collect();
-        self.witness.on_device(&first.variants[0].name);
+        self.watcher.on_device(&first.variants[0].name);
         self.workbench.pipelines.prepare_together(programs.iter().flatten().map(|(_, program)| program));
         let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.reason(&error))?;
         // All are verified before the first is timed: a device that waits for the host drops its clock.

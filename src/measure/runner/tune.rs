@@ -7,15 +7,13 @@ use crate::algorithms::{CaseSpec, Problem, Variant};
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::Program;
-use crate::measure::timekeeper::State;
+use crate::measure::executor::Question;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
-use crate::tuning::search::{Found, Fruitless, Refusal, Search};
-use crate::tuning::tuned::{self, Chosen};
+use crate::tuning::search::{Found, Refusal, Search};
+use crate::tuning::tuned::{self, Configuration};
 use crate::vulkan::VulkanError;
-use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::time::Duration;
 
 /// Candidates of a GPU that are compiled and verified before any of them is timed: it drops its clock while it waits.
@@ -27,23 +25,12 @@ const MOST_REFUSED: usize = 8;
 /// Host time of a run-off that is affordable although the time is up.
 const LEAST_RUN_OFF: Duration = Duration::from_secs(1);
 /// Candidates in the run-off, beside the built-in tile.
-const FINALISTS: usize = 3;
+const RUN_OFF_TILES: usize = 3;
 /// A tile replaces the built-in one if it is faster by this much: less is noise.
 const GAIN: f64 = 1.01;
 
-/// A question to a search for the fastest tile of a variant on a problem.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Question {
-    /// A tile that an earlier search found, so that this one ends with nothing worse.
-    pub kept: Option<Tile>,
-    /// Tiles to leave out: their processes died.
-    pub avoid: Vec<Tile>,
-    /// Host time to spend.
-    pub budget: Duration,
-}
-
 /// A search under way.
-pub(super) struct Hunt<'a> {
+pub(super) struct TileSearch<'a> {
     group: &'a CaseGroup,
     /// Called with every tile that is tried, and the best before it with its time.
     progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
@@ -58,62 +45,42 @@ pub(super) struct Hunt<'a> {
     /// Times to stop searching, and to be done, by the timekeeper's clock.
     search_until: Duration,
     end: Duration,
-    tally: Tally,
+    tiles: TriedTiles,
     /// Host seconds of compilation and first run for each unrolled multiply-add, at worst so far.
     cost: f64,
 }
 
-/// The tally of a search so far.
+/// What came of the tiles that a search has tried.
 #[derive(Default)]
-struct Tally {
+struct TriedTiles {
     timed: Vec<(Tile, Nanos)>,
     refused: Vec<(Tile, Refusal)>,
     tried: usize,
 }
 
-/// A participant of the run-off.
-#[derive(Clone, Copy)]
-enum Who<'a> {
-    /// A tile of the variant.
-    Tile(Tile),
-    /// The variant that the rule of `auto` takes.
-    Rule(&'a str),
-}
-
-impl fmt::Display for Who<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tile(tile) => write!(f, "{tile}"),
-            Self::Rule(name) => f.write_str(name),
-        }
-    }
-}
-
 /// A participant of the run-off, and its median there.
-struct Finalist<'a> {
-    who: Who<'a>,
+struct RunOffEntry {
+    /// A tile of the variant; none for the variant that the rule of `auto` takes.
+    tile: Option<Tile>,
+    name: String,
     program: Program,
     median: Option<Nanos>,
     /// What is wrong with its answer after all.
     wrong: Option<String>,
 }
 
-/// A candidate whose answer is right, and what its first run took.
-struct Candidate {
-    tile: Tile,
-    program: Program,
-    first_run: Nanos,
-}
+/// A tile whose answer is right, with its program and what its first run took.
+type VerifiedTile = (Tile, Program, Nanos);
 
 impl Runner {
-    /// The device time of the first run of a candidate, if its answer is right. The witness knows it by `name`.
+    /// The device time of the first run of a candidate, if its answer is right. The watcher knows it by `name`.
     pub(super) fn verify_candidate(
         &mut self,
         name: &str,
         loaded: &LoadedProblem,
         program: &Program,
     ) -> Result<Nanos, Refusal> {
-        self.witness.on_device(name);
+        self.watcher.on_device(name);
         let prepared = self.workbench.pipelines.prepare(program);
         let verified = prepared.and_then(|()| self.workbench.verify(loaded, program));
         let verified = verified.map_err(|error| Refusal::Failed(self.reason(&error)))?;
@@ -128,7 +95,7 @@ impl Runner {
     fn time_tile(
         &mut self,
         loaded: &LoadedProblem,
-        Candidate { tile, program, first_run }: &Candidate,
+        (tile, program, first_run): &VerifiedTile,
         best: Option<Nanos>,
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
@@ -142,23 +109,20 @@ impl Runner {
         self.keeper.race(&mut recorded, heat, best, until)
     }
 
-    /// Takes the medians of `finalists`, sampled in turns for about `time`; none of one that fails.
-    fn run_off(&mut self, loaded: &LoadedProblem, finalists: &mut [Finalist], time: Duration) {
+    /// Takes the medians of `entries`, sampled in turns for about `time`; none of one that fails.
+    fn run_off(&mut self, loaded: &LoadedProblem, entries: &mut [RunOffEntry], time: Duration) {
         // Half of each one's share for its warm-up; a few samples even when the time is up.
-        let share = (time / (2 * finalists.len() as u32)).max(Duration::from_millis(20));
+        let share = (time / (2 * entries.len() as u32)).max(Duration::from_millis(20));
         let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };
-        let prepare = |finalist: &Finalist| {
-            self.prepare(&finalist.who.to_string(), loaded, &finalist.program, &sampling)
-                .unwrap_or_else(|error| State::failed(&error))
-        };
-        let mut states: Vec<_> = finalists.iter().map(prepare).collect();
+        let prepare = |RunOffEntry { name, program, .. }: &RunOffEntry| self.prepare(name, loaded, program, &sampling);
+        let mut states: Vec<_> = entries.iter().map(prepare).collect();
         self.keeper.sample(states.iter_mut().collect(), &sampling);
-        for (finalist, state) in finalists.iter_mut().zip(states) {
-            if let State::Sampling(contender) = state {
+        for (entry, state) in entries.iter_mut().zip(states) {
+            if let Ok(contender) = state {
                 let Some((measured, recorded)) = contender.finish() else { continue };
                 match self.lasting(loaded, measured, &recorded) {
-                    Outcome::Measured(measured) => finalist.median = Some(measured.summary.median),
-                    Outcome::Rejected(verification) => finalist.wrong = Some(verification.worst),
+                    Outcome::Measured(measured) => entry.median = Some(measured.summary.median),
+                    Outcome::Rejected(verification) => entry.wrong = Some(verification.worst),
                     _ => {}
                 }
             }
@@ -166,14 +130,14 @@ impl Runner {
     }
 }
 
-impl<'a> Hunt<'a> {
+impl<'a> TileSearch<'a> {
     /// Loads the problem, if the device can run the case.
     pub(super) fn new(
         runner: &mut Runner,
         group: &'a CaseGroup,
         Question { kept, avoid, budget }: Question,
         progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-    ) -> Result<Self, Fruitless> {
+    ) -> Result<Self, Refusal> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let (variant, spec) = (&variants[0], *spec);
         let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
@@ -184,9 +148,10 @@ impl<'a> Hunt<'a> {
         // The reason that keeps the case itself from running is said once, not of every tile.
         let built_in = tunable.built_in(&spec, &info);
         algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
-        let chosen = Chosen { algorithm, variant, spec: CaseSpec { tile: Some(built_in), ..spec }, notes: vec![] };
+        let chosen =
+            Configuration { algorithm, variant, spec: CaseSpec { tile: Some(built_in), ..spec }, notes: vec![] };
         if let Some(reason) = runner.too_long(&chosen, problem.as_ref()) {
-            return Err(Fruitless::Unsupported(reason));
+            return Err(Refusal::Unsupported(reason));
         }
         runner.wake_canary();
         let loaded = runner.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(runner.reason(&error)))?;
@@ -208,7 +173,7 @@ impl<'a> Hunt<'a> {
             space: size,
             search_until: begun.saturating_add(budget.mul_f64(1.0 - RUN_OFF)),
             end: begun.saturating_add(budget),
-            tally: Tally::default(),
+            tiles: TriedTiles::default(),
             cost: 0.0,
         })
     }
@@ -217,11 +182,11 @@ impl<'a> Hunt<'a> {
     ///
     /// # Errors
     /// That the device ran the case wrongly with every tile that was tried.
-    pub(super) fn result(mut self, runner: &mut Runner) -> Result<Option<Found>, Fruitless> {
+    pub(super) fn result(mut self, runner: &mut Runner) -> Result<Option<Found>, Refusal> {
         self.search(runner);
-        let mut finalists = self.finalists();
-        self.run_off(runner, &mut finalists);
-        self.tally.decide(self.built_in, self.space, &finalists)
+        let mut entries = self.entries();
+        self.run_off(runner, &mut entries);
+        self.tiles.decide(self.built_in, self.space, &entries)
     }
 
     /// The variant's program with `tile`.
@@ -237,14 +202,14 @@ impl<'a> Hunt<'a> {
 
     /// Whether to try no further tile.
     fn stopped(&self, runner: &Runner) -> bool {
-        runner.keeper.interrupted() || self.tally.refused.len() >= MOST_REFUSED
+        runner.keeper.interrupted() || self.tiles.refused.len() >= MOST_REFUSED
     }
 
     /// Tries tiles while there is time.
     fn search(&mut self, runner: &mut Runner) {
         loop {
             // One tile is tried in any case.
-            let over = self.left(runner).is_zero() && self.tally.tried > 0;
+            let over = self.left(runner).is_zero() && self.tiles.tried > 0;
             if over || self.stopped(runner) {
                 return;
             }
@@ -255,26 +220,26 @@ impl<'a> Hunt<'a> {
 
     /// Compiles and verifies the candidates that are timed next: a device that waits for the host drops its clock.
     /// `None` when there is nothing left to try.
-    fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<Candidate>> {
+    fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<VerifiedTile>> {
         let most = if self.info.kind == DeviceKind::Cpu { 1 } else { BATCH };
-        let best = fastest(&self.tally.timed);
+        let best = fastest(&self.tiles.timed);
         let left = self.left(runner);
         let mut round = vec![];
         let mut exhausted = true;
-        while self.tally.tried == 0 || (round.len() < most && !self.left(runner).is_zero()) {
+        while self.tiles.tried == 0 || (round.len() < most && !self.left(runner).is_zero()) {
             let dearest = left.as_secs_f64() / self.cost;
             let affordable = |tile: &Tile| best.is_none() || tile.code() <= dearest;
             let Some(tile) = self.search.next(best.map(|(tile, _)| tile), affordable) else { break };
             exhausted = false;
             let Ok(program) = self.program(tile) else { continue };
             (self.progress)(tile, best);
-            self.tally.tried += 1;
+            self.tiles.tried += 1;
             let start = runner.keeper.time().now();
             let verified = runner.verify_candidate(&tile.to_string(), &self.loaded, &program);
             self.cost = self.cost.max(runner.keeper.time().since(start).as_secs_f64() / tile.code());
             match verified {
-                Ok(first_run) => round.push(Candidate { tile, program, first_run }),
-                Err(refusal) => self.tally.refused.push((tile, refusal)),
+                Ok(first_run) => round.push((tile, program, first_run)),
+                Err(refusal) => self.tiles.refused.push((tile, refusal)),
             }
             if self.stopped(runner) {
                 break;
@@ -284,76 +249,66 @@ impl<'a> Hunt<'a> {
     }
 
     /// Times the candidates of a round, the first in any case.
-    fn time_round(&mut self, runner: &mut Runner, round: Vec<Candidate>) {
+    fn time_round(&mut self, runner: &mut Runner, round: Vec<VerifiedTile>) {
         for candidate in round {
-            if self.left(runner).is_zero() && !self.tally.timed.is_empty() {
+            if self.left(runner).is_zero() && !self.tiles.timed.is_empty() {
                 return;
             }
-            let best = fastest(&self.tally.timed).map(|(_, time)| time);
+            let best = fastest(&self.tiles.timed).map(|(_, time)| time);
             match runner.time_tile(&self.loaded, &candidate, best, self.search_until) {
-                Ok(Some(time)) => self.tally.timed.push((candidate.tile, time)),
+                Ok(Some(time)) => self.tiles.timed.push((candidate.0, time)),
                 Ok(None) => {}
-                Err(error) => self.tally.refused.push((candidate.tile, Refusal::Failed(error))),
+                Err(error) => self.tiles.refused.push((candidate.0, Refusal::Failed(error))),
             }
         }
     }
 
     /// The best so far, the built-in tile, and the variant that the rule of `auto` takes where that is another. None
     /// where no tile was timed.
-    fn finalists(&mut self) -> Vec<Finalist<'a>> {
-        let timed = &mut self.tally.timed;
+    fn entries(&mut self) -> Vec<RunOffEntry> {
+        let timed = &mut self.tiles.timed;
         timed.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        let mut tiles: Vec<Tile> = timed.iter().take(FINALISTS).map(|(tile, _)| *tile).collect();
+        let mut tiles: Vec<Tile> = timed.iter().take(RUN_OFF_TILES).map(|(tile, _)| *tile).collect();
         if time_of(self.built_in, timed).is_some() && !tiles.contains(&self.built_in) {
             tiles.push(self.built_in);
         }
         if tiles.is_empty() {
             return vec![];
         }
-        let finalist = |who, program| Finalist { who, program, median: None, wrong: None };
-        let tiles = tiles.into_iter().filter_map(|tile| Some(finalist(Who::Tile(tile), self.program(tile).ok()?)));
+        let entry = |tile, name, program| RunOffEntry { tile, name, program, median: None, wrong: None };
+        let tiles =
+            tiles.into_iter().filter_map(|tile| Some(entry(Some(tile), tile.to_string(), self.program(tile).ok()?)));
         let CaseGroup { algorithm, spec, .. } = self.group;
         let rule = tuned::favourite(algorithm, spec, &self.info).filter(|rule| rule.name != self.variant.name);
         let plan = |rule| algorithm.feasible(rule, spec, self.problem.as_ref(), &self.info).ok();
-        let rule = rule.and_then(|rule| Some(finalist(Who::Rule(&rule.name), plan(rule)?)));
+        let rule = rule.and_then(|rule| Some(entry(None, rule.name.to_string(), plan(rule)?)));
         tiles.chain(rule).collect()
     }
 
-    /// Lets the finalists run in turns, where that does not take far longer than is left: each needs a verified run, one
+    /// Lets the entries run in turns, where that does not take far longer than is left: each needs a verified run, one
     /// of warm-up and three samples. Otherwise the times of the search have to do.
-    fn run_off(&self, runner: &mut Runner, finalists: &mut [Finalist]) {
+    fn run_off(&self, runner: &mut Runner, entries: &mut [RunOffEntry]) {
         let left = self.end.saturating_sub(runner.keeper.time().now());
-        let time = |finalist: &Finalist| match finalist.who {
-            Who::Tile(tile) => time_of(tile, &self.tally.timed),
-            Who::Rule(_) => None,
-        };
-        let slowest = finalists.iter().filter_map(time).map(Nanos::seconds).fold(0.0, f64::max);
-        let needed = Duration::from_secs_f64(5.0 * slowest * finalists.len() as f64);
-        if !finalists.is_empty() && needed <= left.max(LEAST_RUN_OFF) && !runner.keeper.interrupted() {
-            runner.run_off(&self.loaded, finalists, left);
+        let time = |entry: &RunOffEntry| time_of(entry.tile?, &self.tiles.timed);
+        let slowest = entries.iter().filter_map(time).map(Nanos::seconds).fold(0.0, f64::max);
+        let needed = Duration::from_secs_f64(5.0 * slowest * entries.len() as f64);
+        if !entries.is_empty() && needed <= left.max(LEAST_RUN_OFF) && !runner.keeper.interrupted() {
+            runner.run_off(&self.loaded, entries, left);
         }
     }
 }
 
-impl Tally {
+impl TriedTiles {
     /// The result, by the medians of the run-off or, without them, the times of the search. A tile that is not faster
     /// than the built-in one by [`GAIN`] does not replace it.
-    fn decide(mut self, built_in: Tile, space: usize, finalists: &[Finalist]) -> Result<Option<Found>, Fruitless> {
-        let tile = |finalist: &Finalist| match finalist.who {
-            Who::Tile(tile) => Some((tile, finalist.median?)),
-            Who::Rule(_) => None,
-        };
-        let rule = |finalist: &Finalist| match finalist.who {
-            Who::Rule(name) => Some((name.to_string(), finalist.median?)),
-            Who::Tile(_) => None,
-        };
-        for finalist in finalists {
-            if let (Who::Tile(tile), Some(wrong)) = (finalist.who, &finalist.wrong) {
+    fn decide(mut self, built_in: Tile, space: usize, entries: &[RunOffEntry]) -> Result<Option<Found>, Refusal> {
+        for entry in entries {
+            if let (Some(tile), Some(wrong)) = (entry.tile, &entry.wrong) {
                 self.timed.retain(|(other, _)| *other != tile);
                 self.refused.push((tile, Refusal::Rejected(wrong.clone())));
             }
         }
-        let mut ranked: Vec<_> = finalists.iter().filter_map(tile).collect();
+        let mut ranked: Vec<_> = entries.iter().filter_map(|own| Some((own.tile?, own.median?))).collect();
         if ranked.is_empty() {
             ranked.clone_from(&self.timed);
         }
@@ -363,20 +318,21 @@ impl Tally {
             best = (built_in, own);
         }
         let Self { refused, tried, .. } = self;
-        let rule = finalists.iter().find_map(rule);
+        let mut rule = entries.iter().filter(|own| own.tile.is_none());
+        let rule = rule.find_map(|own| Some((own.name.clone(), own.median?)));
         Ok(Some(Found { best, built_in: (built_in, own), rule, tried, space, refused }))
     }
 
     /// Why no tile was timed: a wrong answer weighs more than a failure. `None` where none was refused.
-    fn fruitless(self) -> Option<Fruitless> {
+    fn fruitless(self) -> Option<Refusal> {
         let Self { mut refused, tried, .. } = self;
         refused.sort_by_key(|(_, refusal)| matches!(refusal, Refusal::Failed(_)));
         let of_all = |tile: Tile, why: String| format!("none of {tried} tiles ran rightly, such as {tile}: {why}");
         let refusal = match refused.into_iter().next()? {
             (tile, Refusal::Rejected(why)) => Refusal::Rejected(of_all(tile, why)),
-            (tile, Refusal::Failed(why)) => Refusal::Failed(of_all(tile, why)),
+            (tile, Refusal::Failed(why) | Refusal::Unsupported(why)) => Refusal::Failed(of_all(tile, why)),
         };
-        Some(refusal.into())
+        Some(refusal)
     }
 }
 
@@ -395,22 +351,23 @@ mod tests {
     const BUILT_IN: Tile = Tile::Columns(64);
     const OTHER: Tile = Tile::Columns(128);
 
-    fn finalist(who: Who, median: Option<f64>) -> Finalist {
-        Finalist { who, program: Program::default(), median: median.map(Nanos), wrong: None }
+    fn entry(tile: Option<Tile>, median: Option<f64>) -> RunOffEntry {
+        let name = tile.map_or("texel".into(), |tile| tile.to_string());
+        RunOffEntry { tile, name, program: Program::default(), median: median.map(Nanos), wrong: None }
     }
 
-    fn tally(timed: &[(Tile, f64)], refused: &[(Tile, Refusal)]) -> Tally {
+    fn tiles(timed: &[(Tile, f64)], refused: &[(Tile, Refusal)]) -> TriedTiles {
         let timed: Vec<_> = timed.iter().map(|(tile, time)| (*tile, Nanos(*time))).collect();
-        Tally { tried: timed.len() + refused.len(), timed, refused: refused.to_vec() }
+        TriedTiles { tried: timed.len() + refused.len(), timed, refused: refused.to_vec() }
     }
 
     #[test]
     fn a_tile_replaces_the_built_in_one_only_if_it_is_faster_by_more_than_noise() {
         for (other, best) in [(99.5, BUILT_IN), (98.0, OTHER), (100.0, BUILT_IN)] {
-            let finalists = [finalist(Who::Tile(OTHER), Some(other)), finalist(Who::Tile(BUILT_IN), Some(100.0))];
+            let entries = [entry(Some(OTHER), Some(other)), entry(Some(BUILT_IN), Some(100.0))];
             // The run-off counts, not the search.
-            let tally = tally(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &[]);
-            let found = tally.decide(BUILT_IN, 7, &finalists).expect("not fruitless").expect("a tile");
+            let tiles = tiles(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &[]);
+            let found = tiles.decide(BUILT_IN, 7, &entries).expect("not fruitless").expect("a tile");
             assert_eq!((found.best.0, found.tried, found.space), (best, 2, 7), "{other}");
             assert_eq!(found.built_in, (BUILT_IN, Some(Nanos(100.0))));
         }
@@ -418,16 +375,16 @@ mod tests {
 
     #[test]
     fn without_a_run_off_the_times_of_the_search_decide() {
-        let finalists = [finalist(Who::Tile(OTHER), None), finalist(Who::Rule("texel"), None)];
-        let found = tally(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &finalists).expect("not fruitless");
+        let entries = [entry(Some(OTHER), None), entry(None, None)];
+        let found = tiles(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &entries).expect("not fruitless");
         let found = found.expect("a tile");
         assert_eq!((found.best, found.built_in, found.rule), ((OTHER, Nanos(50.0)), (BUILT_IN, None), None));
     }
 
     #[test]
     fn the_rule_s_choice_is_reported_and_never_the_best_tile() {
-        let finalists = [finalist(Who::Tile(OTHER), Some(50.0)), finalist(Who::Rule("texel"), Some(10.0))];
-        let found = tally(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &finalists).expect("not fruitless");
+        let entries = [entry(Some(OTHER), Some(50.0)), entry(None, Some(10.0))];
+        let found = tiles(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &entries).expect("not fruitless");
         let found = found.expect("a tile");
         assert_eq!((found.best.0, found.rule), (OTHER, Some(("texel".to_string(), Nanos(10.0)))));
     }
@@ -436,10 +393,10 @@ mod tests {
     fn a_search_without_a_tile_says_the_wrong_answer_before_the_failure() {
         let refused =
             [(BUILT_IN, Refusal::Failed("device lost".into())), (OTHER, Refusal::Rejected("C[0] is 3".into()))];
-        let Err(Fruitless::Refused(Refusal::Rejected(why))) = tally(&[], &refused).decide(BUILT_IN, 7, &[]) else {
+        let Err(Refusal::Rejected(why)) = tiles(&[], &refused).decide(BUILT_IN, 7, &[]) else {
             panic!("rejected");
         };
         assert!(why.starts_with("none of 2 tiles ran rightly, such as") && why.ends_with("C[0] is 3"), "{why}");
-        assert_eq!(tally(&[], &[]).decide(BUILT_IN, 7, &[]), Ok(None));
+        assert_eq!(tiles(&[], &[]).decide(BUILT_IN, 7, &[]), Ok(None));
     }
 }

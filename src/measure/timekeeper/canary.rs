@@ -9,8 +9,7 @@ use crate::basis::size::Size;
 use crate::basis::units::Nanos;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
-use crate::measure::workbench::{LoadedProblem, Sampler, Workbench};
-use crate::record::Sample;
+use crate::measure::workbench::Workbench;
 use crate::vulkan::VulkanError;
 
 /// Runs of a reading: their minimum is what the device can do, whatever else the system was busy with.
@@ -33,42 +32,23 @@ pub(crate) struct Canary {
     steps: u32,
     /// The best reading so far, of earlier processes too.
     best: Nanos,
-    place: Place,
+    /// Whether the device becomes faster with work: one of its own does, and the host's cores do not.
+    rises: bool,
 }
 
-/// The place where a canary runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// On the host's cores.
-    Host,
-    /// On a device of its own, whose clock rises with work.
-    Device,
-}
-
-/// The kernel on a device.
-struct Chains {
-    sampler: Sampler,
-    /// Keeps the buffers alive that the sampler's commands refer to.
-    _loaded: LoadedProblem,
-}
-
-impl Timed for Chains {
-    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
-        self.sampler.sample().map_err(|error| error.to_string())
-    }
-}
-
-impl Chains {
-    /// Prepares the chains; `None` where they cannot run.
-    fn new(workbench: &mut Workbench, invocations: u64, steps: u32) -> Result<Option<Self>, VulkanError> {
-        let case = CaseSpec::new(&FMA, Size::Uniform(invocations), DType::F32);
-        let problem: Box<dyn Problem> = (FMA.problem)(&case).expect("a power of two");
-        let Some(program) = prolonged(&case, workbench.info(), steps) else { return Ok(None) };
-        let loaded = workbench.load(problem.as_ref())?;
-        // One run a sample in every process: the first of several takes longest.
-        let sampler = workbench.sampler_of_one(&loaded, &program)?;
-        Ok(Some(Self { sampler, _loaded: loaded }))
-    }
+/// Prepares the chains; `None` where they cannot run.
+fn chains(workbench: &mut Workbench, invocations: u64, steps: u32) -> Result<Option<Box<dyn Timed>>, VulkanError> {
+    let case = CaseSpec::new(&FMA, Size::Uniform(invocations), DType::F32);
+    let problem: Box<dyn Problem> = (FMA.problem)(&case).expect("a power of two");
+    let Some(program) = prolonged(&case, workbench.info(), steps) else { return Ok(None) };
+    let loaded = workbench.load(problem.as_ref())?;
+    // One run a sample in every process: the first of several takes longest.
+    let sampler = workbench.sampler_of_one(&loaded, &program)?;
+    Ok(Some(Box::new(move || {
+        // The sampler's commands refer to its buffers.
+        let _ = &loaded;
+        sampler.sample().map_err(|error| error.to_string())
+    })))
 }
 
 impl Canary {
@@ -77,12 +57,9 @@ impl Canary {
     /// # Errors
     /// Why the device has no room for it, or failed.
     pub(crate) fn new(workbench: &mut Workbench, cache: &CacheFolder) -> Result<Option<Self>, String> {
-        let place = if workbench.info().kind.runs_on_host_cores() { Place::Host } else { Place::Device };
-        let (invocations, steps) = match place {
-            Place::Host => (ON_THE_HOST, STEPS),
-            Place::Device => (ONE_GROUP, STEPS_OF_A_GPU),
-        };
-        let Some(chains) = Chains::new(workbench, invocations, steps).map_err(|error| error.to_string())? else {
+        let rises = !workbench.info().kind.runs_on_host_cores();
+        let (invocations, steps) = if rises { (ONE_GROUP, STEPS_OF_A_GPU) } else { (ON_THE_HOST, STEPS) };
+        let Some(chains) = chains(workbench, invocations, steps).map_err(|error| error.to_string())? else {
             return Ok(None);
         };
         let kept = cache
@@ -90,12 +67,12 @@ impl Canary {
             .and_then(|bytes| bytes.try_into().ok())
             .map(f64::from_le_bytes);
         let best = Nanos(kept.filter(|best| *best > 0.0).unwrap_or(f64::INFINITY));
-        Self::of(Box::new(chains), steps, best, place).map(Some)
+        Self::of(chains, steps, best, rises).map(Some)
     }
 
     /// A canary that runs `chains`, and has read them once.
-    pub(super) fn of(chains: Box<dyn Timed>, steps: u32, best: Nanos, place: Place) -> Result<Self, String> {
-        let mut canary = Self { chains, steps, best, place };
+    pub(super) fn of(chains: Box<dyn Timed>, steps: u32, best: Nanos, rises: bool) -> Result<Self, String> {
+        let mut canary = Self { chains, steps, best, rises };
         canary.read()?;
         Ok(canary)
     }
@@ -118,7 +95,7 @@ impl Canary {
 
     /// Whether the device becomes faster with work.
     pub(super) fn rises(&self) -> bool {
-        self.place == Place::Device
+        self.rises
     }
 
     /// Steps of a chain, whose time a reading is.

@@ -16,21 +16,19 @@ const MOST_OF_A_ROUND: usize = 20;
 /// A sample at least this long is not disturbed by what ran before it.
 const UNDISTURBED: Nanos = Nanos(5e6);
 
-/// A case on its way to an outcome.
-pub(crate) enum State<T> {
-    /// The case has its outcome.
-    Ended(Outcome),
-    /// The case is warm, and being sampled.
-    Sampling(Box<Contender<T>>),
+/// A case that is warm and being sampled, or its outcome.
+pub(crate) type State<T> = Result<Contender<T>, Outcome>;
+
+/// The outcome of a case that failed with `error`.
+pub(crate) fn failed(error: &impl ToString) -> Outcome {
+    Outcome::Failed { error: error.to_string() }
 }
 
-/// A first run whose answer was right.
-pub(crate) struct Verified {
-    pub(crate) verification: Correctness,
-    /// Time of the run.
-    pub(crate) time: Nanos,
-    /// Host time so far.
-    pub(crate) phases: Phases,
+/// A case whose first run took `time` and was right: its one sample.
+pub(crate) fn once(verification: Correctness, time: Nanos, phases: Phases) -> Measured {
+    let summary = Summary::of(&[time]).expect("one time");
+    let conditions = Conditions::default();
+    Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], conditions, phases }
 }
 
 /// A verified program or baseline, and its samples so far.
@@ -52,27 +50,11 @@ pub(crate) struct Contender<T> {
     measured: Measured,
 }
 
-/// Whether others run between the turns of a contender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Among {
-    Others,
-    None,
-}
-
 impl<T: Timed> Contender<T> {
-    /// A contender that has been warmed up, with the `warning` of its warm-up, if any.
-    pub(super) fn new(timed: T, verified: Verified, warning: Option<Warning>) -> Self {
-        let Verified { verification, time, phases } = verified;
-        let measured = Measured {
-            verification,
-            summary: Summary::of(&[time]).expect("one time"),
-            repeats: timed.repeats(),
-            samples: vec![],
-            warnings: warning.into_iter().collect(),
-            conditions: Conditions::default(),
-            phases,
-        };
+    /// What has been warmed up after its first run was `measured`, with what was taken of the host's processors before that.
+    pub(super) fn new(timed: T, measured: Measured, load: Option<HostLoad>) -> Self {
         Self {
+            measured: Measured { repeats: timed.repeats(), ..measured },
             timed,
             samples: vec![],
             times: vec![],
@@ -80,15 +62,9 @@ impl<T: Timed> Contender<T> {
             done: false,
             dropped: 0,
             lost: Duration::ZERO,
-            load: None,
+            load,
             canaries: vec![],
-            measured,
         }
-    }
-
-    /// The same, of which it is known what was taken of the host's processors when its warm-up began.
-    pub(super) fn loaded(self, load: Option<HostLoad>) -> Self {
-        Self { load, ..self }
     }
 
     /// Whether it has been sampled enough.
@@ -101,12 +77,8 @@ impl<T: Timed> Contender<T> {
         self.samples.is_empty()
     }
 
-    /// Takes samples for a while. Among others, the first is dropped where it is short enough to be disturbed by what
-    /// they left in the caches.
-    pub(super) fn turn(&mut self, among: Among, sampling: &Sampling, time: &dyn Time) -> Result<(), String> {
-        if among == Among::Others && sampling.pause.is_none() {
-            self.settle()?;
-        }
+    /// Takes samples for a while.
+    pub(super) fn turn(&mut self, sampling: &Sampling, time: &dyn Time) -> Result<(), String> {
         let start = time.now();
         while !self.done && time.since(start) < TURN {
             if time.interrupted() {
@@ -155,7 +127,7 @@ impl<T: Timed> Contender<T> {
     }
 
     /// Discards one sample if the next would be short enough to be disturbed by what others left in the caches.
-    fn settle(&mut self) -> Result<(), String> {
+    pub(super) fn settle(&mut self) -> Result<(), String> {
         // Before there are samples, the summary is that of the verified run.
         let first = self.times.first().unwrap_or(&self.measured.summary.median);
         if first.0 * f64::from(self.timed.repeats()) < UNDISTURBED.0 {
@@ -219,17 +191,7 @@ impl<T: Timed> Contender<T> {
     }
 }
 
-impl<T: Timed> State<T> {
-    /// The state of a case that failed with `error`.
-    pub(crate) fn failed(error: &impl ToString) -> Self {
-        Self::Ended(Outcome::Failed { error: error.to_string() })
-    }
-
-    /// The contender that is not done yet.
-    pub(super) fn unfinished(&mut self) -> Option<&mut Contender<T>> {
-        match self {
-            Self::Sampling(contender) if !contender.done() => Some(contender),
-            _ => None,
-        }
-    }
+/// The contender that is not done yet.
+pub(super) fn unfinished<T: Timed>(state: &mut State<T>) -> Option<&mut Contender<T>> {
+    state.as_mut().ok().filter(|contender| !contender.done())
 }

@@ -3,7 +3,6 @@
 
 mod canary;
 mod contender;
-mod race;
 #[cfg(test)]
 mod tests;
 
@@ -11,12 +10,14 @@ use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::clock::ClockSource;
 use crate::device::load::HostLoad;
+use crate::measure::executor::Decided;
 use crate::measure::sampling::WarmUp;
 use crate::plan::Sampling;
-use crate::record::{Outcome, SLOW, Sample, Warning};
+use crate::record::{Measured, Outcome, SLOW, Sample, Warning};
+use crate::stats;
 pub(crate) use canary::Canary;
-use contender::Among;
-pub(crate) use contender::{Contender, State, Verified};
+use contender::unfinished;
+pub(crate) use contender::{Contender, State, failed, once};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,17 @@ const DRIFT: f64 = 1.02;
 /// Rounds of a duel at most: what they still do not tell is less than what a process does to its medians.
 const MOST_ROUNDS: usize = 1000;
 
+/// Samples after which a candidate of a race may be dropped.
+const FIRST_LOOK: usize = 3;
+/// Ratio of its best sample to the best's median that drops it: far outside what noise does to a minimum.
+const BEATEN: f64 = 1.15;
+/// Ratio of its first run to the best that makes a further sample not worth its time.
+const HOPELESS: f64 = 2.0;
+/// Samples of a candidate that is not dropped.
+const ENOUGH: usize = 10;
+/// Host time for them, once there are a few.
+const TRIAL: Duration = Duration::from_millis(300);
+
 /// Something that can be run and timed.
 pub(crate) trait Timed {
     /// Takes one sample; returns it with the device time of all its runs.
@@ -43,6 +55,13 @@ pub(crate) trait Timed {
     /// Runs in one sample.
     fn repeats(&self) -> u32 {
         1
+    }
+}
+
+/// What has no kernel of its own is timed by a function that takes a sample.
+impl<F: FnMut() -> Result<(Sample, Nanos), String>> Timed for F {
+    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
+        self()
     }
 }
 
@@ -151,32 +170,33 @@ impl<'a> Timekeeper<'a> {
         self.time.interrupted()
     }
 
-    /// Warms `timed` up: by time and stability, at most `patience`. After its first sample it is prepared anew by
-    /// `recount`, with what a run takes: the verified run may have included compilation.
+    /// Warms `timed` up after its first run was `measured`: by time and stability, at most `patience`. After its first
+    /// sample it is prepared anew by `recount`, with what a run takes: the first run may have included compilation.
     ///
     /// # Errors
     /// Why a run failed.
     pub(crate) fn warm<T: Timed>(
         &self,
         mut timed: T,
-        mut verified: Verified,
+        mut measured: Measured,
         patience: Duration,
         recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
     ) -> Result<Contender<T>, String> {
         let start = self.time.now();
         let load = self.load.and_then(|_| HostLoad::now());
-        let mut warm_up = WarmUp::after(verified.time, patience);
+        let mut warm_up = WarmUp::after(measured.summary.median, patience);
         let mut recount = Some(recount);
         while !warm_up.done(self.time.since(start)) && !self.time.interrupted() {
             let (sample, total) = timed.sample()?;
-            verified.phases.device = verified.phases.device + total;
+            measured.phases.device = measured.phases.device + total;
             warm_up.add(sample.device, total);
             if let Some(recount) = recount.take() {
                 recount(&mut timed, sample.device)?;
             }
         }
-        verified.phases.warm_up = self.time.since(start).into();
-        Ok(Contender::new(timed, verified, warm_up.warning()).loaded(load))
+        measured.phases.warm_up = self.time.since(start).into();
+        measured.warnings.extend(warm_up.warning());
+        Ok(Contender::new(timed, measured, load))
     }
 
     /// Lets the device work until the canary is as fast as at its best. A GPU's clock rises in steps, and a step may be
@@ -201,39 +221,38 @@ impl<'a> Timekeeper<'a> {
         Ok(())
     }
 
-    /// The state of what failed with `error`: a run that was left for an interruption failed of nothing else.
-    pub(crate) fn broken<T: Timed>(&self, error: &impl ToString) -> State<T> {
-        if self.interrupted() { State::Ended(Outcome::Interrupted) } else { State::failed(error) }
+    /// The outcome of what failed with `error`: a run that was left for an interruption failed of nothing else.
+    pub(crate) fn broken(&self, error: &impl ToString) -> Outcome {
+        if self.interrupted() { Outcome::Interrupted } else { failed(error) }
     }
 
     /// Samples all that are warm until each has enough, in turns, so that whatever drifts hits all alike.
     pub(crate) fn sample<T: Timed>(&mut self, mut states: Vec<&mut State<T>>, sampling: &Sampling) {
-        if let (Some(contender), None) = (states.iter_mut().find_map(|state| state.unfinished()), sampling.pause) {
+        if let (Some(contender), None) = (states.iter_mut().find_map(|state| unfinished(state)), sampling.pause) {
             // A device that fails here fails below too.
             let _ = self.bring_clock_up(&mut || contender.work());
         }
         loop {
-            states.retain_mut(|state| state.unfinished().is_some());
-            let among = match states.len() {
-                0 => return,
-                1 => Among::None,
-                _ => Among::Others,
-            };
+            states.retain_mut(|state| unfinished(state).is_some());
+            if states.is_empty() {
+                return;
+            }
+            // What is short enough to be disturbed by what others left in the caches begins anew.
+            let settles = states.len() > 1 && sampling.pause.is_none();
             let before = self.observe();
             for state in &mut states {
-                let Some(contender) = state.unfinished() else { continue };
+                let Some(contender) = unfinished(state) else { continue };
                 if contender.fresh() {
                     contender.observe(before);
                 }
-                if let Err(error) = contender.turn(among, sampling, self.time.as_ref()) {
-                    **state = self.broken(&error);
+                let settled = if settles { contender.settle() } else { Ok(()) };
+                if let Err(error) = settled.and_then(|()| contender.turn(sampling, self.time.as_ref())) {
+                    **state = Err(self.broken(&error));
                 }
             }
             let after = self.observe();
-            for state in &mut states {
-                if let State::Sampling(contender) = state {
-                    contender.observe(after);
-                }
+            for contender in states.iter_mut().filter_map(|state| state.as_mut().ok()) {
+                contender.observe(after);
             }
         }
     }
@@ -244,11 +263,11 @@ impl<'a> Timekeeper<'a> {
         &mut self,
         states: [&mut State<T>; 2],
         sampling: &Sampling,
-        decided: &mut dyn FnMut(&[Round]) -> bool,
+        decided: Decided<'_>,
     ) -> Vec<Round> {
         let mut rounds = vec![];
         let [first, second] = states;
-        let (State::Sampling(a), State::Sampling(b)) = (&mut *first, &mut *second) else { return rounds };
+        let (Ok(a), Ok(b)) = (&mut *first, &mut *second) else { return rounds };
         if sampling.pause.is_none() {
             // A device that fails here fails below too.
             let _ = self.bring_clock_up(&mut || a.work());
@@ -256,12 +275,12 @@ impl<'a> Timekeeper<'a> {
         let before = self.observe();
         a.observe(before);
         b.observe(before);
-        let ended = self.take_turns(&mut [&mut **a, &mut **b], sampling, decided, &mut rounds);
+        let ended = self.take_turns(&mut [&mut *a, &mut *b], sampling, decided, &mut rounds);
         let after = self.observe();
         a.observe(after);
         b.observe(after);
         if let Err((side, error)) = ended {
-            *[first, second][side] = self.broken(&error);
+            *[first, second][side] = Err(self.broken(&error));
         }
         rounds
     }
@@ -271,7 +290,7 @@ impl<'a> Timekeeper<'a> {
         &self,
         contenders: &mut [&mut Contender<T>; 2],
         sampling: &Sampling,
-        decided: &mut dyn FnMut(&[Round]) -> bool,
+        decided: Decided<'_>,
         rounds: &mut Vec<Round>,
     ) -> Result<(), (usize, String)> {
         let begun = self.time.now();
@@ -291,6 +310,43 @@ impl<'a> Timekeeper<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The time of a run of `timed`, taken once the device's clock is up; `None` if it cannot win against `best`.
+    ///
+    /// # Errors
+    /// Why a run failed.
+    pub(crate) fn heat(&mut self, timed: &mut impl Timed, best: Option<Nanos>) -> Result<Option<Nanos>, String> {
+        self.bring_clock_up(&mut || timed.sample().map(|_| ()))?;
+        let (warm, _) = timed.sample()?;
+        Ok((!best.is_some_and(|best| warm.device.0 > HOPELESS * best.0)).then_some(warm.device))
+    }
+
+    /// The median of `timed`; `None` once it cannot win against `best`. Samples end when the time is `until`: where
+    /// there are none then, the time of its `heat` stands.
+    ///
+    /// # Errors
+    /// Why a run failed.
+    pub(crate) fn race(
+        &self,
+        timed: &mut impl Timed,
+        heat: Nanos,
+        best: Option<Nanos>,
+        until: Duration,
+    ) -> Result<Option<Nanos>, String> {
+        let start = self.time.now();
+        let mut times: Vec<f64> = vec![];
+        while times.len() < ENOUGH && !(times.len() >= FIRST_LOOK && self.time.since(start) >= TRIAL) {
+            if self.time.now() >= until || self.time.interrupted() {
+                break;
+            }
+            times.push(timed.sample()?.0.device.0);
+            let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+            if times.len() >= FIRST_LOOK && best.is_some_and(|best| least > BEATEN * best.0) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(stats::median(&times).map_or(heat, Nanos)))
     }
 
     /// Reads the canary's time, its steps, and the device's clock.

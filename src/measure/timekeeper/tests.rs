@@ -1,6 +1,5 @@
 //! The loop without a device: what is timed, the canary and time itself follow a script.
 
-use super::canary::Place;
 use super::*;
 use crate::algorithms::CheckMethod;
 use crate::measure::sampling::{MOST_FIRST_WARM_UP, MOST_WARM_UP};
@@ -71,10 +70,10 @@ fn run<'a>(time: &ScriptedTime, run: impl FnMut(usize) -> f64 + 'a) -> Scripted<
 
 /// A canary whose n-th run takes what a function says, on a device of its own.
 fn canary(time: &ScriptedTime, best: f64, times: impl FnMut(usize) -> f64 + 'static) -> Option<Canary> {
-    Canary::of(Box::new(run(time, times)), 2048, Nanos(best), Place::Device).ok()
+    Canary::of(Box::new(run(time, times)), 2048, Nanos(best), true).ok()
 }
 
-fn verified(time: f64) -> Verified {
+fn verified(time: f64) -> Measured {
     let verification = Verification {
         residual: None,
         tolerance: 0.0,
@@ -83,25 +82,22 @@ fn verified(time: f64) -> Verified {
         metrics: vec![],
         wrong: crate::algorithms::WrongElements::default(),
     };
-    Verified { verification: verification.into(), time: Nanos(time), phases: Phases::default() }
+    once(verification.into(), Nanos(time), Phases::default())
 }
 
 /// Warms `timed` up as later cases of a device are.
 fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> State<Scripted<'a>> {
-    let contender = keeper.warm(timed, verified(MS), MOST_WARM_UP, |_, _| Ok(()));
-    State::Sampling(Box::new(contender.expect("a warm-up without failures")))
+    keeper.warm(timed, verified(MS), MOST_WARM_UP, |_, _| Ok(())).map_err(|error| failed(&error))
 }
 
 /// A contender that is not warmed up at all.
+#[expect(clippy::unnecessary_wraps, reason = "the loop takes cases that may have their outcome already")]
 fn cold(timed: Scripted<'_>, first_run: f64) -> State<Scripted<'_>> {
-    State::Sampling(Box::new(Contender::new(timed, verified(first_run), None)))
+    Ok(Contender::new(timed, verified(first_run), None))
 }
 
 fn measured(state: State<Scripted<'_>>) -> Measured {
-    match state {
-        State::Sampling(contender) => contender.finish().expect("samples").0,
-        State::Ended(outcome) => panic!("{outcome:?}"),
-    }
+    state.unwrap_or_else(|outcome| panic!("{outcome:?}")).finish().expect("samples").0
 }
 
 fn times(measured: &Measured) -> Vec<f64> {
@@ -135,7 +131,7 @@ fn what_never_settles_is_measured_after_its_patience_and_marked() {
         let timed = run(&time, |index| if index % 2 == 0 { 40.0 * MS } else { 30.0 * MS });
         let contender = keeper.warm(timed, verified(MS), patience, |_, _| Ok(())).expect("warm");
         assert!(time.now() >= patience && time.now() < patience + Duration::from_millis(40), "{:?}", time.now());
-        let mut state = State::Sampling(Box::new(contender));
+        let mut state = Ok(contender);
         keeper.sample(vec![&mut state], &Sampling::default());
         assert_eq!(measured(state).warnings, [Warning::UnstableClock, Warning::TimeLimit]);
     }
@@ -211,7 +207,7 @@ fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
 fn a_device_on_the_host_s_cores_has_no_clock_to_wait_for() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let low = run(&time, |_| 100e3);
-    keeper.watch_canary(Canary::of(Box::new(low), 512, Nanos(75e3), Place::Host).ok());
+    keeper.watch_canary(Canary::of(Box::new(low), 512, Nanos(75e3), false).ok());
     keeper.sample(vec![&mut cold(run(&time, |_| MS), MS)], &Sampling::default());
     assert!(time.now() < Duration::from_millis(20), "{:?}", time.now());
 }
@@ -275,7 +271,7 @@ fn an_interruption_before_the_first_sample_leaves_no_time() {
     let (mut keeper, time) = scripted(Duration::ZERO);
     let mut state = warm(&keeper, run(&time, |_| MS));
     keeper.sample(vec![&mut state], &Sampling::default());
-    let State::Sampling(contender) = state else { panic!("it is warm") };
+    let Ok(contender) = state else { panic!("it is warm") };
     assert!(contender.finish().is_none() && time.now() == Duration::ZERO);
 }
 
@@ -349,7 +345,7 @@ fn one_that_fails_ends_and_the_others_go_on() {
     let failing = Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) };
     let [mut first, mut second] = [cold(failing, MS), cold(run(&time, |_| MS), MS)];
     keeper.sample(vec![&mut first, &mut second], &Sampling::default());
-    let State::Ended(Outcome::Failed { error }) = first else { panic!("failed") };
+    let Err(Outcome::Failed { error }) = first else { panic!("failed") };
     assert_eq!((error.as_str(), measured(second).samples.len()), ("the device is lost", 10));
 }
 
@@ -387,7 +383,7 @@ fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
     let failing = Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) };
     let [mut a, mut b] = [cold(run(&time, |_| MS), MS), cold(failing, MS)];
     assert!(keeper.duel([&mut a, &mut b], &sampling, &mut |_| false).is_empty());
-    assert!(matches!(b, State::Ended(Outcome::Failed { .. })) && times(&measured(a)).len() == 20);
+    assert!(matches!(b, Err(Outcome::Failed { .. })) && times(&measured(a)).len() == 20);
 }
 
 #[test]

@@ -1,15 +1,12 @@
 //! A worker as its parent sees it: a process, a pipe to it, a pipe from it, and how it ended.
 
-use super::SUBCOMMAND;
-use super::drivers::{self, DRIVER_FILES, DeadDriver, Sorted};
 use super::protocol::{self, Event, Order};
-use crate::basis::error::Error;
 use crate::basis::stderr::say;
 use crate::device::capability::DeviceInfo;
 use crate::measure::session::Setup;
-use std::cell::RefCell;
+use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +14,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// The sub-command that makes a process a worker.
+const SUBCOMMAND: &str = "worker";
+/// The loader's variable for the manifests of drivers, and what older loaders call it.
+pub(super) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 /// Time between two looks at whether the run was interrupted: long enough not to disturb what is measured.
 const LOOK: Duration = Duration::from_millis(50);
 /// Time that a worker has to close its device when nothing is left to do.
@@ -25,19 +26,6 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const LAST_LINES: usize = 8;
 /// Bytes of such a line that are kept.
 const LINE: usize = 400;
-
-/// The worker of a session between two executors, and what it said.
-pub(crate) struct Workers<'a> {
-    pub(super) setup: &'a Setup,
-    /// A process that has listed the devices and is not in use.
-    pub(super) idle: RefCell<Option<Process>>,
-    /// What the validation layer said in all processes.
-    pub(super) messages: RefCell<Vec<String>>,
-    /// The manifests of the drivers to load, where one of the system's crashes.
-    drivers: Option<OsString>,
-    /// Those that crash.
-    pub(crate) dead: Vec<DeadDriver>,
-}
 
 /// A worker with the devices that it sees, or why it cannot load Vulkan.
 pub(super) type Started = (Process, Result<Vec<DeviceInfo>, String>);
@@ -53,6 +41,8 @@ pub(super) struct Process {
     interrupted: bool,
     /// The device that it has opened.
     pub(super) device: Option<usize>,
+    /// The name of what is on the device, if anything of the last order is.
+    on_device: Option<String>,
 }
 
 /// The end of a worker before its time.
@@ -63,6 +53,8 @@ pub(super) struct Ended {
     pub(super) cause: String,
     /// The last lines of its standard error.
     pub(super) said: Vec<String>,
+    /// The name of what was on the device, if anything was.
+    pub(super) on_device: Option<String>,
 }
 
 /// The way in which a worker ended.
@@ -79,7 +71,12 @@ pub(super) enum How {
 impl Ended {
     /// A worker without the device, for this reason.
     pub(super) fn refused(cause: String) -> Self {
-        Self { how: How::Refused, cause, said: vec![] }
+        Self { how: How::Refused, cause, said: vec![], on_device: None }
+    }
+
+    /// Whether what has this name was on the device.
+    pub(super) fn was_of(&self, name: &str) -> bool {
+        self.on_device.as_deref() == Some(name)
     }
 }
 
@@ -90,53 +87,13 @@ impl std::fmt::Display for Ended {
     }
 }
 
-impl<'a> Workers<'a> {
-    /// Starts a worker and lists the devices that it sees.
-    ///
-    /// # Errors
-    /// When it cannot be started, or cannot load Vulkan, or dies of a driver.
-    pub(crate) fn open(setup: &'a Setup) -> Result<(Self, Vec<DeviceInfo>), Error> {
-        let workers = |process, drivers, dead| {
-            let (idle, messages) = (RefCell::new(Some(process)), RefCell::default());
-            Self { setup, idle, messages, drivers, dead }
-        };
-        let drivers = setup.drivers.clone();
-        match Process::start(setup, drivers.as_deref(), &AtomicBool::new(false)) {
-            Ok((process, devices)) => Ok((workers(process, drivers, vec![]), devices.map_err(Error::Failure)?)),
-            Err(ended) if ended.how == How::Refused => Err(Error::Failure(ended.to_string())),
-            Err(ended) => {
-                let Sorted { process, devices, alive, dead } = drivers::sort(setup, &ended).map_err(Error::Failure)?;
-                Ok((workers(process, Some(alive), dead), devices))
-            }
-        }
-    }
-
-    /// A new worker that sees the same drivers, with the devices that it sees.
-    pub(super) fn start(&self, interrupted: &AtomicBool) -> Result<Started, Ended> {
-        Process::start(self.setup, self.drivers.as_deref(), interrupted)
-    }
-
-    /// Ends the worker that is not in use: what is measured next is in a new one.
-    pub(crate) fn renew(&self) {
-        self.idle.borrow_mut().take();
-    }
-
-    /// What the validation layer said so far.
-    pub(crate) fn messages(&self) -> Vec<String> {
-        self.messages.borrow().clone()
-    }
-}
-
 impl Process {
     /// Starts a worker; returns it with the devices that it sees, or why it cannot load Vulkan.
     pub(super) fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
         let refused = |e| Ended::refused(format!("cannot start this program again: {e}"));
         let mut process = Self::spawn(drivers).map_err(refused)?;
-        process.send(&Order::Begin(Box::new(setup.clone())));
-        match process.receive(interrupted)? {
-            Event::Devices(devices) => Ok((process, devices)),
-            _ => Err(Ended::refused("the worker is another program".into())),
-        }
+        let (devices, _) = process.ask(&Order::Begin(Box::new(setup.clone())), interrupted, &mut |_| None)?;
+        Ok((process, devices))
     }
 
     fn spawn(drivers: Option<&OsStr>) -> std::io::Result<Self> {
@@ -163,11 +120,41 @@ impl Process {
         }
         let said = child.stderr.take().map(|source| std::thread::spawn(|| last_lines(source)));
         let orders = child.stdin.take();
-        Ok(Self { child, orders, events, said, interrupted: false, device: None })
+        Ok(Self { child, orders, events, said, interrupted: false, device: None, on_device: None })
+    }
+
+    /// Has an order carried out; `hear` is told of what happens meanwhile, and may answer. With the result comes what the
+    /// validation layer said.
+    ///
+    /// # Errors
+    /// How the worker ended before its time.
+    pub(super) fn ask<T: DeserializeOwned>(
+        &mut self,
+        order: &Order,
+        interrupted: &AtomicBool,
+        hear: &mut dyn FnMut(&Event) -> Option<Order>,
+    ) -> Result<(T, Vec<String>), Ended> {
+        self.on_device = None;
+        self.send(order);
+        loop {
+            match self.receive(interrupted)? {
+                Event::OnDevice(name) => self.on_device = Some(name),
+                Event::Done(result, messages) => {
+                    let result = serde_json::from_value(result);
+                    let result = result.map_err(|_| Ended::refused("the worker is another program".into()))?;
+                    return Ok((result, messages));
+                }
+                event => {
+                    if let Some(answer) = hear(&event) {
+                        self.send(&answer);
+                    }
+                }
+            }
+        }
     }
 
     /// Sends an order. One that a dead worker does not get is answered by [`Self::receive`].
-    pub(super) fn send(&mut self, order: &Order) {
+    fn send(&mut self, order: &Order) {
         if let Some(orders) = &mut self.orders {
             let _ = orders.write_all(protocol::line(order).as_bytes()).and_then(|()| orders.flush());
         }
@@ -177,7 +164,7 @@ impl Process {
     ///
     /// # Errors
     /// How the worker ended: by itself, or because its device is lost or hangs.
-    pub(super) fn receive(&mut self, interrupted: &AtomicBool) -> Result<Event, Ended> {
+    fn receive(&mut self, interrupted: &AtomicBool) -> Result<Event, Ended> {
         loop {
             match self.events.recv_timeout(LOOK) {
                 Ok(Event::Lost(cause)) => return Err(self.end(How::Crashed, Some(cause))),
@@ -211,7 +198,7 @@ impl Process {
         let status = self.child.wait();
         let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), name));
         let said = self.said.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
-        Ended { how, cause, said }
+        Ended { how, cause, said, on_device: self.on_device.take() }
     }
 }
 

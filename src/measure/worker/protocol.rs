@@ -5,42 +5,41 @@ use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::handle::Handle;
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
-use crate::device::capability::DeviceInfo;
-use crate::measure::executor::{Explained, HostSide};
-use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Side, Timing};
+use crate::measure::executor::{Question, Side};
+use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
-use crate::plan::{CaseGroup, DeviceClass, Sampling, VariantChoice};
+use crate::plan::{CaseGroup, DeviceClass, Sampling};
 use crate::record::Case;
-use crate::tuning::search::{Found, Fruitless};
 use crate::tuning::tuned::Tuned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The first character of a line of the protocol (RFC 7464): a driver may print to standard output too.
 const RECORD_SEPARATOR: char = '\u{1e}';
 
-/// An order to a worker.
+/// An order to a worker. Each but the answer and the interruption is followed by a [`Event::Done`].
 #[derive(Serialize, Deserialize)]
 pub(super) enum Order {
-    /// Load Vulkan in this way: the first order of all.
+    /// Load Vulkan in this way: the first order of all. `Result<Vec<DeviceInfo>, String>`: the devices that it shows, or why
+    /// it could not be loaded.
     Begin(Box<Setup>),
-    /// Open the device of this index. With `canary`, see first whether it still runs anything.
+    /// Open the device of this index. With `canary`, see first whether it still runs anything. `Result<(), String>`.
     Open { device: usize, timing: Timing, tuned: Box<Tuned>, canary: bool },
-    /// Run every case of the groups.
+    /// Run every case of the groups. `()`: each [`Event::End`] has one.
     Run { groups: Vec<NamedGroup>, sampling: Sampling },
-    /// Let the sides take turns; an answer to each round says whether to go on.
+    /// Let the sides take turns; an answer to each round says whether to go on. `[Case; 2]`.
     Duel { group: NamedGroup, sides: Box<[Side; 2]>, sampling: Sampling },
     /// The answer to a round.
     Decided(bool),
-    /// Measure one side of a duel.
+    /// Measure one side of a duel. `Case`.
     Alone { group: NamedGroup, side: Side, sampling: Sampling },
-    /// Search the tiles of the group's variant.
+    /// Search the tiles of the group's variant. `Result<Option<Found>, Refusal>`.
     Tune { group: NamedGroup, question: Question },
-    /// Time candidates of `auto`, each a group of one variant.
+    /// Time candidates of `auto`, each a group of one variant. `Result<Explained, String>`.
     Explain { candidates: Vec<NamedGroup>, sampling: Sampling },
-    /// Time what the host does with the device.
+    /// Time what the host does with the device. `HostSide`.
     HostSide,
-    /// Measure the host's baseline of a group; its device has this index. No device needs to be open.
+    /// Measure the host's baseline of a group; its device has this index. No device needs to be open. `Case`.
     Baseline { group: NamedGroup, index: usize, sampling: Sampling },
     /// End the case on the device soon, and all others at once.
     Interrupt,
@@ -49,10 +48,6 @@ pub(super) enum Order {
 /// Something that happened in a worker.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Event {
-    /// The devices that Vulkan shows, or why it could not be loaded.
-    Devices(Result<Vec<DeviceInfo>, String>),
-    /// The device is open, or why not.
-    Opened(Result<(), String>),
     /// The name of what is on the device from now on.
     OnDevice(String),
     /// A case begins.
@@ -67,25 +62,8 @@ pub(super) enum Event {
     Lost(String),
     /// A call has not returned in time.
     Hung(String),
-    /// The order is carried out; what the validation layer said meanwhile.
-    Done(Box<Done>, Vec<String>),
-}
-
-/// The result of an order.
-#[derive(Serialize, Deserialize)]
-pub(super) enum Done {
-    /// All cases ended.
-    Run,
-    /// The sides of a duel.
-    Duel(Box<[Case; 2]>),
-    /// One side, or a baseline.
-    Alone(Box<Case>),
-    /// The result of a search.
-    Tune(Result<Option<Found>, Fruitless>),
-    /// Times of candidates.
-    Explain(Result<Explained, String>),
-    /// Times.
-    HostSide(HostSide),
+    /// The order is carried out, with a result of the type that it names; what the validation layer said meanwhile.
+    Done(Value, Vec<String>),
 }
 
 /// A group as it is sent: by the names of its algorithm and variants.
@@ -103,7 +81,7 @@ impl From<&CaseGroup> for NamedGroup {
             algorithm: group.algorithm.name.to_string(),
             spec: group.spec,
             variants: group.variants.iter().map(|variant| variant.name.to_string()).collect(),
-            auto: group.pick == VariantChoice::Auto,
+            auto: group.auto,
         }
     }
 }
@@ -117,13 +95,12 @@ impl NamedGroup {
         let algorithm = algorithms.iter().find(|algorithm| algorithm.name == self.algorithm);
         let algorithm = algorithm.ok_or_else(|| format!("there is no algorithm {}", self.algorithm))?;
         let variants = self.variants.iter().map(|name| algorithm.variant(name).cloned()).collect::<Result<_, _>>()?;
-        let pick = if self.auto { VariantChoice::Auto } else { VariantChoice::Named };
         Ok(CaseGroup {
             algorithm: algorithm.clone(),
             spec: self.spec,
             variants,
             on: DeviceClass::Any,
-            pick,
+            auto: self.auto,
             on_host: false,
         })
     }

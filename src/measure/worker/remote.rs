@@ -1,21 +1,24 @@
 //! An executor whose work is done by a worker, and by another when that dies: a death costs the case on the device.
 
-use super::process::{Ended, How, Process, Workers};
-use super::protocol::{Done, Event, NamedGroup, Order};
+use super::Workers;
+use super::process::{Ended, How, Process};
+use super::protocol::{Event, NamedGroup, Order};
 use crate::algorithms::tile::Tile;
-use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
-use crate::measure::executor::{self, Executor, Explained, HostSide, unmeasured};
-use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Observer, SIDE_NAMES, Side, Silent, Timing};
+use crate::measure::executor::{
+    self, Decided, Executor, Explained, HostSide, Observer, Progress, Question, SIDE_NAMES, Side, Silent, unmeasured,
+};
+use crate::measure::limits::best_canary;
+use crate::measure::runner::Timing;
 use crate::measure::timekeeper::warn_of_clock;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Death, Outcome};
-use crate::tuning::search::{Found, Fruitless, Refusal};
-use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::tuning::search::{Found, Refusal};
+use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::Validation;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -38,18 +41,6 @@ pub(crate) struct Remote<'a> {
     hung: bool,
     /// How the worker died that was to open the device: no other is started.
     dead: Option<Ended>,
-}
-
-/// The death of a worker, and the name of what was on the device, if anything was.
-struct Stopped {
-    on_device: Option<String>,
-    ended: Ended,
-}
-
-/// A case whose worker died.
-struct Suspect {
-    id: String,
-    ended: Ended,
 }
 
 impl<'a> Remote<'a> {
@@ -96,11 +87,9 @@ impl<'a> Remote<'a> {
         };
         let Self { timing, hung: canary, .. } = *self;
         let (device, tuned) = (self.device.index, Box::new(self.tuned.clone()));
-        process.send(&Order::Open { device, timing, tuned, canary });
-        match process.receive(self.interrupted)? {
-            Event::Opened(opened) => opened.map_err(Ended::refused)?,
-            _ => return Err(Ended::refused("the worker is another program".into())),
-        }
+        let order = Order::Open { device, timing, tuned, canary };
+        let (opened, _): (Result<(), String>, _) = process.ask(&order, self.interrupted, &mut |_| None)?;
+        opened.map_err(Ended::refused)?;
         process.device = Some(device);
         self.hung = false;
         self.process = Some(process);
@@ -119,36 +108,30 @@ impl<'a> Remote<'a> {
     }
 
     /// Has an order carried out; `hear` is told of what happens meanwhile, and may answer.
-    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(&Event) -> Option<Order>) -> Result<Done, Stopped> {
+    fn ask<T: DeserializeOwned>(
+        &mut self,
+        order: &Order,
+        hear: &mut dyn FnMut(&Event) -> Option<Order>,
+    ) -> Result<T, Ended> {
         if let Some(ended) = self.dead.clone() {
-            return Err(Stopped { on_device: None, ended });
+            return Err(ended);
         }
         let interrupted = self.interrupted;
-        let mut on_device = None;
-        let process = self.ready().map_err(|ended| Stopped { on_device: None, ended })?;
-        process.send(order);
-        let stopped = loop {
-            match process.receive(interrupted) {
-                Ok(Event::Done(done, messages)) => {
-                    self.workers.messages.borrow_mut().extend(messages);
-                    return Ok(*done);
-                }
-                Ok(Event::OnDevice(name)) => on_device = Some(name),
-                Ok(event) => {
-                    if let Some(answer) = hear(&event) {
-                        process.send(&answer);
-                    }
-                }
-                Err(ended) => break Stopped { on_device, ended },
+        match self.ready()?.ask(order, interrupted, hear) {
+            Ok((result, messages)) => {
+                self.workers.messages.borrow_mut().extend(messages);
+                Ok(result)
             }
-        };
-        self.process = None;
-        self.hung = stopped.ended.how == How::Hung;
-        Err(stopped)
+            Err(ended) => {
+                self.process = None;
+                self.hung = ended.how == How::Hung;
+                Err(ended)
+            }
+        }
     }
 
     /// Runs the cases of `run` until the end, or a death. Those that ended go to `cases`.
-    fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), Stopped> {
+    fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), Ended> {
         let groups = run.groups.iter().map(NamedGroup::from).collect();
         let order = Order::Run { groups, sampling: run.sampling };
         self.ask(&order, &mut |event| {
@@ -161,33 +144,32 @@ impl<'a> Remote<'a> {
                 _ => {}
             }
             None
-        })?;
-        Ok(())
+        })
     }
 
-    /// Runs the cases of `run`, with a new worker for those behind each death.
-    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Vec<Suspect> {
+    /// Runs the cases of `run`, with a new worker for those behind each death. Returns the deaths that had a case on the
+    /// device.
+    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Vec<Ended> {
         let mut left = run.clone();
-        let mut suspects: Vec<Suspect> = vec![];
+        let mut deaths: Vec<Ended> = vec![];
         let mut deaths_of_nothing = 0;
         while !left.groups.is_empty() {
-            let Stopped { on_device, ended } = match self.pass(&left, observer, cases) {
-                Ok(()) => return suspects,
-                Err(stopped) => stopped,
-            };
+            let Err(ended) = self.pass(&left, observer, cases) else { return deaths };
             let ended_ones: BTreeSet<_> = cases.iter().map(|case| case.id.clone()).collect();
-            let id = on_device.filter(|id| !ended_ones.contains(id) && self.ids(&left).contains(id));
-            let culprit = id.is_some();
-            suspects.extend(id.map(|id| Suspect { id, ended: ended.clone() }));
-            let gone = |id: &str| ended_ones.contains(id) || suspects.iter().any(|suspect| suspect.id == id);
+            let is_left = |id: &String| !ended_ones.contains(id) && self.ids(&left).contains(id);
+            if ended.on_device.as_ref().is_some_and(is_left) {
+                deaths.push(ended.clone());
+            } else {
+                deaths_of_nothing += 1;
+            }
+            let gone = |id: &str| ended_ones.contains(id) || deaths.iter().any(|death| death.was_of(id));
             left = self.without(&left, &gone);
-            deaths_of_nothing += u32::from(!culprit);
             if self.interrupted.load(Ordering::Relaxed) || deaths_of_nothing > MOST_DEATHS_OF_NOTHING {
                 self.abandon(&left, &ended, observer, cases);
                 break;
             }
         }
-        suspects
+        deaths
     }
 
     /// Gives the cases of `run` up after a death that was none's.
@@ -201,7 +183,7 @@ impl<'a> Remote<'a> {
     }
 
     /// Every case of `run`.
-    fn chosen<'r>(&self, run: &'r PlannedRun) -> Vec<(&'r CaseGroup, Chosen<'r>)> {
+    fn chosen<'r>(&self, run: &'r PlannedRun) -> Vec<(&'r CaseGroup, Configuration<'r>)> {
         let choose =
             |group| tuned::choose(group, &self.device, &self.tuned).into_iter().map(move |chosen| (group, chosen));
         run.groups.iter().flat_map(choose).collect()
@@ -216,12 +198,11 @@ impl<'a> Remote<'a> {
         executor::without(run, &self.device, &self.tuned, gone)
     }
 
-    /// The case of a suspect, tried once more in a process of its own: what crashes again is the culprit, and what does
-    /// not was the victim of another. One that hung is not waited for again.
-    fn retry(&mut self, run: &PlannedRun, suspect: &Suspect) -> Option<Case> {
-        let alone = self.without(run, &|id| id != suspect.id);
+    /// The case that was on the device when a worker `ended`, tried once more in a process of its own: what crashes again
+    /// is the culprit, and what does not was the victim of another. One that hung is not waited for again.
+    fn retry(&mut self, run: &PlannedRun, ended: &Ended) -> Option<Case> {
+        let alone = self.without(run, &|id| !ended.was_of(id));
         let (group, chosen) = self.chosen(&alone).into_iter().next()?;
-        let Suspect { ended, .. } = suspect;
         if ended.how == How::Crashed && !self.interrupted.load(Ordering::Relaxed) {
             // Whatever others left in a process is not this one's.
             self.process = None;
@@ -237,8 +218,8 @@ impl<'a> Remote<'a> {
     }
 
     /// The outcome of a case whose process ended like this.
-    fn outcome(&self, group: &CaseGroup, chosen: &Chosen, ended: &Ended) -> Outcome {
-        let Ended { how, cause, said } = ended.clone();
+    fn outcome(&self, group: &CaseGroup, chosen: &Configuration, ended: &Ended) -> Outcome {
+        let Ended { how, cause, said, .. } = ended.clone();
         let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device);
         let program = match program {
@@ -259,11 +240,7 @@ impl<'a> Remote<'a> {
     /// The case of one side of a duel, without the other.
     fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         let order = Order::Alone { group: group.into(), side: side.clone(), sampling: *sampling };
-        match self.ask(&order, &mut |_| None) {
-            Ok(Done::Alone(case)) => *case,
-            Ok(_) => self.dead(group, side, &Ended::refused("the worker is another program".into())),
-            Err(stopped) => self.dead(group, side, &stopped.ended),
-        }
+        self.ask(&order, &mut |_| None).unwrap_or_else(|ended| self.dead(group, side, &ended))
     }
 
     /// The case of the side whose worker died, tried once more in a process of its own unless it hung.
@@ -303,9 +280,8 @@ impl Executor for Remote<'_> {
         let mut run = run.clone();
         run.groups.retain(|group| group.on.suits(self.device.kind));
         let mut cases = vec![];
-        let suspects = self.pass_all(&run, observer, &mut cases);
-        for suspect in &suspects {
-            if let Some(case) = self.retry(&run, suspect) {
+        for death in self.pass_all(&run, observer, &mut cases) {
+            if let Some(case) = self.retry(&run, &death) {
                 observer.end(&case);
                 cases.push(case);
             }
@@ -320,8 +296,8 @@ impl Executor for Remote<'_> {
         &mut self,
         group: &CaseGroup,
         mut question: Question,
-        progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-    ) -> Result<Option<Found>, Fruitless> {
+        progress: Progress<'_>,
+    ) -> Result<Option<Found>, Refusal> {
         let budget = question.budget;
         let begun = Instant::now();
         let mut dead: Vec<(Tile, Refusal)> = vec![];
@@ -339,10 +315,9 @@ impl Executor for Remote<'_> {
                 }
                 None
             });
-            let Stopped { on_device, ended } = match answer {
-                Ok(Done::Tune(found)) => return with_dead(found, dead),
-                Ok(_) => Stopped { on_device: None, ended: Ended::refused("the worker is another program".into()) },
-                Err(stopped) => stopped,
+            let ended = match answer {
+                Ok(found) => return with_dead(found, dead),
+                Err(ended) => ended,
             };
             if self.interrupted.load(Ordering::Relaxed) {
                 // A driver that does not end its call soon takes the process, but not what was timed before.
@@ -357,8 +332,8 @@ impl Executor for Remote<'_> {
                 }));
             }
             let refusal = Refusal::Failed(ended.to_string());
-            let tile = tried.into_iter().find(|tile| Some(tile.to_string()) == on_device);
-            let Some(tile) = tile.filter(|_| dead.len() < MOST_DEAD_TILES) else { return Err(refusal.into()) };
+            let tile = tried.into_iter().find(|tile| ended.was_of(&tile.to_string()));
+            let Some(tile) = tile.filter(|_| dead.len() < MOST_DEAD_TILES) else { return Err(refusal) };
             dead.push((tile, refusal));
             question.avoid.push(tile);
             question.kept = question.kept.filter(|kept| *kept != tile);
@@ -370,7 +345,7 @@ impl Executor for Remote<'_> {
         group: &CaseGroup,
         sides: &[Side; 2],
         sampling: &Sampling,
-        decided: &mut dyn FnMut(&[Round]) -> bool,
+        decided: Decided<'_>,
     ) -> ([Case; 2], Vec<Round>) {
         let order = Order::Duel { group: group.into(), sides: Box::new(sides.clone()), sampling: *sampling };
         let mut rounds = vec![];
@@ -379,13 +354,12 @@ impl Executor for Remote<'_> {
             rounds.push(*round);
             Some(Order::Decided(decided(&rounds)))
         });
-        let Stopped { on_device, ended } = match answer {
-            Ok(Done::Duel(cases)) => return (*cases, rounds),
-            Ok(_) => Stopped { on_device: None, ended: Ended::refused("the worker is another program".into()) },
-            Err(stopped) => stopped,
+        let ended = match answer {
+            Ok(cases) => return (cases, rounds),
+            Err(ended) => ended,
         };
         // The other side is measured alone: that it had a bad opponent is not its fault. The suspect is, too, after it.
-        let culprit = SIDE_NAMES.iter().position(|side| Some(*side) == on_device.as_deref());
+        let culprit = SIDE_NAMES.iter().position(|side| ended.was_of(side));
         let Some(culprit) = culprit else {
             return (sides.each_ref().map(|side| self.dead(group, side, &ended)), rounds);
         };
@@ -396,19 +370,12 @@ impl Executor for Remote<'_> {
 
     fn explain(&mut self, candidates: &[CaseGroup], sampling: &Sampling) -> Result<Explained, String> {
         let candidates = candidates.iter().map(NamedGroup::from).collect();
-        match self.ask(&Order::Explain { candidates, sampling: *sampling }, &mut |_| None) {
-            Ok(Done::Explain(times)) => times,
-            Ok(_) => Err("the worker is another program".into()),
-            Err(stopped) => Err(stopped.ended.to_string()),
-        }
+        self.ask(&Order::Explain { candidates, sampling: *sampling }, &mut |_| None)
+            .unwrap_or_else(|ended| Err(ended.to_string()))
     }
 
     fn host_side(&mut self) -> HostSide {
-        match self.ask(&Order::HostSide, &mut |_| None) {
-            Ok(Done::HostSide(times)) => times,
-            Ok(_) => HostSide::missing("the worker is another program"),
-            Err(stopped) => HostSide::missing(&stopped.ended.to_string()),
-        }
+        self.ask(&Order::HostSide, &mut |_| None).unwrap_or_else(|ended| HostSide::missing(&ended.to_string()))
     }
 }
 
@@ -426,22 +393,21 @@ fn victim(ended: &Ended) -> String {
 /// Marks the cases during which the device was slow. A worker compares with the best that it had seen until then; the
 /// best may have come later, or in the worker of another case.
 fn mark_slow_clocks(cases: &mut [Case]) {
-    let best = cases.iter().filter_map(|case| case.measured()?.conditions.canary_best).map(|best| best.0);
-    let best = best.reduce(f64::min).map(Nanos);
+    let best = best_canary(cases);
     for case in cases {
         warn_of_clock(best, &mut case.outcome);
     }
 }
 
 /// The result of a search beside tiles whose processes died.
-fn with_dead(found: Result<Option<Found>, Fruitless>, dead: Vec<(Tile, Refusal)>) -> Result<Option<Found>, Fruitless> {
+fn with_dead(found: Result<Option<Found>, Refusal>, dead: Vec<(Tile, Refusal)>) -> Result<Option<Found>, Refusal> {
     match found {
         Ok(Some(mut found)) => {
             found.tried += dead.len();
             found.refused.extend(dead);
             Ok(Some(found))
         }
-        Ok(None) => dead.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal.into())),
+        Ok(None) => dead.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal)),
         fruitless => fruitless,
     }
 }
@@ -449,6 +415,7 @@ fn with_dead(found: Result<Option<Found>, Fruitless>, dead: Vec<(Tile, Refusal)>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::units::Nanos;
     use crate::export::tests::record;
     use crate::record::Warning;
 

@@ -1,18 +1,20 @@
 //! A worker from inside: does what it is ordered to, and reports each step.
 
-use super::protocol::{self, Done, Event, NamedGroup, Order};
+use super::protocol::{self, Event, NamedGroup, Order};
 use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle;
 use crate::basis::stderr::say;
-use crate::measure::executor::Executor;
+use crate::measure::executor::{Executor, Observer, Side};
 use crate::measure::host;
-use crate::measure::runner::{Observer, Runner, Side, Timing, Witness};
+use crate::measure::runner::{DeviceWatcher, Runner, Timing};
 use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::Case;
 use crate::run::algorithm::UserKernels;
 use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
+use serde::Serialize;
+use serde_json::Value;
 use std::cell::RefCell;
 use std::io::{BufRead, Write};
 use std::rc::Rc;
@@ -49,7 +51,7 @@ pub(crate) fn serve() -> Result<(), Error> {
     let (instance, physicals) = match listed {
         Ok(listed) => listed,
         Err(error) => {
-            report(&Event::Devices(Err(error.to_string())));
+            report_done(Err::<(), _>(error.to_string()), vec![]);
             // The host's own cases need none.
             while let Ok(Order::Baseline { group, index, sampling }) = orders.recv() {
                 let group = group.group(&algorithms).map_err(Error::Failure)?;
@@ -58,7 +60,8 @@ pub(crate) fn serve() -> Result<(), Error> {
             return Ok(());
         }
     };
-    report(&Event::Devices(Ok(physicals.iter().map(|physical| physical.info.clone()).collect())));
+    let devices: Vec<_> = physicals.iter().map(|physical| &physical.info).collect();
+    report_done(Ok::<_, String>(devices), vec![]);
     let mut worker = Worker { setup, algorithms, instance, physicals, orders, runner: None, told: 0 };
     while let Ok(order) = worker.orders.recv() {
         worker.obey(order).map_err(Error::Failure)?;
@@ -113,11 +116,11 @@ fn interrupt() {
 /// Reports a call that does not return in time.
 fn watch(timeout: Duration) {
     std::thread::spawn(move || {
-        let mut vigil = Vigil::new(timeout, Instant::now());
+        let mut calls = CallWatch::new(timeout, Instant::now());
         loop {
             std::thread::sleep(LOOK);
             let interrupted = INTERRUPTED.load(Ordering::Relaxed);
-            if let Some(reason) = vigil.look(vulkan::waiting(), interrupted, Instant::now()) {
+            if let Some(reason) = calls.overdue(vulkan::waiting(), interrupted, Instant::now()) {
                 report(&Event::Hung(reason));
                 return;
             }
@@ -125,8 +128,8 @@ fn watch(timeout: Duration) {
     });
 }
 
-/// A vigil over the call that the worker is in.
-struct Vigil {
+/// Watches over the call that the worker is in.
+struct CallWatch {
     timeout: Duration,
     looked: Instant,
     begun: Option<Instant>,
@@ -135,13 +138,13 @@ struct Vigil {
     interrupted: Duration,
 }
 
-impl Vigil {
+impl CallWatch {
     fn new(timeout: Duration, now: Instant) -> Self {
         Self { timeout, looked: now, begun: None, waited: Duration::ZERO, interrupted: Duration::ZERO }
     }
 
     /// That the call takes too long, if it does: longer than `timeout` and than [`PATIENCE`] times what it took before.
-    fn look(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
+    fn overdue(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
         // A process that was stopped, on a computer that slept perhaps, did not wait meanwhile.
         let passed = now.saturating_duration_since(self.looked).min(2 * LOOK);
         self.looked = now;
@@ -169,6 +172,15 @@ fn report(event: &Event) {
     let _ = output.write_all(protocol::line(event).as_bytes()).and_then(|()| output.flush());
 }
 
+/// Reports the `result` of an order, and what the validation layer said meanwhile.
+fn report_done(result: impl Serialize, messages: Vec<String>) {
+    report(&Event::Done(value(result), messages));
+}
+
+fn value(result: impl Serialize) -> Value {
+    serde_json::to_value(result).expect("results have nothing that JSON lacks")
+}
+
 /// A worker with its devices.
 struct Worker<'a> {
     setup: &'a Setup,
@@ -192,7 +204,7 @@ impl Worker<'_> {
                 runner.use_tuned(*tuned);
                 self.runner = Some(runner);
             });
-            report(&Event::Opened(opened));
+            report_done(opened, vec![]);
             return Ok(());
         }
         if let Order::Baseline { group, index, sampling } = order {
@@ -206,39 +218,36 @@ impl Worker<'_> {
         let done = match order {
             Order::Run { groups: sent, sampling } => {
                 let groups = groups(sent)?;
-                runner.run(&PlannedRun { devices: vec![], groups, sampling }, &mut Teller::default());
-                Done::Run
+                runner.run(&PlannedRun { devices: vec![], groups, sampling }, &mut Reporter::default());
+                Value::Null
             }
             Order::Duel { group, sides, sampling } => {
-                duel(runner, &group.group(algorithms)?, &sides, &sampling, &self.orders)
+                value(duel(runner, &group.group(algorithms)?, &sides, &sampling, &self.orders))
             }
-            Order::Alone { group, side, sampling } => {
-                let group = group.group(algorithms)?;
-                Done::Alone(Box::new(runner.alone(&group, &side, &sampling)))
-            }
+            Order::Alone { group, side, sampling } => value(runner.alone(&group.group(algorithms)?, &side, &sampling)),
             Order::Tune { group, question } => {
                 let mut progress = |tile, best| report(&Event::Trying(tile, best));
-                Done::Tune(runner.tune(&group.group(algorithms)?, question, &mut progress))
+                value(runner.tune(&group.group(algorithms)?, question, &mut progress))
             }
-            Order::Explain { candidates, sampling } => Done::Explain(runner.explain(&groups(candidates)?, &sampling)),
-            Order::HostSide => Done::HostSide(runner.host_side()),
+            Order::Explain { candidates, sampling } => value(runner.explain(&groups(candidates)?, &sampling)),
+            Order::HostSide => value(runner.host_side()),
             Order::Begin(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
                 return Ok(());
             }
         };
         let messages = self.instance.validation_messages().split_off(self.told);
         self.told += messages.len();
-        report(&Event::Done(Box::new(done), messages));
+        report(&Event::Done(done, messages));
         Ok(())
     }
 
     fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner, String> {
         let physical = self.physicals.get(index).ok_or("the device is gone")?;
         let text = |error: VulkanError| error.to_string();
-        let device = Device::open_with(&self.instance, physical, self.setup.access()).map_err(text)?;
+        let device = Device::open_with(&self.instance, physical, self.setup.robust_access()).map_err(text)?;
         let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
         runner.wait_for_runs_of(self.setup.max_run);
-        runner.watched_by(Rc::new(Teller { device: Some(Rc::clone(&device)), ..Teller::default() }));
+        runner.watched_by(Rc::new(Reporter { device: Some(Rc::clone(&device)), ..Reporter::default() }));
         if canary {
             runner.prove()?;
         }
@@ -247,8 +256,7 @@ impl Worker<'_> {
 }
 
 fn measure_baseline(group: &CaseGroup, index: usize, sampling: &Sampling) {
-    let case = host::measure(group, index, sampling, &INTERRUPTED);
-    report(&Event::Done(Box::new(Done::Alone(Box::new(case))), vec![]));
+    report_done(host::measure(group, index, sampling, &INTERRUPTED), vec![]);
 }
 
 fn duel(
@@ -257,7 +265,7 @@ fn duel(
     sides: &[Side; 2],
     sampling: &Sampling,
     orders: &Receiver<Order>,
-) -> Done {
+) -> [Case; 2] {
     let (cases, _) = runner.duel(group, sides, sampling, &mut |rounds| {
         if let Some(round) = rounds.last() {
             report(&Event::Round(*round));
@@ -265,19 +273,19 @@ fn duel(
         // Without an answer there is nobody to go on for.
         !matches!(orders.recv(), Ok(Order::Decided(false)))
     });
-    Done::Duel(Box::new(cases))
+    cases
 }
 
 /// Tells the parent what happens.
 #[derive(Default)]
-struct Teller {
+struct Reporter {
     /// The device that is at work, where its loss is to be explained.
     device: Option<Rc<Device>>,
     /// The name of what is on the device.
     on_device: RefCell<String>,
 }
 
-impl Witness for Teller {
+impl DeviceWatcher for Reporter {
     fn on_device(&self, name: &str) {
         let mut last = self.on_device.borrow_mut();
         if *last != name {
@@ -299,7 +307,7 @@ impl Witness for Teller {
     }
 }
 
-impl Observer for Teller {
+impl Observer for Reporter {
     fn begin(&mut self, id: &str) {
         report(&Event::Begin(id.into()));
     }
@@ -317,7 +325,7 @@ mod tests {
     fn given_up(expected: Option<u64>, interrupted_after: f64, gap: Option<u64>) -> f64 {
         let begun = Instant::now();
         let wait = Wait { call: "vkWaitForFences", begun, expected: expected.map(Duration::from_secs) };
-        let mut vigil = Vigil::new(Duration::from_secs(30), begun);
+        let mut calls = CallWatch::new(Duration::from_secs(30), begun);
         let (mut looks, mut now) = (0, begun);
         loop {
             looks += 1;
@@ -326,7 +334,7 @@ mod tests {
             if gap.is_some_and(|gap| looks % (10 * gap as u32) == 0) {
                 now += Duration::from_secs(60);
             }
-            if let Some(reason) = vigil.look(Some(wait), seconds >= interrupted_after, now) {
+            if let Some(reason) = calls.overdue(Some(wait), seconds >= interrupted_after, now) {
                 assert!(reason.starts_with("vkWaitForFences has not returned after "), "{reason}");
                 return seconds;
             }
@@ -353,12 +361,12 @@ mod tests {
     #[test]
     fn each_call_has_its_own_time() {
         let begun = Instant::now();
-        let mut vigil = Vigil::new(Duration::from_secs(1), begun);
+        let mut calls = CallWatch::new(Duration::from_secs(1), begun);
         for look in 1..100 {
             let now = begun + look * LOOK;
             let wait = Wait { call: "vkQueueSubmit", begun: begun + (look / 5) * 5 * LOOK, expected: None };
-            assert_eq!(vigil.look(Some(wait), false, now), None, "{look}");
+            assert_eq!(calls.overdue(Some(wait), false, now), None, "{look}");
         }
-        assert_eq!(vigil.look(None, false, begun + Duration::from_secs(60)), None);
+        assert_eq!(calls.overdue(None, false, begun + Duration::from_secs(60)), None);
     }
 }

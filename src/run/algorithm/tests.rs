@@ -10,15 +10,16 @@ use crate::kernel::binding::{Address, Binding, SpecValue};
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::BufferId;
-use crate::measure::runner::{Runner, Silent, Timing};
+use crate::measure::executor::Silent;
+use crate::measure::runner::{Runner, Timing};
 use crate::plan::options::Selection;
-use crate::plan::{CaseGroup, DeviceClass, PlannedRun, VariantChoice};
+use crate::plan::{CaseGroup, DeviceClass, PlannedRun};
 use crate::record::{Case, Outcome};
 use crate::run::array;
 use crate::run::resolved::{
     Buffer, Builtin, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
 };
-use crate::vulkan::{Access, Device, Instance, Validation};
+use crate::vulkan::{Device, Instance, Validation};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
@@ -109,15 +110,15 @@ fn run(own: &UserKernels) -> Vec<Case> {
     let algorithm = own.clone().algorithm().expect("it fits");
     let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
     let variants = own.choices(0, true).map(|at| algorithm.variants[at].clone()).collect();
-    let (on, pick) = (DeviceClass::Any, VariantChoice::Named);
-    let group = CaseGroup { algorithm, spec, variants, on, pick, on_host: false };
+    let (on, auto) = (DeviceClass::Any, false);
+    let group = CaseGroup { algorithm, spec, variants, on, auto, on_host: false };
     let selection = Selection { max_time: Some("20ms".into()), ..Selection::default() };
     let run = PlannedRun::of(vec![group], &selection).expect("a run");
     let instance = Instance::new(Validation::On, None).or_else(|_| Instance::new(Validation::Off, None));
     let instance = instance.expect("Vulkan");
     let devices = instance.devices().expect("devices");
     let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
-    let device = Device::open_with(&instance, physical.expect("a device"), Access::Robust).expect("it opens");
+    let device = Device::open_with(&instance, physical.expect("a device"), true).expect("it opens");
     let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("a runner");
     let cases = runner.run(&run, &mut Silent);
     assert_eq!(device.validation_messages(), Vec::<String>::new());

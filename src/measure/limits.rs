@@ -1,23 +1,17 @@
-//! Measures the limits of a device: the probes as cases like any others, transfers and submissions directly.
+//! Measures the limits of a device, the probes as cases like any others, transfers and submissions directly; and holds
+//! cases against them.
 
-use super::Observer;
+use super::executor::{Executor, HostSide, Observer, Silent, TRANSFERRED};
 use crate::algorithms::Variant;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::DeviceKind;
-use crate::measure::executor::{Executor, HostSide};
 use crate::peak;
 use crate::plan::{CaseGroup, PlannedRun};
 use crate::record::peak::{Direction, Extent, Figure, Missing, Operation, Quantity, may_limit};
-use crate::record::{Case, Conditions, Limit, Outcome, Peak};
+use crate::record::{Case, Conditions, Limit, Outcome, Peak, Share, Warning};
 use crate::stats::Summary;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Submissions whose median is the time from submission to completion.
-pub(super) const SUBMISSIONS: usize = 200;
-/// Copies in each direction.
-pub(super) const TRANSFERS: usize = 10;
-/// Bytes of each copy.
-pub(super) const TRANSFERRED: Bytes = Bytes(64 << 20);
 
 /// Host time after which a quick run on a software device begins no further probe: some take a hundred times as long as
 /// others.
@@ -82,10 +76,10 @@ impl dyn Executor + '_ {
 
     /// The limits kept of earlier runs, and a quick measurement of those that are missing. What was kept of a device whose
     /// canary has been faster since, at its `best`, is measured anew.
-    pub(crate) fn peak(&mut self, best: Option<Nanos>, observer: &mut dyn Observer) -> Peak {
+    fn peak(&mut self, best: Option<Nanos>) -> Peak {
         let kept = self.kept_peak().map(|peak| peak.sound(best));
         let mut run = peak::run(self.info(), Extent::Quick);
-        let Some(mut peak) = kept else { return self.measure_limits(Extent::Quick, run, observer) };
+        let Some(mut peak) = kept else { return self.measure_limits(Extent::Quick, run, &mut Silent) };
         for group in &mut run.groups {
             if group.variants.iter().all(|variant| known(&peak, group, variant)) {
                 group.variants.clear();
@@ -93,22 +87,22 @@ impl dyn Executor + '_ {
         }
         run.groups.retain(|group| !group.variants.is_empty());
         if !run.groups.is_empty() {
-            peak.join(self.measure_limits(Extent::Quick, run, observer));
+            peak.join(self.measure_limits(Extent::Quick, run, &mut Silent));
         }
         peak
     }
 
     /// Measures the memory at the working sets of cases that it binds and `peak` does not know.
-    pub(crate) fn refine_peak(&mut self, peak: &mut Peak, sets: &[Bytes], observer: &mut dyn Observer) {
+    fn refine_peak(&mut self, peak: &mut Peak, sets: &[Bytes]) {
         let mut run = peak::at_sets(self.info(), Extent::Quick, sets);
         run.groups.retain(|group| group.variants.iter().any(|variant| !known(peak, group, variant)));
         if !run.groups.is_empty() {
-            peak.join(self.measure_limits(Extent::Quick, run, observer));
+            peak.join(self.measure_limits(Extent::Quick, run, &mut Silent));
         }
     }
 
     /// Measures again, longer, the limits of cases that were faster than `peak` says is possible.
-    pub(crate) fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case], observer: &mut dyn Observer) {
+    fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case]) {
         let by_memory = |case: &&&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
         let (by_memory, others): (Vec<&Case>, Vec<&Case>) = doubted.iter().partition(by_memory);
         let bounds = |group: &CaseGroup| {
@@ -119,7 +113,7 @@ impl dyn Executor + '_ {
         };
         let sets: Vec<_> = by_memory.iter().map(|case| case.work.bytes).collect();
         let run = peak::again(self.info(), bounds, &sets);
-        let cases = self.run(&run, observer);
+        let cases = self.run(&run, &mut Silent);
         let again = Peak::new(self.info(), Extent::Quick, jiff::Timestamp::now().to_string(), &cases);
         // Not the whole of `peak`: what was left out of it may have a limit the next time.
         self.keep_measured(again.clone(), &cases);
@@ -192,19 +186,74 @@ fn add(
     }
 }
 
+/// Holds the cases against the limits of the device, and marks those that are above them. `None` if interrupted meanwhile:
+/// some of the limits are none.
+pub(super) fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
+    let peak = limits(runner, cases, &|| interrupted.load(Ordering::Relaxed));
+    if peak.is_some() {
+        mark(cases);
+    } else {
+        for case in cases {
+            (case.share, case.structure) = (None, None);
+        }
+    }
+    peak
+}
+
+/// The limits of the device, and the share of them that each case reaches.
+fn limits(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &dyn Fn() -> bool) -> Option<Peak> {
+    // It may have come between the last case and the limits, too.
+    if interrupted() {
+        return None;
+    }
+    let mut peak = runner.peak(best_canary(cases));
+    share(&peak, cases);
+    // What is measured quickly has few working sets, and the next smaller one may lie in a faster level.
+    let bound = |case: &&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
+    let sets: Vec<_> = cases.iter().filter(bound).map(|case| case.work.bytes).collect();
+    if !interrupted() && !sets.is_empty() {
+        runner.refine_peak(&mut peak, &sets);
+        share(&peak, cases);
+    }
+    // A case that beats a limit shows an error of ours: the limits are measured again.
+    let above: Vec<_> = cases.iter().filter(|case| case.share.is_some_and(|share| share.fraction > 1.0)).collect();
+    if !interrupted() && !above.is_empty() {
+        runner.doubt_peak(&mut peak, &above);
+        share(&peak, cases);
+    }
+    (!interrupted()).then_some(peak)
+}
+
+/// Marks the cases that are above a limit.
+pub(super) fn mark(cases: &mut [Case]) {
+    for case in cases {
+        if let (Some(Share { fraction, .. }), Outcome::Measured(measured)) = (case.share, &mut case.outcome)
+            && fraction > 1.0
+        {
+            measured.warnings.push(Warning::AboveLimit { fraction });
+        }
+    }
+}
+
+/// Notes the share of its limits that each case reaches.
+pub(super) fn share(peak: &Peak, cases: &mut [Case]) {
+    for case in cases {
+        let median = case.measured().map(|measured| measured.summary.median);
+        case.share = median.and_then(|median| peak.share(case, median));
+        case.structure = median.and_then(|median| peak.structure(case, median));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::tile::Tile;
     use crate::compare::paired::Round;
     use crate::device::cache::CacheFolder;
     use crate::device::capability::DeviceInfo;
     use crate::device::capability::tests::software_device;
-    use crate::measure::executor::{Explained, unmeasured};
-    use crate::measure::runner::tune::Question;
-    use crate::measure::runner::{Side, Silent};
+    use crate::measure::executor::{Decided, Explained, Progress, Question, Side, unmeasured};
     use crate::plan::Sampling;
-    use crate::tuning::search::{Found, Fruitless};
+    use crate::tuning::search::{Found, Refusal};
     use crate::tuning::tuned::{self, Tuned};
 
     /// A device that takes so long for each group.
@@ -233,22 +282,11 @@ mod tests {
             cases.collect()
         }
 
-        fn tune(
-            &mut self,
-            _: &CaseGroup,
-            _: Question,
-            _: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-        ) -> Result<Option<Found>, Fruitless> {
+        fn tune(&mut self, _: &CaseGroup, _: Question, _: Progress<'_>) -> Result<Option<Found>, Refusal> {
             Ok(None)
         }
 
-        fn duel(
-            &mut self,
-            _: &CaseGroup,
-            _: &[Side; 2],
-            _: &Sampling,
-            _: &mut dyn FnMut(&[Round]) -> bool,
-        ) -> ([Case; 2], Vec<Round>) {
+        fn duel(&mut self, _: &CaseGroup, _: &[Side; 2], _: &Sampling, _: Decided<'_>) -> ([Case; 2], Vec<Round>) {
             unreachable!("limits are no duel")
         }
 
@@ -284,7 +322,7 @@ mod tests {
         let mut peak = executor.measure_peak(Extent::Quick, &mut Silent);
         let left_out = Missing { case: "launch/dependent/i32/1".into(), reason: "left out".into() };
         peak.missing.push(left_out.clone());
-        executor.doubt_peak(&mut peak, &[], &mut Silent);
+        executor.doubt_peak(&mut peak, &[]);
         assert!(peak.missing.contains(&left_out), "it is of this run");
         let kept = executor.kept_peak().expect("a document");
         assert!(!kept.missing.is_empty() && !kept.missing.contains(&left_out), "{:?}", kept.missing);

@@ -1,0 +1,200 @@
+//! The workers of a session, for devices and for the host. Where one of the drivers that Vulkan's loader would load
+//! crashes, each is asked in a process of its own, and the others are used without it.
+
+use super::process::{DRIVER_FILES, Ended, How, Process, Started};
+use super::protocol::Order;
+use crate::basis::error::Error;
+use crate::device::capability::DeviceInfo;
+use crate::measure::session::Setup;
+use crate::plan::{CaseGroup, Sampling};
+use crate::record::{Case, Outcome};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The loader's variable for further manifests.
+const MORE_DRIVER_FILES: &str = "VK_ADD_DRIVER_FILES";
+/// The folder of manifests below the system's and the user's folders.
+const MANIFESTS: &str = "vulkan/icd.d";
+
+/// The worker of a session between two executors, and what it said.
+pub(crate) struct Workers<'a> {
+    pub(super) setup: &'a Setup,
+    /// A process that has listed the devices and is not in use.
+    pub(super) idle: RefCell<Option<Process>>,
+    /// What the validation layer said in all processes.
+    pub(super) messages: RefCell<Vec<String>>,
+    /// The manifests of the drivers to load, where one of the system's crashes.
+    drivers: Option<OsString>,
+    /// Those that crash, and how.
+    pub(crate) dead: Vec<String>,
+}
+
+impl<'a> Workers<'a> {
+    /// Starts a worker and lists the devices that it sees.
+    ///
+    /// # Errors
+    /// When it cannot be started, or cannot load Vulkan, or dies of a driver.
+    pub(crate) fn open(setup: &'a Setup) -> Result<(Self, Vec<DeviceInfo>), Error> {
+        let (idle, messages) = (RefCell::default(), RefCell::default());
+        let mut workers = Self { setup, idle, messages, drivers: setup.drivers.clone(), dead: vec![] };
+        let started = match workers.start(&AtomicBool::new(false)) {
+            Err(ended) if ended.how != How::Refused => workers.start_without_dead_drivers(&ended),
+            started => started.map_err(|ended| ended.to_string()),
+        };
+        let (process, devices) = started.map_err(Error::Failure)?;
+        workers.idle = RefCell::new(Some(process));
+        Ok((workers, devices.map_err(Error::Failure)?))
+    }
+
+    /// Asks each driver in a process of its own, after one with all of them `ended`, and starts a worker that loads those
+    /// that live.
+    ///
+    /// # Errors
+    /// When no driver is left, or none is to blame.
+    fn start_without_dead_drivers(&mut self, ended: &Ended) -> Result<Started, String> {
+        let uninterrupted = AtomicBool::new(false);
+        let mut alive = vec![];
+        for manifest in manifests(self.drivers.as_ref()) {
+            match Process::start(self.setup, Some(manifest.as_os_str()), &uninterrupted) {
+                Err(ended) if ended.how != How::Refused => {
+                    let how = if ended.how == How::Hung { "hangs" } else { "crashes" };
+                    let manifest = manifest.display();
+                    self.dead.push(format!("driver {manifest} {how} when its devices are listed: {ended}"));
+                }
+                _ => alive.push(manifest),
+            }
+        }
+        let said = self.dead.iter().map(|driver| format!("; {driver}")).collect::<String>();
+        if self.dead.is_empty() || alive.is_empty() {
+            return Err(format!("a driver or a layer crashed when devices were listed: {ended}{said}"));
+        }
+        let alive = env::join_paths(&alive).map_err(|e| format!("a manifest's path cannot be passed on: {e}"))?;
+        self.drivers = Some(alive);
+        let started = self.start(&uninterrupted);
+        let (process, devices) = started.map_err(|ended| format!("a driver crashes beside others: {ended}{said}"))?;
+        Ok((process, devices.map_err(|error| format!("{error}{said}"))))
+    }
+
+    /// A new worker that sees the same drivers, with the devices that it sees.
+    pub(super) fn start(&self, interrupted: &AtomicBool) -> Result<Started, Ended> {
+        Process::start(self.setup, self.drivers.as_deref(), interrupted)
+    }
+
+    /// Ends the worker that is not in use: what is measured next is in a new one.
+    pub(crate) fn renew(&self) {
+        self.idle.borrow_mut().take();
+    }
+
+    /// What the validation layer said so far.
+    pub(crate) fn messages(&self) -> Vec<String> {
+        self.messages.borrow().clone()
+    }
+}
+
+/// A worker that measures baselines on the host, and another when that dies.
+pub(crate) struct HostWorker<'a> {
+    setup: &'a Setup,
+    process: Option<Process>,
+}
+
+impl<'a> HostWorker<'a> {
+    /// One that begins with its first case.
+    pub(crate) fn new(setup: &'a Setup) -> Self {
+        Self { setup, process: None }
+    }
+
+    /// Measures the baseline of a group, as this process would.
+    pub(crate) fn measure(
+        &mut self,
+        group: &CaseGroup,
+        index: usize,
+        sampling: &Sampling,
+        interrupted: &AtomicBool,
+    ) -> Case {
+        self.ask(group, index, sampling, interrupted).unwrap_or_else(|ended| {
+            self.process = None;
+            let name = crate::host::baseline(&group.algorithm, &group.spec).map_or("host", |baseline| baseline.name);
+            let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+            let outcome = if interrupted.load(Ordering::Relaxed) {
+                Outcome::Interrupted
+            } else {
+                Outcome::Failed { error: format!("its process died: {ended}") }
+            };
+            Case::new(group, name, problem.as_ref(), index, outcome)
+        })
+    }
+
+    fn ask(
+        &mut self,
+        group: &CaseGroup,
+        index: usize,
+        sampling: &Sampling,
+        interrupted: &AtomicBool,
+    ) -> Result<Case, Ended> {
+        let process = match &mut self.process {
+            Some(process) => process,
+            // Whether it could load Vulkan does not matter.
+            none => none.insert(Process::start(self.setup, None, interrupted)?.0),
+        };
+        let order = Order::Baseline { group: group.into(), index, sampling: *sampling };
+        process.ask(&order, interrupted, &mut |_| None).map(|(case, _)| case)
+    }
+}
+
+/// The manifests that the loader reads: those that were `chosen`, those that variables name, or else those in its folders.
+fn manifests(chosen: Option<&OsString>) -> Vec<PathBuf> {
+    let named = |name: &str| env::var_os(name).filter(|paths| !paths.is_empty());
+    let paths = |list: OsString| env::split_paths(&list).flat_map(|path| files(&path)).collect::<Vec<_>>();
+    let found = if let Some(list) = chosen.cloned().or_else(|| DRIVER_FILES.iter().find_map(|name| named(name))) {
+        paths(list)
+    } else {
+        let more = named(MORE_DRIVER_FILES).map(paths).unwrap_or_default();
+        more.into_iter().chain(folders().iter().flat_map(|folder| files(&folder.join(MANIFESTS)))).collect()
+    };
+    let mut known = BTreeSet::new();
+    found.into_iter().filter(|path| known.insert(path.clone())).collect()
+}
+
+/// A manifest, or those in a folder of them.
+fn files(path: &Path) -> Vec<PathBuf> {
+    if !path.is_dir() {
+        return vec![path.to_path_buf()];
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension() == Some(OsStr::new("json"))).collect();
+    files.sort();
+    files
+}
+
+/// The folders that the loader looks into, in its order ("Driver Discovery on Linux" of its documentation).
+fn folders() -> Vec<PathBuf> {
+    let list = |name: &str, default: &str| {
+        let list = env::var_os(name).filter(|list| !list.is_empty()).unwrap_or_else(|| default.into());
+        env::split_paths(&list).collect::<Vec<_>>()
+    };
+    let fixed = ["/usr/local/etc", "/etc"].map(PathBuf::from);
+    let own = dirs::config_dir().into_iter().chain(list("XDG_CONFIG_DIRS", "/etc/xdg"));
+    let data = dirs::data_dir().into_iter().chain(list("XDG_DATA_DIRS", "/usr/local/share:/usr/share"));
+    own.chain(fixed).chain(data).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_stands_for_the_manifests_in_it_in_the_order_of_their_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["b.json", "a.json", "a.txt"] {
+            std::fs::write(folder.path().join(name), "{}").expect("written");
+        }
+        assert_eq!(files(folder.path()), ["a.json", "b.json"].map(|name| folder.path().join(name)));
+        let file = folder.path().join("b.json");
+        assert_eq!(files(&file), std::slice::from_ref(&file));
+        assert!(files(&folder.path().join("missing.json")).len() == 1, "the loader says what is wrong with it");
+    }
+}
