@@ -361,7 +361,7 @@ impl PlannedRun {
         if selection.device.iter().any(|device| device == HOST) {
             return Err("kernels run on devices, not on 'host'; leave it out of --device".into());
         }
-        let (devices, sampling) = (selection.device.clone(), choose::sampling(selection)?);
+        let (devices, sampling) = (selection.device.clone(), selection.sampling()?);
         Ok(Self { devices, groups, sampling })
     }
 
@@ -370,12 +370,12 @@ impl PlannedRun {
     /// # Errors
     /// What is wrong with the selection.
     pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
-        let algorithms = choose::algorithms(selection, purpose)?;
+        let algorithms = choose::algorithms(&selection.algorithm, purpose)?;
         check_iterates(selection, &algorithms)?;
         let cases = algorithms.into_iter().map(|algorithm| Cases::new(algorithm, selection, purpose));
         let cases = cases.collect::<Result<Vec<_>, _>>()?;
         let groups = cases.iter().map(Cases::groups).collect::<Result<Vec<_>, _>>()?.concat();
-        let sampling = choose::sampling(selection)?;
+        let sampling = selection.sampling()?;
         if sampling.cache == CacheState::Cold && groups.iter().any(|group| group.on_host) {
             return Err(COLD_HOST.into());
         }

@@ -1,5 +1,6 @@
 //! The choices for a run as they are typed: the options of `bench`, which are also the fields of a configuration.
 
+use super::Sampling;
 use super::axes::{self, AxisValues, Value};
 use crate::basis::error;
 use crate::basis::printable::brief;
@@ -92,25 +93,29 @@ impl Selection {
             pause: self.pause.or(config.pause),
         }
     }
-}
 
-impl Selection {
-    /// Command-line arguments that say the same: how a process tells another what to measure.
-    #[must_use]
-    pub fn arguments(&self) -> Vec<String> {
-        let list = |name: &str, list: &[String]| (!list.is_empty()).then(|| format!("--{name}={}", list.join(",")));
-        let value = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("--{name}={value}"));
-        let kernels = [list("variant", &self.variant), list("size", &self.size)];
-        let method = [
-            list("device", &self.device),
-            value("precision", &self.precision),
-            value("max-time", &self.max_time),
-            value("clock", &self.clock),
-            value("cache", &self.cache),
-            value("pause", &self.pause),
-        ];
-        let (kernels, method) = (kernels.into_iter().flatten(), method.into_iter().flatten());
-        self.algorithm.iter().cloned().chain(kernels).chain(self.axes.arguments()).chain(method).collect()
+    /// How cases are sampled.
+    ///
+    /// # Errors
+    /// What is wrong with the options.
+    pub(super) fn sampling(&self) -> Result<Sampling, String> {
+        let default = Sampling::default();
+        let clock = self.clock.as_deref().map_or(Ok(default.clock), clock)?;
+        let cache = self.cache.as_deref().map_or(Ok(default.cache), cache)?;
+        if (clock, cache) == (Clock::Host, CacheState::Cold) {
+            return Err(
+                "--clock host times whole submissions, and with --cache cold these empty the caches; leave out one"
+                    .into(),
+            );
+        }
+        Ok(Sampling {
+            precision: self.precision.as_deref().map_or(Ok(default.precision), precision)?,
+            max_time: self.max_time.as_deref().map_or(Ok(default.max_time), duration)?,
+            clock,
+            cache,
+            patience: None,
+            pause: self.pause.as_deref().map(duration).transpose()?,
+        })
     }
 }
 
