@@ -2,7 +2,7 @@
 
 use super::document::{Document, check_apart};
 use super::failures::Failures;
-use super::{CommandOutput, bench, beside, command_line, measure};
+use super::{CommandOutput, beside, command_line, measure, measuring};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::commands::cli::VerifyArgs;
@@ -54,7 +54,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<CommandOutput, Erro
         let _ = writeln!(notes, "note      {LEFT_OUT}");
     }
     let exit = match &known {
-        None => bench::exit(&record),
+        None => measuring::exit(&record),
         Some(known) => judge(&record, known, &mut notes),
     };
     let exit = beside(exit, validated, &mut notes);
@@ -88,7 +88,7 @@ fn judge(record: &Record, known: &[Known], notes: &mut String) -> Exit {
     for known in &gone {
         let _ = writeln!(notes, "error: the known failure {} passes; take it out of the file", known.text());
     }
-    match bench::exit(&others) {
+    match measuring::exit(&others) {
         Exit::Success if !gone.is_empty() => Exit::Rejected,
         exit => exit,
     }
