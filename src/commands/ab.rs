@@ -86,7 +86,7 @@ pub(super) fn judge_run(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Resul
             group.variants.len()
         )));
     };
-    let max_time = args.max_time.as_deref().map_or(Ok(MOST_TIME), options::duration);
+    let max_time = args.sampling.max_time.as_deref().map_or(Ok(MOST_TIME), options::duration);
     let game = Match {
         labels: [a, b].map(|variant| variant.name.to_string()),
         sides: Sides::Kernels(Box::new([a, b].map(|variant| Side::new(variant, None)))),

@@ -4,7 +4,7 @@
 
 use crate::basis::printable::{brief, shell_word};
 use crate::plan::axes::AxisValues;
-use crate::plan::options::Selection;
+use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::request::{KernelFiles, Request, VulkanOptions};
 use crate::run::options::Fields;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -406,23 +406,9 @@ pub struct RunArgs {
     #[arg(long)]
     pub seed: Option<u64>,
 
-    /// Sample until the 95 % confidence interval of the median is within ± this [default: 1%].
-    #[arg(long, value_name = "PERCENT")]
-    pub precision: Option<String>,
-
-    /// Stop sampling a case after this time, even if less precise [default: 2s].
-    #[arg(long, value_name = "TIME")]
-    pub max_time: Option<String>,
-
-    /// What times a sample: `device` (timestamps around the work) or `host` (its clock around a submission of at
-    /// least 100 ms of repetitions) [default: device].
-    #[arg(long, value_name = "CLOCK")]
-    pub clock: Option<String>,
-
-    /// Caches before each run: `hot` (as the kernel left them) or `cold` (emptied by reading a GiB, a quarter of the
-    /// device's memory at most) [default: hot].
-    #[arg(long, value_name = "STATE")]
-    pub cache: Option<String>,
+    /// How to sample.
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
 
     /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
     #[arg(long, value_name = "PATH|-")]
@@ -468,10 +454,7 @@ impl RunArgs {
             selection: Selection {
                 device: self.on.device.clone(),
                 axes: self.seed.into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed)),
-                precision: self.precision.clone(),
-                max_time: self.max_time.clone(),
-                clock: self.clock.clone(),
-                cache: self.cache.clone(),
+                sampling: self.sampling.clone(),
                 ..Selection::default()
             },
             config: config.clone(),
@@ -928,6 +911,13 @@ mod tests {
                 assert_eq!(arg.is_some(), axis.is_option_of(name), "{name} --{}", axis.name);
             }
         }
+        // Of users' kernels a seed is all that is asked.
+        let [of_bench, of_run] = ["bench", "run"].map(|name| {
+            let command = root.find_subcommand(name).expect("it is a command");
+            let seed = command.get_arguments().find(|arg| arg.get_id() == "seed").expect("it has the option");
+            seed.get_help().map(ToString::to_string)
+        });
+        assert_eq!(of_bench, of_run);
     }
 
     #[test]
@@ -1015,7 +1005,8 @@ mod tests {
         (lists, uniform5(of(TEXT)), axes()).prop_map(|(lists, texts, axes)| {
             let (algorithm, [variant, size], device) = lists;
             let [precision, max_time, clock, cache, pause] = texts;
-            Selection { algorithm, variant, size, axes, device, precision, max_time, clock, cache, pause }
+            let sampling = SamplingArgs { precision, max_time, clock, cache };
+            Selection { algorithm, variant, size, axes, device, sampling, pause }
         })
     }
 
@@ -1086,9 +1077,9 @@ mod tests {
     fn of_run() -> impl Strategy<Value = Request> {
         (kernels(), of_bench()).prop_map(|(kernels, of_bench)| {
             let Request { selection, config, no_peak, processes, only, vulkan, .. } = of_bench;
-            let Selection { device, axes, precision, max_time, clock, cache, .. } = selection;
+            let Selection { device, axes, sampling, .. } = selection;
             let axes = axes.seed().into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed));
-            let selection = Selection { axes, device, precision, max_time, clock, cache, ..Selection::default() };
+            let selection = Selection { axes, device, sampling, ..Selection::default() };
             Request {
                 kernels: Some(kernels),
                 selection,
@@ -1123,19 +1114,5 @@ mod tests {
             ..Request::default()
         };
         assert_eq!(run.command(), "gpukern run -- -k.comp");
-    }
-
-    #[test]
-    fn how_is_sampled_is_said_alike_to_bench_and_to_run() {
-        let command = Cli::command();
-        let [bench, run] = ["bench", "run"].map(|name| command.find_subcommand(name).expect("it is a command"));
-        for name in ["seed", "precision", "max_time", "clock", "cache"] {
-            let said = |command: &clap::Command| {
-                let arg = command.get_arguments().find(|arg| arg.get_id() == name).expect("it has the option");
-                let help = arg.get_help().map(ToString::to_string);
-                (help, arg.get_value_names().map(<[_]>::to_vec), arg.get_short(), arg.get_env().map(ToOwned::to_owned))
-            };
-            assert_eq!(said(bench), said(run), "{name}");
-        }
     }
 }

@@ -10,7 +10,7 @@ use crate::commands::progress;
 use crate::device::capability::DeviceInfo;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions, Measurement};
 use crate::measure::session::Setup;
-use crate::plan::options::Selection;
+use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::request::Request;
 use crate::plan::{HOST, Plan};
 use crate::record::merge::merge;
@@ -92,7 +92,7 @@ fn canary_plan() -> Result<Plan, Error> {
         algorithm: vec!["matmul".into()],
         variant: vec!["naive".into()],
         size: vec!["64".into()],
-        max_time: Some("100ms".into()),
+        sampling: SamplingArgs { max_time: Some("100ms".into()), ..SamplingArgs::default() },
         ..Selection::default()
     };
     Plan::new(&selection, None)

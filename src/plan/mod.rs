@@ -446,6 +446,7 @@ pub(crate) fn shuffle<T>(items: &mut [T], random: &mut impl Rng) {
 #[cfg(test)]
 mod tests {
     use super::axes::AxisValues;
+    use super::options::SamplingArgs;
     use super::*;
     use crate::algorithms::Goal;
     use crate::algorithms::input::Input;
@@ -640,10 +641,12 @@ mod tests {
         assert!(error(&auto).starts_with("variant 'auto' has no rule for lu; name one of:"));
         let mixed = Selection { variant: vec!["all".into(), "naive".into()], ..selection("", "64") };
         assert!(error(&mixed).contains("mix 'all' with names"));
-        let quick = Selection { max_time: Some("0s".into()), ..selection("naive", "64") };
+        let sampled = |sampling| Selection { sampling, ..selection("naive", "64") };
+        let quick = sampled(SamplingArgs { max_time: Some("0s".into()), ..SamplingArgs::default() });
         assert!(error(&quick).contains("time '0s' is not positive"));
-        let cold = Selection { cache: Some("cold".into()), ..selection("naive", "64") };
-        let timed = Selection { clock: Some("host".into()), ..cold.clone() };
+        let sampling = SamplingArgs { cache: Some("cold".into()), ..SamplingArgs::default() };
+        let timed = sampled(SamplingArgs { clock: Some("host".into()), ..sampling.clone() });
+        let cold = sampled(sampling);
         assert!(error(&timed).contains("leave out one"));
         assert!(error(&Selection { device: vec![HOST.into()], ..cold.clone() }).contains("leave out --cache cold"));
         assert!(Plan::new(&cold, None).expect("a plan").with_host().is_err());

@@ -50,6 +50,20 @@ pub struct Selection {
     )]
     pub device: Vec<String>,
 
+    /// How to sample.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub sampling: SamplingArgs,
+
+    /// Wait so long before each sample, so that the device idles and lowers its clock. For tests.
+    #[arg(long, value_name = "TIME", hide = true)]
+    pub pause: Option<String>,
+}
+
+/// How cases are sampled, as it is typed: options of `bench` and of `run`.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SamplingArgs {
     /// Sample until the 95 % confidence interval of the median is within ± this [default: 1%].
     #[arg(long, value_name = "PERCENT")]
     pub precision: Option<String>,
@@ -67,10 +81,6 @@ pub struct Selection {
     /// device's memory at most) [default: hot].
     #[arg(long, value_name = "STATE")]
     pub cache: Option<String>,
-
-    /// Wait so long before each sample, so that the device idles and lowers its clock. For tests.
-    #[arg(long, value_name = "TIME", hide = true)]
-    pub pause: Option<String>,
 }
 
 impl Selection {
@@ -86,10 +96,12 @@ impl Selection {
             size: list(self.size, config.size),
             axes: self.axes.or(config.axes),
             device: list(self.device, config.device),
-            precision: self.precision.or(config.precision),
-            max_time: self.max_time.or(config.max_time),
-            clock: self.clock.or(config.clock),
-            cache: self.cache.or(config.cache),
+            sampling: SamplingArgs {
+                precision: self.sampling.precision.or(config.sampling.precision),
+                max_time: self.sampling.max_time.or(config.sampling.max_time),
+                clock: self.sampling.clock.or(config.sampling.clock),
+                cache: self.sampling.cache.or(config.sampling.cache),
+            },
             pause: self.pause.or(config.pause),
         }
     }
@@ -99,9 +111,9 @@ impl Selection {
     /// # Errors
     /// What is wrong with the options.
     pub(super) fn sampling(&self) -> Result<Sampling, String> {
-        let default = Sampling::default();
-        let clock = self.clock.as_deref().map_or(Ok(default.clock), clock)?;
-        let cache = self.cache.as_deref().map_or(Ok(default.cache), cache)?;
+        let (default, typed) = (Sampling::default(), &self.sampling);
+        let clock = typed.clock.as_deref().map_or(Ok(default.clock), clock)?;
+        let cache = typed.cache.as_deref().map_or(Ok(default.cache), cache)?;
         if (clock, cache) == (Clock::Host, CacheState::Cold) {
             return Err(
                 "--clock host times whole submissions, and with --cache cold these empty the caches; leave out one"
@@ -109,8 +121,8 @@ impl Selection {
             );
         }
         Ok(Sampling {
-            precision: self.precision.as_deref().map_or(Ok(default.precision), precision)?,
-            max_time: self.max_time.as_deref().map_or(Ok(default.max_time), duration)?,
+            precision: typed.precision.as_deref().map_or(Ok(default.precision), precision)?,
+            max_time: typed.max_time.as_deref().map_or(Ok(default.max_time), duration)?,
             clock,
             cache,
             patience: None,
@@ -176,10 +188,10 @@ impl Selection {
     /// Reads the value of a field that is no list of algorithms, variants, sizes or devices.
     fn read_value<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         let one = match name {
-            "precision" => &mut self.precision,
-            "max-time" => &mut self.max_time,
-            "clock" => &mut self.clock,
-            "cache" => &mut self.cache,
+            "precision" => &mut self.sampling.precision,
+            "max-time" => &mut self.sampling.max_time,
+            "clock" => &mut self.sampling.clock,
+            "cache" => &mut self.sampling.cache,
             "pause" => &mut self.pause,
             _ => {
                 let Some(axis) = axes::find(name) else { return Ok(()) };
