@@ -4,7 +4,7 @@
 //! Its tools read the summaries `nv/cold/…`, the times of one launch on a quiet device, so that is where ours go; the
 //! state of the caches is that of the record, and each description says which.
 
-use super::{bandwidth, json, moments, named, rate, reason, samples, status};
+use super::{Fields, bandwidth, json, moments, named, rate, reason, samples, status};
 use crate::basis::error::Error;
 use crate::plan::axes;
 use crate::plan::method::CacheState;
@@ -25,19 +25,7 @@ struct Benchmark {
     index: usize,
     devices: Vec<usize>,
     axes: Vec<Value>,
-    states: Vec<State>,
-}
-
-#[derive(Serialize)]
-struct State {
-    name: String,
-    device: usize,
-    type_config_index: usize,
-    axis_values: Vec<Value>,
-    summaries: Vec<Value>,
-    is_skipped: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    skip_reason: Option<String>,
+    states: Vec<Fields>,
 }
 
 /// A state for each case; those without a time are skipped, with the reason.
@@ -62,15 +50,15 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
         let axis_values =
             values(case).into_iter().map(|(name, value)| json!({ "name": name, "type": "string", "value": value }));
         let reason = reason(&case.outcome).map(|reason| format!("{}: {reason}", status(&case.outcome)));
-        benchmarks[at].states.push(State {
-            name: format!("Device={} {}", case.device, named.name),
-            device: case.device,
-            type_config_index: 0,
-            axis_values: axis_values.collect(),
-            summaries: case.measured().map_or_else(Vec::new, |m| summaries(case, m, record.method.cache)),
-            is_skipped: reason.is_some(),
-            skip_reason: reason,
-        });
+        let mut state = Fields::default();
+        state.add("name", format!("Device={} {}", case.device, named.name));
+        state.add("device", case.device);
+        state.add("type_config_index", 0);
+        state.add("axis_values", axis_values.collect::<Vec<_>>());
+        state.add("summaries", case.measured().map_or_else(Vec::new, |m| summaries(case, m, record.method.cache)));
+        state.add("is_skipped", reason.is_some());
+        state.add_some("skip_reason", reason);
+        benchmarks[at].states.push(state);
     }
     let devices = record.devices.iter().map(|device| {
         let heaps = device.heaps.iter().filter(|heap| heap.device_local);

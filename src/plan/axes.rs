@@ -529,25 +529,16 @@ impl AxisValues {
 /// A field for each axis, of the type that configurations have.
 impl Serialize for AxisValues {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        #[serde(untagged)]
-        enum Field<'a> {
-            Flag(bool),
-            One(&'a str),
-            Whole(u64),
-            Real(f64),
-            List(&'a [String]),
-        }
         serializer.collect_map(self.0.iter().map(|(name, texts)| {
             let text = texts.first().map_or("", String::as_str);
-            let field = match find(name).map(|axis| axis.value) {
-                Some(Value::Flag) => Field::Flag(true),
-                Some(Value::Word(_)) => Field::One(text),
-                Some(Value::Whole(..)) => text.parse().map_or(Field::One(text), Field::Whole),
-                Some(Value::Real(_)) => text.parse().map_or(Field::One(text), Field::Real),
-                Some(Value::List(..)) | None => Field::List(texts),
+            let value: Json = match find(name).map(|axis| axis.value) {
+                Some(Value::Flag) => true.into(),
+                Some(Value::Word(_)) => text.into(),
+                Some(Value::Whole(..)) => text.parse::<u64>().map_or(text.into(), Json::from),
+                Some(Value::Real(_)) => text.parse::<f64>().map_or(text.into(), Json::from),
+                Some(Value::List(..)) | None => texts.as_slice().into(),
             };
-            (name, field)
+            (name, value)
         }))
     }
 }

@@ -2,7 +2,6 @@
 //! a device is reported here.
 
 pub(crate) mod axes;
-mod case_id;
 mod cases;
 mod choose;
 pub(crate) mod estimate;
@@ -11,7 +10,7 @@ pub(crate) mod options;
 pub(crate) mod request;
 mod shard;
 
-pub(crate) use case_id::CaseId;
+pub(crate) use cases::CaseId;
 pub(crate) use shard::Shard;
 
 use crate::algorithms::{self, Algorithm, CaseOptions, CaseSpec, StopRule, Variant};
