@@ -1,9 +1,8 @@
 //! What the commands that measure share: a plan measured, its record shown, kept and compared as the options say.
 
 use super::document::{JSON, Target};
-use super::failures::Failures;
-use super::rounds::{Judged, Rounds};
-use super::{CommandOutput, Delivery, beside, command_line, document, journal, measure_keeping};
+use super::rounds::Rounds;
+use super::{CommandOutput, Delivery, beside, command_line, document, failures, journal, measure_keeping};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{excerpt, printable};
@@ -66,13 +65,13 @@ pub(super) fn carry_out(
     let mut notes = String::new();
     let view = view(output, &mut notes)?;
     let rounds = Rounds::new(&output.comparing, &mut notes)?;
-    let target = path.map(|path| JSON.open(path)).transpose()?;
+    let target = path.map(|path| Target::open(JSON, path)).transpose()?;
     let kept = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
     let earlier = output.resume.as_deref().map(|path| journal::earlier(path, &mut notes)).transpose()?;
     if let (Some(path), None) = (&kept, &earlier) {
         journal::check_none(path)?;
     }
-    let failures = output.keep_failures.as_deref().map(Failures::open).transpose()?;
+    let failed = output.keep_failures.as_deref().map(failures::open).transpose()?;
     let (measured, journal) = measure_keeping(plan, setup, &options, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
@@ -94,8 +93,8 @@ pub(super) fn carry_out(
         (Some(journal), _) => journal.remove(),
         (None, _) => {}
     }
-    if let Some(failures) = failures {
-        answer.kept(failures.keep(&shown, plan, &tuned, request));
+    if let Some(folder) = failed {
+        answer.kept(failures::keep(folder, &shown, plan, &tuned, request));
     }
     if let Some(rounds) = rounds {
         let judged = rounds.judge(record, plan, setup, &options);
@@ -105,14 +104,19 @@ pub(super) fn carry_out(
 }
 
 /// Adds the result of a comparison to the answer of measuring.
-fn add_judged(answer: &mut CommandOutput, judged: Result<Judged, Error>, comparing: &Comparing, delivery: Delivery) {
+fn add_judged(
+    answer: &mut CommandOutput,
+    judged: Result<(String, Exit), Error>,
+    comparing: &Comparing,
+    delivery: Delivery,
+) {
     match judged {
-        Ok(judged) => {
-            answer.exit = worse(answer.exit, judged.exit);
+        Ok((judged, exit)) => {
+            answer.exit = worse(answer.exit, exit);
             // Standard output is for the record alone when that goes there.
             let alone = delivery == Delivery::InPlaceOfOutput;
             let text = if alone { &mut answer.notes } else { &mut answer.output };
-            let _ = write!(text, "\ncompared with {}\n\n{}", names(&comparing.compare), judged.text);
+            let _ = write!(text, "\ncompared with {}\n\n{}", names(&comparing.compare), judged);
         }
         Err(error) => {
             answer.exit = worse(answer.exit, error.exit());

@@ -30,7 +30,7 @@ pub(super) fn run(
 ) -> Result<CommandOutput, Error> {
     let plan = &planned.plan;
     document::check_apart(&[("--json", output.json.as_deref())], &output.inputs(request))?;
-    let target: Option<Target> = output.json.as_deref().map(|path| JSON.open(path)).transpose()?;
+    let target: Option<Target> = output.json.as_deref().map(|path| Target::open(JSON, path)).transpose()?;
     let mut early = String::new();
     let view = measuring::view(output, &mut early)?;
     let tuned = measuring::tuned(request)?;
