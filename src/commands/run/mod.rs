@@ -35,7 +35,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     // Everything that can be wrong with the command is found before a device is opened.
     let run = resolved(args)?;
     let wanted = Wanted::new(args, &run)?;
-    let kernels = user_kernels(&args.against, run, wanted.saves())?;
+    let kernels = user_kernels(&args.against, run, wanted.saves.clone())?;
     let own = kernels.clone().algorithm().map_err(Error::Usage)?;
     let setup = &setup.with_kernels(vec![kernels.clone()]);
     let request = args.request(vulkan);
