@@ -41,7 +41,7 @@ use journal::{Journal, Watch};
 use progress::{Progress, Verbosity};
 use serde::Serialize;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The answer of a command: what to print, and the exit code.
 #[derive(Debug)]
@@ -166,7 +166,8 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
-    Ok(Setup { validation, loader: loader.clone(), drivers: None, cache, isolation, timeout, max_run, kernels: vec![] })
+    let loader = loader.clone().map(PathBuf::into_os_string);
+    Ok(Setup { validation, loader, drivers: None, cache, isolation, timeout, max_run, kernels: vec![] })
 }
 
 /// Does what another process of this program orders. That one hears of Ctrl-C and tells this one.

@@ -15,6 +15,7 @@ use crate::run::algorithm::UserKernels;
 use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
 use std::cell::RefCell;
 use std::io::{BufRead, Write};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -44,7 +45,7 @@ pub(crate) fn serve() -> Result<(), Error> {
     let setup = &*setup;
     watch(setup.timeout);
     let algorithms = catalogue(&setup.kernels).map_err(Error::Failure)?;
-    let opened = Instance::new(setup.validation, setup.loader.as_deref());
+    let opened = Instance::new(setup.validation, setup.loader.as_deref().map(Path::new));
     let listed = opened.and_then(|instance| instance.devices().map(|physicals| (instance, physicals)));
     let (instance, physicals) = match listed {
         Ok(listed) => listed,
