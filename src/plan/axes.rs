@@ -534,7 +534,8 @@ impl Serialize for AxisValues {
             let value: Json = match find(name).map(|axis| axis.value) {
                 Some(Value::Flag) => true.into(),
                 Some(Value::Word(_)) => text.into(),
-                Some(Value::Whole(..)) => text.parse::<u64>().map_or(text.into(), Json::from),
+                // TOML has no larger numbers.
+                Some(Value::Whole(..)) => text.parse::<i64>().map_or(text.into(), Json::from),
                 Some(Value::Real(_)) => text.parse::<f64>().map_or(text.into(), Json::from),
                 Some(Value::List(..)) | None => texts.as_slice().into(),
             };

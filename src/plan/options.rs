@@ -29,6 +29,8 @@ pub struct Selection {
 
     /// Sizes: 1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 (step) · 2^16..2^25 · 1000x70x130 (M×N×K).
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
+    // A request of `run` has the sizes of its kernels under the same name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub size: Vec<String>,
 
     /// The values of axes: element type, layout, input and the like.
