@@ -9,7 +9,6 @@ pub(crate) mod input_file;
 pub(crate) mod layout;
 pub(crate) mod markup;
 pub(crate) mod metric;
-pub(crate) mod os_path;
 pub(crate) mod printable;
 pub(crate) mod size;
 pub(crate) mod stderr;

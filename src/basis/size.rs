@@ -74,17 +74,8 @@ impl FromStr for Size {
 }
 
 /// A list of sizes to sweep over, without repetitions, in the order given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sweep(pub Vec<Size>);
-
-impl TryFrom<String> for Sweep {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
 
 /// The largest extent: kernels index with 32 bits, and step beyond an extent by up to one tile.
 const MOST_EXTENT: u64 = i32::MAX as u64;

@@ -1,8 +1,7 @@
 //! `gpukern ab`.
 
-use super::document::JSON;
-use super::failures::Failures;
-use super::{CommandOutput, announce, beside, command_line, document, interrupt, judging, measure_afresh};
+use super::document::{JSON, Target};
+use super::{CommandOutput, announce, beside, command_line, document, failures, interrupt, judging, measure_afresh};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -87,7 +86,7 @@ pub(super) fn judge_run(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Resul
             group.variants.len()
         )));
     };
-    let max_time = args.max_time.as_deref().map_or(Ok(MOST_TIME), options::duration);
+    let max_time = args.sampling.max_time.as_deref().map_or(Ok(MOST_TIME), options::duration);
     let game = Match {
         labels: [a, b].map(|variant| variant.name.to_string()),
         sides: Sides::Kernels(Box::new([a, b].map(|variant| Side::new(variant, None)))),
@@ -117,8 +116,16 @@ fn exit(trial: &Trial) -> Exit {
 impl<'a> Match<'a> {
     fn new(args: &'a AbArgs) -> Result<Self, Error> {
         let algorithm = algorithms::find(&args.algorithm).map_err(Error::Usage)?;
-        let kind = Kind::of(args)?;
-        let time = if kind == Kind::Drivers { MOST_TIME_OF_PROCESSES } else { MOST_TIME };
+        let of_drivers = args.a_driver.is_some() || args.b_driver.is_some();
+        let of_files = args.a_spirv.is_some() || args.b_spirv.is_some();
+        let kinds = [args.a.is_some() || args.b.is_some(), of_files, of_drivers];
+        if kinds.into_iter().filter(|given| *given).count() != 1 {
+            let what = if kinds == [false; 3] { "nothing" } else { "more than one kind of thing" };
+            return Err(Error::Usage(format!(
+                "{what} to compare; give --a and --b (variants), --a-spirv or --b-spirv, or --a-driver and --b-driver"
+            )));
+        }
+        let time = if of_drivers { MOST_TIME_OF_PROCESSES } else { MOST_TIME };
         let max_time = args.max_time.as_deref().map_or(Ok(time), options::duration);
         let max_time = max_time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))?;
         let judging = Judging { min_effect: args.min_effect.clone(), ..Judging::default() };
@@ -139,19 +146,19 @@ impl<'a> Match<'a> {
                 run.groups.len()
             )));
         };
-        let (labels, sides) = match kind {
-            Kind::Drivers => drivers(args)?,
-            Kind::Spirv => substitutes(args, pair[0], group)?,
-            Kind::Variants => {
-                let kernels = pair.map(|variant| Side::new(variant, None));
-                (pair.map(|variant| variant.name.to_string()), Sides::Kernels(Box::new(kernels)))
-            }
+        let (labels, sides) = if of_drivers {
+            drivers(args)?
+        } else if of_files {
+            substitutes(args, pair[0], group)?
+        } else {
+            let kernels = pair.map(|variant| Side::new(variant, None));
+            (pair.map(|variant| variant.name.to_string()), Sides::Kernels(Box::new(kernels)))
         };
         Ok(Self { labels, sides, run, min_effect, max_time })
     }
 
-    /// Keeps the sides that failed.
-    fn keep(&self, failures: &Failures, trial: &Trial) -> Result<String, Error> {
+    /// Keeps the sides that failed in `folder`.
+    fn keep(&self, folder: &Path, trial: &Trial) -> Result<String, Error> {
         let group = &self.run.groups[0];
         let of_driver = || Side::new(&group.variants[0], None);
         let drivers = [of_driver(), of_driver()];
@@ -161,13 +168,13 @@ impl<'a> Match<'a> {
         };
         let [a, b] = trial.sides().map(|(_, side)| side);
         let sides = [("A", &a.case, &a.device, &kernels[0]), ("B", &b.case, &b.device, &kernels[1])];
-        failures.keep_sides(sides, group, &trial.command.join(" "), trial.validation)
+        failures::keep_sides(folder, sides, group, &trial.command.join(" "), trial.validation)
     }
 
     /// Plays it, and says who won.
     fn play(&self, json: Option<&Path>, keep_failures: Option<&Path>, setup: &Setup) -> Result<CommandOutput, Error> {
-        let target = json.map(|path| JSON.open(path)).transpose()?;
-        let failures = keep_failures.map(Failures::open).transpose()?;
+        let target = json.map(|path| Target::open(JSON, path)).transpose()?;
+        let failed = keep_failures.map(failures::open).transpose()?;
         let started = jiff::Timestamp::now().to_string();
         let (turns, Played { sides, rounds, finding, trouble }) = match &self.sides {
             Sides::Kernels(kernels) => (Turns::Batches, self.batches(kernels, setup)?),
@@ -200,8 +207,8 @@ impl<'a> Match<'a> {
         let text = report::compare::trial(&trial);
         let mut answer = CommandOutput::new(text, notes, exit);
         answer.deliver_json(target, &trial);
-        if let Some(failures) = failures {
-            answer.kept(self.keep(&failures, &trial));
+        if let Some(folder) = failed {
+            answer.kept(self.keep(folder, &trial));
         }
         Ok(answer)
     }
@@ -220,11 +227,11 @@ impl<'a> Match<'a> {
         progress::line(&format!("device {}: {}", device.index, device.name));
         let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupt::listen()?)?;
         let sampling = Sampling { max_time: self.max_time, ..self.run.sampling };
-        let mut judge = Judge::new(FIRST_LOOK, self.min_effect);
+        let mut schedule = Schedule::new(FIRST_LOOK, self.min_effect);
         let (cases, rounds) =
-            executor.duel(&self.run.groups[0], kernels, &sampling, &mut |rounds| judge.decided(rounds));
+            executor.duel(&self.run.groups[0], kernels, &sampling, &mut |rounds| schedule.decided(rounds));
         let trouble = session.check_validation().err();
-        let finding = judge.last(&rounds);
+        let finding = schedule.last(&rounds);
         let mut side = 0;
         let sides = cases.map(|case| {
             let label = self.labels[side].clone();
@@ -243,25 +250,25 @@ impl<'a> Match<'a> {
         let plan = Plan { runs: vec![PlannedRun { sampling, ..self.run.clone() }], run_tables: vec![] };
         let mut first: [Option<SideResult>; 2] = [None, None];
         let (mut rounds, mut trouble): (Vec<Round>, _) = (vec![], None);
-        let mut judge = Judge::new(FIRST_LOOK_AT_PROCESSES, self.min_effect);
+        let mut schedule = Schedule::new(FIRST_LOOK_AT_PROCESSES, self.min_effect);
         let begun = Instant::now();
         while begun.elapsed() < self.max_time {
             // As within a process: whatever drifts favours the one and then the other.
             let order = if rounds.len().is_multiple_of(2) { [0, 1] } else { [1, 0] };
             match self.round(order, manifests, &plan, setup, &mut first)? {
-                Ended::Whole(round) => rounds.push(round),
-                Ended::Short(error) => {
+                Ok(round) => rounds.push(round),
+                Err(error) => {
                     trouble = error;
                     break;
                 }
             }
             let [a, b] = rounds[rounds.len() - 1];
             progress::line(&format!("round {}: A {a}, B {b}", rounds.len()));
-            if judge.decided(&rounds) {
+            if schedule.decided(&rounds) {
                 break;
             }
         }
-        let mut finding = judge.last(&rounds);
+        let mut finding = schedule.last(&rounds);
         let [Some(a), Some(b)] = first else {
             return Err(trouble.unwrap_or(Error::Interrupted("both drivers had measured anything")));
         };
@@ -275,7 +282,8 @@ impl<'a> Match<'a> {
         Ok(Played { sides, rounds, finding, trouble })
     }
 
-    /// Runs a process of each side, in this order. `first` keeps a side's first case, or the one that has no time.
+    /// Runs a process of each side, in this order. `first` keeps a side's first case, or the one that has no time. A round
+    /// that lacks a time ends the match, with an error unless the cause is an outcome of the case or an interruption.
     fn round(
         &self,
         order: [usize; 2],
@@ -283,7 +291,7 @@ impl<'a> Match<'a> {
         plan: &Plan,
         setup: &Setup,
         first: &mut [Option<SideResult>; 2],
-    ) -> Result<Ended, Error> {
+    ) -> Result<Result<Round, Option<Error>>, Error> {
         let (mut round, mut missing) = (Round::default(), false);
         for side in order {
             let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
@@ -294,8 +302,8 @@ impl<'a> Match<'a> {
             // A process that fails late must not lose the rounds before it.
             let seen = match measure_afresh(&name, plan, &setup, &options) {
                 Ok(Some(record)) => side_result(record, &self.labels[side], &name)?,
-                Ok(None) => return Ok(Ended::Short(None)),
-                Err(error) => return Ok(Ended::Short(Some(error))),
+                Ok(None) => return Ok(Err(None)),
+                Err(error) => return Ok(Err(Some(error))),
             };
             let time = seen.case.measured().map(|measured| measured.summary.median);
             // A case without a time is the one to keep, also where the side had a time before.
@@ -305,74 +313,7 @@ impl<'a> Match<'a> {
             missing |= time.is_none();
             round[side] = time.unwrap_or_default();
         }
-        Ok(if missing { Ended::Short(None) } else { Ended::Whole(round) })
-    }
-}
-
-/// The end of a round of processes.
-enum Ended {
-    /// A round with a time of each side.
-    Whole(Round),
-    /// A round without one, and the error, unless the cause is an outcome of the case or an interruption.
-    Short(Option<Error>),
-}
-
-/// A judge of the rounds of a sides, with what it found at its last look.
-struct Judge {
-    schedule: Schedule,
-    min_effect: f64,
-    finding: Option<Finding>,
-    /// Rounds at the last look.
-    looked: usize,
-}
-
-impl Judge {
-    fn new(first: usize, min_effect: f64) -> Self {
-        Self { schedule: Schedule::from(first), min_effect, finding: None, looked: 0 }
-    }
-
-    /// Looks at `rounds` if it is time to; returns whether there is a verdict.
-    fn decided(&mut self, rounds: &[Round]) -> bool {
-        if self.schedule.due(rounds.len()) {
-            self.finding = self.schedule.look(rounds, self.min_effect);
-            self.looked = rounds.len();
-        }
-        self.finding.is_some_and(|finding| finding.verdict != Verdict::Undecided)
-    }
-
-    /// The finding, after a last look if there are rounds that none was taken at.
-    fn last(mut self, rounds: &[Round]) -> Option<Finding> {
-        if self.looked < rounds.len() {
-            self.finding = self.schedule.look(rounds, self.min_effect);
-        }
-        self.finding
-    }
-}
-
-/// The respect in which the two sides differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Variants,
-    Spirv,
-    Drivers,
-}
-
-impl Kind {
-    /// The kind that the options name.
-    fn of(args: &AbArgs) -> Result<Self, Error> {
-        let kinds = [
-            (Self::Variants, args.a.is_some() || args.b.is_some()),
-            (Self::Spirv, args.a_spirv.is_some() || args.b_spirv.is_some()),
-            (Self::Drivers, args.a_driver.is_some() || args.b_driver.is_some()),
-        ];
-        let given: Vec<_> = kinds.into_iter().filter(|(_, given)| *given).collect();
-        let [(kind, _)] = given[..] else {
-            let what = if given.is_empty() { "nothing" } else { "more than one kind of thing" };
-            return Err(Error::Usage(format!(
-                "{what} to compare; give --a and --b (variants), --a-spirv or --b-spirv, or --a-driver and --b-driver"
-            )));
-        };
-        Ok(kind)
+        Ok(if missing { Err(None) } else { Ok(round) })
     }
 }
 

@@ -1,233 +1,70 @@
 //! `gpukern bench`.
 
-use super::document::{JSON, Target};
-use super::failures::Failures;
-use super::rounds::{Judged, Rounds};
-use super::{CommandOutput, Delivery, beside, command_line, document, journal, measure_keeping};
-use crate::basis::error::{Error, Exit};
-use crate::basis::printable::printable;
-use crate::commands::cli::{BenchArgs, Comparing, OutputArgs, TableForm};
-use crate::device::capability::DeviceKind;
-use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
-use crate::measure::runner::Timing;
-use crate::measure::session::{Isolation, Setup};
+use super::measuring::{self, Planned};
+use super::progress::{about, skips};
+use super::{CommandOutput, announce, explain, parallel};
+use crate::basis::error::Error;
+use crate::basis::units::{Nanos, counted};
+use crate::commands::cli::BenchArgs;
+use crate::measure::measurement::Measurement;
+use crate::measure::session::Setup;
 use crate::plan::request::Request;
 use crate::plan::{Plan, Shard};
-use crate::record::{Outcome, Record, Warning};
-use crate::report;
-use crate::report::long::{Column, View};
 use crate::run::algorithm::UserKernels;
-use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-
-/// Most processes that one command starts.
-const MOST_PROCESSES: u32 = 1000;
-
-/// A plan, with what its record says of the whole that it may be a part of.
-pub(super) struct Planned {
-    pub(super) plan: Plan,
-    /// The hash of the whole on whatever devices.
-    pub(super) options_hash: String,
-    pub(super) shard: Option<Shard>,
-}
-
-impl Planned {
-    /// The plan of what `bench` is asked for, and the user's kernels in it.
-    fn new(request: &Request) -> Result<(Self, Vec<UserKernels>), Error> {
-        let mut plan = Plan::new(&request.selection, request.config.as_deref())?;
-        let kernels = super::run::add_tables(&mut plan, request)?;
-        let plan = if request.host { plan.with_host()? } else { plan };
-        let shard = request.shard.as_deref().map(str::parse).transpose();
-        let shard: Option<Shard> = shard.map_err(|e| Error::Usage(format!("--shard: {e}")))?;
-        let options_hash = plan.options();
-        let plan = match shard {
-            Some(shard) => plan.part(shard)?,
-            None => plan,
-        };
-        Ok((Self { plan: plan.only(&request.only)?, options_hash, shard }, kernels))
-    }
-
-    /// How it is measured, and what its record says of that.
-    pub(super) fn options<'a>(
-        &self,
-        request: &Request,
-        limits: LimitPolicy,
-        tuned: &'a Tuned,
-    ) -> Result<MeasureOptions<'a>, Error> {
-        let origin = super::origin::here(request.label.as_deref())?;
-        let (options_hash, shard) = (Some(self.options_hash.clone()), self.shard);
-        let options = MeasureOptions::new(Timing::Sample, limits, tuned, command_line());
-        Ok(MeasureOptions { origin, options_hash, shard, ..options })
-    }
-}
 
 pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let BenchArgs { request, output, .. } = args;
-    let (planned, kernels) = Planned::new(request)?;
+    let (planned, kernels) = planned(request)?;
     let setup = &setup.with_kernels(kernels);
     if args.dry_run {
-        return super::dry_run::run(&planned.plan, request, setup);
+        return list(&planned.plan, request, setup);
     }
     if let Some(ways) = args.explain {
-        return super::explain::run(&planned.plan, ways, output.json.as_deref(), setup);
+        return explain::run(&planned.plan, ways, output.json.as_deref(), setup);
     }
     if args.parallel {
-        return super::parallel::run(&planned, request, output, setup);
+        return parallel::run(&planned, request, output, setup);
     }
-    carry_out(&planned, request, output, setup, &|_| String::new())
+    measuring::carry_out(&planned, request, output, setup, &|_| String::new())
 }
 
-/// Measures a plan, and does with the record as `output` says; `more` is said of it behind its tables.
-pub(super) fn carry_out(
-    planned: &Planned,
-    request: &Request,
-    output: &OutputArgs,
-    setup: &Setup,
-    more: &dyn Fn(&Record) -> String,
-) -> Result<CommandOutput, Error> {
-    let plan = &planned.plan;
-    let processes = processes(request, setup)?;
-    let path = output.json.as_deref().or(output.resume.as_deref());
-    document::check_apart(&[("the record", path)], &output.inputs(request))?;
-    let limits = if request.no_peak || request.noise.is_some() { LimitPolicy::Ignore } else { LimitPolicy::Hold };
-    let tuned = tuned(request)?;
-    let options = MeasureOptions { processes, ..planned.options(request, limits, &tuned)? };
-    let mut notes = String::new();
-    let view = view(output, &mut notes)?;
-    let rounds = Rounds::new(&output.comparing, &mut notes)?;
-    let target = path.map(|path| JSON.open(path)).transpose()?;
-    let kept = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
-    let earlier = output.resume.as_deref().map(|path| journal::earlier(path, &mut notes)).transpose()?;
-    if let (Some(path), None) = (&kept, &earlier) {
-        journal::check_none(path)?;
-    }
-    let failures = output.keep_failures.as_deref().map(Failures::open).transpose()?;
-    let (measured, journal) = measure_keeping(plan, setup, &options, kept.as_deref(), earlier)?;
-    let MeasuredPlan { record, validated, cut_short } = measured;
-    let shown = record.across_processes();
-    notes.push_str(&report::bench::notes(&shown));
-    let exit = match beside(exit(&record), validated, &mut notes) {
-        Exit::Success if cut_short => Exit::Interrupted,
-        exit => exit,
+/// The plan of what `bench` is asked for, and the user's kernels in it.
+fn planned(request: &Request) -> Result<(Planned, Vec<UserKernels>), Error> {
+    let mut plan = Plan::new(&request.selection, request.config.as_deref())?;
+    let kernels = super::run::add_tables(&mut plan, request)?;
+    let plan = if request.host { plan.with_host()? } else { plan };
+    let shard = request.shard.as_deref().map(str::parse).transpose();
+    let shard: Option<Shard> = shard.map_err(|e| Error::Usage(format!("--shard: {e}")))?;
+    let options_hash = plan.options();
+    let plan = match shard {
+        Some(shard) => plan.part(shard)?,
+        None => plan,
     };
-
-    // The record is written before anything else can go wrong.
-    let text = match request.noise {
-        Some(_) => report::noise::text(&record),
-        None => format!("{}{}", tables(&shown, output.table_form(), &view), more(&shown)),
-    };
-    let mut answer = CommandOutput::new(text, notes, exit);
-    let delivery = answer.deliver_json(target, &record);
-    match (journal, delivery) {
-        (Some(journal), Delivery::Failed) => answer.trouble.push_str(&journal.keep()),
-        (Some(journal), _) => journal.remove(),
-        (None, _) => {}
-    }
-    if let Some(failures) = failures {
-        answer.kept(failures.keep(&shown, plan, &tuned, request));
-    }
-    if let Some(rounds) = rounds {
-        let judged = rounds.judge(record, plan, setup, &options);
-        add_judged(&mut answer, judged, &output.comparing, delivery);
-    }
-    Ok(answer)
+    Ok((Planned { plan: plan.only(&request.only)?, options_hash, shard }, kernels))
 }
 
-/// Adds the result of a comparison to the answer of measuring.
-fn add_judged(answer: &mut CommandOutput, judged: Result<Judged, Error>, comparing: &Comparing, delivery: Delivery) {
-    match judged {
-        Ok(judged) => {
-            answer.exit = worse(answer.exit, judged.exit);
-            // Standard output is for the record alone when that goes there.
-            let alone = delivery == Delivery::InPlaceOfOutput;
-            let text = if alone { &mut answer.notes } else { &mut answer.output };
-            let _ = write!(text, "\ncompared with {}\n\n{}", names(&comparing.compare), judged.text);
-        }
-        Err(error) => {
-            answer.exit = worse(answer.exit, error.exit());
-            let _ = writeln!(answer.trouble, "error: {error}");
-        }
+/// Lists the cases of `plan`, with an estimate of the time that they take.
+fn list(plan: &Plan, request: &Request, setup: &Setup) -> Result<CommandOutput, Error> {
+    let tuned = measuring::tuned(request)?;
+    let session = Measurement::session(plan, setup)?;
+    session.iter().for_each(announce);
+    let measurement = Measurement::new(plan, setup, session.as_ref())?;
+    let skipped = measurement.skipped(&tuned);
+    let mut left = measurement.expected();
+    left.retain(|(id, _)| !skipped.iter().any(|(other, _)| other.to_string() == *id));
+    let mut output = String::new();
+    for (id, time) in &left {
+        let _ = writeln!(output, "{:>7}  {id}", about(*time));
     }
-}
-
-/// The results of earlier searches that cases take: the user's own kernels have none.
-pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
-    if request.no_tuned || request.kernels.is_some() {
-        return Ok(Tuned::none());
+    for line in skips(&skipped) {
+        let _ = writeln!(output, "{line}");
     }
-    super::tune::kept(request.tuned.as_deref())
-}
-
-/// How the record is shown: what is wrong with the options is found before anything is measured.
-pub(super) fn view(output: &OutputArgs, notes: &mut String) -> Result<View, Error> {
-    let columns = Column::chosen(&output.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
-    let reference = output.reference.as_deref().map(|path| super::reference::read(path, notes)).transpose()?;
-    Ok(View { width: report::table::width(), reference, columns })
-}
-
-/// The number of processes that are to measure each case.
-fn processes(request: &Request, setup: &Setup) -> Result<usize, Error> {
-    let (name, processes, least, too_few) = match (request.noise, request.processes) {
-        (Some(noise), _) => ("noise", noise, 2, "it takes two processes to differ; "),
-        (None, processes) => ("processes", processes.unwrap_or(1), 1, ""),
-    };
-    if !(least..=MOST_PROCESSES).contains(&processes) {
-        let remedy = if processes < least { too_few } else { "" };
-        return Err(Error::Usage(format!(
-            "--{name}={processes}: {remedy}write a number from {least} to {MOST_PROCESSES}"
-        )));
-    }
-    if processes > 1 && setup.isolation == Isolation::InProcess {
-        return Err(Error::Usage(format!("--{name}={processes} takes other processes, and --in-process forbids them")));
-    }
-    Ok(processes as usize)
-}
-
-/// The tables of a record.
-pub(super) fn tables(record: &Record, form: TableForm, view: &View) -> String {
-    let table = match form {
-        TableForm::Compact => report::grid::compact(record, view),
-        TableForm::Long => report::long::long(record, view),
-        TableForm::Both => format!("{}\n{}", report::grid::compact(record, view), report::long::long(record, view)),
-    };
-    if record.devices.iter().filter(|device| device.kind != DeviceKind::Host).count() > 1 {
-        return format!("{table}\n{}", report::grid::side_by_side(record, view.width));
-    }
-    table
-}
-
-/// The exit code of the process, given those of measuring and of comparing: a regression comes before what kept a case
-/// from being measured, and that before what could not be decided.
-fn worse(measuring: Exit, comparing: Exit) -> Exit {
-    match (measuring, comparing) {
-        (_, Exit::Rejected) => Exit::Rejected,
-        (Exit::Success, comparing) => comparing,
-        (measuring, _) => measuring,
-    }
-}
-
-fn names(paths: &[PathBuf]) -> String {
-    let names: Vec<_> = paths.iter().map(|path| printable(&path.display().to_string()).into_owned()).collect();
-    names.join(", ")
-}
-
-/// The exit code that the worst case asks for: a wrong answer before a failure before an interruption.
-pub(super) fn exit(record: &Record) -> Exit {
-    let any = |test: fn(&Outcome) -> bool| record.cases.iter().any(|case| test(&case.outcome));
-    let cut_short = |outcome: &Outcome| match outcome {
-        Outcome::Interrupted => true,
-        Outcome::Measured(measured) => measured.warnings.contains(&Warning::Interrupted),
-        _ => false,
-    };
-    if any(|outcome| matches!(outcome, Outcome::Rejected(_))) {
-        Exit::Rejected
-    } else if any(|outcome| outcome.failure().is_some()) {
-        Exit::Failure
-    } else if any(cut_short) {
-        Exit::Interrupted
-    } else {
-        Exit::Success
-    }
+    let processes = request.processes.or(request.noise).unwrap_or(1);
+    let once: Nanos = left.iter().map(|(_, time)| *time).sum();
+    let total = about(Nanos(once.0 * f64::from(processes)));
+    let in_processes = if processes > 1 { format!(" in {processes} processes") } else { String::new() };
+    let _ = writeln!(output, "\n{}{in_processes}, about {total} by a rule of thumb", counted(left.len(), "case"));
+    Ok(CommandOutput::success(output))
 }

@@ -4,7 +4,7 @@
 
 use crate::basis::printable::{brief, shell_word};
 use crate::plan::axes::AxisValues;
-use crate::plan::options::Selection;
+use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::request::{KernelFiles, Request, VulkanOptions};
 use crate::run::options::Fields;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -124,9 +124,24 @@ fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextValue>) -> Op
 #[allow(clippy::large_enum_variant)]
 pub enum Command {
     /// List the Vulkan devices, what they can do, and which variants run on them.
-    Devices(DevicesArgs),
+    Devices {
+        /// Only these devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+        #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',')]
+        device: Vec<String>,
+
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// List algorithms and variants: what each one shows, what it needs, where it comes from.
-    List(ListArgs),
+    List {
+        /// Only this algorithm, with everything about its variants.
+        algorithm: Option<String>,
+
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Measure variants of algorithms; every answer is verified before it is timed.
     #[command(after_help = "With --compare the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
         undecided) unless measuring itself went wrong.\n\n\
@@ -144,7 +159,20 @@ pub enum Command {
         gpukern peak                 everything, some 20 seconds\n  \
         gpukern peak --json peak.json"
     )]
-    Peak(PeakArgs),
+    Peak {
+        /// Where it runs.
+        #[command(flatten)]
+        on: DeviceArgs,
+
+        /// Only what `bench` needs, in about two seconds.
+        #[arg(long)]
+        quick: bool,
+
+        /// Write the figures as JSON, an array with an object for each device, to this file, or to standard output (`-`) in
+        /// place of the tables.
+        #[arg(long, value_name = "PATH|-")]
+        json: Option<PathBuf>,
+    },
     /// Find the best tiles of a product, or block widths of a factorisation, for a device, and keep them for `bench`.
     #[command(
         after_help = "Every tile that is timed is verified first. Those that lose are dropped after a few samples; the \
@@ -187,9 +215,33 @@ pub enum Command {
         gpukern run k.toml --watch                           a line each time that it is saved")]
     Run(Box<RunArgs>),
     /// Write a record in a format that dashboards and tools read.
-    Export(ExportArgs),
+    Export {
+        /// A record that `bench --json` wrote.
+        run: PathBuf,
+
+        /// The format: custom-smaller-is-better and custom-bigger-is-better (github-action-benchmark), bencher,
+        /// google-benchmark, hyperfine, nvbench, junit, csv, markdown, jsonl.
+        #[arg(long, value_name = "FORMAT")]
+        to: String,
+
+        /// Write to this file [default: standard output].
+        #[arg(long, short, value_name = "PATH|-")]
+        output: Option<PathBuf>,
+    },
     /// Draw records as one HTML page with charts and tables, several side by side.
-    Report(ReportArgs),
+    Report {
+        /// Records that `bench --json` wrote.
+        #[arg(required = true)]
+        run: Vec<PathBuf>,
+
+        /// Write the page to this file, or to standard output (`-`).
+        #[arg(long, short, value_name = "PATH|-")]
+        output: PathBuf,
+
+        /// Write the charts as SVG files into this folder, too.
+        #[arg(long, value_name = "DIR")]
+        svg: Option<PathBuf>,
+    },
     /// Join records of shards, or of several devices, in one.
     #[command(
         after_help = "Refused with the reason: other versions, options, commits or methods, and cases that are there twice. \
@@ -199,7 +251,15 @@ pub enum Command {
         gpukern bench matmul --shard 2/2 --json 2.json   on another\n  \
         gpukern merge 1.json 2.json -o matmul.json"
     )]
-    Merge(MergeArgs),
+    Merge {
+        /// Records that `bench --json` wrote.
+        #[arg(required = true, value_name = "RUN.json")]
+        run: Vec<PathBuf>,
+
+        /// Write the joined record to this file [default: standard output].
+        #[arg(long, short, value_name = "PATH|-")]
+        output: Option<PathBuf>,
+    },
     /// How times changed over a folder of records: a trend for each case, where it stepped, what else changed there.
     #[command(
         after_help = "The folder is the whole store: records in it and below it, however they are named, merged by copying. \
@@ -216,53 +276,22 @@ pub enum Command {
         gpukern completions bash > ~/.local/share/bash-completion/completions/gpukern\n  \
         gpukern completions zsh > ~/.zfunc/_gpukern          with fpath+=(~/.zfunc) before compinit\n  \
         gpukern completions fish > ~/.config/fish/completions/gpukern.fish")]
-    Completions(CompletionsArgs),
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
     /// Print the manual page, or write one for each command.
     #[command(after_help = "Examples:\n  \
         gpukern man | man -l -                               read it\n  \
         gpukern man --output ~/.local/share/man/man1         install gpukern.1, gpukern-bench.1 and the others")]
-    Man(ManArgs),
+    Man {
+        /// Write a page for the program and one for each command to this folder, in place of the one to standard output.
+        #[arg(long, short, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
     /// Do what another process of this program orders through standard input.
     #[command(hide = true)]
     Worker,
-}
-
-/// Options of `devices`.
-#[derive(Debug, clap::Args)]
-pub struct DevicesArgs {
-    /// Only these devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
-    #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',')]
-    pub device: Vec<String>,
-
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `list`.
-#[derive(Debug, clap::Args)]
-pub struct ListArgs {
-    /// Only this algorithm, with everything about its variants.
-    pub algorithm: Option<String>,
-
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `completions`.
-#[derive(Debug, clap::Args)]
-pub struct CompletionsArgs {
-    /// The shell.
-    pub shell: clap_complete::Shell,
-}
-
-/// Options of `man`.
-#[derive(Debug, clap::Args)]
-pub struct ManArgs {
-    /// Write a page for the program and one for each command to this folder, in place of the one to standard output.
-    #[arg(long, short, value_name = "DIR")]
-    pub output: Option<PathBuf>,
 }
 
 /// Options of `bench`.
@@ -406,23 +435,9 @@ pub struct RunArgs {
     #[arg(long)]
     pub seed: Option<u64>,
 
-    /// Sample until the 95 % confidence interval of the median is within ± this [default: 1%].
-    #[arg(long, value_name = "PERCENT")]
-    pub precision: Option<String>,
-
-    /// Stop sampling a case after this time, even if less precise [default: 2s].
-    #[arg(long, value_name = "TIME")]
-    pub max_time: Option<String>,
-
-    /// What times a sample: `device` (timestamps around the work) or `host` (its clock around a submission of at
-    /// least 100 ms of repetitions) [default: device].
-    #[arg(long, value_name = "CLOCK")]
-    pub clock: Option<String>,
-
-    /// Caches before each run: `hot` (as the kernel left them) or `cold` (emptied by reading a GiB, a quarter of the
-    /// device's memory at most) [default: hot].
-    #[arg(long, value_name = "STATE")]
-    pub cache: Option<String>,
+    /// How to sample.
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
 
     /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
     #[arg(long, value_name = "PATH|-")]
@@ -468,10 +483,7 @@ impl RunArgs {
             selection: Selection {
                 device: self.on.device.clone(),
                 axes: self.seed.into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed)),
-                precision: self.precision.clone(),
-                max_time: self.max_time.clone(),
-                clock: self.clock.clone(),
-                cache: self.cache.clone(),
+                sampling: self.sampling.clone(),
                 ..Selection::default()
             },
             config: config.clone(),
@@ -559,23 +571,6 @@ pub struct DeviceArgs {
     pub device: Vec<String>,
 }
 
-/// Options of `peak`.
-#[derive(Debug, clap::Args)]
-pub struct PeakArgs {
-    /// Where it runs.
-    #[command(flatten)]
-    pub on: DeviceArgs,
-
-    /// Only what `bench` needs, in about two seconds.
-    #[arg(long)]
-    pub quick: bool,
-
-    /// Write the figures as JSON, an array with an object for each device, to this file, or to standard output (`-`) in
-    /// place of the tables.
-    #[arg(long, value_name = "PATH|-")]
-    pub json: Option<PathBuf>,
-}
-
 /// Options of `tune`.
 #[derive(Debug, clap::Args)]
 pub struct TuneArgs {
@@ -659,50 +654,6 @@ pub struct VerifyArgs {
     pub junit: Option<PathBuf>,
 }
 
-/// Options of `export`.
-#[derive(Debug, clap::Args)]
-pub struct ExportArgs {
-    /// A record that `bench --json` wrote.
-    pub run: PathBuf,
-
-    /// The format: custom-smaller-is-better and custom-bigger-is-better (github-action-benchmark), bencher,
-    /// google-benchmark, hyperfine, nvbench, junit, csv, markdown, jsonl.
-    #[arg(long, value_name = "FORMAT")]
-    pub to: String,
-
-    /// Write to this file [default: standard output].
-    #[arg(long, short, value_name = "PATH|-")]
-    pub output: Option<PathBuf>,
-}
-
-/// Options of `report`.
-#[derive(Debug, clap::Args)]
-pub struct ReportArgs {
-    /// Records that `bench --json` wrote.
-    #[arg(required = true)]
-    pub run: Vec<PathBuf>,
-
-    /// Write the page to this file, or to standard output (`-`).
-    #[arg(long, short, value_name = "PATH|-")]
-    pub output: PathBuf,
-
-    /// Write the charts as SVG files into this folder, too.
-    #[arg(long, value_name = "DIR")]
-    pub svg: Option<PathBuf>,
-}
-
-/// Options of `merge`.
-#[derive(Debug, clap::Args)]
-pub struct MergeArgs {
-    /// Records that `bench --json` wrote.
-    #[arg(required = true, value_name = "RUN.json")]
-    pub run: Vec<PathBuf>,
-
-    /// Write the joined record to this file [default: standard output].
-    #[arg(long, short, value_name = "PATH|-")]
-    pub output: Option<PathBuf>,
-}
-
 /// Options of `history`.
 #[derive(Debug, clap::Args)]
 pub struct HistoryArgs {
@@ -733,10 +684,13 @@ pub struct HistoryArgs {
     pub to: Option<String>,
 }
 
-impl From<VerifyArgs> for Selection {
-    fn from(args: VerifyArgs) -> Self {
-        let VerifyArgs { algorithm, variant, size, axes, on: DeviceArgs { device }, .. } = args;
-        Self { algorithm, variant, size, axes, device, ..Self::default() }
+impl VerifyArgs {
+    /// What to verify.
+    #[must_use]
+    pub fn selection(&self) -> Selection {
+        let Self { algorithm, variant, size, axes, on, .. } = self;
+        let (algorithm, variant, size) = (algorithm.clone(), variant.clone(), size.clone());
+        Selection { algorithm, variant, size, axes: axes.clone(), device: on.device.clone(), ..Selection::default() }
     }
 }
 
@@ -928,6 +882,13 @@ mod tests {
                 assert_eq!(arg.is_some(), axis.is_option_of(name), "{name} --{}", axis.name);
             }
         }
+        // Of users' kernels a seed is all that is asked.
+        let [of_bench, of_run] = ["bench", "run"].map(|name| {
+            let command = root.find_subcommand(name).expect("it is a command");
+            let seed = command.get_arguments().find(|arg| arg.get_id() == "seed").expect("it has the option");
+            seed.get_help().map(ToString::to_string)
+        });
+        assert_eq!(of_bench, of_run);
     }
 
     #[test]
@@ -1015,7 +976,8 @@ mod tests {
         (lists, uniform5(of(TEXT)), axes()).prop_map(|(lists, texts, axes)| {
             let (algorithm, [variant, size], device) = lists;
             let [precision, max_time, clock, cache, pause] = texts;
-            Selection { algorithm, variant, size, axes, device, precision, max_time, clock, cache, pause }
+            let sampling = SamplingArgs { precision, max_time, clock, cache };
+            Selection { algorithm, variant, size, axes, device, sampling, pause }
         })
     }
 
@@ -1086,9 +1048,9 @@ mod tests {
     fn of_run() -> impl Strategy<Value = Request> {
         (kernels(), of_bench()).prop_map(|(kernels, of_bench)| {
             let Request { selection, config, no_peak, processes, only, vulkan, .. } = of_bench;
-            let Selection { device, axes, precision, max_time, clock, cache, .. } = selection;
+            let Selection { device, axes, sampling, .. } = selection;
             let axes = axes.seed().into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed));
-            let selection = Selection { axes, device, precision, max_time, clock, cache, ..Selection::default() };
+            let selection = Selection { axes, device, sampling, ..Selection::default() };
             Request {
                 kernels: Some(kernels),
                 selection,
@@ -1123,19 +1085,5 @@ mod tests {
             ..Request::default()
         };
         assert_eq!(run.command(), "gpukern run -- -k.comp");
-    }
-
-    #[test]
-    fn how_is_sampled_is_said_alike_to_bench_and_to_run() {
-        let command = Cli::command();
-        let [bench, run] = ["bench", "run"].map(|name| command.find_subcommand(name).expect("it is a command"));
-        for name in ["seed", "precision", "max_time", "clock", "cache"] {
-            let said = |command: &clap::Command| {
-                let arg = command.get_arguments().find(|arg| arg.get_id() == name).expect("it has the option");
-                let help = arg.get_help().map(ToString::to_string);
-                (help, arg.get_value_names().map(<[_]>::to_vec), arg.get_short(), arg.get_env().map(ToOwned::to_owned))
-            };
-            assert_eq!(said(bench), said(run), "{name}");
-        }
     }
 }

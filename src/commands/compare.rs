@@ -1,6 +1,6 @@
 //! `gpukern compare`.
 
-use super::document::{self, Document, JSON};
+use super::document::{self, Document, JSON, Target};
 use super::{CommandOutput, judging};
 use crate::basis::error::Error;
 use crate::basis::input_file;
@@ -33,8 +33,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
     let inputs: Vec<_> = records.chain(args.gate.as_deref().map(|path| ("--gate", path))).collect();
     document::check_apart(&outputs, &inputs)?;
     let limits = args.gate.as_deref().map(read_limits).transpose()?;
-    let json = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
-    let junit = args.junit.as_deref().map(|path| JUNIT.open(path)).transpose()?;
+    let json = args.json.as_deref().map(|path| Target::open(JSON, path)).transpose()?;
+    let junit = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
     let mut notes = String::new();
     let [baseline, candidate] = [judging::read_all(&paths[0], &mut notes)?, judging::read_all(&paths[1], &mut notes)?];
 
@@ -57,7 +57,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
     Ok(answer)
 }
 
-const JUNIT: Document = Document { name: "JUnit XML", option: "--junit" };
+const JUNIT: Document = ["JUnit XML", "--junit"];
 
 fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
     first.into_iter().chain(more).map(PathBuf::as_path).collect()

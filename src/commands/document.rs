@@ -6,14 +6,10 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// The name of a document, and the option that says where it goes: for messages.
-#[derive(Clone, Copy)]
-pub(super) struct Document {
-    pub(super) name: &'static str,
-    pub(super) option: &'static str,
-}
+pub(super) type Document = [&'static str; 2];
 
 /// A document in JSON, such as a record of `bench`.
-pub(super) const JSON: Document = Document { name: "JSON", option: "--json" };
+pub(super) const JSON: Document = ["JSON", "--json"];
 
 /// The place of a document, found writable before any time is spent measuring.
 pub(super) struct Target {
@@ -50,22 +46,19 @@ fn place(path: &Path) -> Option<PathBuf> {
     })
 }
 
-impl Document {
+impl Target {
     /// Opens the place `-` or a path for the document.
-    pub(super) fn open(self, path: &Path) -> Result<Target, Error> {
+    pub(super) fn open(document: Document, path: &Path) -> Result<Self, Error> {
+        let [name, option] = document;
         let destination = (path != Path::new("-")).then(|| Destination::open(path)).transpose().map_err(|reason| {
             Error::Usage(format!(
-                "cannot write {} to '{}': {reason}; choose another {} path, or - for standard output",
-                self.name,
-                path.display(),
-                self.option
+                "cannot write {name} to '{}': {reason}; choose another {option} path, or - for standard output",
+                path.display()
             ))
         })?;
-        Ok(Target { document: self, path: path.to_path_buf(), destination })
+        Ok(Self { document, path: path.to_path_buf(), destination })
     }
-}
 
-impl Target {
     /// The path, where it is that of a file.
     pub(super) fn file(&self) -> Option<&Path> {
         self.destination.as_ref().filter(|destination| destination.is_file()).map(|_| self.path.as_path())
@@ -73,14 +66,14 @@ impl Target {
 
     /// Writes what there is of `document` so far, where it goes to a file: a process that is killed loses little.
     pub(super) fn keep_json(&self, document: &impl Serialize) -> Result<(), Error> {
-        self.file().map_or(Ok(()), |path| self.document.open(path)?.deliver_json(document).map(drop))
+        self.file().map_or(Ok(()), |path| Self::open(self.document, path)?.deliver_json(document).map(drop))
     }
 
     /// Delivers `text`; returns what belongs on standard output.
     pub(super) fn deliver(self, text: &str) -> Result<Option<String>, Error> {
         let Some(destination) = self.destination else { return Ok(Some(text.to_string())) };
         destination.write(text.as_bytes()).map(|()| None).map_err(|error| {
-            Error::Failure(format!("cannot write {} to '{}': {error}", self.document.name, self.path.display()))
+            Error::Failure(format!("cannot write {} to '{}': {error}", self.document[0], self.path.display()))
         })
     }
 
@@ -99,13 +92,13 @@ mod tests {
     fn a_hyphen_is_standard_output_and_anything_else_a_place() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run.json");
-        let target = JSON.open(Path::new("-")).expect("standard output");
+        let target = Target::open(JSON, Path::new("-")).expect("standard output");
         assert_eq!(target.deliver_json(&[1, 2]).expect("delivered").as_deref(), Some("[1,2]\n"));
-        let target = JSON.open(&path).expect("writable");
+        let target = Target::open(JSON, &path).expect("writable");
         target.keep_json(&[1]).expect("kept");
         assert_eq!(std::fs::read_to_string(&path).expect("readable"), "[1]\n");
         assert_eq!(target.deliver("newer").expect("delivered"), None);
-        assert_eq!(JSON.open(&path).expect("writable").deliver("new").expect("delivered"), None);
+        assert_eq!(Target::open(JSON, &path).expect("writable").deliver("new").expect("delivered"), None);
         assert_eq!(std::fs::read_to_string(&path).expect("readable"), "new");
     }
 
@@ -136,13 +129,14 @@ mod tests {
     fn places_that_cannot_be_written_are_the_user_s_to_change_and_a_full_disk_is_not() {
         let folder = tempfile::tempdir().expect("a folder");
         for path in [folder.path().to_path_buf(), folder.path().join("missing/run.json")] {
-            let error = JSON.open(&path).err().expect("refused");
+            let error = Target::open(JSON, &path).err().expect("refused");
             let text = error.to_string();
             assert!(text.contains(&path.display().to_string()) && text.contains("--json"), "{text}");
             assert!(matches!(error, Error::Usage(_)), "{text}");
         }
         if cfg!(target_os = "linux") {
-            let error = JSON.open(Path::new("/dev/full")).expect("it can be opened").deliver("x").expect_err("full");
+            let error =
+                Target::open(JSON, Path::new("/dev/full")).expect("it can be opened").deliver("x").expect_err("full");
             assert!(matches!(&error, Error::Failure(text) if text.contains("'/dev/full'")), "{error}");
         }
     }

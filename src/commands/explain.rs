@@ -1,6 +1,6 @@
 //! `bench --explain`: what `auto` chooses from, with predicted and measured times.
 
-use super::document::JSON;
+use super::document::{JSON, Target};
 use super::{CommandOutput, announce, beside, interrupt};
 use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::error::{Error, Exit};
@@ -29,7 +29,7 @@ pub(super) fn run(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) 
     if !plan.runs.iter().flat_map(|run| &run.groups).any(|group| automatic(&group)) {
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
     }
-    let target = json.map(|path| JSON.open(path)).transpose()?;
+    let target = json.map(|path| Target::open(JSON, path)).transpose()?;
     let session = Session::open(setup)?;
     announce(&session);
     let interrupted = interrupt::listen()?;

@@ -15,67 +15,62 @@ use crate::record::{Case, Outcome, Record};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use serde_json::{Value, json};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes of inputs that are kept of a case; the command makes larger ones again.
 const MOST_INPUTS: Bytes = Bytes(64 << 20);
 
-/// The folder that failures are kept in.
-pub(super) struct Failures(PathBuf);
+/// Makes the folder that failures are kept in, before any time is spent measuring.
+pub(super) fn open(folder: &Path) -> Result<&Path, Error> {
+    std::fs::create_dir_all(folder).map(|()| folder).map_err(|e| {
+        Error::Usage(format!("cannot make --keep-failures '{}': {e}; choose another folder", folder.display()))
+    })
+}
 
-impl Failures {
-    /// Makes the folder, before any time is spent measuring.
-    pub(super) fn open(folder: &Path) -> Result<Self, Error> {
-        std::fs::create_dir_all(folder).map_err(|e| {
-            Error::Usage(format!("cannot make --keep-failures '{}': {e}; choose another folder", folder.display()))
-        })?;
-        Ok(Self(folder.to_path_buf()))
+/// Keeps the failures of `record`, which is of `request` and its `plan` with the tiles of `tuned`, in `folder`; says how many
+/// there were.
+pub(super) fn keep(
+    folder: &Path,
+    record: &Record,
+    plan: &Plan,
+    tuned: &Tuned,
+    request: &Request,
+) -> Result<String, Error> {
+    let mut kept = 0;
+    for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
+        let Some(device) = record.device(case.device) else { continue };
+        let Some((group, chosen)) = find(case, device, plan, tuned) else { continue };
+        let command = reproducing(request, case, device).command();
+        let validation = record.method.validation;
+        let failure = Failure { case, device, group, chosen, substitute: None, command, validation };
+        failure.write(&folder.join(name(case)))?;
+        kept += 1;
     }
+    Ok(told(kept, folder))
+}
 
-    /// Keeps the failures of `record`, which is of `request` and its `plan` with the tiles of `tuned`; says how many there were.
-    pub(super) fn keep(&self, record: &Record, plan: &Plan, tuned: &Tuned, request: &Request) -> Result<String, Error> {
-        let mut kept = 0;
-        for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
-            let Some(device) = record.device(case.device) else { continue };
-            let Some((group, chosen)) = find(case, device, plan, tuned) else { continue };
-            let command = reproducing(request, case, device).command();
-            let validation = record.method.validation;
-            self.add(&name(case), &Failure { case, device, group, chosen, substitute: None, command, validation })?;
-            kept += 1;
-        }
-        Ok(self.told(kept))
+/// Keeps the sides of `ab` that failed, on the problem of `group`, in `folder`: each with its name, its device and what ran
+/// in its kernel's place. `command` is the one that was typed.
+pub(super) fn keep_sides(
+    folder: &Path,
+    sides: [(&str, &Case, &DeviceInfo, &Side); 2],
+    group: &CaseGroup,
+    command: &str,
+    validation: bool,
+) -> Result<String, Error> {
+    let mut kept = 0;
+    for (side, case, device, ran) in sides.into_iter().filter(|(_, case, ..)| is_failure(&case.outcome)) {
+        let chosen = tuned::with_tile(group, ran.variant(group), device, &Tuned::none());
+        let (substitute, command) = (ran.substitute.as_ref(), command.to_string());
+        let failure = Failure { case, device, group, chosen, substitute, command, validation };
+        failure.write(&folder.join(format!("{side}_{}", name(case))))?;
+        kept += 1;
     }
+    Ok(told(kept, folder))
+}
 
-    /// Keeps the sides of `ab` that failed, on the problem of `group`: each with its name, its device and, where it ran
-    /// here, its ran. `command` is the one that was typed.
-    pub(super) fn keep_sides(
-        &self,
-        sides: [(&str, &Case, &DeviceInfo, &Side); 2],
-        group: &CaseGroup,
-        command: &str,
-        validation: bool,
-    ) -> Result<String, Error> {
-        let mut kept = 0;
-        for (side, case, device, ran) in sides.into_iter().filter(|(_, case, ..)| is_failure(&case.outcome)) {
-            let chosen = tuned::with_tile(group, ran.variant(group), device, &Tuned::none());
-            let (substitute, command) = (ran.substitute.as_ref(), command.to_string());
-            let failure = Failure { case, device, group, chosen, substitute, command, validation };
-            self.add(&format!("{side}_{}", name(case)), &failure)?;
-            kept += 1;
-        }
-        Ok(self.told(kept))
-    }
-
-    fn add(&self, name: &str, failure: &Failure<'_>) -> Result<(), Error> {
-        let folder = self.0.join(name);
-        failure.write(&folder).map_err(|e| {
-            Error::Failure(format!("cannot keep the failure of {} in '{}': {e}", failure.case.id, folder.display()))
-        })
-    }
-
-    fn told(&self, kept: usize) -> String {
-        if kept > 0 { format!("{} kept in {}\n", counted(kept, "failure"), self.0.display()) } else { String::new() }
-    }
+fn told(kept: usize, folder: &Path) -> String {
+    if kept > 0 { format!("{} kept in {}\n", counted(kept, "failure"), folder.display()) } else { String::new() }
 }
 
 /// A case that failed, and what runs it again.
@@ -116,7 +111,13 @@ fn find<'a>(
 
 impl Failure<'_> {
     /// Writes what is known of the case into `folder`.
-    fn write(&self, folder: &Path) -> io::Result<()> {
+    fn write(&self, folder: &Path) -> Result<(), Error> {
+        self.try_write(folder).map_err(|e| {
+            Error::Failure(format!("cannot keep the failure of {} in '{}': {e}", self.case.id, folder.display()))
+        })
+    }
+
+    fn try_write(&self, folder: &Path) -> io::Result<()> {
         let Self { case, device, group, chosen, substitute, command, validation } = self;
         std::fs::create_dir_all(folder)?;
         let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;

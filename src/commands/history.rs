@@ -1,7 +1,7 @@
 //! `gpukern history`.
 
 use super::CommandOutput;
-use super::document::{self, Document};
+use super::document::{self, Document, Target};
 use crate::basis::error::{self, Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{brief, printable};
@@ -14,8 +14,8 @@ use crate::report;
 use std::fmt::Write;
 use std::path::Path;
 
-const PAGE: Document = Document { name: "a page", option: "--output" };
-const OTAVA: Document = Document { name: "a file for Otava", option: "--output" };
+const PAGE: Document = ["a page", "--output"];
+const OTAVA: Document = ["a file for Otava", "--output"];
 
 pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
     let settings = settings(args)?;
@@ -30,7 +30,7 @@ pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
     if let Some(list) = Some(Path::new(&args.order)).filter(|_| matches!(settings.order, Order::Listed(_))) {
         document::check_apart(&[("--output", args.output.as_deref())], &[("--order", list)])?;
     }
-    let page = args.output.as_deref().filter(|_| !otava).map(|path| PAGE.open(path)).transpose()?;
+    let page = args.output.as_deref().filter(|_| !otava).map(|path| Target::open(PAGE, path)).transpose()?;
     let (runs, left_out) = store::read(&args.folder)?;
     let history = History::new(runs, left_out, &settings);
     let mut notes = String::new();
@@ -59,7 +59,7 @@ fn write_folder(folder: &Path, files: &[(String, String)]) -> Result<(), Error> 
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::Usage(format!("cannot write to '{}': {e}; choose another -o folder", folder.display())))?;
     for (name, text) in files {
-        OTAVA.open(&folder.join(name))?.deliver(text)?;
+        Target::open(OTAVA, &folder.join(name))?.deliver(text)?;
     }
     Ok(())
 }

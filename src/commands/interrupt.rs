@@ -19,7 +19,8 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
     static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
     let registered = REGISTERED.get_or_init(|| {
-        register(&INTERRUPTED, SecondTime::EndsProcess).map_err(|e| format!("cannot listen for Ctrl-C: {e}"))
+        let registered = end_at_second_time(&INTERRUPTED).and_then(|()| register(&INTERRUPTED));
+        registered.map_err(|e| format!("cannot listen for Ctrl-C: {e}"))
     });
     registered.clone().map(|()| &INTERRUPTED).map_err(Error::Failure)
 }
@@ -27,24 +28,15 @@ pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
 /// Lets what asks other processes to end pass: whoever started this one sees it too, and ends it.
 pub(super) fn ignore() -> Result<(), Error> {
     static IGNORED: AtomicBool = AtomicBool::new(false);
-    register(&IGNORED, SecondTime::Ignored).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))
+    register(&IGNORED).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))
 }
 
 /// Time in which signals are one and the same wish to end: `timeout -s INT` sends one to this process and one to its group.
 #[cfg(unix)]
 const ONE_WISH: Duration = Duration::from_millis(500);
 
-/// What a second Ctrl-C does.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SecondTime {
-    EndsProcess,
-    Ignored,
-}
-
-fn register(ended: &'static AtomicBool, second: SecondTime) -> io::Result<()> {
-    if second == SecondTime::EndsProcess {
-        end_at_second_time(ended)?;
-    }
+/// Has what asks a process to end set `ended`.
+fn register(ended: &'static AtomicBool) -> io::Result<()> {
     flag::register(consts::SIGINT, ended)?;
     flag::register(consts::SIGTERM, ended)?;
     #[cfg(unix)]

@@ -4,24 +4,20 @@ mod ab;
 mod bench;
 pub(crate) mod cli;
 mod compare;
-mod devices;
 mod document;
-mod dry_run;
 mod explain;
-mod export;
 mod failures;
 mod history;
 mod interrupt;
 mod journal;
 mod judging;
-mod list;
-mod merge;
+mod listing;
+mod measuring;
 mod origin;
 mod parallel;
 mod peak;
 pub(crate) mod progress;
-mod reference;
-mod report;
+mod records;
 mod rounds;
 mod run;
 mod shell;
@@ -45,7 +41,7 @@ use journal::{Journal, Watch};
 use progress::{Progress, Verbosity};
 use serde::Serialize;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The answer of a command: what to print, and the exit code.
 #[derive(Debug)]
@@ -133,24 +129,24 @@ pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
     }
     let setup = setup(&cli.vulkan)?;
     match cli.command {
-        Command::Devices(args) => devices::run(&args, &setup),
-        Command::List(args) => list::run(&args),
+        Command::Devices { device, json } => listing::devices(&device, json, &setup),
+        Command::List { algorithm, json } => listing::algorithms(algorithm.as_deref(), json),
         Command::Bench(mut args) => {
             args.request.vulkan = cli.vulkan;
             bench::run(&args, &setup)
         }
-        Command::Peak(args) => peak::run(&args, &setup),
+        Command::Peak { on, quick, json } => peak::run(&on.device, quick, json.as_deref(), &setup),
         Command::Tune(args) => tune::run(args, &setup),
-        Command::Verify(args) => verify::run(args, &setup),
+        Command::Verify(args) => verify::run(&args, &setup),
         Command::Compare(args) => compare::run(&args),
         Command::Ab(args) => ab::run(&args, &setup),
         Command::Run(args) => run::run(&args, cli.vulkan, &setup),
-        Command::Export(args) => export::run(&args),
-        Command::Report(args) => report::run(&args),
-        Command::Merge(args) => merge::run(&args),
+        Command::Export { run, to, output } => records::export(&run, &to, output.as_deref()),
+        Command::Report { run, output, svg } => records::report(&run, &output, svg.as_deref()),
+        Command::Merge { run, output } => records::merge(&run, output.as_deref()),
         Command::History(args) => history::run(&args),
-        Command::Completions(args) => Ok(shell::completions(&args)),
-        Command::Man(args) => shell::man(&args),
+        Command::Completions { shell } => Ok(shell::completions(shell)),
+        Command::Man { output } => shell::man(output.as_deref()),
         Command::Worker => worker(),
     }
 }
@@ -170,7 +166,8 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
-    Ok(Setup { validation, loader: loader.clone(), drivers: None, cache, isolation, timeout, max_run, kernels: vec![] })
+    let loader = loader.clone().map(PathBuf::into_os_string);
+    Ok(Setup { validation, loader, drivers: None, cache, isolation, timeout, max_run, kernels: vec![] })
 }
 
 /// Does what another process of this program orders. That one hears of Ctrl-C and tells this one.

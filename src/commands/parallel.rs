@@ -1,8 +1,8 @@
 //! `bench --parallel`: every device of this host at once, each in a process of its own, and whether they disturb each
 //! other: the canary kernel tells, which each device runs alone first.
 
-use super::bench::{self, Planned};
 use super::document::{JSON, Target};
+use super::measuring::{self, Planned};
 use super::{CommandOutput, command_line, document, measure_afresh};
 use crate::basis::error::Error;
 use crate::commands::cli::OutputArgs;
@@ -10,7 +10,7 @@ use crate::commands::progress;
 use crate::device::capability::DeviceInfo;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions, Measurement};
 use crate::measure::session::Setup;
-use crate::plan::options::Selection;
+use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::request::Request;
 use crate::plan::{HOST, Plan};
 use crate::record::merge::merge;
@@ -30,10 +30,10 @@ pub(super) fn run(
 ) -> Result<CommandOutput, Error> {
     let plan = &planned.plan;
     document::check_apart(&[("--json", output.json.as_deref())], &output.inputs(request))?;
-    let target: Option<Target> = output.json.as_deref().map(|path| JSON.open(path)).transpose()?;
+    let target: Option<Target> = output.json.as_deref().map(|path| Target::open(JSON, path)).transpose()?;
     let mut early = String::new();
-    let view = bench::view(output, &mut early)?;
-    let tuned = bench::tuned(request)?;
+    let view = measuring::view(output, &mut early)?;
+    let tuned = measuring::tuned(request)?;
     let options = planned.options(request, LimitPolicy::Ignore, &tuned)?;
     let devices = devices(plan, setup)?;
     let begun = Instant::now();
@@ -63,7 +63,7 @@ pub(super) fn run(
     }
     let notes = early + &report::bench::notes(&record);
     let mut answer =
-        CommandOutput::new(bench::tables(&record, output.table_form(), &view), notes, bench::exit(&record));
+        CommandOutput::new(measuring::tables(&record, output.table_form(), &view), notes, measuring::exit(&record));
     answer.deliver_json(target, &record);
     Ok(answer)
 }
@@ -92,7 +92,7 @@ fn canary_plan() -> Result<Plan, Error> {
         algorithm: vec!["matmul".into()],
         variant: vec!["naive".into()],
         size: vec!["64".into()],
-        max_time: Some("100ms".into()),
+        sampling: SamplingArgs { max_time: Some("100ms".into()), ..SamplingArgs::default() },
         ..Selection::default()
     };
     Plan::new(&selection, None)

@@ -1,9 +1,8 @@
 //! `gpukern peak`.
 
-use super::document::JSON;
+use super::document::{JSON, Target};
 use super::{CommandOutput, announce, beside, interrupt};
 use crate::basis::error::{Error, Exit};
-use crate::commands::cli::PeakArgs;
 use crate::commands::progress::Progress;
 use crate::measure::executor::Observer;
 use crate::measure::runner::Timing;
@@ -13,16 +12,17 @@ use crate::record::peak::Extent;
 use crate::record::{Case, Outcome};
 use crate::report;
 use crate::tuning::tuned::Tuned;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
-pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<CommandOutput, Error> {
-    let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
-    let extent = if args.quick { Extent::Quick } else { Extent::Full };
+pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &Setup) -> Result<CommandOutput, Error> {
+    let target = json.map(|path| Target::open(JSON, path)).transpose()?;
+    let extent = if quick { Extent::Quick } else { Extent::Full };
     let session = Session::open(setup)?;
     announce(&session);
     let interrupted = interrupt::listen()?;
     let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
-    for device in session.select_usable(&args.on.device)? {
+    for device in session.select_usable(devices)? {
         let mut executor = match session.executor(device, Timing::Sample, &Tuned::none(), interrupted) {
             Ok(executor) => executor,
             Err(error) => {

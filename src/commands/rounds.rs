@@ -3,7 +3,7 @@
 //! Each round is a process of its own, because the medians of two processes differ by more than their samples show.
 //! The record that `--json` writes stays that of the first one (of several, with `--processes`); those of the rounds are kept with `--rounds`.
 
-use super::document::JSON;
+use super::document::{JSON, Target};
 use super::{interrupt, judging, measure_afresh};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::Nanos;
@@ -33,13 +33,6 @@ pub(super) struct Rounds {
     budget: Duration,
     /// The folder that keeps the records of further rounds.
     keep: Option<PathBuf>,
-}
-
-/// The result of the comparison.
-pub(super) struct Judged {
-    /// Text for a person.
-    pub(super) text: String,
-    pub(super) exit: Exit,
 }
 
 impl Rounds {
@@ -76,14 +69,15 @@ impl Rounds {
         }))
     }
 
-    /// Compares `first` with the baseline, and measures undecided cases again while there is time.
+    /// Compares `first` with the baseline, and measures undecided cases again while there is time: what came of it, for a
+    /// person, and the exit code that it asks for.
     pub(super) fn judge(
         &self,
         first: Record,
         plan: &Plan,
         setup: &Setup,
         options: &MeasureOptions<'_>,
-    ) -> Result<Judged, Error> {
+    ) -> Result<(String, Exit), Error> {
         let planned = plan.ids();
         let mut candidate = vec![first];
         judging::check_alike(&self.baseline, &candidate, &self.judging)?;
@@ -128,7 +122,7 @@ impl Rounds {
         if let Some(error) = trouble {
             progress::line(&format!("error: {error}"));
         }
-        Ok(Judged { text, exit })
+        Ok((text, exit))
     }
 
     /// Measures the cases `ids` of a plan in other processes; `None` when interrupted.
@@ -149,7 +143,7 @@ impl Rounds {
             return Ok(None);
         };
         if let Some(folder) = &self.keep {
-            JSON.open(&folder.join(format!("round-{round}.json")))?.deliver_json(&record)?;
+            Target::open(JSON, &folder.join(format!("round-{round}.json")))?.deliver_json(&record)?;
         }
         Ok(Some(record))
     }

@@ -1,25 +1,25 @@
 //! `gpukern completions` and `gpukern man`: what packages install beside the binary.
 
 use super::CommandOutput;
-use super::document::Document;
+use super::document::{Document, Target};
 use crate::algorithms::ALGORITHMS;
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::layout::Layout;
-use crate::commands::cli::{Cli, CompletionsArgs, ManArgs};
+use crate::commands::cli::Cli;
 use crate::export::Format;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
 use std::path::Path;
 
-const PAGE: Document = Document { name: "a manual page", option: "--output" };
+const PAGE: Document = ["a manual page", "--output"];
 
 /// The completion script of a shell.
-pub(super) fn completions(args: &CompletionsArgs) -> CommandOutput {
+pub(super) fn completions(shell: Shell) -> CommandOutput {
     let (mut program, mut script) = (completed(), vec![]);
-    clap_complete::generate(args.shell, &mut program, "gpukern", &mut script);
+    clap_complete::generate(shell, &mut program, "gpukern", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
-    if args.shell == Shell::Fish {
+    if shell == Shell::Fish {
         // Of fish clap completes only what stands behind an option.
         let is_algorithm = |arg: &clap::Arg| arg.get_id() == "algorithm";
         for command in program.get_subcommands().filter(|command| command.get_positionals().any(is_algorithm)) {
@@ -64,10 +64,10 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
 }
 
 /// The manual page of the program on standard output, or one for it and each of its commands in a folder.
-pub(super) fn man(args: &ManArgs) -> Result<CommandOutput, Error> {
+pub(super) fn man(folder: Option<&Path>) -> Result<CommandOutput, Error> {
     let mut program = Cli::documented();
     program.build();
-    let Some(folder) = &args.output else { return Ok(CommandOutput::success(page(&program)?)) };
+    let Some(folder) = folder else { return Ok(CommandOutput::success(page(&program)?)) };
     std::fs::create_dir_all(folder).map_err(|e| unwritable(folder, &e))?;
     let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
     let mut pages = 0_u32;
@@ -75,7 +75,7 @@ pub(super) fn man(args: &ManArgs) -> Result<CommandOutput, Error> {
         // `gpukern bench` is gpukern-bench(1), as git and cargo name theirs.
         let name = command.get_display_name().unwrap_or(command.get_name()).replace(' ', "-");
         let path = folder.join(format!("{name}.1"));
-        PAGE.open(&path)?.deliver(&page(command)?)?;
+        Target::open(PAGE, &path)?.deliver(&page(command)?)?;
         pages += 1;
     }
     Ok(CommandOutput::new(String::new(), format!("{pages} pages in {}\n", folder.display()), Exit::Success))
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn a_folder_of_manual_pages_has_one_for_each_command_that_help_shows() {
         let folder = tempfile::tempdir().expect("a folder");
-        let output = Some(folder.path().join("man1"));
-        man(&ManArgs { output: output.clone() }).expect("it is written");
-        let text = |name: &str| std::fs::read_to_string(output.as_ref().expect("set").join(name));
+        let output = folder.path().join("man1");
+        man(Some(&output)).expect("it is written");
+        let text = |name: &str| std::fs::read_to_string(output.join(name));
         for command in Cli::documented().get_subcommands() {
             let page = text(&format!("gpukern-{}.1", command.get_name()));
             assert_eq!(page.is_ok(), !command.is_hide_set(), "{}", command.get_name());
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_shell_completes_the_commands() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell, Shell::Elvish] {
-            let script = completions(&CompletionsArgs { shell }).output;
+            let script = completions(shell).output;
             assert!(["bench", "verify", "compare"].iter().all(|command| script.contains(command)), "{shell}");
             // Elvish completes commands and options alone, and PowerShell too.
             let values = ["matmul", "next-matrix", "subgroup-shuffle", "bf16", "custom-smaller-is-better", "otava"];

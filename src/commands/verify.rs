@@ -1,8 +1,7 @@
 //! `gpukern verify`.
 
-use super::document::{Document, check_apart};
-use super::failures::Failures;
-use super::{CommandOutput, bench, beside, command_line, measure};
+use super::document::{Document, Target, check_apart};
+use super::{CommandOutput, beside, command_line, failures, measure, measuring};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::commands::cli::VerifyArgs;
@@ -12,7 +11,6 @@ use crate::export::Format;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
 use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
-use crate::plan::options::Selection;
 use crate::plan::request::Request;
 use crate::plan::{Plan, PlannedRun, Purpose};
 use crate::record::Record;
@@ -24,17 +22,17 @@ use std::path::Path;
 /// What a quick run leaves out, and what takes it.
 const LEFT_OUT: &str = "the largest sizes are left out on a software device; --full has them";
 
-const JUNIT: Document = Document { name: "junit XML", option: "--junit" };
+const JUNIT: Document = ["junit XML", "--junit"];
 
-pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &VerifyArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     let known = args.expect.as_deref().map(read_known).transpose()?;
     let inputs: Vec<_> = args.expect.iter().map(|path| ("--expect", path.as_path())).collect();
     check_apart(&[("--junit", args.junit.as_deref())], &inputs)?;
-    let target = args.junit.as_deref().map(|path| JUNIT.open(path)).transpose()?;
-    let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
+    let target = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
+    let failed = args.keep_failures.as_deref().map(failures::open).transpose()?;
     // Who names sizes means these.
     let quick = !args.full && (args.quick || args.size.is_empty());
-    let run = PlannedRun::new(&Selection::from(args), Purpose::Verify).map_err(Error::Usage)?;
+    let run = PlannedRun::new(&args.selection(), Purpose::Verify).map_err(Error::Usage)?;
     let on_software = |run: &PlannedRun| run.groups_on(DeviceKind::Cpu).count();
     let whole = on_software(&run);
     let run = if quick { run.quick() } else { run };
@@ -54,13 +52,13 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<CommandOutput, Erro
         let _ = writeln!(notes, "note      {LEFT_OUT}");
     }
     let exit = match &known {
-        None => bench::exit(&record),
+        None => measuring::exit(&record),
         Some(known) => judge(&record, known, &mut notes),
     };
     let exit = beside(exit, validated, &mut notes);
     let mut answer = CommandOutput::new(output, notes, exit);
-    if let Some(failures) = failures {
-        answer.kept(failures.keep(&record, &plan, &tuned, &Request::default()));
+    if let Some(folder) = failed {
+        answer.kept(failures::keep(folder, &record, &plan, &tuned, &Request::default()));
     }
     if let Some(target) = target {
         answer.deliver(target, &Format::Junit.export(&record)?);
@@ -88,7 +86,7 @@ fn judge(record: &Record, known: &[Known], notes: &mut String) -> Exit {
     for known in &gone {
         let _ = writeln!(notes, "error: the known failure {} passes; take it out of the file", known.text());
     }
-    match bench::exit(&others) {
+    match measuring::exit(&others) {
         Exit::Success if !gone.is_empty() => Exit::Rejected,
         exit => exit,
     }

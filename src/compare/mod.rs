@@ -1,7 +1,6 @@
 //! Did it change? Cases of a baseline and a candidate matched by id, the ratio of their medians, and a verdict for
 //! each. Pure: numbers and texts in, a [`Comparison`] out. `docs/compare.md` derives the formulas.
 
-mod command_line;
 mod differences;
 pub(crate) mod gate;
 pub(crate) mod known;
@@ -279,7 +278,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
 /// The commands that measure both sides so that they can be told apart: the candidate's own, in turn with the baseline's.
 fn commands(candidate: &[Record], driver_changed: bool, settings: &Settings) -> String {
     let command = candidate.first().map_or(&[][..], |record| record.command.get(1..).unwrap_or_default());
-    let words = command_line::measuring(command.iter().map(String::as_str));
+    let words = measuring(command.iter().map(String::as_str));
     // They are to be pasted, and the record may be anybody's.
     let bench = match words[..] {
         ["bench" | "run", ..] => {
@@ -300,6 +299,39 @@ fn commands(candidate: &[Record], driver_changed: bool, settings: &Settings) -> 
         "for i in {turns}; do\n  OLD-gpukern {bench} --json old-$i.json; NEW-gpukern {bench} --json new-$i.json\ndone\n\
          gpukern compare --baseline old-*.json --candidate new-*.json{bounds}{drivers}"
     )
+}
+
+/// Options with a value that are this process's own: where its results go, how they are shown, what they are compared with.
+const OWN: [&str; 13] = [
+    "--budget",
+    "--columns",
+    "--compare",
+    "--json",
+    "--keep-failures",
+    "--min-effect",
+    "--print",
+    "--process-noise",
+    "--processes",
+    "--resume",
+    "--rounds",
+    "--save",
+    "--table",
+];
+
+/// Those that take no value, or one in the same word alone.
+const OWN_FLAGS: [&str; 2] = ["--force", "--noise"];
+
+/// The words of a recorded command line that say what is measured and how, for a person to measure it again.
+fn measuring<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut is_value = false;
+    let says_it = |word: &&str| {
+        let (option, joined) = word.split_once('=').map_or((*word, false), |(option, _)| (option, true));
+        let is_own = !is_value && OWN.contains(&option);
+        let goes = is_value || is_own || OWN_FLAGS.contains(&option);
+        is_value = is_own && !joined;
+        !goes
+    };
+    words.into_iter().filter(says_it).collect()
 }
 
 /// The verdict on a ratio with adjusted probability `p`.

@@ -14,28 +14,43 @@ pub(crate) const AB_SCHEMA: &str = "gpukern-ab/1";
 /// The medians of A and B in one round.
 pub(crate) type Round = [Nanos; 2];
 
-/// When growing data are looked at: after so many rounds, and after half as many again each time.
+/// When growing data are looked at, after so many rounds and after half as many again each time, and what was found last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     next: usize,
     looks: usize,
+    min_effect: f64,
+    finding: Option<Finding>,
+    /// Rounds at the last look.
+    looked: usize,
 }
 
 impl Schedule {
     /// The first look comes after `first` rounds, which are at least the six that an interval needs.
     #[must_use]
-    pub(crate) fn from(first: usize) -> Self {
-        Self { next: first.max(LEAST_SAMPLES), looks: 0 }
+    pub(crate) fn new(first: usize, min_effect: f64) -> Self {
+        Self { next: first.max(LEAST_SAMPLES), looks: 0, min_effect, finding: None, looked: 0 }
     }
 
-    /// Whether to look after so many rounds.
-    #[must_use]
-    pub(crate) fn due(&self, rounds: usize) -> bool {
-        rounds >= self.next
+    /// Looks at `rounds` if it is time to; returns whether there is a verdict.
+    pub(crate) fn decided(&mut self, rounds: &[Round]) -> bool {
+        if rounds.len() >= self.next {
+            self.finding = self.look(rounds);
+        }
+        self.finding.is_some_and(|finding| finding.verdict != Verdict::Undecided)
+    }
+
+    /// The finding, after a last look if there are rounds that none was taken at.
+    pub(crate) fn last(mut self, rounds: &[Round]) -> Option<Finding> {
+        if self.looked < rounds.len() {
+            self.finding = self.look(rounds);
+        }
+        self.finding
     }
 
     /// Looks at `rounds`; `None` where they are too few for an interval, or a median is zero.
-    pub(crate) fn look(&mut self, rounds: &[Round], min_effect: f64) -> Option<Finding> {
+    fn look(&mut self, rounds: &[Round]) -> Option<Finding> {
+        self.looked = rounds.len();
         self.looks += 1;
         self.next = rounds.len() + (rounds.len() / 2).max(1);
         if rounds.len() < LEAST_SAMPLES || rounds.iter().flatten().any(|time| time.0 <= 0.0) {
@@ -47,7 +62,7 @@ impl Schedule {
         // what may be spent, because p is approximate where rounds are few: simulated, one look too many in a hundred
         // trials became 1.4.
         let p = (p * spent(self.looks + 1)).min(1.0);
-        let verdict = judge(&ratio, p, min_effect);
+        let verdict = judge(&ratio, p, self.min_effect);
         Some(Finding { verdict, ratio: value, interval, p, looks: self.looks })
     }
 }
@@ -142,16 +157,9 @@ mod tests {
 
     /// The verdict of a trial that goes on until it is decided, or for so many rounds.
     fn verdict(all: &[Round]) -> Verdict {
-        let mut schedule = Schedule::from(12);
-        for count in 1..=all.len() {
-            if schedule.due(count)
-                && let Some(finding) = schedule.look(&all[..count], 0.02)
-                && finding.verdict != Verdict::Undecided
-            {
-                return finding.verdict;
-            }
-        }
-        Verdict::Undecided
+        let mut schedule = Schedule::new(12, 0.02);
+        let _ = (1..=all.len()).any(|count| schedule.decided(&all[..count]));
+        schedule.finding.map_or(Verdict::Undecided, |finding| finding.verdict)
     }
 
     #[test]

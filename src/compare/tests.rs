@@ -439,3 +439,17 @@ fn no_pair_of_quiet_and_loaded_sides_on_the_host_gives_a_false_verdict() {
         }
     }
 }
+
+fn kept(line: &str) -> String {
+    measuring(line.split(' ')).join(" ")
+}
+
+#[test]
+fn what_is_measured_stays_and_what_becomes_of_it_goes() {
+    assert_eq!(
+        kept("bench lu --json a.json -s 64 --noise --label=x --noise=8 --dtype f32"),
+        "bench lu -s 64 --label=x --dtype f32"
+    );
+    assert_eq!(kept("run k.toml --min-effect=5% --force --save D=d.npy --size 64"), "run k.toml --size 64");
+    assert_eq!(kept("k.toml --print=D --table both --compare a.json --compare b.json --no-peak"), "k.toml --no-peak");
+}

@@ -6,13 +6,14 @@ use crate::basis::input_file;
 use crate::device::capability::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The folder of files kept between runs, if there is one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CacheFolder {
-    #[serde(with = "crate::basis::os_path")]
-    folder: Option<PathBuf>,
+    /// Its path, which need not be text: serde writes such a string whole, and no such path.
+    folder: Option<OsString>,
 }
 
 /// Largest file that is read: far more than a driver keeps of all kernels.
@@ -25,7 +26,8 @@ impl CacheFolder {
     /// A cache in `folder`, or in `gpukern` below the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`, …).
     #[must_use]
     pub fn new(folder: Option<&Path>) -> Self {
-        Self { folder: folder.map(Path::to_path_buf).or_else(|| dirs::cache_dir().map(|user| user.join("gpukern"))) }
+        let usual = || dirs::cache_dir().map(|user| user.join("gpukern"));
+        Self { folder: folder.map(Path::to_path_buf).or_else(usual).map(PathBuf::into_os_string) }
     }
 
     /// Why nothing can be kept in the folder, if so.
@@ -48,7 +50,7 @@ impl CacheFolder {
             key.update([0]);
         }
         key.update(device.driver.version.to_le_bytes());
-        Some(self.folder.as_ref()?.join(format!("{}.{kind}", hex(&key.finalize()[..8]))))
+        Some(Path::new(self.folder.as_ref()?).join(format!("{}.{kind}", hex(&key.finalize()[..8]))))
     }
 
     /// The contents kept of this kind for a device with its driver; `None` where there are none, or damaged ones.

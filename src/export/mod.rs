@@ -270,6 +270,8 @@ fn json(value: &impl Serialize) -> Result<String, Error> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::algorithms::CaseOptions;
+    use crate::plan::axes::{self, AXES};
     use crate::record::{Correctness, Death, Limit, Share};
     use crate::report::bench::tests::record as plain;
 
@@ -318,6 +320,24 @@ pub(crate) mod tests {
             let text = format.export(&record).expect("a document");
             let prose = format == Format::Markdown;
             assert_eq!([text.contains("timed-out"), text.contains("timed out")], [!prose, prose], "{text}");
+        }
+    }
+
+    #[test]
+    fn formats_with_columns_lose_no_value_of_an_axis() {
+        let with = |options: CaseOptions| {
+            let mut record = record();
+            record.cases[0].options = options;
+            record
+        };
+        for axis in AXES {
+            for format in [Format::Csv, Format::JsonLines, Format::Nvbench] {
+                let [usual, other] = [axes::tests::usual(), axes::tests::unusual_on(axis)]
+                    .map(|options| format.export(&with(options)).expect("a document"));
+                // The names of cases, which are those of the same case here, have the stop rule; no time depends on a seed.
+                let left_out = axis.iterative || format == Format::Nvbench && axis.name == axes::SEED.name;
+                assert_eq!(usual == other, left_out, "{} loses {}", format.name(), axis.name);
+            }
         }
     }
 

@@ -4,8 +4,9 @@
 //! Its tools read the summaries `nv/cold/…`, the times of one launch on a quiet device, so that is where ours go; the
 //! state of the caches is that of the record, and each description says which.
 
-use super::{bandwidth, json, moments, named, rate, reason, samples, status};
+use super::{Fields, bandwidth, json, moments, named, rate, reason, samples, status};
 use crate::basis::error::Error;
+use crate::plan::axes;
 use crate::plan::method::CacheState;
 use crate::record::{Case, Measured, Record};
 use serde::Serialize;
@@ -24,22 +25,8 @@ struct Benchmark {
     index: usize,
     devices: Vec<usize>,
     axes: Vec<Value>,
-    states: Vec<State>,
+    states: Vec<Fields>,
 }
-
-#[derive(Serialize)]
-struct State {
-    name: String,
-    device: usize,
-    type_config_index: usize,
-    axis_values: Vec<Value>,
-    summaries: Vec<Value>,
-    is_skipped: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    skip_reason: Option<String>,
-}
-
-const AXES: [&str; 6] = ["Variant", "T", "Layout", "Size", "Input", "Subgroup"];
 
 /// A state for each case; those without a time are skipped, with the reason.
 ///
@@ -60,18 +47,18 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
             });
             benchmarks.len() - 1
         });
-        let values = AXES.iter().zip(values(case));
-        let axis_values = values.map(|(name, value)| json!({ "name": name, "type": "string", "value": value }));
+        let axis_values =
+            values(case).into_iter().map(|(name, value)| json!({ "name": name, "type": "string", "value": value }));
         let reason = reason(&case.outcome).map(|reason| format!("{}: {reason}", status(&case.outcome)));
-        benchmarks[at].states.push(State {
-            name: format!("Device={} {}", case.device, named.name),
-            device: case.device,
-            type_config_index: 0,
-            axis_values: axis_values.collect(),
-            summaries: case.measured().map_or_else(Vec::new, |m| summaries(case, m, record.method.cache)),
-            is_skipped: reason.is_some(),
-            skip_reason: reason,
-        });
+        let mut state = Fields::default();
+        state.add("name", format!("Device={} {}", case.device, named.name));
+        state.add("device", case.device);
+        state.add("type_config_index", 0);
+        state.add("axis_values", axis_values.collect::<Vec<_>>());
+        state.add("summaries", case.measured().map_or_else(Vec::new, |m| summaries(case, m, record.method.cache)));
+        state.add("is_skipped", reason.is_some());
+        state.add_some("skip_reason", reason);
+        benchmarks[at].states.push(state);
     }
     let devices = record.devices.iter().map(|device| {
         let heaps = device.heaps.iter().filter(|heap| heap.device_local);
@@ -94,24 +81,24 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
     json(&NvBench { meta, devices: devices.collect(), benchmarks })
 }
 
-/// The values of a case along [`AXES`].
-fn values(case: &Case) -> [String; 6] {
-    let subgroup = case.subgroup_size.map_or_else(|| "default".into(), |width| width.to_string());
-    let kind = [case.variant.clone(), case.dtype.to_string(), case.layout.to_string()];
-    let [variant, dtype, layout] = kind;
-    [variant, dtype, layout, case.size.to_string(), case.input.to_string(), subgroup]
+/// The axes of a case with its values.
+fn values(case: &Case) -> Vec<(&'static str, String)> {
+    let size = ("Size", case.size.to_string());
+    let along = axes::around_size(size, |column| Some((column.nvbench?, column.text(&case.options))));
+    std::iter::once(("Variant", case.variant.clone())).chain(along).collect()
 }
 
 fn axes(cases: &[&Case]) -> Vec<Value> {
-    let axis = |(at, name): (usize, &&str)| {
-        let values = distinct(cases.iter().map(|case| values(case)[at].clone()));
+    let cases: Vec<_> = cases.iter().map(|case| values(case)).collect();
+    let axis = |at: usize| {
+        let values = distinct(cases.iter().map(|values| &values[at].1));
         let values: Vec<_> = values
             .into_iter()
             .map(|value| json!({ "input_string": value, "description": "", "value": value }))
             .collect();
-        json!({ "name": name, "type": "string", "flags": "", "values": values })
+        json!({ "name": cases[0][at].0, "type": "string", "flags": "", "values": values })
     };
-    AXES.iter().enumerate().map(axis).collect()
+    (0..cases.first().map_or(0, Vec::len)).map(axis).collect()
 }
 
 fn summaries(case: &Case, m: &Measured, cache: CacheState) -> Vec<Value> {

@@ -4,6 +4,7 @@
 use super::{Fields, NO_RATE, Named, bandwidth, identifier, named, rate, reason, samples};
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
+use crate::plan::axes;
 use crate::record::Record;
 use crate::record::marks::RunConditions;
 use crate::stats::Summary;
@@ -26,13 +27,10 @@ fn row(named: &Named<'_>, record: &Record, conditions: &RunConditions) -> Fields
     row.add("name", &*named.name);
     row.add("algorithm", &*case.algorithm);
     row.add("variant", &*case.variant);
-    row.add("dtype", case.dtype.to_string());
-    row.add("layout", case.layout.to_string());
-    row.add("size", case.size.to_string());
-    row.add("goal", case.goal.name());
-    row.add("input", case.input.to_string());
-    row.add("seed", case.seed);
-    row.add("subgroup_size", case.subgroup_size);
+    let size = ("size", case.size.to_string().into());
+    for (name, value) in axes::around_size(size, |column| Some((column.name, (column.value)(&case.options)))) {
+        row.add(name, value);
+    }
     row.add("device", named.device_name());
     row.add("driver", named.driver());
     row.add("started", &*record.started);

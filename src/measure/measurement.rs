@@ -531,7 +531,7 @@ mod tests {
     use crate::report::bench::tests::record as measured;
 
     use crate::plan::Purpose;
-    use crate::plan::options::Selection;
+    use crate::plan::options::{SamplingArgs, Selection};
     use std::time::Duration;
 
     /// Writes down what it hears.
@@ -558,7 +558,7 @@ mod tests {
                 algorithm: vec!["matmul".into()],
                 size: vec![(*size).into()],
                 device: vec![HOST.into()],
-                max_time: Some("5ms".into()),
+                sampling: SamplingArgs { max_time: Some("5ms".into()), ..SamplingArgs::default() },
                 ..Selection::default()
             };
             PlannedRun::new(&selection, Purpose::Bench).expect("a plan")

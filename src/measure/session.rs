@@ -12,7 +12,7 @@ use crate::tuning::tuned::Tuned;
 use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -24,8 +24,7 @@ pub(crate) struct Setup {
     /// Whether everything runs under the validation layer.
     pub validation: Validation,
     /// The loader library, where it is not the system's.
-    #[serde(with = "crate::basis::os_path")]
-    pub loader: Option<PathBuf>,
+    pub loader: Option<OsString>,
     /// The manifests of the drivers to load, as the loader takes them, where not all of the system's are.
     pub drivers: Option<OsString>,
     /// Files kept between runs.
@@ -98,7 +97,7 @@ impl<'a> Session<'a> {
     pub(crate) fn open(setup: &'a Setup) -> Result<Self, Error> {
         let (backend, devices) = match setup.isolation {
             Isolation::InProcess => {
-                let instance = Instance::new(setup.validation, setup.loader.as_deref())?;
+                let instance = Instance::new(setup.validation, setup.loader.as_deref().map(Path::new))?;
                 let physicals = instance.devices()?;
                 let devices = physicals.iter().map(|physical| physical.info.clone()).collect();
                 (Backend::InProcess(instance, physicals), devices)

@@ -8,6 +8,7 @@ use crate::basis::layout::Layout;
 use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction};
 use serde::{Serialize, Serializer};
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
 /// An axis.
@@ -38,7 +39,35 @@ pub(crate) struct Axis {
     pub within_size: bool,
     /// What it keeps apart.
     pub separates: Separates,
+    /// Its column in files that others read; `None` where the name of a case alone has the value.
+    pub column: Option<Column>,
 }
+
+/// The value of an axis as a column of CSV, of JSON lines and of `--reference`, a field of kept tiles, an axis of nvbench.
+pub(crate) struct Column {
+    /// Its name: that of the record's field.
+    pub name: &'static str,
+    /// Its place among the columns of axes. The size stands behind the first two.
+    place: usize,
+    /// Its name among the axes of nvbench; `None` where the benchmark's name has the value, or times do not depend on it.
+    pub nvbench: Option<&'static str>,
+    pub value: fn(&CaseOptions) -> Json,
+    pub read: Read,
+}
+
+impl Column {
+    /// The value as a text.
+    pub(crate) fn text(&self, options: &CaseOptions) -> String {
+        match (self.value)(options) {
+            Json::Null => "default".into(),
+            Json::String(text) => text,
+            other => other.to_string(),
+        }
+    }
+}
+
+/// The options with the value that a text says.
+type Read = fn(&str, CaseOptions) -> Result<CaseOptions, String>;
 
 /// What makes cases of one by the texts that were typed.
 type Choose = fn(&Choosing<'_>, &[String], CaseOptions) -> Result<Vec<CaseOptions>, String>;
@@ -100,6 +129,13 @@ pub(crate) static GOAL: Axis = Axis {
     within_size: false,
     // A tile is one of the product or the factorisation, which both goals have.
     separates: Separates { problems: true, tables: true, tiles: false, times: true },
+    column: Some(Column {
+        name: "goal",
+        place: 2,
+        nvbench: None,
+        value: |options| options.goal.name().into(),
+        read: |text, base| Ok(CaseOptions { goal: choose::goal(text)?, ..base }),
+    }),
 };
 
 pub(crate) static DTYPE: Axis = Axis {
@@ -124,6 +160,13 @@ pub(crate) static DTYPE: Axis = Axis {
     iterative: false,
     within_size: false,
     separates: Separates { problems: true, tables: true, tiles: true, times: true },
+    column: Some(Column {
+        name: "dtype",
+        place: 0,
+        nvbench: Some("T"),
+        value: |options| options.dtype.name().into(),
+        read: |text, base| Ok(CaseOptions { dtype: text.parse()?, ..base }),
+    }),
 };
 
 pub(crate) static LAYOUT: Axis = Axis {
@@ -145,6 +188,13 @@ pub(crate) static LAYOUT: Axis = Axis {
     iterative: false,
     within_size: false,
     separates: Separates { problems: true, tables: true, tiles: true, times: true },
+    column: Some(Column {
+        name: "layout",
+        place: 1,
+        nvbench: Some("Layout"),
+        value: |options| options.layout.name().into(),
+        read: |text, base| Ok(CaseOptions { layout: text.parse()?, ..base }),
+    }),
 };
 
 pub(crate) static INPUT: Axis = Axis {
@@ -168,6 +218,13 @@ pub(crate) static INPUT: Axis = Axis {
     iterative: false,
     within_size: false,
     separates: Separates { problems: true, tables: true, tiles: false, times: false },
+    column: Some(Column {
+        name: "input",
+        place: 3,
+        nvbench: Some("Input"),
+        value: |options| options.input.name().into(),
+        read: |text, base| Ok(CaseOptions { input: text.parse()?, ..base }),
+    }),
 };
 
 pub(crate) static SUBGROUP_SIZE: Axis = Axis {
@@ -181,7 +238,7 @@ pub(crate) static SUBGROUP_SIZE: Axis = Axis {
         tune: None,
         ab: Some("Sub-group size to require of the device [default: the device's own]"),
     },
-    choose: |_, texts, base| each(choose::subgroup_sizes(texts), |subgroup_size| CaseOptions { subgroup_size, ..base }),
+    choose: |_, texts, base| typed(texts, base, subgroup_size),
     text: |options| options.subgroup_size.as_ref().map(u32::to_string),
     id: |options| options.subgroup_size.map(|size| format!("subgroup-{size}")),
     // Rows of tables have it beside the size.
@@ -190,6 +247,13 @@ pub(crate) static SUBGROUP_SIZE: Axis = Axis {
     iterative: false,
     within_size: true,
     separates: Separates { problems: false, tables: false, tiles: false, times: false },
+    column: Some(Column {
+        name: "subgroup_size",
+        place: 5,
+        nvbench: Some("Subgroup"),
+        value: |options| options.subgroup_size.into(),
+        read: subgroup_size,
+    }),
 };
 
 pub(crate) static SEED: Axis = Axis {
@@ -203,7 +267,7 @@ pub(crate) static SEED: Axis = Axis {
         tune: Some("Seed of the input data and of the order in which tiles are tried [default: 1]"),
         ab: Some("Seed of the input data [default: 1]"),
     },
-    choose: |_, texts, base| each(choose::number(texts, base.seed), |seed| CaseOptions { seed, ..base }),
+    choose: |_, texts, base| typed(texts, base, seed),
     text: |options| Some(options.seed.to_string()),
     // Comparisons refuse another seed by name.
     id: |_| None,
@@ -212,6 +276,7 @@ pub(crate) static SEED: Axis = Axis {
     iterative: false,
     within_size: false,
     separates: Separates { problems: true, tables: false, tiles: false, times: false },
+    column: Some(Column { name: "seed", place: 4, nvbench: None, value: |options| options.seed.into(), read: seed }),
 };
 
 pub(crate) static STOP: Axis = Axis {
@@ -274,6 +339,7 @@ const PART_OF_STOP_RULE: Axis = Axis {
     iterative: true,
     within_size: false,
     separates: Separates { problems: true, tables: false, tiles: false, times: false },
+    column: None,
 };
 
 /// Every axis, in the order in which cases vary, the slowest first, and ids have them.
@@ -299,6 +365,22 @@ fn each<T>(values: Result<Vec<T>, String>, case: impl Fn(T) -> CaseOptions) -> R
     Ok(values?.into_iter().map(case).collect())
 }
 
+/// The case with each value that was typed, or as it is where none was.
+fn typed(texts: &[String], base: CaseOptions, read: Read) -> Result<Vec<CaseOptions>, String> {
+    if texts.is_empty() {
+        return Ok(vec![base]);
+    }
+    choose::unique(texts.iter().map(|text| read(text, base)), |a, b| a == b)
+}
+
+fn subgroup_size(text: &str, base: CaseOptions) -> Result<CaseOptions, String> {
+    Ok(CaseOptions { subgroup_size: Some(choose::subgroup_size(text)?), ..base })
+}
+
+fn seed(text: &str, base: CaseOptions) -> Result<CaseOptions, String> {
+    Ok(CaseOptions { seed: choose::number(text)?, ..base })
+}
+
 /// The case with another stop rule, where it has one.
 fn stopping(base: CaseOptions, rule: impl Fn(StopRule) -> StopRule) -> Vec<CaseOptions> {
     vec![CaseOptions { stop: base.stop.map(rule), ..base }]
@@ -318,6 +400,21 @@ pub(crate) fn find(name: &str) -> Option<&'static Axis> {
 pub(crate) fn id(options: &CaseOptions, usual: &CaseOptions) -> String {
     let unusual = AXES.iter().filter(|axis| !(axis.same)(options, usual));
     unusual.filter_map(|axis| (axis.id)(options)).map(|part| format!("/{part}")).collect()
+}
+
+/// The columns of axes, in their order, with what each axis keeps apart.
+pub(crate) fn columns() -> Vec<(&'static Column, &'static Separates)> {
+    let mut columns: Vec<_> = AXES.iter().filter_map(|axis| Some((axis.column.as_ref()?, &axis.separates))).collect();
+    columns.sort_by_key(|(column, _)| column.place);
+    columns
+}
+
+/// What `of` makes of the columns of axes, with what stands for the size in its place among them.
+pub(crate) fn around_size<T>(size: T, of: impl Fn(&Column) -> Option<T>) -> Vec<T> {
+    let columns = columns();
+    let (before, behind) = columns.split_at(2);
+    let of = |columns: &[(&Column, _)]| columns.iter().filter_map(|(column, _)| of(column)).collect::<Vec<_>>();
+    of(before).into_iter().chain([size]).chain(of(behind)).collect()
 }
 
 /// The heading of cases of an algorithm, by the axes that `only` lets pass.
@@ -427,42 +524,22 @@ impl AxisValues {
         self.0.retain(|name, _| !find(name).is_some_and(left_out));
         self
     }
-
-    /// Command-line arguments that say the same.
-    #[must_use]
-    pub(super) fn arguments(&self) -> Vec<String> {
-        let argument = |axis: &&Axis| match (axis.value, self.of(axis)) {
-            (_, []) => None,
-            (Value::Flag, _) => Some(format!("--{}", axis.name)),
-            // In one word, so that a value that begins with a dash stays a value.
-            (_, texts) => Some(format!("--{}={}", axis.name, texts.join(","))),
-        };
-        AXES.iter().copied().filter_map(|axis| argument(&axis)).collect()
-    }
 }
 
 /// A field for each axis, of the type that configurations have.
 impl Serialize for AxisValues {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        #[serde(untagged)]
-        enum Field<'a> {
-            Flag(bool),
-            One(&'a str),
-            Whole(u64),
-            Real(f64),
-            List(&'a [String]),
-        }
         serializer.collect_map(self.0.iter().map(|(name, texts)| {
             let text = texts.first().map_or("", String::as_str);
-            let field = match find(name).map(|axis| axis.value) {
-                Some(Value::Flag) => Field::Flag(true),
-                Some(Value::Word(_)) => Field::One(text),
-                Some(Value::Whole(..)) => text.parse().map_or(Field::One(text), Field::Whole),
-                Some(Value::Real(_)) => text.parse().map_or(Field::One(text), Field::Real),
-                Some(Value::List(..)) | None => Field::List(texts),
+            let value: Json = match find(name).map(|axis| axis.value) {
+                Some(Value::Flag) => true.into(),
+                Some(Value::Word(_)) => text.into(),
+                // TOML has no larger numbers.
+                Some(Value::Whole(..)) => text.parse::<i64>().map_or(text.into(), Json::from),
+                Some(Value::Real(_)) => text.parse::<f64>().map_or(text.into(), Json::from),
+                Some(Value::List(..)) | None => texts.as_slice().into(),
             };
-            (name, field)
+            (name, value)
         }))
     }
 }
@@ -507,7 +584,7 @@ impl clap::FromArgMatches for AxisValues {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::algorithms::input::Input;
     use crate::algorithms::matmul::MATMUL;
@@ -515,7 +592,7 @@ mod tests {
     use crate::basis::dtype::DType;
     use std::collections::BTreeSet;
 
-    fn usual() -> CaseOptions {
+    pub(crate) fn usual() -> CaseOptions {
         CaseOptions { stop: Some(StopRule::default()), ..CaseOptions::new(&MATMUL, DType::F32) }
     }
 
@@ -533,20 +610,24 @@ mod tests {
     }
 
     /// The usual case with the unusual value of one axis.
-    fn unusual_on(axis: &Axis) -> CaseOptions {
+    pub(crate) fn unusual_on(axis: &Axis) -> CaseOptions {
         let (mut case, own) = (serde_json::to_value(usual()).expect("JSON"), serde_json::to_value(unusual()));
         let field = field(axis);
         case[field] = own.expect("JSON")[field].clone();
         serde_json::from_value(case).expect("options")
     }
 
-    /// The field of an axis: that of the same name, where it has one.
+    /// The field of an axis: its column, or the stop rule.
     fn field(axis: &Axis) -> &'static str {
-        match axis.name {
-            "solve" => "goal",
-            "subgroup-size" => "subgroup_size",
-            "eps" | "max-rounds" => "stop",
-            own => own,
+        axis.column.as_ref().map_or("stop", |column| column.name)
+    }
+
+    #[test]
+    fn a_column_reads_the_text_of_its_value() {
+        for axis in AXES {
+            let Some(column) = &axis.column else { continue };
+            let (wanted, text) = (unusual_on(axis), column.text(&unusual_on(axis)));
+            assert_eq!((column.read)(&text, usual()), Ok(wanted), "{}", column.name);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The cases of an algorithm: the product of what was asked for on each axis.
+//! The cases of an algorithm, the product of what was asked for on each axis, and their names.
 
 use super::axes::AXES;
 use super::choose::{self, Choosing, is_everything, unique};
@@ -7,7 +7,9 @@ use super::{CaseGroup, DeviceClass, HOST, Purpose, axes};
 use crate::algorithms::input::Input;
 use crate::algorithms::{Algorithm, CaseOptions, CaseSpec, Goal, Measures, Variant};
 use crate::basis::dtype::DType;
+use crate::basis::handle::Handle;
 use crate::basis::size::Size;
+use std::fmt;
 
 /// Nominal work up to which `verify` takes every kind of input, not only the default.
 const MOST_EXTRA_WORK: u64 = 100_000_000;
@@ -129,5 +131,34 @@ impl Cases {
     fn check_size(&self, spec: &CaseSpec) -> Result<(), String> {
         let refuse = |reason| format!("{} cannot have size {}: {reason}", self.algorithm.name, spec.size);
         (self.algorithm.problem)(spec).map(|_| ()).map_err(refuse)
+    }
+}
+
+/// The stable name of a case: the key that joins the records of several runs. It is only ever made, never parsed: code
+/// that wants to know what a case is of reads its fields.
+#[derive(Clone)]
+pub struct CaseId {
+    pub algorithm: Handle<Algorithm>,
+    /// The variant, or the baseline of the host's cores.
+    pub variant: String,
+    /// The size written out in full: `1024x1024x1024`.
+    pub extents: String,
+    /// What is asked for beside.
+    pub options: CaseOptions,
+}
+
+/// As they read: cases that differ in their seed alone have the same.
+impl PartialEq for CaseId {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl fmt::Display for CaseId {
+    /// `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { algorithm, variant, extents, options } = self;
+        let more = axes::id(options, &CaseOptions::new(algorithm, options.dtype));
+        f.pad(&format!("{}/{variant}/{}/{extents}{more}", algorithm.name, options.dtype))
     }
 }

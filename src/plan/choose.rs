@@ -1,15 +1,14 @@
-//! What the texts of a selection stand for: algorithms, variants, sizes, the values of axes and the way of sampling. Where
-//! nothing was typed, the default is that of the purpose.
+//! What the texts of a selection stand for: algorithms, variants, sizes and the values of axes. Where nothing was typed, the
+//! default is that of the purpose.
 
-use super::options::{self, Selection};
-use super::{AUTO, DeviceClass, Purpose, Sampling};
+use super::{AUTO, DeviceClass, Purpose};
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, Goal, Sweeps, Variant};
 use crate::basis::dtype::DType;
+use crate::basis::error::unknown;
 use crate::basis::layout::Layout;
 use crate::basis::printable::brief;
 use crate::basis::size::{Size, Sweep};
-use crate::plan::method::{CacheState, Clock};
 use std::str::FromStr;
 
 /// Whose values are chosen along axes.
@@ -22,27 +21,8 @@ pub(crate) struct Choosing<'a> {
     pub goals: Vec<Goal>,
 }
 
-pub(super) fn sampling(selection: &Selection) -> Result<Sampling, String> {
-    let default = Sampling::default();
-    let clock = selection.clock.as_deref().map_or(Ok(default.clock), options::clock)?;
-    let cache = selection.cache.as_deref().map_or(Ok(default.cache), options::cache)?;
-    if (clock, cache) == (Clock::Host, CacheState::Cold) {
-        return Err(
-            "--clock host times whole submissions, and with --cache cold these empty the caches; leave out one".into(),
-        );
-    }
-    Ok(Sampling {
-        precision: selection.precision.as_deref().map_or(Ok(default.precision), options::precision)?,
-        max_time: selection.max_time.as_deref().map_or(Ok(default.max_time), options::duration)?,
-        clock,
-        cache,
-        patience: None,
-        pause: selection.pause.as_deref().map(options::duration).transpose()?,
-    })
-}
-
-pub(super) fn algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<&'static Algorithm>, String> {
-    if selection.algorithm.is_empty() {
+pub(super) fn algorithms(named: &[String], purpose: Purpose) -> Result<Vec<&'static Algorithm>, String> {
+    if named.is_empty() {
         return match purpose {
             Purpose::Verify => Ok(algorithms::ALGORITHMS.to_vec()),
             Purpose::Bench => {
@@ -51,7 +31,7 @@ pub(super) fn algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<
             }
         };
     }
-    unique(selection.algorithm.iter().map(|name| algorithms::find(name)), |a, b| std::ptr::eq(*a, *b))
+    unique(named.iter().map(|name| algorithms::find(name)), |a, b| std::ptr::eq(*a, *b))
 }
 
 /// Whether these names stand for all variants.
@@ -157,29 +137,26 @@ pub(super) fn inputs(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<In
     Ok(vec![input])
 }
 
-pub(super) fn subgroup_sizes(texts: &[String]) -> Result<Vec<Option<u32>>, String> {
-    if texts.is_empty() {
-        return Ok(vec![None]);
-    }
-    let size = |text: &String| match text.parse::<u32>() {
-        Ok(size) if size.is_power_of_two() && size <= 128 => Ok(Some(size)),
+pub(super) fn subgroup_size(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(size) if size.is_power_of_two() && size <= 128 => Ok(size),
         _ => Err(format!("sub-group size '{text}' is no power of two up to 128; `gpukern devices` tells the range")),
-    };
-    unique(texts.iter().map(size), |a, b| a == b)
+    }
 }
 
-/// The number that was typed, or `default`.
-pub(super) fn number<T: FromStr>(texts: &[String], default: T) -> Result<Vec<T>, String> {
-    match texts.first() {
-        None => Ok(vec![default]),
-        Some(text) => {
-            Ok(vec![text.parse().map_err(|_| format!("malformed number '{}'; write one such as 7", brief(text)))?])
-        }
-    }
+pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("malformed number '{}'; write one such as 7", brief(text)))
+}
+
+/// What is asked of an algorithm, by its name in records.
+pub(super) fn goal(name: &str) -> Result<Goal, String> {
+    let goals = [Goal::Result, Goal::Solution];
+    let found = goals.into_iter().find(|goal| goal.name() == name);
+    found.ok_or_else(|| unknown("goal", name, "", &goals.map(Goal::name)))
 }
 
 pub(super) fn eps(texts: &[String], default: f64) -> Result<f64, String> {
-    let eps = number(texts, default)?[0];
+    let eps = texts.first().map_or(Ok(default), |text| number(text))?;
     if !(eps.is_finite() && eps > 0.0) {
         return Err(format!("eps {eps} is not a positive number; write --eps 1e-4"));
     }
@@ -192,7 +169,7 @@ pub(super) fn eps(texts: &[String], default: f64) -> Result<f64, String> {
 }
 
 pub(super) fn max_rounds(texts: &[String], default: u32) -> Result<u32, String> {
-    match number(texts, default)?[0] {
+    match texts.first().map_or(Ok(default), |text| number(text))? {
         0 => Err("max-rounds 0 leaves no round to run; the smallest is 1".into()),
         rounds => Ok(rounds),
     }

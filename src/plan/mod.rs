@@ -2,7 +2,6 @@
 //! a device is reported here.
 
 pub(crate) mod axes;
-mod case_id;
 mod cases;
 mod choose;
 pub(crate) mod estimate;
@@ -11,7 +10,7 @@ pub(crate) mod options;
 pub(crate) mod request;
 mod shard;
 
-pub(crate) use case_id::CaseId;
+pub(crate) use cases::CaseId;
 pub(crate) use shard::Shard;
 
 use crate::algorithms::{self, Algorithm, CaseOptions, CaseSpec, StopRule, Variant};
@@ -350,7 +349,7 @@ impl PlannedRun {
         if selection.device.iter().any(|device| device == HOST) {
             return Err("kernels run on devices, not on 'host'; leave it out of --device".into());
         }
-        let (devices, sampling) = (selection.device.clone(), choose::sampling(selection)?);
+        let (devices, sampling) = (selection.device.clone(), selection.sampling()?);
         Ok(Self { devices, groups, sampling })
     }
 
@@ -359,12 +358,12 @@ impl PlannedRun {
     /// # Errors
     /// What is wrong with the selection.
     pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
-        let algorithms = choose::algorithms(selection, purpose)?;
+        let algorithms = choose::algorithms(&selection.algorithm, purpose)?;
         check_iterates(selection, &algorithms)?;
         let cases = algorithms.into_iter().map(|algorithm| Cases::new(algorithm, selection, purpose));
         let cases = cases.collect::<Result<Vec<_>, _>>()?;
         let groups = cases.iter().map(Cases::groups).collect::<Result<Vec<_>, _>>()?.concat();
-        let sampling = choose::sampling(selection)?;
+        let sampling = selection.sampling()?;
         if sampling.cache == CacheState::Cold && groups.iter().any(|group| group.on_host) {
             return Err(COLD_HOST.into());
         }
@@ -435,6 +434,7 @@ pub(crate) fn shuffle<T>(items: &mut [T], random: &mut impl Rng) {
 #[cfg(test)]
 mod tests {
     use super::axes::AxisValues;
+    use super::options::SamplingArgs;
     use super::*;
     use crate::algorithms::Goal;
     use crate::algorithms::input::Input;
@@ -629,10 +629,12 @@ mod tests {
         assert!(error(&auto).starts_with("variant 'auto' has no rule for lu; name one of:"));
         let mixed = Selection { variant: vec!["all".into(), "naive".into()], ..selection("", "64") };
         assert!(error(&mixed).contains("mix 'all' with names"));
-        let quick = Selection { max_time: Some("0s".into()), ..selection("naive", "64") };
+        let sampled = |sampling| Selection { sampling, ..selection("naive", "64") };
+        let quick = sampled(SamplingArgs { max_time: Some("0s".into()), ..SamplingArgs::default() });
         assert!(error(&quick).contains("time '0s' is not positive"));
-        let cold = Selection { cache: Some("cold".into()), ..selection("naive", "64") };
-        let timed = Selection { clock: Some("host".into()), ..cold.clone() };
+        let sampling = SamplingArgs { cache: Some("cold".into()), ..SamplingArgs::default() };
+        let timed = sampled(SamplingArgs { clock: Some("host".into()), ..sampling.clone() });
+        let cold = sampled(sampling);
         assert!(error(&timed).contains("leave out one"));
         assert!(error(&Selection { device: vec![HOST.into()], ..cold.clone() }).contains("leave out --cache cold"));
         assert!(Plan::new(&cold, None).expect("a plan").with_host().is_err());

@@ -1,5 +1,6 @@
 //! The choices for a run as they are typed: the options of `bench`, which are also the fields of a configuration.
 
+use super::Sampling;
 use super::axes::{self, AxisValues, Value};
 use crate::basis::error;
 use crate::basis::printable::brief;
@@ -28,6 +29,8 @@ pub struct Selection {
 
     /// Sizes: 1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 (step) · 2^16..2^25 · 1000x70x130 (M×N×K).
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
+    // A request of `run` has the sizes of its kernels under the same name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub size: Vec<String>,
 
     /// The values of axes: element type, layout, input and the like.
@@ -49,6 +52,20 @@ pub struct Selection {
     )]
     pub device: Vec<String>,
 
+    /// How to sample.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub sampling: SamplingArgs,
+
+    /// Wait so long before each sample, so that the device idles and lowers its clock. For tests.
+    #[arg(long, value_name = "TIME", hide = true)]
+    pub pause: Option<String>,
+}
+
+/// How cases are sampled, as it is typed: options of `bench` and of `run`.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SamplingArgs {
     /// Sample until the 95 % confidence interval of the median is within ± this [default: 1%].
     #[arg(long, value_name = "PERCENT")]
     pub precision: Option<String>,
@@ -66,10 +83,6 @@ pub struct Selection {
     /// device's memory at most) [default: hot].
     #[arg(long, value_name = "STATE")]
     pub cache: Option<String>,
-
-    /// Wait so long before each sample, so that the device idles and lowers its clock. For tests.
-    #[arg(long, value_name = "TIME", hide = true)]
-    pub pause: Option<String>,
 }
 
 impl Selection {
@@ -85,32 +98,38 @@ impl Selection {
             size: list(self.size, config.size),
             axes: self.axes.or(config.axes),
             device: list(self.device, config.device),
-            precision: self.precision.or(config.precision),
-            max_time: self.max_time.or(config.max_time),
-            clock: self.clock.or(config.clock),
-            cache: self.cache.or(config.cache),
+            sampling: SamplingArgs {
+                precision: self.sampling.precision.or(config.sampling.precision),
+                max_time: self.sampling.max_time.or(config.sampling.max_time),
+                clock: self.sampling.clock.or(config.sampling.clock),
+                cache: self.sampling.cache.or(config.sampling.cache),
+            },
             pause: self.pause.or(config.pause),
         }
     }
-}
 
-impl Selection {
-    /// Command-line arguments that say the same: how a process tells another what to measure.
-    #[must_use]
-    pub fn arguments(&self) -> Vec<String> {
-        let list = |name: &str, list: &[String]| (!list.is_empty()).then(|| format!("--{name}={}", list.join(",")));
-        let value = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("--{name}={value}"));
-        let kernels = [list("variant", &self.variant), list("size", &self.size)];
-        let method = [
-            list("device", &self.device),
-            value("precision", &self.precision),
-            value("max-time", &self.max_time),
-            value("clock", &self.clock),
-            value("cache", &self.cache),
-            value("pause", &self.pause),
-        ];
-        let (kernels, method) = (kernels.into_iter().flatten(), method.into_iter().flatten());
-        self.algorithm.iter().cloned().chain(kernels).chain(self.axes.arguments()).chain(method).collect()
+    /// How cases are sampled.
+    ///
+    /// # Errors
+    /// What is wrong with the options.
+    pub(super) fn sampling(&self) -> Result<Sampling, String> {
+        let (default, typed) = (Sampling::default(), &self.sampling);
+        let clock = typed.clock.as_deref().map_or(Ok(default.clock), clock)?;
+        let cache = typed.cache.as_deref().map_or(Ok(default.cache), cache)?;
+        if (clock, cache) == (Clock::Host, CacheState::Cold) {
+            return Err(
+                "--clock host times whole submissions, and with --cache cold these empty the caches; leave out one"
+                    .into(),
+            );
+        }
+        Ok(Sampling {
+            precision: typed.precision.as_deref().map_or(Ok(default.precision), precision)?,
+            max_time: typed.max_time.as_deref().map_or(Ok(default.max_time), duration)?,
+            clock,
+            cache,
+            patience: None,
+            pause: self.pause.as_deref().map(duration).transpose()?,
+        })
     }
 }
 
@@ -171,10 +190,10 @@ impl Selection {
     /// Reads the value of a field that is no list of algorithms, variants, sizes or devices.
     fn read_value<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         let one = match name {
-            "precision" => &mut self.precision,
-            "max-time" => &mut self.max_time,
-            "clock" => &mut self.clock,
-            "cache" => &mut self.cache,
+            "precision" => &mut self.sampling.precision,
+            "max-time" => &mut self.sampling.max_time,
+            "clock" => &mut self.sampling.clock,
+            "cache" => &mut self.sampling.cache,
             "pause" => &mut self.pause,
             _ => {
                 let Some(axis) = axes::find(name) else { return Ok(()) };

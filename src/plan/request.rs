@@ -3,11 +3,9 @@
 use super::options::Selection;
 use crate::basis::printable::shell_word;
 use crate::run::options::Fields;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
-use std::fmt;
+use serde::{Serialize, Serializer};
 use std::path::PathBuf;
+use toml::{Table, Value};
 
 /// What is to be measured and how. The names of its fields are those of the options of `bench` and of `run`.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
@@ -162,17 +160,19 @@ impl Request {
     #[must_use]
     pub(crate) fn arguments(&self) -> String {
         let usual = Self { kernels: self.kernels.is_some().then(KernelFiles::default), ..Self::default() };
-        let usual = Entries::of(&usual).0;
+        let [own, usual] = [self, &usual].map(|all| Table::try_from(all).expect("every field is a value of TOML"));
         let (mut positional, mut options) = (vec![], vec![]);
         // What is the default is left out: a person reads it.
-        for (name, value) in Entries::of(self).0.into_iter().filter(|entry| !usual.contains(entry)) {
+        for (name, value) in own.into_iter().filter(|(name, value)| usual.get(name) != Some(value)) {
             let values = if let Value::Array(values) = value { values } else { vec![value] };
             for value in values {
                 match value {
                     Value::String(text) if POSITIONAL.contains(&&*name) => positional.push(text),
-                    Value::Bool(_) => options.push(format!("--{name}")),
+                    Value::Boolean(_) => options.push(format!("--{name}")),
                     // In one word, so that a value that begins with a dash stays a value.
                     Value::String(text) => options.push(format!("--{name}={text}")),
+                    // In JSON a small number is short.
+                    Value::Float(number) => options.push(format!("--{name}={}", serde_json::Value::from(number))),
                     number => options.push(format!("--{name}={number}")),
                 }
             }
@@ -185,39 +185,6 @@ impl Request {
             positional.into_iter().chain(options)
         };
         words.map(|word| shell_word(&word).into_owned()).collect::<Vec<_>>().join(" ")
-    }
-}
-
-/// The fields of a request, in their order.
-#[derive(PartialEq)]
-struct Entries(Vec<(String, Value)>);
-
-impl Entries {
-    fn of(request: &Request) -> Self {
-        let json = serde_json::to_string(request).expect("it has nothing that JSON lacks");
-        serde_json::from_str(&json).expect("it was just written")
-    }
-}
-
-impl<'de> Deserialize<'de> for Entries {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Entries;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
-                let mut entries = vec![];
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
-            }
-        }
-        deserializer.deserialize_map(InOrder)
     }
 }
 

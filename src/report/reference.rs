@@ -1,10 +1,7 @@
 //! Figures of others beside the measured ones: another record, or a CSV file.
 
 use super::bench::median;
-use crate::algorithms::input::Input;
-use crate::algorithms::{CaseOptions, Goal};
-use crate::basis::error::unknown;
-use crate::basis::layout::Layout;
+use crate::algorithms::{ALGORITHMS, CaseOptions};
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
 use crate::plan::axes;
@@ -27,7 +24,7 @@ pub(crate) struct ReferenceTime {
     pub(crate) source: String,
 }
 
-/// A row of the file, as it is written.
+/// What every row of the file has.
 #[derive(serde::Deserialize)]
 struct Row {
     algorithm: String,
@@ -35,12 +32,6 @@ struct Row {
     size: String,
     time: String,
     source: String,
-    #[serde(default)]
-    layout: String,
-    #[serde(default)]
-    goal: String,
-    #[serde(default)]
-    input: String,
 }
 
 impl ReferenceTimes {
@@ -61,7 +52,7 @@ impl ReferenceTimes {
     }
 
     /// The figures of a CSV file with a heading row: algorithm, dtype, size, time with its unit, source, and where they
-    /// matter layout, goal and input.
+    /// matter the columns of other axes that tables keep apart, such as layout, goal and input.
     ///
     /// # Errors
     /// What is wrong with which line.
@@ -74,8 +65,12 @@ impl ReferenceTimes {
         while reader.read_record(&mut row).map_err(|error| error.to_string())? {
             let line = row.position().map_or(0, csv::Position::line);
             let place = |reason: String| format!("line {line}: {reason}");
-            let row: Row = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
-            figures.push(ReferenceTime::new(row).map_err(place)?);
+            let of_all: Row = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
+            let cell = |name: &str| {
+                let at = headings.iter().position(|heading| heading == name);
+                at.and_then(|at| row.get(at)).unwrap_or_default()
+            };
+            figures.push(ReferenceTime::new(of_all, cell).map_err(place)?);
         }
         if figures.is_empty() {
             return Err(
@@ -100,26 +95,24 @@ impl ReferenceTimes {
 }
 
 impl ReferenceTime {
-    fn new(row: Row) -> Result<Self, String> {
-        let Row { algorithm, dtype, size, time, source, layout, goal, input } = row;
-        let layout = if layout.is_empty() { Layout::default() } else { layout.parse()? };
-        let any_input = input.is_empty();
-        let input = if any_input { Input::Uniform } else { input.parse()? };
-        let goals = [Goal::Result, Goal::Solution];
-        let names = goals.map(Goal::name);
-        let goal = match &*goal {
-            "" => Goal::Result,
-            name => {
-                goals.into_iter().find(|goal| goal.name() == name).ok_or_else(|| unknown("goal", name, "", &names))?
-            }
-        };
+    /// The figure of a row; `cell` has its text under a heading, which is empty where there is none.
+    fn new<'a>(row: Row, cell: impl Fn(&str) -> &'a str) -> Result<Self, String> {
+        let Row { algorithm, dtype, size, time, source } = row;
         if algorithm.is_empty() || size.is_empty() || source.is_empty() {
             return Err("algorithm, size and source must not be empty".into());
         }
-        let (dtype, time) = (dtype.parse()?, parsed_time(&time)?);
+        // An algorithm that this version does not know has the defaults of any.
+        let known = ALGORITHMS.iter().find(|known| known.name == algorithm).unwrap_or(&ALGORITHMS[0]);
+        let mut options = CaseOptions::new(known, dtype.parse()?);
+        for (column, _) in axes::columns().into_iter().filter(|(_, separates)| separates.tables) {
+            let text = cell(column.name);
+            if !text.is_empty() {
+                options = (column.read)(text, options)?;
+            }
+        }
         let size = size.parse().map_or_else(|_| CaseSize::Foreign(size.clone()), CaseSize::Known);
-        let options = CaseOptions { dtype, layout, goal, input, seed: 1, subgroup_size: None, stop: None };
-        Ok(Self { algorithm, options, any_input, size, time, source: printable(&source).into_owned() })
+        let (time, source) = (parsed_time(&time)?, printable(&source).into_owned());
+        Ok(Self { algorithm, options, any_input: cell("input").is_empty(), size, time, source })
     }
 }
 
@@ -143,6 +136,7 @@ fn parsed_time(text: &str) -> Result<Nanos, String> {
 mod tests {
     use super::super::bench::tests::record;
     use super::*;
+    use crate::algorithms::Goal;
     use crate::plan::options::Config;
     use crate::plan::{CaseGroup, PlannedRun, Purpose};
 
@@ -160,6 +154,22 @@ mod tests {
         assert!(
             reference.of(&Case { options: CaseOptions { goal: Goal::Solution, ..case.options }, ..case }).is_none()
         );
+    }
+
+    #[test]
+    fn a_figure_has_the_value_of_every_axis_that_tables_keep_apart() {
+        let case = |options| Case { options, ..record().cases.remove(0) };
+        for axis in axes::AXES.iter().filter(|axis| axis.separates.tables) {
+            let column = axis.column.as_ref().expect("it has a column");
+            let (usual, other) = (case(axes::tests::usual()), case(axes::tests::unusual_on(axis)));
+            let text = column.text(&other.options);
+            let file = match axis.name {
+                "dtype" => format!("algorithm,dtype,size,time,source\nmatmul,{text},64,1 ms,A\n"),
+                _ => format!("algorithm,dtype,size,time,source,{}\nmatmul,f32,64,1 ms,A,{text}\n", column.name),
+            };
+            let reference = ReferenceTimes::of_csv(&file).expect(&file);
+            assert!(reference.of(&other).is_some() && reference.of(&usual).is_none(), "{}", axis.name);
+        }
     }
 
     fn figures(path: &str) -> Vec<ReferenceTime> {

@@ -2,18 +2,20 @@
 //! device with its driver, an element type and a class of sizes.
 
 use crate::algorithms::tile::Tile;
-use crate::algorithms::{Algorithm, CaseOptions, CaseSpec, Variant};
+use crate::algorithms::{ALGORITHMS, Algorithm, CaseOptions, CaseSpec, Variant};
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::input_file;
-use crate::basis::layout::Layout;
 use crate::basis::printable::excerpt;
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
-use crate::plan::{CaseGroup, axes};
-use serde::{Deserialize, Serialize};
+use crate::plan::axes::{self, Column};
+use crate::plan::CaseGroup;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Name and version of the file's format.
@@ -75,10 +77,9 @@ pub struct Kept {
     pub model: Model,
     pub algorithm: String,
     pub variant: String,
-    pub dtype: DType,
-    /// The layout of the operands; none where it is the default.
-    #[serde(default, skip_serializing_if = "Layout::is_default")]
-    pub layout: Layout,
+    /// What it holds for on the axes that separate tiles, a field for each: the element type, and what is not usual.
+    #[serde(flatten, serialize_with = "write_axes", deserialize_with = "read_axes")]
+    pub options: CaseOptions,
     /// The class of sizes, as [`class`] names it.
     pub sizes: String,
     /// The best tile; none for a variant that was only measured.
@@ -103,8 +104,37 @@ pub struct Kept {
     pub gpukern: String,
 }
 
-/// What a result is of: model, algorithm, element type, layout, class of sizes, variant.
-type Key<'a> = (&'a Model, &'a str, &'a str, &'a str, &'a str, &'a str);
+/// What a result is of: model, algorithm, values on the axes that separate tiles, class of sizes, variant.
+type Key<'a> = (&'a Model, &'a str, Vec<String>, &'a str, &'a str);
+
+/// The columns of the axes that separate tiles.
+fn columns() -> impl Iterator<Item = &'static Column> {
+    axes::columns().into_iter().filter_map(|(column, separates)| separates.tiles.then_some(column))
+}
+
+/// What stands for the fields that a result leaves out.
+fn usual(dtype: DType) -> CaseOptions {
+    CaseOptions::new(ALGORITHMS[0], dtype)
+}
+
+fn write_axes<S: Serializer>(options: &CaseOptions, serializer: S) -> Result<S::Ok, S::Error> {
+    let usual = usual(options.dtype);
+    let said = |column: &&Column| column.name == "dtype" || (column.value)(options) != (column.value)(&usual);
+    serializer.collect_map(columns().filter(said).map(|column| (column.name, (column.value)(options))))
+}
+
+fn read_axes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CaseOptions, D::Error> {
+    let fields = BTreeMap::<String, toml::Value>::deserialize(deserializer)?;
+    if !fields.contains_key("dtype") {
+        return Err(D::Error::missing_field("dtype"));
+    }
+    let said = columns().filter_map(|column| Some((column, fields.get(column.name)?)));
+    let read = |options, (column, value): (&Column, &toml::Value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), String::from);
+        (column.read)(&text, options)
+    };
+    said.into_iter().try_fold(usual(DType::F32), read).map_err(D::Error::custom)
+}
 
 impl Kept {
     /// The day on which it was found.
@@ -113,22 +143,17 @@ impl Kept {
         self.date.split('T').next().unwrap_or(&self.date)
     }
 
-    /// What it holds for beside the size, on the axes that separate tiles: the fields above say it.
-    fn options(&self, usual: CaseOptions) -> CaseOptions {
-        CaseOptions { dtype: self.dtype, layout: self.layout, ..usual }
-    }
-
     /// Whether it is of a case of `algorithm` on a device of this model.
     fn holds(&self, model: &Model, algorithm: &Algorithm, spec: &CaseSpec) -> bool {
-        let options = self.options(CaseOptions::new(algorithm, self.dtype));
         (&self.model, &*self.algorithm) == (model, &*algorithm.name)
-            && axes::same(&options, &spec.options, |separates| separates.tiles)
+            && axes::same(&self.options, &spec.options, |separates| separates.tiles)
             && self.sizes == class(spec.size)
     }
 
     /// The key of a result: of two with the same key, the later replaces the earlier.
     fn key(&self) -> Key<'_> {
-        (&self.model, &self.algorithm, self.dtype.name(), self.layout.name(), &self.sizes, &self.variant)
+        let along = columns().map(|column| column.text(&self.options)).collect();
+        (&self.model, &self.algorithm, along, &self.sizes, &self.variant)
     }
 }
 
@@ -410,6 +435,7 @@ mod tests {
     use super::*;
     use crate::algorithms::Goal;
     use crate::algorithms::matmul::MATMUL;
+    use crate::basis::layout::Layout;
     use crate::basis::units::Bytes;
     use crate::device::capability::DeviceKind;
     use crate::device::capability::tests::software_device;
@@ -423,8 +449,7 @@ mod tests {
             model: Model::of(device),
             algorithm: "matmul".into(),
             variant: variant.into(),
-            dtype: DType::F32,
-            layout: Layout::Nn,
+            options: usual(DType::F32),
             sizes: sizes.into(),
             tile,
             gflops,
@@ -575,10 +600,17 @@ mod tests {
         assert!(holds(&spec.with(|options| (options.goal, options.subgroup_size) = (Goal::Solution, Some(8)))));
         assert!(!holds(&spec.with(|options| options.dtype = DType::F16)));
         assert!(!holds(&spec.with(|options| options.layout = Layout::Nt)));
-        // Each of them is a field of the file, or a result could be kept for no value but the default.
-        let fields = toml::Table::try_from(Kept { layout: Layout::Nt, ..kept.clone() }).expect("TOML");
+    }
+
+    #[test]
+    fn a_kept_result_loses_no_value_of_an_axis_that_separates_tiles() {
+        let usual = Kept { options: axes::tests::usual(), ..kept(&software_device(), "tiled", "1024", 4.5) };
         for axis in axes::AXES.iter().filter(|axis| axis.separates.tiles) {
-            assert!(fields.contains_key(axis.name), "the file does not keep {}", axis.name);
+            let other = Kept { options: axes::tests::unusual_on(axis), ..usual.clone() };
+            let text = tuned(&[usual.clone(), other.clone()]).text();
+            let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text).results;
+            let has = |kept: &Kept| read.iter().any(|read| (axis.same)(&read.options, &kept.options));
+            assert!(read.len() == 2 && has(&usual) && has(&other), "{}: {text}", axis.name);
         }
     }
 

@@ -18,7 +18,8 @@ const MOST: u64 = 64;
 
 /// The buffers that the options name.
 pub(super) struct Wanted {
-    saves: Vec<Save>,
+    /// What a worker is to write to files: what is kept, and what is printed.
+    pub(super) saves: Vec<Save>,
     prints: Vec<Print>,
     /// Where what is printed is written first, by the process that has it.
     folder: Option<TempDir>,
@@ -69,18 +70,12 @@ impl Wanted {
                 let ranges =
                     ranges_of(ranges, &buffer).map_err(|reason| Error::Usage(format!("--print '{text}' {reason}")))?;
                 let path = folder.path().join(format!("{index}.npy"));
+                wanted.saves.push(Save { buffer: buffer.name.clone(), path: path.clone() });
                 wanted.prints.push(Print { text: text.clone(), buffer, ranges, path });
             }
             wanted.folder = Some(folder);
         }
         Ok(wanted)
-    }
-
-    /// What a worker is to write to files.
-    pub(super) fn saves(&self) -> Vec<Save> {
-        let printed =
-            self.prints.iter().map(|print| Save { buffer: print.buffer.name.clone(), path: print.path.clone() });
-        self.saves.iter().cloned().chain(printed).collect()
     }
 
     /// Adds what is to be shown to `answer`.

@@ -1,10 +1,9 @@
 //! `gpukern run`.
 
 mod elements;
-mod tuned;
 mod watch;
 
-use super::bench::{self, Planned};
+use super::measuring::{self, Planned};
 use super::{CommandOutput, ab};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::error::Error;
@@ -14,13 +13,14 @@ use crate::measure::session::Setup;
 use crate::plan::options::Selection;
 use crate::plan::request::{Request, VulkanOptions};
 use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun};
-use crate::record::Record;
+use crate::record::{Case, Record};
 use crate::run::algorithm::{Save, UserKernels};
 use crate::run::description::Described;
 use crate::run::options::{self, Fields};
 use crate::run::resolved::ResolvedRun;
 use crate::run::{init, resolve};
 use elements::Wanted;
+use std::fmt::Write;
 use std::path::Path;
 
 pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
@@ -35,7 +35,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     // Everything that can be wrong with the command is found before a device is opened.
     let run = resolved(args)?;
     let wanted = Wanted::new(args, &run)?;
-    let kernels = user_kernels(&args.against, run, wanted.saves())?;
+    let kernels = user_kernels(&args.against, run, wanted.saves.clone())?;
     let own = kernels.clone().algorithm().map_err(Error::Usage)?;
     let setup = &setup.with_kernels(vec![kernels.clone()]);
     let request = args.request(vulkan);
@@ -47,8 +47,8 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     }
     let plan = Plan { runs: vec![run], run_tables: vec![] }.only(&request.only)?;
     let planned = Planned { options_hash: plan.options(), plan, shard: None };
-    let best = |record: &Record| if args.tune { tuned::text(record, &kernels) } else { String::new() };
-    let mut answer = bench::carry_out(&planned, &request, &args.output(), setup, &best)?;
+    let best = |record: &Record| if args.tune { best_choices(record, &kernels) } else { String::new() };
+    let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, &best)?;
     wanted.show(&mut answer);
     Ok(answer)
 }
@@ -116,4 +116,38 @@ fn planned(
         return Err(Error::Usage(kernels.nothing()));
     }
     PlannedRun::of(groups, selection).map_err(Error::Usage)
+}
+
+/// The choice of specialization constants that was fastest for each device and size, as lines of a description: for `--tune`.
+fn best_choices(record: &Record, kernels: &UserKernels) -> String {
+    let mut text = String::new();
+    let median = |case: &Case| case.measured().map(|measured| measured.summary.median);
+    let mut seen: Vec<&Case> = vec![];
+    for case in &record.cases {
+        if seen.iter().any(|other| (other.device, &other.size) == (case.device, &case.size)) {
+            continue;
+        }
+        seen.push(case);
+        let same = || record.cases.iter().filter(|other| (other.device, &other.size) == (case.device, &case.size));
+        let timed = || same().filter(|case| median(case).is_some());
+        let Some(best) =
+            timed().min_by(|a, b| median(a).unwrap_or_default().0.total_cmp(&median(b).unwrap_or_default().0))
+        else {
+            continue;
+        };
+        let choice = kernels.choice(&best.variant).map_or_else(
+            || best.variant.clone(),
+            |choice| choice.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", "),
+        );
+        let first = timed().next().and_then(median).zip(median(best)).map(|(first, best)| first.0 / best.0);
+        let first = first.map_or_else(String::new, |times| format!(", {times:.2} × as fast as the first choice"));
+        let extents = best.id.rsplit('/').next().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "\nbest: {choice} ({extents}: {}{first}, of {})",
+            median(best).unwrap_or_default(),
+            same().count()
+        );
+    }
+    text
 }

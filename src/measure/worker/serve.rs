@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::cell::RefCell;
 use std::io::{BufRead, Write};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -46,7 +47,7 @@ pub(crate) fn serve() -> Result<(), Error> {
     let setup = &*setup;
     watch(setup.timeout);
     let algorithms = catalogue(&setup.kernels).map_err(Error::Failure)?;
-    let opened = Instance::new(setup.validation, setup.loader.as_deref());
+    let opened = Instance::new(setup.validation, setup.loader.as_deref().map(Path::new));
     let listed = opened.and_then(|instance| instance.devices().map(|physicals| (instance, physicals)));
     let (instance, physicals) = match listed {
         Ok(listed) => listed,

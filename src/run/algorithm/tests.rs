@@ -12,7 +12,7 @@ use crate::kernel::interface::SlotKind;
 use crate::kernel::program::BufferId;
 use crate::measure::executor::Silent;
 use crate::measure::runner::{Runner, Timing};
-use crate::plan::options::Selection;
+use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::{CaseGroup, DeviceClass, PlannedRun};
 use crate::record::{Case, Outcome};
 use crate::run::array;
@@ -112,7 +112,10 @@ fn run(own: &UserKernels) -> Vec<Case> {
     let variants = own.choices(0, true).map(|at| algorithm.variants[at].clone()).collect();
     let (on, auto) = (DeviceClass::Any, false);
     let group = CaseGroup { algorithm, spec, variants, on, auto, on_host: false };
-    let selection = Selection { max_time: Some("20ms".into()), ..Selection::default() };
+    let selection = Selection {
+        sampling: SamplingArgs { max_time: Some("20ms".into()), ..SamplingArgs::default() },
+        ..Selection::default()
+    };
     let run = PlannedRun::of(vec![group], &selection).expect("a run");
     let instance = Instance::new(Validation::On, None).or_else(|_| Instance::new(Validation::Off, None));
     let instance = instance.expect("Vulkan");
