@@ -4,7 +4,7 @@
 
 use super::compile::ENDINGS;
 use super::description::{
-    Check, CheckFigures, Described, Description, Dispatch, Files, Formula, Inputs, Kernel, Listed, OutputFiles,
+    Check, CheckFigures, Described, Description, Dispatch, Formula, Inputs, Kernel, Listed, OutputFiles,
     ReferenceTable, Work,
 };
 use super::fill::split;
@@ -124,7 +124,7 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
         if !description.pass.is_empty() {
             return Err(Error::Usage("a kernel stands beside a description with [[pass]]; name it in a pass".into()));
         }
-        description.kernel.get_or_insert_default().source = Files::Many(names);
+        description.kernel.get_or_insert_default().source = Listed::Many(names);
     }
     for described in &mut described {
         let relative = described.file.is_none();
@@ -309,7 +309,7 @@ impl Fields {
                         Some(OutputFiles::One(here(Path::new(right), relative).map_err(|e| e.to_string())?));
                 }
                 (ending, _) if ENDINGS.contains(&ending) => {
-                    reference.kernel = Files::One(here(Path::new(right), relative).map_err(|e| e.to_string())?);
+                    reference.kernel = Listed::One(here(Path::new(right), relative).map_err(|e| e.to_string())?);
                 }
                 (_, Some((name, extents))) => {
                     let extents = extents.strip_suffix(']').ok_or_else(|| format!("--right '{right}' lacks a ']'"))?;
