@@ -1,7 +1,7 @@
 //! What a kernel says of itself: a description with everything filled in that can be known, and what is missing of one.
 
 use super::description::{Described, Fault};
-use super::loaded::{LoadedPass, programs};
+use super::loaded::{LoadedPass, constant_key, programs, slot_key};
 use super::pass::integer;
 use super::resolved::Tolerance;
 use crate::basis::dtype::DType;
@@ -126,8 +126,7 @@ fn specs(pass: &LoadedPass, text: &mut String) {
     }
     let _ = writeln!(text, "\n[spec]                        # defaults; a list is what --tune searches");
     for constant in pass.interface.constants.iter() {
-        let name = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() };
-        let line = format!("{} = {}", key(&name), shown(constant));
+        let line = format!("{} = {}", key(&constant_key(constant)), shown(constant));
         let _ = writeln!(text, "{line:<29} # {}, constant_id {}", constant.scalar.name(), constant.id);
     }
 }
@@ -147,7 +146,7 @@ fn pushes(pass: &LoadedPass, text: &mut String) {
 
 fn buffer(slot: &Slot, text: &mut String) {
     let Slot { set, binding, .. } = slot;
-    let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
+    let name = slot_key(slot);
     let access = match (slot.is_readable(), slot.is_writable()) {
         (true, true) => "read and written",
         (false, _) => "written",
@@ -223,7 +222,7 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let mut lacks = vec![];
     for slot in pass.interface.slots.iter() {
         let Slot { set, binding, .. } = slot;
-        let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
+        let name = slot_key(slot);
         let scalar = slot.blocks.iter().filter_map(|block| block.array).find_map(|array| array.scalar);
         let element = scalar.map_or_else(|| "bytes".to_string(), Scalar::name);
         let fill = if slot.is_writable() { String::new() } else { format!(":{}", fill(&element).replace(' ', "")) };

@@ -170,6 +170,16 @@ fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static s
     })
 }
 
+/// What a person calls a specialization constant: its name, or its number.
+pub(super) fn constant_key(constant: &SpecConstant) -> String {
+    if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() }
+}
+
+/// What a person calls a slot: the best of its names, or its set and binding.
+pub(super) fn slot_key(slot: &Slot) -> String {
+    slot.names().first().map_or_else(|| format!("{}.{}", slot.set, slot.binding), ToString::to_string)
+}
+
 /// Words in the order of SPIR-V files.
 pub(crate) fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()

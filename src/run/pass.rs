@@ -77,8 +77,7 @@ impl<'a> Setting<'a> {
             }
             // Booleans are `VkBool32`.
             setting.stated.push(SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() });
-            let key = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() };
-            setting.overrides.push((key, number));
+            setting.overrides.push((loaded::constant_key(constant), number));
         }
         for constant in pass.interface.constants.iter() {
             let known = setting.stated.iter().any(|stated| stated.id == constant.id);
@@ -95,9 +94,7 @@ impl<'a> Setting<'a> {
             scope.set(name, *value);
         }
         let values: Vec<(u32, i64)> = self.integers.iter().map(|(id, value, _)| (*id, *value)).collect();
-        for (name, value) in ["local_x", "local_y", "local_z"].into_iter().zip(self.pass.local_size(&values)) {
-            scope.set(name, value);
-        }
+        name_group(scope, self.pass.local_size(&values));
     }
 
     fn pass(
@@ -118,10 +115,7 @@ impl<'a> Setting<'a> {
             // The size of the work-group is known only now.
             let interface =
                 loaded::interface(&bytes(&module.spirv)).map_err(|e| fault(format!("{}: {e}", pass.source)))?;
-            let extents = interface.local_size.map(|word| i64::from(word.value(&[])));
-            for (name, value) in ["local_x", "local_y", "local_z"].into_iter().zip(extents) {
-                scope.set(name, value);
-            }
+            name_group(&mut scope, interface.local_size.map(|word| i64::from(word.value(&[]))));
         }
         self.enter(&mut scope);
         let place = modules.iter().position(|known| *known == module).unwrap_or_else(|| {
@@ -199,6 +193,13 @@ impl<'a> Setting<'a> {
             bindings.push(Binding { set, binding, kind, buffer: BufferId(buffer) });
         }
         Ok(bindings)
+    }
+}
+
+/// Lets expressions name the extents of the work-group.
+fn name_group(scope: &mut Values, extents: [i64; 3]) {
+    for (name, extent) in ["local_x", "local_y", "local_z"].into_iter().zip(extents) {
+        scope.set(name, extent);
     }
 }
 

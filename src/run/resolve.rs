@@ -274,13 +274,8 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         };
         Err(Fault::new(field, message))
     };
-    let constants = |pass: &loaded::LoadedPass| {
-        let shown =
-            pass.interface.constants.iter().map(|constant| {
-                if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() }
-            });
-        shown.collect::<Vec<_>>()
-    };
+    let constants =
+        |pass: &loaded::LoadedPass| pass.interface.constants.iter().map(loaded::constant_key).collect::<Vec<_>>();
     let members = |pass: &loaded::LoadedPass| {
         pass.interface.arguments.iter().map(|member| member.name.to_string()).collect::<Vec<_>>()
     };
