@@ -3,18 +3,16 @@
 
 mod case;
 pub(crate) mod collectives;
-pub(crate) mod dims;
 pub(crate) mod eigen;
 pub(crate) mod elements;
 mod error_bound;
-mod feasible;
 pub(crate) mod input;
 pub(crate) mod lu;
 pub(crate) mod matmul;
 pub(crate) mod matrix;
 mod plain;
 pub(crate) mod probes;
-mod product;
+pub(crate) mod product;
 pub(crate) mod source;
 pub(crate) mod tile;
 
@@ -221,8 +219,9 @@ pub trait Problem {
     /// # Errors
     /// Why a file or another program does not know the answer.
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String>;
-    /// The program whose outputs on the same device are the right answer, in place of an oracle on the host.
-    fn reference(&self, _: &DeviceInfo) -> Option<ReferenceProgram> {
+    /// The program whose outputs on the same device are the right answer, in place of an oracle on the host, and what makes
+    /// an oracle of them.
+    fn reference(&self, _: &DeviceInfo) -> Option<(Program, MakeOracle)> {
         None
     }
     /// What is doubtful about a case that can run all the same.
@@ -233,13 +232,6 @@ pub trait Problem {
 
 /// Makes an oracle of outputs, in their order.
 pub(crate) type MakeOracle = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Oracle>, String>>;
-
-/// A program that is right.
-pub struct ReferenceProgram {
-    pub program: Program,
-    /// Makes an oracle of its outputs.
-    pub oracle: MakeOracle,
-}
 
 /// The right answer of a problem.
 pub trait Oracle {
@@ -433,6 +425,39 @@ impl Algorithm {
             }
             _ => Ok(program),
         }
+    }
+
+    /// The program of `variant` for a case that poses `problem`, if `device` can run it: the variant has the element
+    /// type, its kernel can be cut up by the case's tile, and the device has the features, the limits, the memory and
+    /// the views that the program asks for. Choosing a variant and skipping one agree, as both ask here.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn feasible(
+        &self,
+        variant: &Variant,
+        case: &CaseSpec,
+        problem: &dyn Problem,
+        device: &DeviceInfo,
+    ) -> Result<Program, String> {
+        // Programs are not made for devices whose answers make no sense.
+        if let Some(reason) = device.unusable() {
+            return Err(reason);
+        }
+        if let (Some(tile), Some(tunable)) = (&case.tile, self.tunable(variant))
+            // What the device lacks for the built-in tile, the program says itself.
+            && *tile != tunable.built_in(case, device)
+        {
+            tunable.legal(tile, case, device).map_err(|reason| format!("tile {tile} {reason}"))?;
+        }
+        let program = self.program(variant, case, device)?;
+        if let Some(size) = case.subgroup_size
+            && !program.dispatches().any(|dispatch| dispatch.subgroup_size == Some(size))
+        {
+            // It would be measured as what it is without, under a name that says otherwise.
+            return Err(format!("has no use for sub-groups of {size}"));
+        }
+        program.feasible(&problem.buffers(), device)
     }
 }
 

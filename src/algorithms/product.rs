@@ -8,13 +8,35 @@
 //! whole, one by one.
 
 use super::CheckMethod;
-use super::dims::Dims;
 use super::input::generator;
 use crate::basis::dtype::HostArray;
+use crate::basis::size::Size;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rand::Rng;
 use rayon::prelude::*;
+
+/// The extents of a product of an M×K and a K×N matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dims {
+    /// Rows of A and C.
+    pub(crate) m: u64,
+    /// Columns of B and C.
+    pub(crate) n: u64,
+    /// Columns of A and rows of B.
+    pub(crate) k: u64,
+}
+
+impl From<Size> for Dims {
+    fn from(size: Size) -> Self {
+        match size {
+            Size::Uniform(n) => Self { m: n, n, k: n },
+            // Refused when the problem is made.
+            Size::Two(m, n) => Self { m, n, k: n },
+            Size::Three(m, n, k) => Self { m, n, k },
+        }
+    }
+}
 
 /// M·N·K up to which every element is checked: 4096³, some seconds on two cores.
 const MOST_ELEMENTWISE_WORK: u128 = 1 << 36;

@@ -212,7 +212,7 @@ fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
 #[test]
 fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
     use crate::basis::metric::Metric;
-    use crate::kernel::compiled::CompiledKernel;
+    use crate::kernel::shaders::CompiledKernel;
     use crate::record::Conditions;
     let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
     let dress = |record: &mut Record, hash: &str, registers: f64, clock: f64| {

@@ -2,7 +2,7 @@
 
 use super::side::Seen;
 use crate::basis::units::significant;
-use crate::kernel::compiled::CompiledKernel;
+use crate::kernel::shaders::CompiledKernel;
 use crate::record::Warning;
 use crate::stats;
 use std::collections::BTreeSet;

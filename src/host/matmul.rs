@@ -2,8 +2,8 @@
 
 use super::{Baseline, HostProgram};
 use crate::algorithms::CaseSpec;
-use crate::algorithms::dims::Dims;
 use crate::algorithms::matmul::MATMUL;
+use crate::algorithms::product::Dims;
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::layout::Layout;
 use faer::linalg::matmul::matmul;

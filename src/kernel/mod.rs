@@ -2,7 +2,6 @@
 
 pub(crate) mod binding;
 pub(crate) mod buffer;
-pub(crate) mod compiled;
 pub(crate) mod instructions;
 pub(crate) mod interface;
 pub(crate) mod program;

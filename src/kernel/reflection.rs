@@ -366,13 +366,7 @@ impl<'a> Reflector<'a> {
     fn arguments(&self) -> Result<Vec<Argument>, String> {
         let mut members = vec![];
         if let Some(variable) = self.variables(StorageClass::PushConstant).next() {
-            flatten(
-                self,
-                self.pointee(variable)?,
-                &MemberPath { name: String::new(), offset: 0 },
-                DEEPEST,
-                &mut members,
-            )?;
+            flatten(self, self.pointee(variable)?, ("", 0), DEEPEST, &mut members)?;
         }
         members.sort_by_key(|member| member.offset);
         match members.iter().find(|member| member.offset > MOST_PUSH) {
@@ -586,41 +580,35 @@ fn scalar(definition: &Instruction) -> Option<Scalar> {
     }
 }
 
-/// A part of the push constants.
-struct MemberPath {
-    name: String,
-    offset: u32,
-}
-
 /// Members of a push-constant block at most.
 const MOST_MEMBERS: usize = 4096;
 
-/// Appends the numbers that type `id` at `place` is made of.
+/// Appends the numbers that the part of the push constants of type `id`, of this name and at this byte, is made of.
 fn flatten(
     reflector: &Reflector<'_>,
     id: u32,
-    place: &MemberPath,
+    (name, offset): (&str, u32),
     depth: usize,
     members: &mut Vec<Argument>,
 ) -> Result<(), String> {
     let endless = || "its push constants are too many, or hold themselves".to_string();
     let depth = depth.checked_sub(1).filter(|_| members.len() < MOST_MEMBERS).ok_or_else(endless)?;
     let definition = reflector.definition(id)?;
-    let single = |kind| Argument { name: place.name.clone().into(), offset: place.offset, kind };
+    let single = |kind| Argument { name: name.to_string().into(), offset, kind };
     if let Some(scalar) = scalar(definition) {
         members.push(single(ArgumentKind::Scalar(scalar)));
         return Ok(());
     }
     // Of such, a structure that doubles at each level would add no members, and go on for ever.
-    let empty = || format!("push constant '{}' holds nothing; leave it out", place.name);
-    let part = |name: String, bytes: u32| MemberPath { name, offset: place.offset.saturating_add(bytes) };
+    let empty = || format!("push constant '{name}' holds nothing; leave it out");
+    let within = |bytes: u32| offset.saturating_add(bytes);
     match (definition.class.opcode, definition.operands.as_slice()) {
         (Op::TypePointer, _) => members.push(single(ArgumentKind::Address)),
         (Op::TypeVector, &[Operand::IdRef(component), Operand::LiteralBit32(count @ 2..=4)]) => {
             let bytes = size(reflector, component, depth)? as u32;
             for (at, letter) in (0..count).zip(["x", "y", "z", "w"]) {
-                let name = dotted(&place.name, letter);
-                flatten(reflector, component, &part(name, at.saturating_mul(bytes)), depth, members)?;
+                let place = (&*dotted(name, letter), within(at.saturating_mul(bytes)));
+                flatten(reflector, component, place, depth, members)?;
             }
         }
         (Op::TypeArray, &[Operand::IdRef(element), Operand::IdRef(length)]) => {
@@ -628,24 +616,22 @@ fn flatten(
             if length == 0 {
                 return Err(empty());
             }
-            let stride =
-                stride(reflector, id).ok_or_else(|| format!("push constant '{}' has no stride", place.name))?;
+            let stride = stride(reflector, id).ok_or_else(|| format!("push constant '{name}' has no stride"))?;
             for at in 0..length.min(MOST_MEMBERS as u64 + 1) as u32 {
-                let name = format!("{}[{at}]", place.name);
-                flatten(reflector, element, &part(name, at.saturating_mul(stride as u32)), depth, members)?;
+                let place = (&*format!("{name}[{at}]"), within(at.saturating_mul(stride as u32)));
+                flatten(reflector, element, place, depth, members)?;
             }
         }
         (Op::TypeStruct, []) => return Err(empty()),
         (Op::TypeStruct, _) => {
             for (index, member) in (0..).zip(ids(definition)) {
-                let name = dotted(&place.name, &reflector.name(id, Some(index)));
+                let name = dotted(name, &reflector.name(id, Some(index)));
                 let offset = decorated(reflector, id, Some(index), Decoration::Offset)
                     .ok_or_else(|| format!("push constant '{name}' has no offset"))?;
-                flatten(reflector, member, &part(name, offset), depth, members)?;
+                flatten(reflector, member, (&name, within(offset)), depth, members)?;
             }
         }
         (other, _) => {
-            let name = &place.name;
             return Err(format!(
                 "push constant '{name}' is a {other:?}; use numbers, vectors, arrays and buffer references"
             ));

@@ -1,11 +1,13 @@
-//! The compiled kernels: a table that `build.rs` writes from `glsl/` and its reflection.
+//! Compiled kernels: the table that `build.rs` writes from `glsl/` and its reflection, and what a driver makes of one.
 
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
+use crate::basis::metric::Metric;
 use crate::kernel::binding::SpecValue;
 use crate::kernel::interface::{
     Argument, ArgumentKind, Block, Interface, Scalar, SizeOp, Slot, SlotKind, SpecConstant, Word,
 };
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// A kernel with everything the host must know to run it.
@@ -23,6 +25,19 @@ pub struct Shader {
     pub interface: Interface,
     /// Whether it is one of `glsl/`, not a user's.
     pub built_in: bool,
+}
+
+/// A kernel as the device runs it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Kernel"))]
+pub struct CompiledKernel {
+    /// Its name with its element type: `matmul/naive.f32`.
+    pub name: String,
+    /// A hash of its SPIR-V and specialization constants: another hash is another program.
+    pub hash: String,
+    /// What the driver tells of its compilation (`VK_KHR_pipeline_executable_properties`): registers, spills, ….
+    #[serde(default)]
+    pub statistics: Vec<Metric>,
 }
 
 impl Word {

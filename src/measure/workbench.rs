@@ -1,7 +1,7 @@
 //! One device with a problem loaded: inputs uploaded, outputs poisoned, programs run, verified and timed.
 
 use crate::algorithms::probes::MEMORY_READ;
-use crate::algorithms::{CaseSpec, Check, Oracle, Problem, ReferenceProgram};
+use crate::algorithms::{CaseSpec, Check, Oracle, Problem};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
@@ -385,7 +385,7 @@ impl Workbench {
             Some(_) => Box::new(Nothing),
         };
         let mut loaded = LoadedProblem { specs, buffers, pristine, oracle, phases };
-        if let Some(ReferenceProgram { program, oracle }) = reference {
+        if let Some((program, oracle)) = reference {
             drop(inputs);
             let refused = |reason| VulkanError::Problem(format!("the reference {reason}"));
             let program = program.feasible(&loaded.specs, &self.device.info);

@@ -13,8 +13,8 @@ use crate::algorithms::{self, ALGORITHMS, CaseOptions, Check, CheckMethod, Form,
 use crate::basis::metric::Metric;
 use crate::basis::units::{Bytes, Nanos, Work};
 use crate::device::capability::DeviceInfo;
-use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Computes;
+use crate::kernel::shaders::CompiledKernel;
 use crate::plan::axes::{self, AxisValues};
 use crate::plan::method::{CacheState, Clock};
 use crate::plan::options::Selection;

@@ -6,65 +6,45 @@ use std::fs::File;
 use std::io::{self, BufWriter, Cursor, Read, Write};
 use std::path::Path;
 
-/// What an array in `NumPy`'s format says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    /// The name of its type as `NumPy` writes it: `<f4`.
-    dtype: String,
-    /// Extents, the slowest first.
-    shape: Vec<u64>,
-    fortran: bool,
-}
-
 /// Longest header that is taken for one.
 const MOST_HEADER: usize = 1 << 14;
 
-impl Header {
-    /// Reads the header of the array in `file` and leaves the file at its data.
-    fn read(file: &mut impl Read) -> Result<Self, String> {
-        let mut start = [0; 12];
-        file.read_exact(&mut start[..10]).map_err(|_| "it is shorter than the header of a .npy")?;
-        if start[..6] != *b"\x93NUMPY" {
-            return Err("it is not in NumPy's format; write it with numpy.save, or name it .bin".into());
-        }
-        let words = if start[6] == 1 { 10 } else { 12 };
-        let broken = |e: io::Error| format!("its header cannot be read: {e}");
-        file.read_exact(&mut start[10..words]).map_err(broken)?;
-        let length = match words {
-            10 => u32::from(u16::from_le_bytes([start[8], start[9]])),
-            _ => u32::from_le_bytes([start[8], start[9], start[10], start[11]]),
-        };
-        if length as usize > MOST_HEADER {
-            return Err(format!("its header has {length} bytes; at most {MOST_HEADER} are read"));
-        }
-        let mut text = vec![0; length as usize];
-        file.read_exact(&mut text).map_err(broken)?;
-        let header =
-            npyz::NpyHeader::from_reader(Cursor::new([&start[..words], &text[..]].concat())).map_err(broken)?;
-        Ok(Self {
-            dtype: header.dtype().descr().trim_matches('\'').to_string(),
-            shape: header.shape().to_vec(),
-            fortran: header.order() == npyz::Order::Fortran,
-        })
+/// Reads the header of the array in `file`, which must be of these elements and this shape, and leaves the file at its
+/// data.
+fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(), String> {
+    let mut start = [0; 12];
+    file.read_exact(&mut start[..10]).map_err(|_| "it is shorter than the header of a .npy")?;
+    if start[..6] != *b"\x93NUMPY" {
+        return Err("it is not in NumPy's format; write it with numpy.save, or name it .bin".into());
     }
-
-    /// Checks that it is an array of these elements and this shape.
-    fn check(&self, element: DType, shape: &[u64]) -> Result<(), String> {
-        if !names(element).contains(&self.dtype.as_str()) {
-            return Err(format!(
-                "it has elements of type '{}', the buffer {element} ('{}'); convert it with numpy's astype",
-                self.dtype,
-                names(element)[0]
-            ));
-        }
-        if self.fortran {
-            return Err("its columns are contiguous; save numpy.ascontiguousarray of it".into());
-        }
-        if self.shape != shape {
-            return Err(format!("it has the shape {:?}, the buffer {shape:?}; make them the same", self.shape));
-        }
-        Ok(())
+    let words = if start[6] == 1 { 10 } else { 12 };
+    let broken = |e: io::Error| format!("its header cannot be read: {e}");
+    file.read_exact(&mut start[10..words]).map_err(broken)?;
+    let length = match words {
+        10 => u32::from(u16::from_le_bytes([start[8], start[9]])),
+        _ => u32::from_le_bytes([start[8], start[9], start[10], start[11]]),
+    };
+    if length as usize > MOST_HEADER {
+        return Err(format!("its header has {length} bytes; at most {MOST_HEADER} are read"));
     }
+    let mut text = vec![0; length as usize];
+    file.read_exact(&mut text).map_err(broken)?;
+    let header = npyz::NpyHeader::from_reader(Cursor::new([&start[..words], &text[..]].concat())).map_err(broken)?;
+    let dtype = header.dtype().descr();
+    let dtype = dtype.trim_matches('\'');
+    if !names(element).contains(&dtype) {
+        return Err(format!(
+            "it has elements of type '{dtype}', the buffer {element} ('{}'); convert it with numpy's astype",
+            names(element)[0]
+        ));
+    }
+    if header.order() == npyz::Order::Fortran {
+        return Err("its columns are contiguous; save numpy.ascontiguousarray of it".into());
+    }
+    if header.shape() != shape {
+        return Err(format!("it has the shape {:?}, the buffer {shape:?}; make them the same", header.shape()));
+    }
+    Ok(())
 }
 
 /// What `NumPy` calls arrays of such elements, the name that is written first. It has no bfloat16: what others save of it
@@ -94,7 +74,7 @@ fn names(element: DType) -> &'static [&'static str] {
 pub(crate) fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), String> {
     let named = |reason: String| format!("{}: {reason}", path.display());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
-    Header::read(&mut file).and_then(|header| header.check(element, shape)).map_err(named)
+    read_header(&mut file, element, shape).map_err(named)
 }
 
 /// Reads the `.npy` at `path` for a buffer.
@@ -104,7 +84,7 @@ pub(crate) fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), St
 pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
     let named = |reason: String| format!("{}: {reason}", path.display());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
-    Header::read(&mut file).and_then(|header| header.check(element, shape)).map_err(named)?;
+    read_header(&mut file, element, shape).map_err(named)?;
     exactly(file, shape.iter().product::<u64>() * element.bytes()).map_err(named)
 }
 

@@ -30,8 +30,7 @@ pub(crate) fn points(axes: &Named<Listed>) -> Result<Vec<Vec<i64>>, Fault> {
         let mut values = Values::default();
         for &axis in &order {
             let field = || format!("axes.{}", names[axis]);
-            let value =
-                items[axis][chosen[axis]].value(&|name| values.get(name)).map_err(|e| Fault::new(field(), e))?;
+            let value = items[axis][chosen[axis]].value(&values).map_err(|e| Fault::new(field(), e))?;
             values.set(names[axis], value);
         }
         let point = names.iter().map(|name| values.get(name)).collect::<Result<Vec<_>, _>>();
@@ -89,7 +88,10 @@ fn range(text: &str, first: &str, rest: &str) -> Result<Vec<Expression>, String>
         None => (rest, None),
     };
     let number = |part: &str| {
-        Expression::parse(part)?.value(&|name| Err(format!("names '{name}', but a range has numbers at its ends")))
+        let end = Expression::parse(part)?;
+        let mut scope = Values::default();
+        end.names().into_iter().for_each(|name| scope.bar(name, "but a range has numbers at its ends"));
+        end.value(&scope)
     };
     let (first, last, step) = (number(first)?, number(last)?, step.map(number).transpose()?);
     if first > last {

@@ -12,15 +12,9 @@ use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::{ArgumentKind, Block, Scalar, Slot};
 
-/// The buffers of a description, in its order.
+/// What holds for a buffer of a description at every point.
 #[derive(Debug)]
-pub(crate) struct Table {
-    entries: Vec<Entry>,
-}
-
-/// What holds for a buffer at every point.
-#[derive(Debug)]
-struct Entry {
+pub(crate) struct DescribedBuffer {
     name: String,
     element: DType,
     shape: Vec<Expression>,
@@ -32,35 +26,28 @@ struct Entry {
     constants: Vec<String>,
 }
 
-/// What kernels do with a buffer.
-#[derive(Clone, Copy, Default)]
-struct Usage {
-    bound: bool,
-    writable: bool,
-}
-
-impl Table {
-    /// The buffers of a description, each of which a kernel must see; every block must see one.
+impl DescribedBuffer {
+    /// The buffers of a description in its order, each of which a kernel must see; every block must see one.
     ///
     /// # Errors
     /// What is missing, unknown or of another type.
-    pub(crate) fn new(description: &Description, programs: &[&LoadedKernel]) -> Result<Self, Fault> {
-        let mut usage = vec![Usage::default(); description.buffer.0.len()];
+    pub(crate) fn all(description: &Description, programs: &[&LoadedKernel]) -> Result<Vec<Self>, Fault> {
+        // Whether a kernel may write to each, where one sees it.
+        let mut writable: Vec<Option<bool>> = vec![None; description.buffer.0.len()];
         let passes = || programs.iter().flat_map(|program| &program.passes);
         for pass in passes() {
             known_binds(description, pass)?;
             for slot in pass.interface.slots.iter() {
                 let buffer = bound(description, pass, slot)?;
                 fits_type(description, buffer, pass, slot)?;
-                usage[buffer].bound = true;
-                usage[buffer].writable |= slot.is_writable();
+                writable[buffer] = Some(writable[buffer] == Some(true) || slot.is_writable());
             }
             for member in pass.interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address) {
                 let buffer = addressed(description, pass, &member.name)?;
-                usage[buffer] = Usage { bound: true, writable: true };
+                writable[buffer] = Some(true);
             }
         }
-        if let Some(unused) = usage.iter().position(|usage| !usage.bound) {
+        if let Some(unused) = writable.iter().position(Option::is_none) {
             let name = &description.buffer.0[unused].0;
             let all: Vec<String> = passes().map(LoadedPass::listing).filter(|listing| !listing.is_empty()).collect();
             let known: Vec<&str> =
@@ -73,26 +60,21 @@ impl Table {
             .flat_map(|pass| pass.interface.constants.iter())
             .map(|constant| constant.name.to_string())
             .collect();
-        let entry = |((name, _), usage): (&(String, super::description::Buffer), &Usage)| {
-            Entry::new(description, name, *usage, &constants)
-        };
-        Ok(Self { entries: description.buffer.0.iter().zip(&usage).map(entry).collect::<Result<_, _>>()? })
+        let names = description.buffer.names().into_iter().zip(writable);
+        names.map(|(name, writable)| Self::new(description, name, writable == Some(true), &constants)).collect()
     }
 
-    /// The place of a buffer of the description among those of a point, or behind them where it is scratch.
-    pub(crate) fn place(&self, buffer: usize) -> usize {
-        let scratch = |entry: &&Entry| entry.role == Role::Scratch;
-        let before = &self.entries[..buffer];
-        let shared = self.entries.len() - self.entries.iter().filter(scratch).count();
-        match self.entries[buffer].role {
-            Role::Scratch => shared + before.iter().filter(scratch).count(),
-            _ => before.len() - before.iter().filter(scratch).count(),
+    /// The place of buffer `number` of the description among those of a point, or behind them where it is scratch.
+    pub(crate) fn place(all: &[Self], number: usize) -> usize {
+        let scratch = |entries: &[Self]| entries.iter().filter(|entry| entry.role == Role::Scratch).count();
+        let before = &all[..number];
+        match all[number].role {
+            Role::Scratch => all.len() - scratch(all) + scratch(before),
+            _ => before.len() - scratch(before),
         }
     }
-}
 
-impl Entry {
-    fn new(description: &Description, name: &str, usage: Usage, constants: &[String]) -> Result<Self, Fault> {
+    fn new(description: &Description, name: &str, writable: bool, constants: &[String]) -> Result<Self, Fault> {
         let stated = description.buffer.get(name).cloned().unwrap_or_default();
         let field = |of: &str| format!("buffer.{name}.{of}");
         let element = element(description, name)?;
@@ -110,13 +92,13 @@ impl Entry {
             (true, ..) => {
                 return Err(Fault::new(field("scratch"), "is neither filled nor checked; leave out fill and check"));
             }
-            (false, _, Some(_)) if !usage.writable => {
+            (false, _, Some(_)) if !writable => {
                 return Err(Fault::new(field("check"), "is for what kernels write, and every block of it is readonly"));
             }
             (false, Some(_), Some(_)) => Role::InPlace,
             (false, Some(_), None) => Role::Input,
             (false, None, Some(_)) => Role::Output,
-            (false, None, None) if usage.writable => Role::Output,
+            (false, None, None) if writable => Role::Output,
             (false, None, None) if supplied => Role::Input,
             (false, None, None) => {
                 let message = format!("is missing, and no kernel writes to it; write {}", fill::FORMS);
@@ -244,14 +226,14 @@ const MOST_BYTES: u64 = 1 << 42;
 /// An extent that makes no sense, a file that does not fit.
 pub(crate) fn buffers(
     described: &Described,
-    table: &Table,
+    table: &[DescribedBuffer],
     scope: &Values,
     wanted: impl Fn(Role) -> bool,
 ) -> Result<Vec<Buffer>, Fault> {
-    table.entries.iter().filter(|entry| wanted(entry.role)).map(|entry| entry.at(described, scope)).collect()
+    table.iter().filter(|entry| wanted(entry.role)).map(|entry| entry.at(described, scope)).collect()
 }
 
-impl Entry {
+impl DescribedBuffer {
     fn at(&self, described: &Described, scope: &Values) -> Result<Buffer, Fault> {
         let field = |of: &str| format!("buffer.{}.{of}", self.name);
         let mut scope = scope.clone();
@@ -261,7 +243,7 @@ impl Entry {
             }
         }
         let extent = |expression: &Expression| {
-            let value = expression.value(&|name| scope.get(name)).map_err(|e| Fault::new(field("shape"), e))?;
+            let value = expression.value(&scope).map_err(|e| Fault::new(field("shape"), e))?;
             u64::try_from(value).ok().filter(|value| *value > 0).ok_or_else(|| {
                 let message = format!("has the extent {value} ('{}'); extents are above zero", expression.text());
                 Fault::new(field("shape"), message)
@@ -287,7 +269,7 @@ impl Entry {
         let stated = described.description.buffer.get(&self.name).and_then(|buffer| buffer.fill.as_ref());
         let Some(text) = stated else { return Ok(Some(Fill::Made)) };
         let fault = |message: String| Fault::new(format!("buffer.{}.fill", self.name), message);
-        let fill = fill::parse(&scope.replace(text), &described.folder, &|name| scope.get(name)).map_err(fault)?;
+        let fill = fill::parse(&scope.replace(text), &described.folder, scope).map_err(fault)?;
         fill.check(self.element, shape).map_err(fault)?;
         Ok(Some(fill))
     }

@@ -1,12 +1,11 @@
 //! A built-in algorithm that solves the problem of kernels of the user's: its oracle knows the answer, and its variants run
 //! beside them, over the same buffers.
 
-use super::algorithm::spec;
 use super::resolved::{Buffer, Builtin, Point, size_of};
 use crate::algorithms::{self, Algorithm, CaseSpec, Check, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Program};
 
 /// The name that stands for what the model takes for the best variant.
@@ -60,16 +59,16 @@ impl Counterpart {
 
     /// What knows the answer for `inputs`, those of the point's buffers that are filled.
     pub(super) fn oracle(&self, inputs: &[HostArray], point: &Point) -> Result<Box<dyn Oracle>, String> {
-        let specs: Vec<_> = point.buffers.iter().map(spec).collect();
-        let among = |place: usize, is: fn(&BufferSpec) -> bool| specs[..place].iter().filter(|spec| is(spec)).count();
+        let among =
+            |place: usize, is: fn(Role) -> bool| point.buffers[..place].iter().filter(|own| is(own.role)).count();
         let own = self.problem.buffers();
         let parts = || own.iter().zip(&self.places);
         let taken: Vec<_> = parts()
             .filter(|(own, _)| own.role.is_input())
-            .map(|(_, place)| inputs[among(*place, |spec| spec.role.is_input())].clone())
+            .map(|(_, place)| inputs[among(*place, Role::is_input)].clone())
             .collect();
         let outputs = parts().filter(|(own, _)| own.role.is_output());
-        let outputs = outputs.map(|(_, place)| among(*place, |spec| spec.role.is_output())).collect();
+        let outputs = outputs.map(|(_, place)| among(*place, Role::is_output)).collect();
         Ok(Box::new(Translated { oracle: self.problem.oracle(&taken)?, outputs }))
     }
 
@@ -128,7 +127,7 @@ fn fits(own: &BufferSpec, buffer: &Buffer, algorithm: &str) -> Result<(), String
             own.len
         ));
     }
-    if own.role.is_output() && !spec(buffer).role.is_output() || own.role.is_input() && !spec(buffer).role.is_input() {
+    if own.role.is_output() && !buffer.role.is_output() || own.role.is_input() && !buffer.role.is_input() {
         return Err(format!(
             "buffer {name} is not filled and written as {other} of {algorithm} is; correct reference.roles"
         ));

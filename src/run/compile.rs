@@ -32,21 +32,16 @@ pub(crate) struct Source {
 
 /// A source that has been compiled, but for constants that are compiled in.
 #[derive(Debug)]
-pub(crate) struct Compiled {
-    form: Form,
-    /// The file and all that it includes.
-    pub(crate) files: Vec<PathBuf>,
-}
-
-#[derive(Debug)]
-enum Form {
-    Spirv(Vec<u32>),
+pub(crate) enum Compiled {
+    /// SPIR-V, with the file and all that it includes.
+    Spirv(Vec<u32>, Vec<PathBuf>),
     Wgsl(Box<Wgsl>),
 }
 
 /// A WGSL module that has been found valid.
 #[derive(Debug)]
-struct Wgsl {
+pub(crate) struct Wgsl {
+    path: PathBuf,
     module: naga::Module,
     info: naga::valid::ModuleInfo,
     entry: String,
@@ -84,12 +79,12 @@ impl Source {
     /// What the compiler says, with file and line; why the file cannot be read.
     pub(crate) fn compile(&self) -> Result<Compiled, String> {
         let ending = self.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        let alone = |form| Compiled { form, files: vec![self.path.clone()] };
+        let alone = |words| Compiled::Spirv(words, vec![self.path.clone()]);
         match ending {
             "comp" | "glsl" => self.glsl(),
-            "spv" => Ok(alone(Form::Spirv(self.spirv(&self.bytes()?)?))),
-            "wgsl" => Ok(alone(Form::Wgsl(Box::new(self.wgsl()?)))),
-            "slang" | "hlsl" => Ok(alone(Form::Spirv(self.other(ending)?))),
+            "spv" => Ok(alone(self.spirv(&self.bytes()?)?)),
+            "wgsl" => Ok(Compiled::Wgsl(Box::new(self.wgsl()?))),
+            "slang" | "hlsl" => Ok(alone(self.other(ending)?)),
             _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.display())),
             _ => {
                 let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
@@ -165,7 +160,7 @@ impl Source {
             resize(&mut words, size).map_err(|reason| format!("{shown}: {reason}"))?;
         }
         drop(options);
-        Ok(Compiled { form: Form::Spirv(words), files: files.into_inner() })
+        Ok(Compiled::Spirv(words, files.into_inner()))
     }
 
     /// The file that `requested` names in one of the folders, and its text.
@@ -204,7 +199,7 @@ impl Source {
         let entry = chosen(self.entry.as_deref(), &kernels).map_err(|reason| format!("{shown}: {reason}"))?;
         let entry = entry.to_string();
         let version = if self.newest { (1, 6) } else { (1, 5) };
-        Ok(Wgsl { module, info, entry, version })
+        Ok(Wgsl { path: self.path.clone(), module, info, entry, version })
     }
 
     /// SPIR-V by a compiler on the PATH.
@@ -255,7 +250,7 @@ impl Source {
 impl Compiled {
     /// The constants that are set when SPIR-V is made: the overrides of WGSL.
     pub(crate) fn overrides(&self) -> Vec<SpecConstant> {
-        let Form::Wgsl(wgsl) = &self.form else { return vec![] };
+        let Self::Wgsl(wgsl) = self else { return vec![] };
         let overrides = wgsl.module.overrides.iter().map(|(handle, declared)| {
             let scalar = match wgsl.module.types[declared.ty].inner {
                 naga::TypeInner::Scalar(scalar) => match (scalar.kind, u32::from(scalar.width) * 8) {
@@ -278,9 +273,17 @@ impl Compiled {
     /// # Errors
     /// What naga says.
     pub(crate) fn spirv(&self, overrides: &[(String, f64)]) -> Result<Vec<u32>, String> {
-        match &self.form {
-            Form::Spirv(words) => Ok(words.clone()),
-            Form::Wgsl(wgsl) => wgsl.spirv(overrides).map_err(|e| format!("{}: {e}", self.files[0].display())),
+        match self {
+            Self::Spirv(words, _) => Ok(words.clone()),
+            Self::Wgsl(wgsl) => wgsl.spirv(overrides).map_err(|e| format!("{}: {e}", wgsl.path.display())),
+        }
+    }
+
+    /// The file and all that it includes.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        match self {
+            Self::Spirv(_, files) => files,
+            Self::Wgsl(wgsl) => std::slice::from_ref(&wgsl.path),
         }
     }
 }

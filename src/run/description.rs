@@ -48,7 +48,7 @@ pub(crate) const OTHERS: &str = "*";
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Kernel {
     /// Its file, or several that compete.
-    pub source: Files,
+    pub source: Listed<String>,
     /// Its entry point, where that is not `main`.
     pub entry: Option<String>,
     /// Folders in which `#include` looks.
@@ -66,7 +66,7 @@ pub(crate) struct Kernel {
     /// Of a pass: push constants, in place of those of the description.
     pub push: Named<Formula>,
     /// Of a pass: its grid.
-    pub groups: Option<Groups>,
+    pub groups: Option<Listed>,
 }
 
 /// A buffer.
@@ -77,7 +77,7 @@ pub(crate) struct Buffer {
     #[serde(rename = "type")]
     pub element: Option<String>,
     /// Extents, the slowest first.
-    pub shape: Option<Groups>,
+    pub shape: Option<Listed>,
     /// What it holds before a run.
     pub fill: Option<String>,
     /// How far it may be from the right answer.
@@ -117,7 +117,7 @@ pub(crate) struct CheckFigures {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Dispatch {
     /// Work-groups along x, y, z.
-    pub groups: Option<Groups>,
+    pub groups: Option<Listed>,
 }
 
 /// Where the right answer comes from: one of `builtin`, `kernel`, `file` and `command`.
@@ -127,7 +127,7 @@ pub(crate) struct ReferenceTable {
     /// An algorithm of this program's.
     pub builtin: Option<String>,
     /// Its extents.
-    pub size: Option<Groups>,
+    pub size: Option<Listed>,
     /// The layout of its operands.
     pub layout: Option<String>,
     /// Its buffers and what they are called here.
@@ -137,7 +137,7 @@ pub(crate) struct ReferenceTable {
     /// A program.
     pub command: Option<String>,
     /// A kernel that is right.
-    pub kernel: Files,
+    pub kernel: Listed<String>,
     /// Of that kernel, as of [`Kernel`].
     pub entry: Option<String>,
     pub include: Vec<String>,
@@ -146,7 +146,7 @@ pub(crate) struct ReferenceTable {
     pub bind: Named<String>,
     pub spec: Named<Formula>,
     pub push: Named<Formula>,
-    pub groups: Option<Groups>,
+    pub groups: Option<Listed>,
 }
 
 /// The nominal work of a run.
@@ -216,46 +216,24 @@ impl fmt::Display for Formula {
 /// One value, or a list.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Listed {
-    One(Formula),
-    Many(Vec<Formula>),
+pub(crate) enum Listed<T = Formula> {
+    One(T),
+    Many(Vec<T>),
 }
 
-impl Listed {
-    /// The values.
-    #[must_use]
-    pub(crate) fn values(&self) -> &[Formula] {
-        match self {
-            Self::One(value) => std::slice::from_ref(value),
-            Self::Many(values) => values,
-        }
-    }
-}
-
-/// Extents, or work-groups: one, or a list.
-pub(crate) type Groups = Listed;
-
-/// Files: one, or a list.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Files {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Default for Files {
+impl<T> Default for Listed<T> {
     fn default() -> Self {
         Self::Many(vec![])
     }
 }
 
-impl Files {
-    /// The names.
+impl<T> Listed<T> {
+    /// The values.
     #[must_use]
-    pub(crate) fn names(&self) -> &[String] {
+    pub(crate) fn values(&self) -> &[T] {
         match self {
-            Self::One(name) => std::slice::from_ref(name),
-            Self::Many(names) => names,
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Many(values) => values,
         }
     }
 }

@@ -66,16 +66,16 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, S
     };
     // What describes a program for debuggers would refer to what is gone.
     let whole = points().count() == 1 || head.iter().any(|own| own.op() == Some(Op::ExtInst));
-    let kept = if whole { Kept::all(functions) } else { Kept::of(entry, words[1], head, functions) };
+    let (functions, gone) =
+        if whole { (functions.to_vec(), BTreeSet::new()) } else { reached(entry, words[1], head, functions) };
     let mut module = words[..HEADER].to_vec();
     for own in head {
         let (op, operands) = (own.op(), own.operands());
-        let is_gone = |place: usize| operands.get(place).is_some_and(|id| kept.gone.contains(id));
+        let is_gone = |place: usize| operands.get(place).is_some_and(|id| gone.contains(id));
         match op {
             Some(Op::EntryPoint) if own.at == entry.at => {
                 let renamed = [COMPUTE, entry.function, u32::from_le_bytes(*b"main"), 0];
-                let variables: Vec<u32> =
-                    entry.variables.iter().copied().filter(|id| !kept.gone.contains(id)).collect();
+                let variables: Vec<u32> = entry.variables.iter().copied().filter(|id| !gone.contains(id)).collect();
                 module.push(((1 + renamed.len() + variables.len()) as u32) << 16 | Op::EntryPoint as u32);
                 module.extend(renamed);
                 module.extend(variables);
@@ -87,47 +87,39 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, S
             _ => module.extend(own.words),
         }
     }
-    module.extend(kept.functions.iter().flat_map(|own| own.words));
+    module.extend(functions.iter().flat_map(|own| own.words));
     Ok(module)
 }
 
-/// What is left of a module.
-struct Kept<'a> {
-    /// The instructions of the functions.
-    functions: Vec<Instruction<'a>>,
-    /// The ids that nothing defines any more.
-    gone: BTreeSet<u32>,
-}
-
-impl<'a> Kept<'a> {
-    fn all(functions: &[Instruction<'a>]) -> Self {
-        Self { functions: functions.to_vec(), gone: BTreeSet::new() }
-    }
-
-    /// What `entry` reaches in a module of this version.
-    fn of(entry: &Entry<'_>, version: u32, head: &[Instruction<'a>], functions: &[Instruction<'a>]) -> Self {
-        let bodies = || functions.split_inclusive(|own| own.op() == Some(Op::FunctionEnd));
-        let id = |body: &[Instruction<'_>]| body.first().and_then(|own| own.operands().get(1)).copied();
-        let by_id: BTreeMap<u32, &[Instruction<'_>]> = bodies().filter_map(|body| Some((id(body)?, body))).collect();
-        let (mut reached, mut next) = (BTreeSet::new(), vec![entry.function]);
-        while let Some(function) = next.pop() {
-            if reached.insert(function) {
-                let body = by_id.get(&function).copied().unwrap_or_default();
-                let calls = body.iter().filter(|own| own.op() == Some(Op::FunctionCall));
-                next.extend(calls.filter_map(|own| own.operands().get(2)));
-            }
+/// The functions that `entry` reaches in a module of this version, as their instructions, and the ids that nothing defines
+/// without the others.
+fn reached<'a>(
+    entry: &Entry<'_>,
+    version: u32,
+    head: &[Instruction<'a>],
+    functions: &[Instruction<'a>],
+) -> (Vec<Instruction<'a>>, BTreeSet<u32>) {
+    let bodies = || functions.split_inclusive(|own| own.op() == Some(Op::FunctionEnd));
+    let id = |body: &[Instruction<'_>]| body.first().and_then(|own| own.operands().get(1)).copied();
+    let by_id: BTreeMap<u32, &[Instruction<'_>]> = bodies().filter_map(|body| Some((id(body)?, body))).collect();
+    let (mut reached, mut next) = (BTreeSet::new(), vec![entry.function]);
+    while let Some(function) = next.pop() {
+        if reached.insert(function) {
+            let body = by_id.get(&function).copied().unwrap_or_default();
+            let calls = body.iter().filter(|own| own.op() == Some(Op::FunctionCall));
+            next.extend(calls.filter_map(|own| own.operands().get(2)));
         }
-        let is_reached = |body: &&[Instruction<'_>]| id(body).is_some_and(|id| reached.contains(&id));
-        let (kept, gone): (Vec<_>, Vec<_>) = bodies().partition(is_reached);
-        let functions = kept.concat();
-        let mentioned: BTreeSet<u32> = functions.iter().flat_map(|own| own.operands()).copied().collect();
-        let named: BTreeSet<u32> = entry.variables.iter().copied().collect();
-        let is_used = |id: &u32| mentioned.contains(id) && (version < NAMES_ALL || named.contains(id));
-        let variables = head.iter().filter(|own| own.op() == Some(Op::Variable));
-        let unused = variables.filter_map(|own| own.operands().get(1)).copied().filter(|id| !is_used(id));
-        let defined = gone.concat().into_iter().filter_map(result);
-        Self { gone: unused.chain(defined).collect(), functions }
     }
+    let is_reached = |body: &&[Instruction<'_>]| id(body).is_some_and(|id| reached.contains(&id));
+    let (kept, gone): (Vec<_>, Vec<_>) = bodies().partition(is_reached);
+    let functions = kept.concat();
+    let mentioned: BTreeSet<u32> = functions.iter().flat_map(|own| own.operands()).copied().collect();
+    let named: BTreeSet<u32> = entry.variables.iter().copied().collect();
+    let is_used = |id: &u32| mentioned.contains(id) && (version < NAMES_ALL || named.contains(id));
+    let variables = head.iter().filter(|own| own.op() == Some(Op::Variable));
+    let unused = variables.filter_map(|own| own.operands().get(1)).copied().filter(|id| !is_used(id));
+    let defined = gone.concat().into_iter().filter_map(result);
+    (functions, unused.chain(defined).collect())
 }
 
 /// The id that an instruction defines.

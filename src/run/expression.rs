@@ -103,9 +103,6 @@ impl Function {
 const MOST_BYTES: usize = 1 << 12;
 const DEEPEST: usize = 64;
 
-/// The names that an expression may use, with their values.
-pub(crate) type Scope<'a> = &'a dyn Fn(&str) -> Result<i64, String>;
-
 impl Expression {
     /// Understands `text`.
     ///
@@ -148,7 +145,7 @@ impl Expression {
     ///
     /// # Errors
     /// When a name is unknown, something is divided by zero, or a value leaves 64 bits.
-    pub(crate) fn value(&self, scope: Scope<'_>) -> Result<i64, String> {
+    pub(crate) fn value(&self, scope: &Values) -> Result<i64, String> {
         integer(&self.root, scope).map_err(|reason| format!("expression '{}' {reason}", brief(&self.text)))
     }
 
@@ -156,7 +153,7 @@ impl Expression {
     ///
     /// # Errors
     /// When a name is unknown, or the value is not finite.
-    pub(crate) fn number(&self, scope: Scope<'_>) -> Result<f64, String> {
+    pub(crate) fn number(&self, scope: &Values) -> Result<f64, String> {
         let quoted = |reason: String| format!("expression '{}' {reason}", brief(&self.text));
         let value = fraction(&self.root, scope).map_err(quoted)?;
         if value.is_finite() { Ok(value) } else { Err(quoted("is no finite number".into())) }
@@ -178,13 +175,13 @@ fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
     }
 }
 
-fn integer(node: &Node, scope: Scope<'_>) -> Result<i64, String> {
+fn integer(node: &Node, scope: &Values) -> Result<i64, String> {
     let of = |node: &Node| integer(node, scope);
     let fits = |value: Option<i64>| value.ok_or_else(|| "has a value beyond 64 bits".to_string());
     match node {
         Node::Integer(value) => Ok(*value),
         Node::Fraction(value) => Err(format!("has the fraction {value} where an integer is wanted")),
-        Node::Name(name) => scope(name),
+        Node::Name(name) => scope.get(name),
         Node::Negated(node) => fits(of(node)?.checked_neg()),
         Node::Not(node) => Ok(i64::from(of(node)? == 0)),
         Node::Binary(operator, left, right) => {
@@ -225,13 +222,13 @@ fn integer(node: &Node, scope: Scope<'_>) -> Result<i64, String> {
     }
 }
 
-fn fraction(node: &Node, scope: Scope<'_>) -> Result<f64, String> {
+fn fraction(node: &Node, scope: &Values) -> Result<f64, String> {
     let of = |node: &Node| fraction(node, scope);
     let truth = |holds: bool| f64::from(u8::from(holds));
     Ok(match node {
         Node::Integer(value) => *value as f64,
         Node::Fraction(value) => *value,
-        Node::Name(name) => scope(name)? as f64,
+        Node::Name(name) => scope.get(name)? as f64,
         Node::Negated(node) => -of(node)?,
         Node::Not(node) => truth(of(node)? == 0.0),
         Node::Binary(operator, left, right) => {
@@ -426,17 +423,12 @@ impl Values {
 mod tests {
     use super::*;
 
-    fn scope(name: &str) -> Result<i64, String> {
-        match name {
-            "M" => Ok(100),
-            "BM" => Ok(64),
-            "most" => Ok(i64::MAX),
-            other => Err(format!("names {other}")),
-        }
+    fn scope() -> Values {
+        Values::of(&["M", "BM", "most"].map(String::from), &[100, 64, i64::MAX])
     }
 
     fn value(text: &str) -> Result<i64, String> {
-        Expression::parse(text)?.value(&scope)
+        Expression::parse(text)?.value(&scope())
     }
 
     #[test]
@@ -465,7 +457,7 @@ mod tests {
 
     #[test]
     fn fractions_are_for_numbers_that_have_them() {
-        let number = |text: &str| Expression::parse(text).and_then(|e| e.number(&scope));
+        let number = |text: &str| Expression::parse(text).and_then(|e| e.number(&scope()));
         assert_eq!(number("1 / sqrt(BM)"), Ok(0.125));
         assert_eq!(number("1e-5"), Ok(1e-5));
         assert_eq!(number("2.5e+1 - .5"), Ok(24.5));
@@ -494,7 +486,7 @@ mod tests {
             ("min(1,2,3)", "lacks a ')' behind the arguments of min"),
             ("1x", "malformed number '1x'"),
             ("M & 3", "goes on with '&'"),
-            ("N", "names N"),
+            ("N", "unknown name 'N'"),
             ("é", "has '\\u{e9}'"),
         ] {
             let error = value(text).expect_err(text);

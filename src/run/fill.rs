@@ -1,7 +1,7 @@
 //! What buffers hold before a run: how it is written, and the bytes.
 
 use super::array;
-use super::expression::{Expression, Scope};
+use super::expression::{Expression, Values};
 use super::resolved::{Buffer, Fill};
 use crate::algorithms::input::generator;
 use crate::basis::dtype::DType;
@@ -17,7 +17,7 @@ pub(crate) const FORMS: &str = "zero, iota, normal, normal(mean, deviation), uni
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn parse(text: &str, folder: &Path, scope: Scope<'_>) -> Result<Fill, String> {
+pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, String> {
     let text = text.trim();
     if let Some(name) = text.strip_prefix('@') {
         let neither = || format!("fill '{text}' is neither a .npy nor a .bin; name it after what it is");
@@ -162,8 +162,7 @@ mod tests {
     }
 
     fn values(element: DType, fill: &str, len: u64) -> Vec<f64> {
-        let nothing = |name: &str| Err(format!("no {name}"));
-        let fill = Some(parse(fill, Path::new(""), &nothing).expect("a fill"));
+        let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
         let tolerance = Tolerance::Exact;
         let buffer =
             Buffer { name: "A".into(), element, shape: vec![len], role: Role::Input, fill, tolerance, checked: true };
@@ -197,7 +196,7 @@ mod tests {
 
     #[test]
     fn figures_may_be_expressions_of_axes_and_what_is_no_fill_is_refused() {
-        let scope = |name: &str| if name == "K" { Ok(16) } else { Err(format!("names {name}")) };
+        let scope = Values::of(&["K".into()], &[16]);
         let parsed = |text: &str| parse(text, Path::new("f"), &scope);
         assert_eq!(parsed("uniform(-1/sqrt(K), min(K, 1))"), Ok(Fill::Uniform { low: -0.25, high: 1.0 }));
         assert_eq!(parsed("@x.npy"), Ok(Fill::Npy("f/x.npy".into())));
@@ -207,7 +206,7 @@ mod tests {
             ("normal(0,-1)", "other figures"),
             ("zero(1)", "other figures"),
             ("uniform(0,1", "lacks a ')'"),
-            ("uniform(0,N)", "names N"),
+            ("uniform(0,N)", "unknown name 'N'"),
             ("@x.txt", "neither a .npy nor a .bin"),
         ] {
             let error = parsed(text).expect_err(text);

@@ -1,7 +1,8 @@
 //! What a kernel says of itself: a description with everything filled in that can be known, and what is missing of one.
 
 use super::description::{Described, Fault};
-use super::loaded::{LoadedPass, programs};
+use super::loaded::{LoadedPass, constant_key, programs, slot_key};
+use super::pass::integer;
 use super::resolved::Tolerance;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
@@ -105,8 +106,9 @@ fn shown(constant: &SpecConstant) -> String {
     let bits = constant.default;
     match constant.scalar {
         Scalar::Bool => (bits != 0).to_string(),
-        Scalar::Int { bits: width, signed: true } => ((bits << (64 - width)).cast_signed() >> (64 - width)).to_string(),
-        Scalar::Int { .. } => bits.to_string(),
+        Scalar::Int { .. } => {
+            integer(constant.scalar, bits).map_or_else(|| bits.to_string(), |value| value.to_string())
+        }
         Scalar::Float { bits: 16 } => float(f16::from_bits(bits as u16).to_f64()),
         Scalar::Float { bits: 32 } => float(f64::from(f32::from_bits(bits as u32))),
         Scalar::Bfloat16 => float(bf16::from_bits(bits as u16).to_f64()),
@@ -124,8 +126,7 @@ fn specs(pass: &LoadedPass, text: &mut String) {
     }
     let _ = writeln!(text, "\n[spec]                        # defaults; a list is what --tune searches");
     for constant in pass.interface.constants.iter() {
-        let name = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() };
-        let line = format!("{} = {}", key(&name), shown(constant));
+        let line = format!("{} = {}", key(&constant_key(constant)), shown(constant));
         let _ = writeln!(text, "{line:<29} # {}, constant_id {}", constant.scalar.name(), constant.id);
     }
 }
@@ -145,7 +146,7 @@ fn pushes(pass: &LoadedPass, text: &mut String) {
 
 fn buffer(slot: &Slot, text: &mut String) {
     let Slot { set, binding, .. } = slot;
-    let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
+    let name = slot_key(slot);
     let access = match (slot.is_readable(), slot.is_writable()) {
         (true, true) => "read and written",
         (false, _) => "written",
@@ -221,7 +222,7 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let mut lacks = vec![];
     for slot in pass.interface.slots.iter() {
         let Slot { set, binding, .. } = slot;
-        let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
+        let name = slot_key(slot);
         let scalar = slot.blocks.iter().filter_map(|block| block.array).find_map(|array| array.scalar);
         let element = scalar.map_or_else(|| "bytes".to_string(), Scalar::name);
         let fill = if slot.is_writable() { String::new() } else { format!(":{}", fill(&element).replace(' ', "")) };

@@ -30,13 +30,6 @@ pub(crate) struct LoadedPass {
     pub(crate) groups: Option<Listed>,
 }
 
-/// What messages call the fields of a kernel: the field that names it, and the prefix of the others.
-#[derive(Clone, Copy)]
-struct FieldNames {
-    field: &'static str,
-    prefix: &'static str,
-}
-
 /// The programs of a description: one for each source of `[kernel]`, or one of all `[[pass]]`.
 ///
 /// # Errors
@@ -47,26 +40,25 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
         (Some(_), [_, ..]) => Err(Fault::new("pass", "stands beside [kernel]; keep one of them")),
         (None, []) => Err(Fault::new("kernel", "is missing; name a source: [kernel] source = \"k.comp\"")),
         (Some(kernel), []) => {
-            if kernel.source.names().is_empty() {
+            if kernel.source.values().is_empty() {
                 return Err(Fault::new(
                     "kernel.source",
                     "is missing; name a file: `gpukern run k.comp`, or source = \"k.comp\" in a description",
                 ));
             }
-            let at = FieldNames { field: "kernel.source", prefix: "" };
             if kernel.groups.is_some() && dispatch.as_ref().is_some_and(|dispatch| dispatch.groups.is_some()) {
                 return Err(Fault::new("kernel.groups", "stands beside dispatch.groups; keep one of them"));
             }
             let groups =
                 dispatch.as_ref().and_then(|dispatch| dispatch.groups.clone()).or_else(|| kernel.groups.clone());
             let program = |source: &String| {
-                let pass = LoadedPass { groups: groups.clone(), ..load(described, kernel, source, at)? };
+                let pass = LoadedPass { groups: groups.clone(), ..load(described, kernel, source, "")? };
                 Ok(LoadedKernel { name: stem(source), passes: vec![pass] })
             };
-            let mut programs = kernel.source.names().iter().map(program).collect::<Result<Vec<_>, _>>()?;
+            let mut programs = kernel.source.values().iter().map(program).collect::<Result<Vec<_>, _>>()?;
             // Files of one name in two folders are told apart by their paths.
             let names: Vec<String> = programs.iter().map(|program| program.name.clone()).collect();
-            for (program, source) in programs.iter_mut().zip(kernel.source.names()) {
+            for (program, source) in programs.iter_mut().zip(kernel.source.values()) {
                 if names.iter().filter(|name| **name == program.name).count() > 1 {
                     program.name.clone_from(source);
                 }
@@ -74,12 +66,11 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
             Ok(programs)
         }
         (None, passes) => {
-            let at = FieldNames { field: "pass", prefix: "pass." };
             if dispatch.is_some() {
                 return Err(Fault::new("dispatch", "is for a single [kernel]; give each [[pass]] its groups"));
             }
-            let load = |pass: &Kernel| match pass.source.names() {
-                [source] => load(described, pass, source, at),
+            let load = |pass: &Kernel| match pass.source.values() {
+                [source] => load(described, pass, source, "pass."),
                 _ => Err(Fault::new("pass.source", "must name one file in each [[pass]]")),
             };
             let passes = passes.iter().map(load).collect::<Result<Vec<_>, _>>()?;
@@ -95,7 +86,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
 /// What the compiler says.
 pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
     let Some(reference) = &described.description.reference else { return Ok(None) };
-    let source = match reference.kernel.names() {
+    let source = match reference.kernel.values() {
         [] => return Ok(None),
         [source] => source,
         _ => return Err(Fault::new("reference.kernel", "names several files; one is the reference")),
@@ -111,7 +102,7 @@ pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, F
         groups: reference.groups.clone(),
         ..Kernel::default()
     };
-    let pass = load(described, &kernel, source, FieldNames { field: "reference.kernel", prefix: "reference." })?;
+    let pass = load(described, &kernel, source, "reference.")?;
     Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass] }))
 }
 
@@ -121,13 +112,14 @@ fn stem(source: &str) -> String {
     stem.unwrap_or(source).to_string()
 }
 
-fn load(described: &Described, kernel: &Kernel, source: &str, at: FieldNames) -> Result<LoadedPass, Fault> {
+/// Compiles a kernel whose fields messages call by this prefix.
+fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static str) -> Result<LoadedPass, Fault> {
+    let field = |rest: &str| if prefix.is_empty() { format!("kernel.{rest}") } else { format!("{prefix}{rest}") };
     let newest = match kernel.vulkan.as_deref() {
         None | Some("1.2") => false,
         Some("1.3") => true,
         Some(other) => {
-            let field = if at.prefix.is_empty() { "kernel.vulkan".into() } else { format!("{}vulkan", at.prefix) };
-            return Err(Fault::new(field, format!("'{other}' is none of the versions 1.2 and 1.3")));
+            return Err(Fault::new(field("vulkan"), format!("'{other}' is none of the versions 1.2 and 1.3")));
         }
     };
     let mut folders: Vec<_> = kernel.include.iter().map(|folder| described.path(folder)).collect();
@@ -148,13 +140,16 @@ fn load(described: &Described, kernel: &Kernel, source: &str, at: FieldNames) ->
             &[x, y] if x > 0 && y > 0 => Some([x, y, 1]),
             &[x, y, z] if x > 0 && y > 0 && z > 0 => Some([x, y, z]),
             other => {
-                let field =
-                    if at.prefix.is_empty() { "kernel.local_size".into() } else { format!("{}local_size", at.prefix) };
-                return Err(Fault::new(field, format!("is {other:?}; write 1 to 3 extents above zero")));
+                return Err(Fault::new(field("local_size"), format!("is {other:?}; write 1 to 3 extents above zero")));
             }
         },
     };
-    let fault = |message: String| Fault::new(at.field, message);
+    let stated_by = match prefix {
+        "" => "kernel.source",
+        "pass." => "pass",
+        _ => "reference.kernel",
+    };
+    let fault = |message: String| Fault::new(stated_by, message);
     let compiled = text.compile().map_err(fault)?;
     let words = compiled.spirv(&[]).map_err(fault)?;
     let named = |reason: String| fault(format!("{source}: {reason}"));
@@ -165,7 +160,7 @@ fn load(described: &Described, kernel: &Kernel, source: &str, at: FieldNames) ->
     }
     Ok(LoadedPass {
         source: source.to_string(),
-        prefix: at.prefix,
+        prefix,
         compiled,
         interface,
         bind: kernel.bind.clone(),
@@ -173,6 +168,16 @@ fn load(described: &Described, kernel: &Kernel, source: &str, at: FieldNames) ->
         push: kernel.push.clone(),
         groups: kernel.groups.clone(),
     })
+}
+
+/// What a person calls a specialization constant: its name, or its number.
+pub(super) fn constant_key(constant: &SpecConstant) -> String {
+    if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() }
+}
+
+/// What a person calls a slot: the best of its names, or its set and binding.
+pub(super) fn slot_key(slot: &Slot) -> String {
+    slot.names().first().map_or_else(|| format!("{}.{}", slot.set, slot.binding), ToString::to_string)
 }
 
 /// Words in the order of SPIR-V files.
@@ -208,7 +213,7 @@ impl LoadedPass {
     /// What its compiler says.
     pub(crate) fn module(&self, overrides: &[(String, f64)]) -> Result<Module, String> {
         let spirv = self.compiled.spirv(overrides)?;
-        Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files.clone() })
+        Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files().to_vec() })
     }
 
     /// Whether its constants are compiled in.

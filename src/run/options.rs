@@ -4,7 +4,7 @@
 
 use super::compile::ENDINGS;
 use super::description::{
-    Check, CheckFigures, Described, Description, Dispatch, Files, Formula, Inputs, Kernel, Listed, OutputFiles,
+    Check, CheckFigures, Described, Description, Dispatch, Formula, Inputs, Kernel, Listed, OutputFiles,
     ReferenceTable, Work,
 };
 use super::fill::split;
@@ -119,12 +119,13 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
     }
     if !sources.is_empty() {
         let relative = described[0].file.is_none();
-        let names = sources.iter().map(|source| here(source, relative)).collect::<Result<Vec<_>, _>>()?;
+        let names = sources.iter().map(|source| here(source, relative)).collect::<Result<Vec<_>, _>>();
+        let names = names.map_err(Error::Usage)?;
         let description = &mut described[0].description;
         if !description.pass.is_empty() {
             return Err(Error::Usage("a kernel stands beside a description with [[pass]]; name it in a pass".into()));
         }
-        description.kernel.get_or_insert_default().source = Files::Many(names);
+        description.kernel.get_or_insert_default().source = Listed::Many(names);
     }
     for described in &mut described {
         let relative = described.file.is_none();
@@ -144,11 +145,12 @@ fn read(path: &Path) -> Result<Described, Error> {
 }
 
 /// A path from the folder of this process, where those of the description are from another.
-fn here(path: &Path, relative: bool) -> Result<String, Error> {
-    let usage = |reason: String| Error::Usage(format!("{}: {reason}", path.display()));
+fn here(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
+    let path = path.as_ref();
+    let named = |reason: String| format!("{}: {reason}", path.display());
     let path =
-        if relative { path.to_path_buf() } else { std::path::absolute(path).map_err(|e| usage(e.to_string()))? };
-    path.into_os_string().into_string().map_err(|_| usage("its name is not UTF-8; rename it".into()))
+        if relative { path.to_path_buf() } else { std::path::absolute(path).map_err(|e| named(e.to_string()))? };
+    path.into_os_string().into_string().map_err(|_| named("its name is not UTF-8; rename it".into()))
 }
 
 /// The two sides of `NAME=VALUE`.
@@ -276,7 +278,7 @@ impl Fields {
             kernel.define.set(name, text(value));
         }
         for folder in &self.include {
-            kernel.include.push(here(Path::new(folder), relative).map_err(|e| e.to_string())?);
+            kernel.include.push(here(folder, relative)?);
         }
         for bind in &self.bind {
             let (block, buffer) = assigned("--bind", bind, "A=weights")?;
@@ -305,11 +307,10 @@ impl Fields {
             let mut reference = ReferenceTable::default();
             match (ending, right.split_once('[')) {
                 ("npy" | "bin", _) => {
-                    reference.file =
-                        Some(OutputFiles::One(here(Path::new(right), relative).map_err(|e| e.to_string())?));
+                    reference.file = Some(OutputFiles::One(here(right, relative)?));
                 }
                 (ending, _) if ENDINGS.contains(&ending) => {
-                    reference.kernel = Files::One(here(Path::new(right), relative).map_err(|e| e.to_string())?);
+                    reference.kernel = Listed::One(here(right, relative)?);
                 }
                 (_, Some((name, extents))) => {
                     let extents = extents.strip_suffix(']').ok_or_else(|| format!("--right '{right}' lacks a ']'"))?;
@@ -351,8 +352,7 @@ fn set_buffer(description: &mut Description, option: &str, relative: bool) -> Re
         rest => match rest.strip_prefix(':').ok_or_else(malformed)?.trim() {
             "scratch" => buffer.scratch = true,
             fill => {
-                let file = fill.strip_prefix('@').map(|file| here(Path::new(file), relative)).transpose();
-                let file = file.map_err(|e| e.to_string())?;
+                let file = fill.strip_prefix('@').map(|file| here(file, relative)).transpose()?;
                 buffer.fill = Some(file.map_or_else(|| fill.to_string(), |file| format!("@{file}")));
             }
         },

@@ -22,7 +22,7 @@ impl Expected {
     /// Where a buffer has no number at all.
     pub(super) fn new(mut answers: Vec<(usize, Buffer, Vec<u8>)>) -> Result<Self, String> {
         for (_, data, answer) in &mut answers {
-            if let Some(odd) = NonFinite::of(data, answer)
+            if let Some(odd) = non_finite(data, answer)
                 && values(data, answer).all(f64::is_nan)
             {
                 return Err(format!("the reference is no answer: {odd}; correct it, or its inputs"));
@@ -81,10 +81,8 @@ impl Oracle for NoReference {
     }
 
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
-        let odd = self.outputs.iter().zip(outputs).filter_map(|(data, found)| NonFinite::of(data, found.as_bytes()));
-        let odd: Vec<_> = odd.map(|odd| odd.to_string()).collect();
-        let odd = if odd.is_empty() { String::new() } else { format!("; {}", odd.join("; ")) };
-        Some(format!("there is no reference{odd}"))
+        let odd = self.outputs.iter().zip(outputs).filter_map(|(data, found)| non_finite(data, found.as_bytes()));
+        Some(std::iter::once("there is no reference".into()).chain(odd).collect::<Vec<_>>().join("; "))
     }
 }
 
@@ -109,38 +107,16 @@ impl Oracle for Saving {
     }
 }
 
-/// Elements that are no numbers.
-struct NonFinite<'a> {
-    data: &'a Buffer,
-    count: usize,
-    first: usize,
-    value: f64,
-}
-
-impl<'a> NonFinite<'a> {
-    /// Those of a buffer, if there are any.
-    fn of(data: &'a Buffer, contents: &[u8]) -> Option<Self> {
-        if !data.element.is_float() {
-            return None;
-        }
-        let size = data.element.bytes() as usize;
-        let value = |index: usize| data.element.value(&contents[index * size..]);
-        let mut odd = (0..data.len() as usize).filter(|index| !value(*index).is_finite());
-        let first = odd.next()?;
-        Some(Self { data, count: 1 + odd.count(), first, value: value(first) })
-    }
-}
-
-impl std::fmt::Display for NonFinite<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { data, count, first, value } = self;
-        let what = if value.is_nan() { "not a number" } else { "infinite" };
-        write!(f, "{} is {what}", place(data, *first))?;
-        match count {
-            1 => Ok(()),
-            _ => write!(f, ", and {} others of {} are no finite numbers", count - 1, data.len()),
-        }
-    }
+/// What is to be said of the elements of a buffer that are no finite numbers, if there are any.
+fn non_finite(data: &Buffer, contents: &[u8]) -> Option<String> {
+    let mut odd = values(data, contents).enumerate().filter(|(_, value)| !value.is_finite());
+    let (first, value) = odd.next()?;
+    let what = if value.is_nan() { "not a number" } else { "infinite" };
+    let others = match odd.count() {
+        0 => String::new(),
+        others => format!(", and {others} others of {} are no finite numbers", data.len()),
+    };
+    Some(format!("{} is {what}{others}", place(data, first)))
 }
 
 /// The name of an element: `D[3,5]`.

@@ -1,6 +1,6 @@
 //! The passes of a configuration: constants, grid, push constants and bindings of each kernel at a point.
 
-use super::buffers::{Table, addressed, bound, buffers, fits_blocks};
+use super::buffers::{DescribedBuffer, addressed, bound, buffers, fits_blocks};
 use super::description::{Described, Fault, Formula, Named, OTHERS};
 use super::expression::Values;
 use super::loaded::{self, LoadedKernel, LoadedPass, bytes};
@@ -11,39 +11,16 @@ use crate::kernel::interface::{ArgumentKind, Scalar};
 use crate::kernel::program::BufferId;
 use half::{bf16, f16};
 
-/// The specialization constants of a configuration.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ChosenConstants {
-    constants: Vec<(String, Formula)>,
-    /// Those of which there were several to choose from.
-    listed: Vec<String>,
-}
-
-impl ChosenConstants {
-    /// The same with one more constant.
-    pub(crate) fn with(&self, name: &str, value: Formula, listed: bool) -> Self {
-        let mut more = self.clone();
-        more.constants.push((name.to_string(), value));
-        more.listed.extend(listed.then(|| name.to_string()));
-        more
-    }
-
-    /// What was chosen where there was a choice.
-    pub(crate) fn shown(&self) -> Vec<(String, String)> {
-        let constants = self.constants.iter().filter(|(name, _)| self.listed.contains(name));
-        constants.map(|(name, value)| (name.clone(), value.to_string())).collect()
-    }
-}
-
-/// What a program does at a point, or why it is not asked to: the name of a condition that does not hold.
+/// What a program with a choice of its specialization constants does at a point, or why it is not asked to: the name of a
+/// condition that does not hold.
 ///
 /// # Errors
 /// What is wrong with a field.
 pub(crate) fn settle(
     described: &Described,
-    table: &Table,
+    table: &[DescribedBuffer],
     program: &LoadedKernel,
-    choice: &ChosenConstants,
+    choice: &Named<Formula>,
     axes: &Values,
     modules: &mut Vec<Module>,
 ) -> Result<Result<PassList, String>, Fault> {
@@ -57,7 +34,7 @@ pub(crate) fn settle(
     for (name, formula) in described.description.conditions.iter().filter(|_| judged) {
         let fault = |message: String| Fault::new(format!("where.{name}"), message);
         let condition = formula.expression().map_err(fault)?;
-        if condition.value(&|name| everything.get(name)).map_err(fault)? == 0 {
+        if condition.value(&everything).map_err(fault)? == 0 {
             return Ok(Err(format!("where.{name} does not hold: {}", condition.text())));
         }
     }
@@ -74,8 +51,8 @@ pub(crate) fn settle(
 /// A pass with the values of its constants.
 struct Setting<'a> {
     pass: &'a LoadedPass,
-    /// The constants that are stated, by id and name.
-    stated: Vec<(SpecValue, String)>,
+    /// The constants that are stated.
+    stated: Vec<SpecValue>,
     /// Integer values of all constants, by id, and their names.
     integers: Vec<(u32, i64, String)>,
     /// Values for naga.
@@ -83,32 +60,28 @@ struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
-    fn new(pass: &'a LoadedPass, choice: &ChosenConstants, axes: &Values) -> Result<Self, Fault> {
+    fn new(pass: &'a LoadedPass, choice: &Named<Formula>, axes: &Values) -> Result<Self, Fault> {
         let mut setting = Setting { pass, stated: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
-        let chosen = choice.constants.iter().map(|(name, value)| (name.as_str(), value, false));
+        let chosen = choice.iter().map(|(name, value)| (name, value, false));
         for (name, value, own) in pass.spec.iter().map(|(name, value)| (name, value, true)).chain(chosen) {
             let Some(constant) = pass.constant(name) else { continue };
-            if setting.stated.iter().any(|(known, _)| known.id == constant.id) {
+            if setting.stated.iter().any(|known| known.id == constant.id) {
                 continue;
             }
             let field = if own { pass.field(&format!("spec.{name}")) } else { format!("spec.{name}") };
-            let number = pack(value, constant.scalar, &scope).map_err(|e| Fault::new(field, e))?;
-            if let Some(integer) = number.integer {
+            let (bits, number) = pack(value, constant.scalar, &scope).map_err(|e| Fault::new(field, e))?;
+            if let Some(integer) = integer(constant.scalar, bits) {
                 scope.set(&constant.name, integer);
                 setting.integers.push((constant.id, integer, constant.name.to_string()));
             }
-            let bits = number.bits();
             // Booleans are `VkBool32`.
-            setting
-                .stated
-                .push((SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() }, name.to_string()));
-            let key = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() };
-            setting.overrides.push((key, number.value));
+            setting.stated.push(SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() });
+            setting.overrides.push((loaded::constant_key(constant), number));
         }
         for constant in pass.interface.constants.iter() {
-            let known = setting.stated.iter().any(|(stated, _)| stated.id == constant.id);
-            if let (false, Some(integer)) = (known, default_integer(constant.scalar, constant.default)) {
+            let known = setting.stated.iter().any(|stated| stated.id == constant.id);
+            if let (false, Some(integer)) = (known, integer(constant.scalar, constant.default)) {
                 setting.integers.push((constant.id, integer, constant.name.to_string()));
             }
         }
@@ -121,15 +94,13 @@ impl<'a> Setting<'a> {
             scope.set(name, *value);
         }
         let values: Vec<(u32, i64)> = self.integers.iter().map(|(id, value, _)| (*id, *value)).collect();
-        for (name, value) in ["local_x", "local_y", "local_z"].into_iter().zip(self.pass.local_size(&values)) {
-            scope.set(name, value);
-        }
+        name_group(scope, self.pass.local_size(&values));
     }
 
     fn pass(
         &self,
         described: &Described,
-        table: &Table,
+        table: &[DescribedBuffer],
         axes: &Values,
         all: &[&Buffer],
         modules: &mut Vec<Module>,
@@ -144,10 +115,7 @@ impl<'a> Setting<'a> {
             // The size of the work-group is known only now.
             let interface =
                 loaded::interface(&bytes(&module.spirv)).map_err(|e| fault(format!("{}: {e}", pass.source)))?;
-            let extents = interface.local_size.map(|word| i64::from(word.value(&[])));
-            for (name, value) in ["local_x", "local_y", "local_z"].into_iter().zip(extents) {
-                scope.set(name, value);
-            }
+            name_group(&mut scope, interface.local_size.map(|word| i64::from(word.value(&[]))));
         }
         self.enter(&mut scope);
         let place = modules.iter().position(|known| *known == module).unwrap_or_else(|| {
@@ -155,7 +123,7 @@ impl<'a> Setting<'a> {
             modules.len() - 1
         });
         let (push, addresses) = self.push(described, table, &scope)?;
-        let constants = if baked { vec![] } else { self.stated.iter().map(|(constant, _)| *constant).collect() };
+        let constants = if baked { vec![] } else { self.stated.clone() };
         Ok(Pass {
             module: place,
             constants,
@@ -167,7 +135,12 @@ impl<'a> Setting<'a> {
     }
 
     /// The push-constant block, and where addresses go in it.
-    fn push(&self, described: &Described, table: &Table, scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
+    fn push(
+        &self,
+        described: &Described,
+        table: &[DescribedBuffer],
+        scope: &Values,
+    ) -> Result<(Vec<u8>, Vec<Address>), Fault> {
         let (pass, description) = (self.pass, &described.description);
         let mut block = vec![0; (pass.interface.argument_bytes() as usize).next_multiple_of(4)];
         let (mut addresses, mut missing) = (vec![], vec![]);
@@ -175,7 +148,7 @@ impl<'a> Setting<'a> {
             let start = member.offset as usize;
             let scalar = match member.kind {
                 ArgumentKind::Address => {
-                    let buffer = table.place(addressed(description, pass, &member.name)?);
+                    let buffer = DescribedBuffer::place(table, addressed(description, pass, &member.name)?);
                     addresses.push(Address { offset: member.offset, buffer: BufferId(buffer) });
                     continue;
                 }
@@ -191,8 +164,9 @@ impl<'a> Setting<'a> {
                 continue;
             };
             let field = || pass.field(&format!("push.{}", member.name));
-            let number = pack(&value, scalar, scope).map_err(|e| Fault::new(field(), e))?;
-            block[start..start + number.bytes.len()].copy_from_slice(&number.bytes);
+            let (bits, _) = pack(&value, scalar, scope).map_err(|e| Fault::new(field(), e))?;
+            let bytes = scalar.bytes() as usize;
+            block[start..start + bytes].copy_from_slice(&bits.to_le_bytes()[..bytes]);
         }
         match missing.first() {
             None => Ok((block, addresses)),
@@ -203,10 +177,15 @@ impl<'a> Setting<'a> {
         }
     }
 
-    fn bindings(&self, described: &Described, table: &Table, all: &[&Buffer]) -> Result<Vec<Binding>, Fault> {
+    fn bindings(
+        &self,
+        described: &Described,
+        table: &[DescribedBuffer],
+        all: &[&Buffer],
+    ) -> Result<Vec<Binding>, Fault> {
         let mut bindings = vec![];
         for slot in self.pass.interface.slots.iter() {
-            let buffer = table.place(bound(&described.description, self.pass, slot)?);
+            let buffer = DescribedBuffer::place(table, bound(&described.description, self.pass, slot)?);
             if let Some(described) = all.get(buffer) {
                 fits_blocks(&described.name, described.bytes(), &self.pass.source, slot)?;
             }
@@ -217,8 +196,15 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// The integer that the bits of a default are.
-fn default_integer(scalar: Scalar, bits: u64) -> Option<i64> {
+/// Lets expressions name the extents of the work-group.
+fn name_group(scope: &mut Values, extents: [i64; 3]) {
+    for (name, extent) in ["local_x", "local_y", "local_z"].into_iter().zip(extents) {
+        scope.set(name, extent);
+    }
+}
+
+/// The integer that the bits of a number are.
+pub(super) fn integer(scalar: Scalar, bits: u64) -> Option<i64> {
     match scalar {
         Scalar::Int { bits: 64, signed: true } => Some(bits.cast_signed()),
         Scalar::Int { bits: 64, signed: false } | Scalar::Bool => i64::try_from(bits).ok(),
@@ -244,7 +230,7 @@ fn groups(pass: &LoadedPass, scope: &Values) -> Result<[u64; 3], Fault> {
     let mut groups = [1; 3];
     for ((extent, formula), axis) in groups.iter_mut().zip(stated.values()).zip(["x", "y", "z"]) {
         let expression = formula.expression().map_err(|e| Fault::new(&field, e))?;
-        let value = expression.value(&|name| scope.get(name)).map_err(|e| Fault::new(&field, e))?;
+        let value = expression.value(scope).map_err(|e| Fault::new(&field, e))?;
         *extent = u64::from(u32::try_from(value).ok().filter(|value| *value > 0).ok_or_else(|| {
             let message = format!("is {value} along {axis} ('{}'); use 1 to 2^32 - 1 work-groups", expression.text());
             Fault::new(&field, message)
@@ -253,37 +239,20 @@ fn groups(pass: &LoadedPass, scope: &Values) -> Result<[u64; 3], Fault> {
     Ok(groups)
 }
 
-/// A number as a kernel takes it.
-struct Packed {
-    bytes: Vec<u8>,
-    /// Its value, where it is an integer.
-    integer: Option<i64>,
-    value: f64,
-}
-
-impl Packed {
-    fn bits(&self) -> u64 {
-        let mut bits = [0; 8];
-        bits[..self.bytes.len()].copy_from_slice(&self.bytes);
-        u64::from_le_bytes(bits)
-    }
-}
-
-/// The value of `formula` as a number of type `scalar`.
-fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<Packed, String> {
+/// The value of `formula` as a number of type `scalar`: the bits that a kernel takes, and the number.
+fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<(u64, f64), String> {
     let expression = formula.expression()?;
-    let named = |name: &str| scope.get(name);
     if matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16) {
-        let value = expression.number(&named)?;
-        let bytes = match scalar {
-            Scalar::Float { bits: 16 } => f16::from_f64(value).to_le_bytes().to_vec(),
-            Scalar::Float { bits: 32 } => (value as f32).to_le_bytes().to_vec(),
-            Scalar::Bfloat16 => bf16::from_f64(value).to_le_bytes().to_vec(),
-            _ => value.to_le_bytes().to_vec(),
+        let value = expression.number(scope)?;
+        let bits = match scalar {
+            Scalar::Float { bits: 16 } => f16::from_f64(value).to_bits().into(),
+            Scalar::Float { bits: 32 } => (value as f32).to_bits().into(),
+            Scalar::Bfloat16 => bf16::from_f64(value).to_bits().into(),
+            _ => value.to_bits(),
         };
-        return Ok(Packed { bytes, integer: None, value });
+        return Ok((bits, value));
     }
-    let value = expression.value(&named)?;
+    let value = expression.value(scope)?;
     let (low, high) = match scalar {
         Scalar::Int { bits: 64, signed: true } => (i64::MIN, i64::MAX),
         Scalar::Int { bits: 64, signed: false } => (0, i64::MAX),
@@ -298,6 +267,6 @@ fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<Packed, Str
             scalar.name()
         ));
     }
-    let bytes = value.to_le_bytes()[..scalar.bytes() as usize].to_vec();
-    Ok(Packed { bytes, integer: Some(value), value: value as f64 })
+    let unused = 64 - 8 * scalar.bytes();
+    Ok((value.cast_unsigned() << unused >> unused, value as f64))
 }

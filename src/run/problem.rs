@@ -5,11 +5,12 @@ use super::array;
 use super::builtin::Counterpart;
 use super::oracle::{Expected, NoReference, Saving};
 use super::resolved::{Buffer, Command, Fill, Point, Reference};
-use crate::algorithms::{Oracle, Problem, ReferenceProgram};
+use crate::algorithms::{MakeOracle, Oracle, Problem};
 use crate::basis::dtype::HostArray;
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
+use crate::kernel::program::Program;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -166,17 +167,15 @@ impl Problem for PointProblem {
         Ok(self.saving(oracle))
     }
 
-    fn reference(&self, device: &DeviceInfo) -> Option<ReferenceProgram> {
+    fn reference(&self, device: &DeviceInfo) -> Option<(Program, MakeOracle)> {
         let Reference::Kernel(list) = &self.point().reference else { return None };
         let own = self.clone();
-        Some(ReferenceProgram {
-            program: program(&self.loaded.shaders, self.point(), list, device),
-            oracle: Box::new(move |outputs| {
-                let answers = own.outputs().zip(Self::bytes(outputs)).enumerate();
-                let answers = answers.map(|(index, ((_, buffer), answer))| (index, buffer.clone(), answer)).collect();
-                Ok(own.saving(Box::new(Expected::new(answers)?)))
-            }),
-        })
+        let oracle: MakeOracle = Box::new(move |outputs| {
+            let answers = own.outputs().zip(Self::bytes(outputs)).enumerate();
+            let answers = answers.map(|(index, ((_, buffer), answer))| (index, buffer.clone(), answer)).collect();
+            Ok(own.saving(Box::new(Expected::new(answers)?)))
+        });
+        Some((program(&self.loaded.shaders, self.point(), list, device), oracle))
     }
 }
 

@@ -15,7 +15,7 @@ fn stated(description: &Description) -> Vec<&'static str> {
     let Some(reference) = &description.reference else { return vec![] };
     let kinds = [
         ("builtin", reference.builtin.is_some()),
-        ("kernel", !reference.kernel.names().is_empty()),
+        ("kernel", !reference.kernel.values().is_empty()),
         ("file", reference.file.is_some()),
         ("command", reference.command.is_some()),
     ];
@@ -121,7 +121,7 @@ fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Res
     let fault = |message: String| Fault::new("reference.size", message);
     let mut size = vec![];
     for formula in stated.values() {
-        let value = formula.expression().and_then(|e| e.value(&|name| scope.get(name))).map_err(fault)?;
+        let value = formula.expression().and_then(|e| e.value(scope)).map_err(fault)?;
         size.push(
             u64::try_from(value)
                 .ok()

@@ -1,12 +1,12 @@
 //! Descriptions → what is to be run. Every mistake that needs no device to be seen is reported here.
 
 use super::axes;
-use super::buffers::{Table, buffers};
-use super::description::{Described, Description, Fault, Formula, Listed, OTHERS};
+use super::buffers::{DescribedBuffer, buffers};
+use super::description::{Described, Description, Fault, Formula, Named, OTHERS};
 use super::expression::Values;
 use super::init::missing;
 use super::loaded::{self, LoadedKernel};
-use super::pass::{ChosenConstants, settle};
+use super::pass::settle;
 use super::reference;
 use super::resolved::{Command, Configuration, Module, PassList, Point, Reference, ResolvedRun};
 use crate::basis::error::Error;
@@ -123,15 +123,19 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let right = loaded::reference(described)?;
     let everything: Vec<&LoadedKernel> = programs.iter().chain(&right).collect();
     known_fields(description, &everything)?;
-    let table = Table::new(description, &everything)?;
+    let table = DescribedBuffer::all(description, &everything)?;
     let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
     let mut modules = vec![];
     let mut configurations = vec![];
     let mut choices = vec![];
     for program in &programs {
-        for choice in combinations(description, program)? {
-            configurations.push(Configuration { kernel: program.name.clone(), choice: choice.shown() });
-            choices.push((program, choice));
+        for constants in combinations(description, program)? {
+            // Only those of which there are several to choose from are shown.
+            let listed = |name: &str| description.spec.get(name).is_some_and(|listed| listed.values().len() > 1);
+            let choice = constants.iter().filter(|(name, _)| listed(name));
+            let choice = choice.map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            configurations.push(Configuration { kernel: program.name.clone(), choice });
+            choices.push((program, constants));
         }
     }
     let mut points = vec![];
@@ -168,8 +172,8 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
 /// One point of the axes.
 fn point(
     described: &Described,
-    table: &Table,
-    choices: &[(&LoadedKernel, ChosenConstants)],
+    table: &[DescribedBuffer],
+    choices: &[(&LoadedKernel, Named<Formula>)],
     right: Option<&LoadedKernel>,
     values: Vec<i64>,
     scope: &Values,
@@ -191,7 +195,7 @@ fn point(
     let inputs = inputs.map(|line| Command { line: scope.replace(line), folder: described.folder.clone() });
     let kernel = match right {
         None => None,
-        Some(program) => match settle(described, table, program, &ChosenConstants::default(), scope, modules)? {
+        Some(program) => match settle(described, table, program, &Named::default(), scope, modules)? {
             Ok(list) => Some(list),
             Err(reason) => return Err(Fault::new("reference.kernel", reason)),
         },
@@ -226,7 +230,7 @@ fn work(description: &Description, buffers: &[super::resolved::Buffer], scope: &
         let Some(formula) = formula else { return Ok(None) };
         let fault = |message: String| Fault::new(format!("work.{field}"), message);
         // Counts may leave 64 bits on the way, or have a fraction: they are for rates.
-        let count = formula.expression().and_then(|e| e.number(&|name| scope.get(name))).map_err(fault)?;
+        let count = formula.expression().and_then(|e| e.number(scope)).map_err(fault)?;
         if count < 0.0 || count >= 2f64.powi(63) {
             return Err(fault(format!("is {count}; it is a count from 0 to 2^63 - 1")));
         }
@@ -248,7 +252,7 @@ fn holds_at(description: &Description, axes: &[String], scope: &Values) -> Resul
         let fault = |message: String| Fault::new(format!("where.{name}"), message);
         let condition = formula.expression().map_err(fault)?;
         let of_axes = condition.names().into_iter().all(|name| axes.iter().any(|axis| axis == name));
-        if of_axes && condition.value(&|name| scope.get(name)).map_err(fault)? == 0 {
+        if of_axes && condition.value(scope).map_err(fault)? == 0 {
             return Ok(false);
         }
     }
@@ -270,13 +274,8 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         };
         Err(Fault::new(field, message))
     };
-    let constants = |pass: &loaded::LoadedPass| {
-        let shown =
-            pass.interface.constants.iter().map(|constant| {
-                if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() }
-            });
-        shown.collect::<Vec<_>>()
-    };
+    let constants =
+        |pass: &loaded::LoadedPass| pass.interface.constants.iter().map(loaded::constant_key).collect::<Vec<_>>();
     let members = |pass: &loaded::LoadedPass| {
         pass.interface.arguments.iter().map(|member| member.name.to_string()).collect::<Vec<_>>()
     };
@@ -320,20 +319,20 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
 }
 
 /// Every choice of the specialization constants that have lists, of those that the program has.
-fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<ChosenConstants>, Fault> {
+fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<Named<Formula>>, Fault> {
     let own = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
-    let mut choices = vec![ChosenConstants::default()];
+    let mut choices = vec![Named::default()];
     for (name, listed) in description.spec.iter().filter(|(name, _)| own(name)) {
         let values = listed.values();
         if values.is_empty() {
             return Err(Fault::new(format!("spec.{name}"), "is an empty list; give it a value, or leave it out"));
         }
-        let listed = matches!(listed, Listed::Many(values) if values.len() > 1);
         if choices.len().saturating_mul(values.len()) > MOST_CHOICES {
             return Err(Fault::new("spec", format!("spans more than {MOST_CHOICES} choices; list fewer values")));
         }
-        let with = |choice: &ChosenConstants| {
-            values.iter().map(|value| choice.with(name, value.clone(), listed)).collect::<Vec<_>>()
+        let with = |choice: &Named<Formula>| {
+            let chosen = values.iter().map(|value| (name.to_string(), value.clone()));
+            chosen.map(|own| Named([&choice.0[..], &[own]].concat())).collect::<Vec<_>>()
         };
         choices = choices.iter().flat_map(with).collect();
     }

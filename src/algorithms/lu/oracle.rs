@@ -12,9 +12,8 @@
 //! the growth factor max|u| / max|a|, and the LU post's max deviation max|A − L̂·Û|, which measures the draw more than
 //! the kernel.
 
-use crate::algorithms::dims::Dims;
 use crate::algorithms::error_bound::{Worst, gamma};
-use crate::algorithms::product::{Combinations, Factors};
+use crate::algorithms::product::{Combinations, Dims, Factors};
 use crate::algorithms::{Check, CheckMethod, Oracle};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::metric::Metric;

@@ -10,7 +10,7 @@ use super::tile::Tile;
 use super::tuning::{pace, rank};
 use super::units::{STAGED_WIDE, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED, texel_rows};
-use crate::algorithms::dims::Dims;
+use crate::algorithms::product::Dims;
 use crate::algorithms::{Algorithm, Candidate, CaseSpec};
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};

@@ -6,7 +6,7 @@ use super::grid::{block_per_group, row_lengths, step};
 use super::parts::strips;
 use super::tile::Tile;
 use crate::algorithms::CaseSpec;
-use crate::algorithms::dims::Dims;
+use crate::algorithms::product::Dims;
 use crate::basis::layout::Layout;
 use crate::basis::units::Nanos;
 use crate::device::capability::{Accumulator, DeviceInfo, MatrixScope, MatrixShape};

@@ -2,7 +2,7 @@
 
 use super::evenly::Stretches;
 use super::tile::{Tile, all_divide, piece, stored};
-use crate::algorithms::dims::Dims;
+use crate::algorithms::product::Dims;
 use crate::algorithms::{CaseOptions, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;

@@ -4,8 +4,8 @@
 use super::parts::{OPERANDS, STRIP, SUMMING, sharing};
 use super::tile::Tile;
 use crate::algorithms::CaseSpec;
-use crate::algorithms::dims::Dims;
 use crate::algorithms::elements::groups_over;
+use crate::algorithms::product::Dims;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};

@@ -3,7 +3,7 @@
 use super::parts::number;
 use super::tile::piece;
 use crate::algorithms::CaseSpec;
-use crate::algorithms::dims::Dims;
+use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{DeviceInfo, DeviceKind};

@@ -3,8 +3,8 @@
 use super::tile::{Tile, piece};
 use super::{evenly, parts};
 use crate::algorithms::CaseSpec;
-use crate::algorithms::dims::Dims;
 use crate::algorithms::elements::groups_over;
+use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::DeviceInfo;

@@ -21,9 +21,9 @@ mod tuning;
 mod units;
 mod variants;
 
-use super::dims::Dims;
 use super::input::{Input, generator, random};
 use super::plain::Plain;
+use super::product::Dims;
 use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Problem, Sweeps};
 use crate::basis::dtype::DType;
 use crate::basis::handle::Handle::Static;

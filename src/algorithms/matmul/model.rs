@@ -14,7 +14,7 @@ use super::grid::row_lengths;
 use super::parts;
 use super::tile::{Tile, piece, stored};
 use crate::algorithms::CaseSpec;
-use crate::algorithms::dims::Dims;
+use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;

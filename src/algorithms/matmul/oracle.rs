@@ -8,9 +8,8 @@
 //! Large products are checked in random combinations of columns and in some whole ones: see
 //! [`crate::algorithms::product`].
 
-use crate::algorithms::dims::Dims;
 use crate::algorithms::error_bound::{Worst, gamma};
-use crate::algorithms::product::{BLOCK, Combinations, Factors};
+use crate::algorithms::product::{BLOCK, Combinations, Dims, Factors};
 use crate::algorithms::{CaseSpec, Check, CheckMethod, Oracle, WrongElement};
 use crate::basis::dtype::{DType, HostArray};
 use rayon::prelude::*;

@@ -2,7 +2,7 @@
 
 use super::tile::{Tile, stored};
 use crate::algorithms::CaseSpec;
-use crate::algorithms::dims::Dims;
+use crate::algorithms::product::Dims;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, folded_groups};

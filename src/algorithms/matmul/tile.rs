@@ -1,6 +1,6 @@
 //! How a register-tiled product is cut up.
 
-use crate::algorithms::dims::Dims;
+use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
 use serde::{Deserialize, Serialize};
 use std::fmt;

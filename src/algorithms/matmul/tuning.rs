@@ -5,7 +5,7 @@ use super::division::{BlockDivision, TileTable};
 use super::model::{Slab, predicted};
 use super::parts::slabs;
 use super::tile::Tile;
-use crate::algorithms::dims::Dims;
+use crate::algorithms::product::Dims;
 use crate::algorithms::tile::Tiles;
 use crate::algorithms::{CaseSpec, tile};
 use crate::basis::dtype::DType;

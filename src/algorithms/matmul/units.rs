@@ -5,7 +5,7 @@ use super::grid::{block_per_group, row_lengths, step};
 use super::parts::{self, in_groups, number, strips};
 use super::tile::{Tile, piece, stored};
 use crate::algorithms::CaseSpec;
-use crate::algorithms::dims::Dims;
+use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo};

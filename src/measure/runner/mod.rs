@@ -12,8 +12,8 @@ use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::device::clock::ClockSource;
 use crate::device::load::HostLoad;
-use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Program;
+use crate::kernel::shaders::CompiledKernel;
 use crate::measure::executor::{
     Decided, Executor, Explained, HostSide, Observer, Progress, Question, SIDE_NAMES, Side, Silent, TRANSFERRED,
 };
