@@ -29,6 +29,16 @@ pub(crate) struct Buffer {
     device: Rc<Device>,
 }
 
+/// The data of a buffer, without its red zones.
+#[derive(Clone, Copy)]
+pub(crate) struct Region<'a> {
+    pub buffer: &'a Buffer,
+    /// Bytes before the data.
+    pub offset: u64,
+    /// Bytes of data, rounded up to a multiple of four.
+    pub bytes: u64,
+}
+
 impl Buffer {
     /// Makes a buffer of `size` bytes; `name` is for error messages.
     ///

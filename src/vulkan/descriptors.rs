@@ -1,6 +1,6 @@
 //! Descriptor sets: buffers that kernels see as storage, as uniforms, or as texels of four f32.
 
-use super::command::Region;
+use super::buffer::Region;
 use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::pipeline::{Layout, kind};
