@@ -14,8 +14,7 @@ use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::binding::{Binding, Descriptor, SpecValue};
-use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
+use crate::kernel::buffer::{Binding, BufferSpec, Descriptor, RED_ZONE, Role, SpecValue};
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
@@ -252,7 +251,7 @@ fn dispatch(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer], device: &
         let guarded = bytes + RED_ZONE;
         let fits = guarded <= device.limits.storage_buffer_range.0 && !shader.interface.asks_lengths;
         let bytes = if at.kind == SlotKind::Storage && fits { guarded } else { bytes };
-        Descriptor { at: *at, offset: 0, bytes: Some(bytes) }
+        Descriptor { at: *at, bytes: Some(bytes) }
     };
     let (mut constants, others): (Vec<SpecValue>, Vec<_>) =
         pass.constants.iter().copied().partition(|constant| constant.bytes == 4);

@@ -1,8 +1,7 @@
 //! Buffers with the memory behind them.
 
+use super::call::{Context, VulkanError, watched};
 use super::device::Device;
-use super::error::{Context, VulkanError};
-use super::watch::watched;
 use crate::basis::units::Bytes;
 use ash::vk;
 use gpu_allocator::MemoryLocation;

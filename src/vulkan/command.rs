@@ -1,14 +1,13 @@
 //! Pre-recorded command buffers: programs with barriers and timestamps, and copies; and the ticks of timestamps turned into time.
 
 use super::buffer::{Buffer, Region};
+use super::call::{Context, VulkanError, foretold, watched};
 use super::descriptors::BoundBuffers;
 use super::device::Device;
-use super::error::{Context, VulkanError};
 use super::pipeline::{Pipeline, Pipelines};
-use super::watch::{foretold, watched};
 use crate::basis::units::Nanos;
 use crate::device::capability;
-use crate::kernel::binding::Descriptor;
+use crate::kernel::buffer::Descriptor;
 use crate::kernel::program::{Dispatch, Step, waits};
 use ash::vk;
 use std::cell::Cell;

@@ -1,9 +1,8 @@
 //! The logical device, its queue and its memory allocator; and what its driver tells when it is lost.
 
-use super::error::{Context, VulkanError};
+use super::call::{Context, VulkanError, watched};
 use super::instance::Instance;
 use super::query::{FeatureChain, OPTIONAL_EXTENSIONS, PhysicalDevice, extensions_of};
-use super::watch::watched;
 use crate::device::capability::DeviceInfo;
 use ash::{ext, khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};

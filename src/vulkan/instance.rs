@@ -1,7 +1,6 @@
 //! The Vulkan instance and its validation layer.
 
-use super::error::{Context, VulkanError};
-use super::watch::watched;
+use super::call::{Context, VulkanError, watched};
 use ash::{ext, khr, vk};
 use std::ffi::{CStr, c_void};
 use std::path::Path;

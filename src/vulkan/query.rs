@@ -1,8 +1,7 @@
 //! The physical devices, and what each is and can do.
 
-use super::error::{Context, VulkanError};
+use super::call::{Context, VulkanError, watched};
 use super::instance::Instance;
-use super::watch::watched;
 use crate::basis::units::Bytes;
 use crate::device::capability::{
     CooperativeMatrix, DescriptorLimits, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices,
