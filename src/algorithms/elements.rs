@@ -1,9 +1,12 @@
-//! What algorithms on vectors and square matrices share: their sizes, and grids with an invocation for each element; and grids over the elements
-//! of any matrix.
+//! What simple problems share. Those on vectors and square matrices: their sizes, and grids with an invocation for each element. Those
+//! that are data: which buffers there are, what fills them and what is right. And grids over the elements of any matrix.
 
-use super::{CaseSpec, MOST_ELEMENTS};
+use super::{CaseSpec, MOST_ELEMENTS, Oracle, Problem};
+use crate::basis::dtype::HostArray;
 use crate::basis::size::Size;
+use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
+use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::{BufferId, Dispatch, Value, folded_groups};
 use crate::kernel::shaders::Shader;
 
@@ -80,4 +83,45 @@ fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], case: &CaseSpe
         return dispatch.subgroups_of(case.subgroup_size(device));
     }
     dispatch
+}
+
+/// What makes an oracle from inputs.
+type MakeOracle = Box<dyn Fn(&[HostArray]) -> Box<dyn Oracle>>;
+
+/// A problem without anything of its own to compute: two functions make its inputs and, from these, its oracle.
+pub(super) struct Plain {
+    /// The size written out in full.
+    pub(super) extents: String,
+    pub(super) buffers: Vec<BufferSpec>,
+    pub(super) work: Work,
+    /// The number of operations, where each waits for the one before.
+    pub(super) chain: Option<u64>,
+    pub(super) inputs: Box<dyn Fn() -> Vec<HostArray>>,
+    pub(super) oracle: MakeOracle,
+}
+
+impl Problem for Plain {
+    fn extents(&self) -> String {
+        self.extents.clone()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        self.buffers.clone()
+    }
+
+    fn work(&self) -> Work {
+        self.work
+    }
+
+    fn chain(&self) -> Option<u64> {
+        self.chain
+    }
+
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
+        Ok((self.inputs)())
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+        Ok((self.oracle)(inputs))
+    }
 }

@@ -10,7 +10,6 @@ pub(crate) mod input;
 pub(crate) mod lu;
 pub(crate) mod matmul;
 pub(crate) mod matrix;
-mod plain;
 pub(crate) mod probes;
 pub(crate) mod product;
 pub(crate) mod source;

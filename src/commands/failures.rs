@@ -5,7 +5,7 @@ use crate::algorithms::{Problem, WrongElements};
 use crate::basis::error::Error;
 use crate::basis::units::{Bytes, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::kernel::binding::{Binding, Descriptor};
+use crate::kernel::buffer::{Binding, Descriptor};
 use crate::kernel::program::{BufferId, Dispatch, Program};
 use crate::measure::executor::Side;
 use crate::plan::options::Selection;

@@ -267,15 +267,6 @@ impl Accumulator {
     }
 }
 
-/// Who holds a cooperative matrix together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MatrixScope {
-    /// A sub-group.
-    Subgroup,
-    /// A work-group of so many invocations.
-    Workgroup(u32),
-}
-
 /// A shape of cooperative matrices that a kernel multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixShape {
@@ -289,16 +280,16 @@ pub struct MatrixShape {
     pub input: &'static str,
     /// Component type of C and D.
     pub accumulator: &'static str,
-    /// Who holds them.
-    pub scope: MatrixScope,
+    /// Invocations of the work-group that holds them together; none where a sub-group does.
+    pub workgroup: Option<u32>,
 }
 
 impl fmt::Display for MatrixShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape = format!("{}×{}×{} {} → {}", self.m, self.n, self.k, self.input, self.accumulator);
-        match self.scope {
-            MatrixScope::Subgroup => f.pad(&shape),
-            MatrixScope::Workgroup(size) => f.pad(&format!("{shape} held by {size} invocations")),
+        match self.workgroup {
+            None => f.pad(&shape),
+            Some(size) => f.pad(&format!("{shape} held by {size} invocations")),
         }
     }
 }
@@ -481,13 +472,13 @@ impl DeviceInfo {
     pub fn multiplies(&self, shape: &MatrixShape) -> bool {
         let extents = [shape.m, shape.n, shape.k];
         let types = (shape.input, shape.accumulator);
-        match shape.scope {
-            MatrixScope::Subgroup => self.cooperative_matrices.iter().any(|own| {
+        match shape.workgroup {
+            None => self.cooperative_matrices.iter().any(|own| {
                 [own.m, own.n, own.k] == extents
                     && (own.input.as_str(), own.accumulator.as_str()) == types
                     && own.scope == "subgroup"
             }),
-            MatrixScope::Workgroup(invocations) => self.flexible_matrices.as_ref().is_some_and(|flexible| {
+            Some(invocations) => self.flexible_matrices.as_ref().is_some_and(|flexible| {
                 let multiple = |own: &FlexibleMatrix| {
                     extents.iter().zip(own.granularity).all(|(extent, unit)| extent.is_multiple_of(unit))
                 };

@@ -2,6 +2,5 @@
 
 pub(crate) mod cache;
 pub(crate) mod capability;
-pub(crate) mod clock;
-pub(crate) mod load;
+pub(crate) mod conditions;
 pub(crate) mod selector;

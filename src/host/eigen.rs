@@ -1,13 +1,153 @@
-//! The whole similarity transform in plain parallel loops: the steps of the similarity post, as
-//! [`crate::algorithms::eigen`] writes them down.
+//! The similarity transform in plain parallel loops: first the loops, then a baseline of each of its kernels, then the whole, its steps
+//! those of the similarity post, as [`crate::algorithms::eigen`] writes them down.
 
-use super::kernels::{largest, neighbours_agree, reals, row_sums, scale, transform};
 use super::{Baseline, HostProgram, extent};
-use crate::algorithms::eigen::EIGEN;
+use crate::algorithms::eigen::{self, EIGEN, STOP_CHECK_EPS};
 use crate::algorithms::{StopRule, StopTest};
 use crate::basis::dtype::HostArray;
+use rayon::prelude::*;
 
-pub(super) static BASELINE: Baseline =
+/// Elements below which a loop is not split further, since handing work to a thread takes as long as some thousand of
+/// them.
+const GRAIN: usize = 4096;
+
+/// Rows of n elements that make a grain.
+fn rows(n: usize) -> usize {
+    GRAIN.div_ceil(n)
+}
+
+/// s\[r\] = Σ M\[r,c\], each sum from left to right.
+pub(super) fn row_sums(m: &[f32], s: &mut [f32]) {
+    let n = s.len();
+    s.par_iter_mut().zip(m.par_chunks(n)).with_min_len(rows(n)).for_each(|(s, row)| *s = row.iter().sum());
+}
+
+/// The largest of `x`, none of which is negative: then floats are ordered as their bits are, and a maximum of integers
+/// compiles to vector instructions where one of floats, for the sake of NaN, does not. The variants do the same.
+pub(super) fn largest(x: &[f32]) -> f32 {
+    let of_piece = |piece: &[f32]| piece.iter().map(|x| x.to_bits()).fold(0, u32::max);
+    f32::from_bits(x.par_chunks(GRAIN).map(of_piece).reduce(|| 0, u32::max))
+}
+
+/// e\[i\] ← e\[i\]·s\[i\]/max.
+pub(super) fn scale(e: &mut [f32], s: &[f32], max: f32) {
+    e.par_iter_mut().zip(s).with_min_len(GRAIN).for_each(|(e, s)| *e *= s / max);
+}
+
+/// M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\], with one division a row.
+pub(super) fn transform(m: &mut [f32], s: &[f32]) {
+    let n = s.len();
+    m.par_chunks_mut(n).zip(s).with_min_len(rows(n)).for_each(|(row, sum)| {
+        let reciprocal = 1.0 / sum;
+        row.iter_mut().zip(s).for_each(|(m, s)| *m *= s * reciprocal);
+    });
+}
+
+/// Whether every |s\[i\] − s\[(i+1) mod n\]| < eps. A piece looks at all of its pairs, for a loop that may end early has
+/// no vector instructions; no piece is begun once another has found a pair too far apart.
+pub(super) fn neighbours_agree(s: &[f32], eps: f32) -> bool {
+    let n = s.len();
+    let near = |a: f32, b: f32| (a - b).abs() < eps;
+    near(s[n - 1], s[0])
+        && (0..n.div_ceil(GRAIN)).into_par_iter().all(|piece| {
+            // With the first element of the next piece.
+            let piece = &s[piece * GRAIN..n.min((piece + 1) * GRAIN + 1)];
+            piece.iter().zip(&piece[1..]).fold(true, |all, (a, b)| all & near(*a, *b))
+        })
+}
+
+pub(super) static ROW_SUM: Baseline = Baseline::loops(
+    &eigen::ROW_SUM,
+    "rows in parallel, each summed from left to right: no vector instructions, which would change the order",
+    |case, inputs| {
+        let [a] = reals(inputs)?;
+        let result = vec![0.0; extent(case)];
+        Some(Box::new(Kernel {
+            operands: [a],
+            before: None,
+            result,
+            array: HostArray::F32,
+            run: |[a], s| row_sums(a, s),
+        }))
+    },
+);
+
+pub(super) static VECTOR_MAX: Baseline = Baseline::loops(
+    &eigen::VECTOR_MAX,
+    "pieces of the vector in parallel, then the largest of their maxima",
+    |_, inputs| {
+        let operands = reals(inputs)?;
+        let run = |[x]: [&[f32]; 1], max: &mut [f32]| max[0] = largest(x);
+        Some(Box::new(Kernel { operands, before: None, result: vec![0.0], array: HostArray::F32, run }))
+    },
+);
+
+pub(super) static EIGENVECTOR: Baseline =
+    Baseline::loops(&eigen::EIGENVECTOR, "pieces of the vector in parallel, in place", |_, inputs| {
+        let [s, max, e] = reals(inputs)?;
+        let run = |[s, max]: [&[f32]; 2], e: &mut [f32]| scale(e, s, max[0]);
+        Some(Box::new(Kernel::in_place([s, max], e, run)))
+    });
+
+pub(super) static NEXT_MATRIX: Baseline =
+    Baseline::loops(&eigen::NEXT_MATRIX, "rows in parallel, in place, one division a row", |_, inputs| {
+        let [m, s] = reals(inputs)?;
+        Some(Box::new(Kernel::in_place([s], m, |[s], m| transform(m, s))))
+    });
+
+pub(super) static STOP_CHECK: Baseline = Baseline::loops(
+    &eigen::STOP_CHECK,
+    "pieces of the vector in parallel; none is begun after one has found a pair too far apart",
+    |_, inputs| {
+        let operands = reals(inputs)?;
+        let run = |[s]: [&[f32]; 1], stop: &mut [i32]| stop[0] = i32::from(neighbours_agree(s, STOP_CHECK_EPS));
+        Some(Box::new(Kernel { operands, before: None, result: vec![0], array: HostArray::I32, run }))
+    },
+);
+
+/// The values of all inputs, if there are N and all are f32.
+pub(super) fn reals<const N: usize>(inputs: &[HostArray]) -> Option<[&[f32]; N]> {
+    let values = inputs.iter().map(|input| match input {
+        HostArray::F32(values) => Some(values.as_slice()),
+        _ => None,
+    });
+    values.collect::<Option<Vec<_>>>()?.try_into().ok()
+}
+
+/// A loop that reads its operands and writes, or changes in place, one array.
+struct Kernel<'a, const N: usize, T> {
+    operands: [&'a [f32]; N],
+    /// Contents of `result` before a run, where it is changed in place.
+    before: Option<&'a [T]>,
+    result: Vec<T>,
+    /// [`HostArray`] of the result's type.
+    array: fn(Vec<T>) -> HostArray,
+    run: fn([&[f32]; N], &mut [T]),
+}
+
+impl<'a, const N: usize> Kernel<'a, N, f32> {
+    fn in_place(operands: [&'a [f32]; N], before: &'a [f32], run: fn([&[f32]; N], &mut [f32])) -> Self {
+        Self { operands, before: Some(before), result: before.to_vec(), array: HostArray::F32, run }
+    }
+}
+
+impl<const N: usize, T: Copy> HostProgram for Kernel<'_, N, T> {
+    fn restore(&mut self) {
+        if let Some(before) = self.before {
+            self.result.copy_from_slice(before);
+        }
+    }
+
+    fn run(&mut self) {
+        (self.run)(self.operands, &mut self.result);
+    }
+
+    fn outputs(&self) -> Vec<HostArray> {
+        vec![(self.array)(self.result.clone())]
+    }
+}
+
+pub(super) static TRANSFORM: Baseline =
     Baseline::loops(&EIGEN, "the same steps, each a parallel loop, until the same stop rule holds", |case, inputs| {
         let [a] = reals(inputs)?;
         Some(Box::new(Transform::new(extent(case), case.stop_rule(), a)))

@@ -5,24 +5,22 @@
 //! A baseline solves the same problem, takes the same inputs and is checked by the same oracle ([`check`]). Bringing
 //! data into the library's own form and back, which a user would not pay for either, is outside the part to be timed.
 
+mod dense;
 mod eigen;
-mod kernels;
-mod lu;
-mod matmul;
 
 use crate::algorithms::{Algorithm, CaseSpec, Check, Problem, elements};
 use crate::basis::dtype::{DType, HostArray};
 
 /// Every baseline, in the order of the algorithms.
 static BASELINES: &[&Baseline] = &[
-    &matmul::BASELINE,
-    &lu::BASELINE,
-    &kernels::ROW_SUM,
-    &kernels::VECTOR_MAX,
-    &kernels::EIGENVECTOR,
-    &kernels::NEXT_MATRIX,
-    &kernels::STOP_CHECK,
-    &eigen::BASELINE,
+    &dense::PRODUCT,
+    &dense::FACTORISATION,
+    &eigen::ROW_SUM,
+    &eigen::VECTOR_MAX,
+    &eigen::EIGENVECTOR,
+    &eigen::NEXT_MATRIX,
+    &eigen::STOP_CHECK,
+    &eigen::TRANSFORM,
 ];
 
 /// A baseline: the program that a user would pick on the CPU for an algorithm.

@@ -150,6 +150,21 @@ impl Scalar {
             Self::Bfloat16 => "bf16".into(),
         }
     }
+
+    /// The integer that the low bits of `bits` are, where it is one.
+    #[must_use]
+    pub fn integer(self, bits: u64) -> Option<i64> {
+        match self {
+            Self::Int { bits: 64, signed: true } => Some(bits.cast_signed()),
+            Self::Int { bits: 64, signed: false } | Self::Bool => i64::try_from(bits).ok(),
+            Self::Int { bits: width, signed: true } => {
+                let shift = 64 - width;
+                Some((bits << shift).cast_signed() >> shift)
+            }
+            Self::Int { bits: width, signed: false } => i64::try_from(bits & ((1 << width) - 1)).ok(),
+            Self::Float { .. } | Self::Bfloat16 => None,
+        }
+    }
 }
 
 /// A set and binding, with all blocks that are declared for it: they see the same buffer.

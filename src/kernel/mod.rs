@@ -1,6 +1,5 @@
 //! Kernels and the programs that are made of them, as data. Imports `basis` and `device`.
 
-pub(crate) mod binding;
 pub(crate) mod buffer;
 pub(crate) mod instructions;
 pub(crate) mod interface;

@@ -6,9 +6,8 @@ use crate::basis::handle::Handle;
 use crate::basis::units::Bytes;
 use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
-use crate::kernel::binding::{self, Address, Binding, Descriptor, SpecValue};
 pub(crate) use crate::kernel::buffer::BufferId;
-use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, SpecValue};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
@@ -196,7 +195,7 @@ impl Dispatch {
             let name = slot.names().first().copied().unwrap_or_default();
             if let Value::Buffer(buffer) = find(name, ArgumentKind::Address)? {
                 let at = Binding { set: slot.set, binding: slot.binding, kind: slot.kind, buffer };
-                dispatch.descriptors.push(Descriptor { at, offset: 0, bytes: None });
+                dispatch.descriptors.push(Descriptor { at, bytes: None });
             }
         }
         Ok(dispatch)
@@ -431,7 +430,7 @@ impl Dispatch {
                 limits.shared_memory
             ));
         }
-        if let Some(reason) = binding::unsupported(&self.descriptors, limits) {
+        if let Some(reason) = buffer::unsupported(&self.descriptors, limits) {
             return Some(reason);
         }
         let block = self.push.len() as u64;
@@ -793,7 +792,7 @@ mod tests {
         let steps = || {
             let at = Binding { set: 0, binding: 0, kind: SlotKind::Texel, buffer: BufferId(1) };
             let mut kernel = naive().indirect(BufferId(2));
-            kernel.descriptors = vec![Descriptor { at, offset: 0, bytes: None }];
+            kernel.descriptors = vec![Descriptor { at, bytes: None }];
             let [a, b, c] = [0, 1, 2].map(BufferId);
             vec![Step::Dispatch(kernel), Step::Fill { buffer: a, word: 0 }, Step::Copy { from: b, to: c }]
         };

@@ -1,24 +1,26 @@
-//! Makes an [`Algorithm`] like those of the table of what was resolved.
+//! Makes an [`Algorithm`] like those of the table of what was resolved, and the problem of each point of its axes.
 
+use super::array;
 use super::builtin::{AUTO, Counterpart, dtype};
 use super::loaded;
-use super::problem::PointProblem;
-use super::resolved::{Buffer, Configuration, Module, Pass, PassList, Point, Reference, ResolvedRun};
+use super::oracle::{Expected, NoReference, Saving};
+use super::resolved::{Buffer, Command, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun};
 use crate::algorithms::input::Input;
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Problem, Sweeps, Variant};
-use crate::basis::dtype::DType;
+use crate::algorithms::{Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
+use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
+use crate::basis::units::Work;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::binding::{Binding, Descriptor, SpecValue};
-use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
+use crate::kernel::buffer::{Binding, BufferSpec, Descriptor, RED_ZONE, Role, SpecValue};
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Arc;
 
 /// A user's kernels that solve the same problem, and what runs beside them. A worker makes the same algorithm of them.
@@ -43,10 +45,10 @@ pub(crate) struct Save {
 }
 
 /// What a user's algorithm and its variants share: the kernels with their interfaces read.
-pub(super) struct Loaded {
-    pub(super) own: UserKernels,
+struct Loaded {
+    own: UserKernels,
     /// Those of the modules.
-    pub(super) shaders: Vec<Handle<Shader>>,
+    shaders: Vec<Handle<Shader>>,
     /// Those of the points.
     sizes: Vec<Size>,
 }
@@ -229,12 +231,12 @@ fn shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
 }
 
 /// A buffer as programs know it.
-pub(super) fn spec(buffer: &Buffer) -> BufferSpec {
+fn spec(buffer: &Buffer) -> BufferSpec {
     BufferSpec::new(buffer.name.clone(), buffer.role, buffer.element, buffer.len())
 }
 
 /// The program of a configuration at a point.
-pub(super) fn program(shaders: &[Handle<Shader>], point: &Point, list: &PassList, device: &DeviceInfo) -> Program {
+fn program(shaders: &[Handle<Shader>], point: &Point, list: &PassList, device: &DeviceInfo) -> Program {
     let buffers: Vec<&Buffer> = point.buffers.iter().chain(&list.scratch).collect();
     let steps = list.passes.iter().map(|pass| Step::Dispatch(dispatch(&shaders[pass.module], pass, &buffers, device)));
     let scratch = list.scratch.iter().map(spec).collect();
@@ -249,7 +251,7 @@ fn dispatch(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer], device: &
         let guarded = bytes + RED_ZONE;
         let fits = guarded <= device.limits.storage_buffer_range.0 && !shader.interface.asks_lengths;
         let bytes = if at.kind == SlotKind::Storage && fits { guarded } else { bytes };
-        Descriptor { at: *at, offset: 0, bytes: Some(bytes) }
+        Descriptor { at: *at, bytes: Some(bytes) }
     };
     let (mut constants, others): (Vec<SpecValue>, Vec<_>) =
         pass.constants.iter().copied().partition(|constant| constant.bytes == 4);
@@ -258,6 +260,194 @@ fn dispatch(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer], device: &
     let (push, addresses) = (pass.push.clone(), pass.addresses.clone());
     let descriptors = pass.bindings.iter().map(descriptor).collect();
     Dispatch { constants, push, addresses, descriptors, ..Dispatch::bare(shader.clone()) }.groups(pass.groups)
+}
+
+/// The problem of one point.
+#[derive(Clone)]
+struct PointProblem {
+    loaded: Arc<Loaded>,
+    /// The point, by its place.
+    at: usize,
+    seed: u64,
+}
+
+impl PointProblem {
+    fn point(&self) -> &Point {
+        &self.loaded.own.run.points[self.at]
+    }
+
+    /// The buffers that the host fills, each with its place among all.
+    fn filled(&self) -> impl Iterator<Item = (usize, &Buffer)> {
+        self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_input())
+    }
+
+    /// The buffers that the host looks at, each with its place among all.
+    fn outputs(&self) -> impl Iterator<Item = (usize, &Buffer)> {
+        self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_output())
+    }
+
+    /// The answers of a command to `inputs`.
+    fn asked(&self, command: &Command, inputs: &[HostArray]) -> Result<Expected, String> {
+        let folder = |what: &str| tempfile::tempdir().map_err(|e| format!("cannot make a folder for {what}: {e}"));
+        let (given, answered) = (folder("inputs")?, folder("answers")?);
+        for ((_, buffer), input) in self.filled().zip(inputs) {
+            let path = given.path().join(format!("{}.npy", buffer.name));
+            let written = array::write(&path, buffer.element, &buffer.shape, input.as_bytes());
+            written.map_err(|e| format!("cannot write '{}': {e}", path.display()))?;
+        }
+        shell(&command.line, &command.folder, &[("in", given.path()), ("out", answered.path())])?;
+        let there = |buffer: &Buffer| {
+            ["npy", "bin"].iter().any(|kind| answered.path().join(format!("{}.{kind}", buffer.name)).exists())
+        };
+        let without: Vec<&Buffer> = self.outputs().map(|(_, buffer)| buffer).filter(|buffer| !there(buffer)).collect();
+        let answers = self.outputs().enumerate().filter(|(_, (_, buffer))| there(buffer));
+        let answers = answers.map(|(index, (_, buffer))| {
+            found(buffer, Fill::Made, answered.path()).map(|answer| (index, buffer.clone(), answer))
+        });
+        let answers = answers.collect::<Result<Vec<_>, _>>()?;
+        if answers.is_empty() {
+            let names: Vec<_> = self.outputs().map(|(_, buffer)| format!("{}.npy", buffer.name)).collect();
+            return Err(format!(
+                "the command `{}` wrote no answer; let it write {} to {{out}}",
+                command.line,
+                names.join(" or ")
+            ));
+        }
+        if let Some(missing) = without.iter().find(|buffer| buffer.checked) {
+            return Err(format!(
+                "the command `{}` did not write {}.npy, which has a check; it wrote {}",
+                command.line,
+                missing.name,
+                names_in(answered.path()).join(", ")
+            ));
+        }
+        Ok(Expected::new(answers)?.beside(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
+    }
+
+    /// The answers in files.
+    fn read(&self, files: &[(usize, Fill)]) -> Result<Expected, String> {
+        let answers = files.iter().filter_map(|(place, fill)| {
+            let (index, (_, buffer)) = self.outputs().enumerate().find(|(_, (other, _))| other == place)?;
+            Some(found(buffer, fill.clone(), Path::new(".")).map(|answer| (index, buffer.clone(), answer)))
+        });
+        Expected::new(answers.collect::<Result<_, _>>()?)
+    }
+
+    /// The oracle with the buffers written to files that are wanted so.
+    fn saving(&self, oracle: Box<dyn Oracle>) -> Box<dyn Oracle> {
+        if self.loaded.own.saves.is_empty() {
+            return oracle;
+        }
+        let of = |name: &str| self.outputs().enumerate().find(|(_, (_, buffer))| buffer.name == name);
+        let saves = self.loaded.own.saves.iter().filter_map(|save| {
+            let (index, (_, buffer)) = of(&save.buffer)?;
+            Some((index, buffer.clone(), save.path.clone()))
+        });
+        Box::new(Saving { oracle, saves: saves.collect() })
+    }
+
+    fn bytes(outputs: Vec<HostArray>) -> Vec<Vec<u8>> {
+        outputs.into_iter().map(|output| output.as_bytes().to_vec()).collect()
+    }
+}
+
+/// The names of the files in a folder, in order.
+fn names_in(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<_> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The answer for a buffer, which `fill` says where to find.
+fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, String> {
+    let answer = Buffer { fill: Some(fill), ..buffer.clone() };
+    answer.contents(0, 0, folder).map_err(|reason| format!("the reference for {}: {reason}", buffer.name))
+}
+
+impl Problem for PointProblem {
+    fn extents(&self) -> String {
+        self.loaded.own.run.extents(self.at)
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        self.point().buffers.iter().map(spec).collect()
+    }
+
+    fn work(&self) -> Work {
+        self.point().work
+    }
+
+    fn data(&self) -> Vec<String> {
+        self.point().buffers.iter().map(ToString::to_string).collect()
+    }
+
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
+        let made = match &self.point().inputs {
+            None => None,
+            Some(Command { line, folder }) => {
+                let made = tempfile::tempdir().map_err(|e| format!("cannot make a folder for inputs: {e}"))?;
+                shell(line, folder, &[("out", made.path())])?;
+                Some(made)
+            }
+        };
+        let folder = made.as_ref().map_or(Path::new("."), tempfile::TempDir::path);
+        let contents = self.filled().map(|(stream, buffer)| {
+            let contents = buffer.contents(self.seed, stream as u64, folder);
+            let contents = contents.map(|bytes| HostArray::of_bytes(buffer.element, &bytes));
+            contents.map_err(|reason| format!("buffer {}: {reason}", buffer.name))
+        });
+        contents.collect()
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+        let point = self.point();
+        let oracle: Box<dyn Oracle> = match &point.reference {
+            Reference::None => {
+                Box::new(NoReference { outputs: self.outputs().map(|(_, buffer)| buffer.clone()).collect() })
+            }
+            Reference::Files(files) => Box::new(self.read(files)?),
+            Reference::Command(command) => Box::new(self.asked(command, inputs)?),
+            Reference::Builtin(builtin) => Counterpart::new(builtin, point)?.oracle(inputs, point)?,
+            Reference::Kernel(_) => return Err("the reference has not run".into()),
+        };
+        Ok(self.saving(oracle))
+    }
+
+    fn reference(&self, device: &DeviceInfo) -> Option<(Program, MakeOracle)> {
+        let Reference::Kernel(list) = &self.point().reference else { return None };
+        let own = self.clone();
+        let oracle: MakeOracle = Box::new(move |outputs| {
+            let answers = own.outputs().zip(Self::bytes(outputs)).enumerate();
+            let answers = answers.map(|(index, ((_, buffer), answer))| (index, buffer.clone(), answer)).collect();
+            Ok(own.saving(Box::new(Expected::new(answers)?)))
+        });
+        Some((program(&self.loaded.shaders, self.point(), list, device), oracle))
+    }
+}
+
+/// Has the shell run `line` in `folder`, with what is in braces replaced by the paths of `places`.
+///
+/// # Errors
+/// When it cannot be started or fails; with its last words.
+fn shell(line: &str, folder: &Path, places: &[(&str, &Path)]) -> Result<(), String> {
+    let mut text = line.to_string();
+    for (name, path) in places {
+        text = text.replace(&format!("{{{name}}}"), &path.to_string_lossy());
+    }
+    let (program, option) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let mut command = std::process::Command::new(program);
+    // Standard output may be the pipe to another process of this program.
+    command.args([option, &text]).current_dir(folder).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = command.output().map_err(|e| format!("the command `{line}` cannot be started: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    Err(format!("the command `{line}` failed ({}): {last}", output.status))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! beside them, over the same buffers.
 
 use super::resolved::{Buffer, Builtin, Point, size_of};
-use crate::algorithms::{self, Algorithm, CaseSpec, Check, Oracle, Problem, Variant};
+use crate::algorithms::{self, Algorithm, CaseSpec, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
@@ -68,8 +68,12 @@ impl Counterpart {
             .map(|(_, place)| inputs[among(*place, Role::is_input)].clone())
             .collect();
         let outputs = parts().filter(|(own, _)| own.role.is_output());
-        let outputs = outputs.map(|(_, place)| among(*place, Role::is_output)).collect();
-        Ok(Box::new(Translated { oracle: self.problem.oracle(&taken)?, outputs }))
+        // The place of what stands for each of its outputs among those of the point.
+        let places: Vec<usize> = outputs.map(|(_, place)| among(*place, Role::is_output)).collect();
+        let oracle = self.problem.oracle(&taken)?;
+        Ok(Box::new(move |outputs: &[HostArray]| {
+            oracle.check(&places.iter().map(|place| outputs[*place].clone()).collect::<Vec<_>>())
+        }))
     }
 
     /// The program of a variant, or of the one that the model prefers, over the buffers of the point.
@@ -133,18 +137,4 @@ fn fits(own: &BufferSpec, buffer: &Buffer, algorithm: &str) -> Result<(), String
         ));
     }
     Ok(())
-}
-
-/// The oracle of a built-in algorithm over outputs of another problem.
-struct Translated {
-    oracle: Box<dyn Oracle>,
-    /// The place of what stands for each of its outputs among those of the other problem.
-    outputs: Vec<usize>,
-}
-
-impl Oracle for Translated {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let own: Vec<_> = self.outputs.iter().map(|place| outputs[*place].clone()).collect();
-        self.oracle.check(&own)
-    }
 }

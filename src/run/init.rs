@@ -2,7 +2,6 @@
 
 use super::description::{Described, Fault};
 use super::loaded::{LoadedPass, constant_key, programs, slot_key};
-use super::pass::integer;
 use super::resolved::Tolerance;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
@@ -106,9 +105,7 @@ fn shown(constant: &SpecConstant) -> String {
     let bits = constant.default;
     match constant.scalar {
         Scalar::Bool => (bits != 0).to_string(),
-        Scalar::Int { .. } => {
-            integer(constant.scalar, bits).map_or_else(|| bits.to_string(), |value| value.to_string())
-        }
+        Scalar::Int { .. } => constant.scalar.integer(bits).map_or_else(|| bits.to_string(), |value| value.to_string()),
         Scalar::Float { bits: 16 } => float(f16::from_bits(bits as u16).to_f64()),
         Scalar::Float { bits: 32 } => float(f64::from(f32::from_bits(bits as u32))),
         Scalar::Bfloat16 => float(bf16::from_bits(bits as u16).to_f64()),

@@ -16,7 +16,6 @@ mod loaded;
 pub(crate) mod options;
 mod oracle;
 mod pass;
-mod problem;
 mod reference;
 pub(crate) mod resolve;
 pub(crate) mod resolved;

@@ -5,8 +5,7 @@ use super::description::{Described, Fault, Formula, Named, OTHERS};
 use super::expression::Values;
 use super::loaded::{self, LoadedKernel, LoadedPass, bytes};
 use super::resolved::{Buffer, Module, Pass, PassList};
-use crate::kernel::binding::{Address, Binding, SpecValue};
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{Address, Binding, Role, SpecValue};
 use crate::kernel::interface::{ArgumentKind, Scalar};
 use crate::kernel::program::BufferId;
 use half::{bf16, f16};
@@ -71,7 +70,7 @@ impl<'a> Setting<'a> {
             }
             let field = if own { pass.field(&format!("spec.{name}")) } else { format!("spec.{name}") };
             let (bits, number) = pack(value, constant.scalar, &scope).map_err(|e| Fault::new(field, e))?;
-            if let Some(integer) = integer(constant.scalar, bits) {
+            if let Some(integer) = constant.scalar.integer(bits) {
                 scope.set(&constant.name, integer);
                 setting.integers.push((constant.id, integer, constant.name.to_string()));
             }
@@ -81,7 +80,7 @@ impl<'a> Setting<'a> {
         }
         for constant in pass.interface.constants.iter() {
             let known = setting.stated.iter().any(|stated| stated.id == constant.id);
-            if let (false, Some(integer)) = (known, integer(constant.scalar, constant.default)) {
+            if let (false, Some(integer)) = (known, constant.scalar.integer(constant.default)) {
                 setting.integers.push((constant.id, integer, constant.name.to_string()));
             }
         }
@@ -200,20 +199,6 @@ impl<'a> Setting<'a> {
 fn name_group(scope: &mut Values, extents: [i64; 3]) {
     for (name, extent) in ["local_x", "local_y", "local_z"].into_iter().zip(extents) {
         scope.set(name, extent);
-    }
-}
-
-/// The integer that the bits of a number are.
-pub(super) fn integer(scalar: Scalar, bits: u64) -> Option<i64> {
-    match scalar {
-        Scalar::Int { bits: 64, signed: true } => Some(bits.cast_signed()),
-        Scalar::Int { bits: 64, signed: false } | Scalar::Bool => i64::try_from(bits).ok(),
-        Scalar::Int { bits: width, signed: true } => {
-            let shift = 64 - width;
-            Some((bits << shift).cast_signed() >> shift)
-        }
-        Scalar::Int { bits: width, signed: false } => i64::try_from(bits & ((1 << width) - 1)).ok(),
-        Scalar::Float { .. } | Scalar::Bfloat16 => None,
     }
 }
 

@@ -4,8 +4,7 @@
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
-use crate::kernel::binding::{Address, Binding, SpecValue};
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{Address, Binding, Role, SpecValue};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeSet;
 use std::fmt;

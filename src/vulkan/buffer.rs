@@ -1,8 +1,7 @@
 //! Buffers with the memory behind them.
 
+use super::call::{Context, VulkanError, watched};
 use super::device::Device;
-use super::error::{Context, VulkanError};
-use super::watch::watched;
 use crate::basis::units::Bytes;
 use ash::vk;
 use gpu_allocator::MemoryLocation;
@@ -27,6 +26,16 @@ pub(crate) struct Buffer {
     allocation: Option<Allocation>,
     pub size: Bytes,
     device: Rc<Device>,
+}
+
+/// The data of a buffer, without its red zones.
+#[derive(Clone, Copy)]
+pub(crate) struct Region<'a> {
+    pub buffer: &'a Buffer,
+    /// Bytes before the data.
+    pub offset: u64,
+    /// Bytes of data, rounded up to a multiple of four.
+    pub bytes: u64,
 }
 
 impl Buffer {

@@ -1,10 +1,10 @@
 //! Descriptor sets: buffers that kernels see as storage, as uniforms, or as texels of four f32.
 
-use super::command::Region;
+use super::buffer::Region;
+use super::call::{Context, VulkanError};
 use super::device::Device;
-use super::error::{Context, VulkanError};
 use super::pipeline::{Layout, kind};
-use crate::kernel::binding::Descriptor;
+use crate::kernel::buffer::Descriptor;
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::TEXEL;
 use ash::vk;
@@ -77,7 +77,7 @@ impl BoundBuffers {
         let range = |(descriptor, buffer): &(Descriptor, vk::Buffer)| {
             let region = &buffers[descriptor.at.buffer.0];
             let range = descriptor.bytes.unwrap_or(region.bytes);
-            [vk::DescriptorBufferInfo { buffer: *buffer, offset: region.offset + descriptor.offset, range }]
+            [vk::DescriptorBufferInfo { buffer: *buffer, offset: region.offset, range }]
         };
         let ranges: Vec<_> = self.of.iter().map(range).collect();
         let mut views = self.views.chunks(1);

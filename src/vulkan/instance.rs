@@ -1,9 +1,6 @@
-//! The Vulkan instance, its validation layer, and the physical devices it shows.
+//! The Vulkan instance and its validation layer.
 
-use super::error::{Context, VulkanError};
-use super::query;
-use super::watch::watched;
-use crate::device::capability::DeviceInfo;
+use super::call::{Context, VulkanError, watched};
 use ash::{ext, khr, vk};
 use std::ffi::{CStr, c_void};
 use std::path::Path;
@@ -32,15 +29,6 @@ pub struct Instance {
     messages: Messages,
     /// The Vulkan version that the validation layer knows, where it is on.
     pub(super) validated_version: Option<u32>,
-}
-
-/// A physical device and what it can do.
-#[derive(Clone)]
-pub struct PhysicalDevice {
-    pub(super) handle: vk::PhysicalDevice,
-    /// The queue family that measurements use.
-    pub(super) queue_family: u32,
-    pub info: DeviceInfo,
 }
 
 /// Whether the loader hides portability drivers unless asked for them.
@@ -122,29 +110,6 @@ impl Instance {
         let messenger = unsafe { functions.create_debug_utils_messenger(&messenger_info(&self.messages), None) };
         self.messenger = Some((functions, messenger.call("vkCreateDebugUtilsMessengerEXT")?));
         Ok(())
-    }
-
-    /// Every physical device, in the loader's order.
-    ///
-    /// # Errors
-    /// When the loader cannot list them.
-    pub fn devices(&self) -> Result<Vec<PhysicalDevice>, VulkanError> {
-        // SAFETY: the instance is alive.
-        let list = || unsafe { self.handle.enumerate_physical_devices() };
-        let handles = match watched("vkEnumeratePhysicalDevices", None, list) {
-            // Drivers that fail to start are reported like this by some loaders: there is nothing to list.
-            Err(vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER) => vec![],
-            other => other.call("vkEnumeratePhysicalDevices")?,
-        };
-        handles
-            .into_iter()
-            .enumerate()
-            .map(|(index, handle)| {
-                let describe = || query::device_info(self, handle, index);
-                let (queue_family, info) = watched("vkGetPhysicalDeviceProperties2", None, describe)?;
-                Ok(PhysicalDevice { handle, queue_family, info })
-            })
-            .collect()
     }
 
     /// Messages of the validation layer so far.

@@ -4,23 +4,18 @@
 //! from alive: buffers and pipelines keep the device, the device keeps the instance.
 
 mod buffer;
+mod call;
 mod command;
 mod descriptors;
 mod device;
-mod error;
-mod fault;
 mod instance;
 mod pipeline;
 mod query;
-mod timestamps;
-mod watch;
 
-pub(crate) use buffer::{Buffer, Use};
-pub(crate) use command::{Commands, Recorder, Region};
+pub(crate) use buffer::{Buffer, Region, Use};
+pub(crate) use call::{VulkanError, Wait, foretell, waiting};
+pub(crate) use command::{Commands, Recorder, TimestampPool};
 pub use device::Device;
-pub(crate) use error::VulkanError;
-pub(crate) use instance::PhysicalDevice;
 pub use instance::{Instance, Validation};
 pub(crate) use pipeline::Pipelines;
-pub(crate) use timestamps::TimestampPool;
-pub(crate) use watch::{Wait, foretell, waiting};
+pub(crate) use query::PhysicalDevice;

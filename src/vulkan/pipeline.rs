@@ -1,16 +1,14 @@
 //! Compute pipelines, made once for each kernel and specialization, and the driver's statistics of them.
 
+use super::call::{Context, VulkanError, watched};
 use super::device::Device;
-use super::error::{Context, VulkanError};
-use super::watch::watched;
 use crate::basis::metric::Metric;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::Subgroup;
-use crate::kernel::binding::SpecValue;
+use crate::kernel::buffer::SpecValue;
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{Dispatch, Program};
-use crate::kernel::shaders::CompiledKernel;
-use crate::kernel::shaders::Shader;
+use crate::kernel::shaders::{CompiledKernel, Shader};
 use ash::vk;
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;

@@ -1,6 +1,6 @@
-//! Asks a physical device what it is and can do.
+//! The physical devices, and what each is and can do.
 
-use super::error::{Context, VulkanError};
+use super::call::{Context, VulkanError, watched};
 use super::instance::Instance;
 use crate::basis::units::Bytes;
 use crate::device::capability::{
@@ -14,6 +14,40 @@ use std::ffi::{CStr, CString};
 /// Mesa's llvmpipe counts the loop iterations of an invocation down from this and then leaves every loop
 /// (`LP_MAX_TGSI_LOOP_ITERATIONS`), without an error.
 const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
+
+/// A physical device and what it can do.
+#[derive(Clone)]
+pub struct PhysicalDevice {
+    pub(super) handle: vk::PhysicalDevice,
+    /// The queue family that measurements use.
+    pub(super) queue_family: u32,
+    pub info: DeviceInfo,
+}
+
+impl Instance {
+    /// Every physical device, in the loader's order.
+    ///
+    /// # Errors
+    /// When the loader cannot list them.
+    pub fn devices(&self) -> Result<Vec<PhysicalDevice>, VulkanError> {
+        // SAFETY: the instance is alive.
+        let list = || unsafe { self.handle.enumerate_physical_devices() };
+        let handles = match watched("vkEnumeratePhysicalDevices", None, list) {
+            // Drivers that fail to start are reported like this by some loaders: there is nothing to list.
+            Err(vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER) => vec![],
+            other => other.call("vkEnumeratePhysicalDevices")?,
+        };
+        handles
+            .into_iter()
+            .enumerate()
+            .map(|(index, handle)| {
+                let describe = || device_info(self, handle, index);
+                let (queue_family, info) = watched("vkGetPhysicalDeviceProperties2", None, describe)?;
+                Ok(PhysicalDevice { handle, queue_family, info })
+            })
+            .collect()
+    }
+}
 
 /// The features that this crate knows, as a chain of Vulkan structures to be filled in or to be enabled.
 #[derive(Default)]
@@ -334,7 +368,7 @@ fn has_size_control(api: u32, extensions: &Extensions) -> bool {
 }
 
 /// The queue family to measure on, and the device's description.
-pub(super) fn device_info(
+fn device_info(
     instance: &Instance,
     device: vk::PhysicalDevice,
     index: usize,

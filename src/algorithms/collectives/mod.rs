@@ -17,8 +17,8 @@
 mod primitive;
 mod variants;
 
+use super::elements::Plain;
 use super::input::{Input, generator, random};
-use super::plain::Plain;
 use super::{Algorithm, CaseSpec, Check, CheckMethod, Problem, Sweeps, WrongElements};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;

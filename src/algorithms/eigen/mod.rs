@@ -5,22 +5,16 @@
 //! (`streaming`, `fused`) choose theirs by device.
 
 mod common;
-mod eigenvector;
+mod components;
 mod fused;
-mod next_matrix;
 mod pipeline;
 mod power;
-mod row_sum;
 mod stop_check;
 mod streaming;
-mod vector_max;
 
-pub(crate) use eigenvector::EIGENVECTOR;
-pub(crate) use next_matrix::NEXT_MATRIX;
+pub(crate) use components::{EIGENVECTOR, NEXT_MATRIX, ROW_SUM, VECTOR_MAX};
 pub(crate) use pipeline::EIGEN;
-pub(crate) use row_sum::ROW_SUM;
 pub(crate) use stop_check::{EPS as STOP_CHECK_EPS, STOP_CHECK};
-pub(crate) use vector_max::VECTOR_MAX;
 
 #[cfg(test)]
 mod tests {

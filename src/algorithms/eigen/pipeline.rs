@@ -23,7 +23,8 @@
 use super::common::{
     AWKWARD_MATRICES, D, DIVISION, LAMBDA, M, MATRIX_SIZES, ONE, ROUNDS, S, STOP, U, V, float_atomics, gamma, reals,
 };
-use super::{eigenvector, fused, next_matrix, power, row_sum, stop_check, vector_max};
+use super::components::{NEXT_MATRIX_ROUNDINGS, eigenvector_step, row_sum_steps, vector_max_steps};
+use super::{fused, power, stop_check};
 use crate::algorithms::elements::{GROUP, buffer, matrix_order, over_matrix, over_vector};
 use crate::algorithms::error_bound::Worst;
 use crate::algorithms::input::{generator, random};
@@ -95,9 +96,9 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
     let (form, note) = float_atomics(device);
     let eps = case.stop_rule().eps as f32;
     let mut body = vec![];
-    body.extend(row_sum::steps([sum_native, sum_cas][form], [M, S], case, device));
-    body.extend(vector_max::steps(max, [S, LAMBDA], case, device));
-    body.push(Step::Dispatch(eigenvector::step(vector, [S, LAMBDA, V], case, device)));
+    body.extend(row_sum_steps([sum_native, sum_cas][form], [M, S], case, device));
+    body.extend(vector_max_steps(max, [S, LAMBDA], case, device));
+    body.push(Step::Dispatch(eigenvector_step(vector, [S, LAMBDA, V], case, device)));
     match case.stop_rule().test {
         StopTest::Neighbour => body.extend(stop_check::steps(neighbour, [S, STOP], eps, case, device)),
         StopTest::Bracket => {
@@ -304,7 +305,7 @@ impl Oracle for Expected {
         let n = self.n as f64;
         let m = if d.iter().all(|d| *d == 1.0) { n } else { n + 1.0 + DIVISION };
         let [low, high] = power::range(s.iter().copied());
-        let (sum, matrix) = (gamma(m), gamma(next_matrix::ROUNDINGS * k));
+        let (sum, matrix) = (gamma(m), gamma(NEXT_MATRIX_ROUNDINGS * k));
 
         let exact = f64::midpoint(self.lambda[0], self.lambda[1]);
         let bound = (high - low) + high * (sum + matrix) + (self.lambda[1] - self.lambda[0]);

@@ -7,9 +7,8 @@
 
 use super::common::{AWKWARD_VECTORS, VECTOR_SIZES, reals};
 use super::streaming::{in_quads, over_parts, scratch};
-use crate::algorithms::elements::{buffer, extent, over_vector, vector_length};
+use crate::algorithms::elements::{Plain, buffer, extent, over_vector, vector_length};
 use crate::algorithms::error_bound::elementwise;
-use crate::algorithms::plain::Plain;
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;

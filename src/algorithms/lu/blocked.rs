@@ -42,15 +42,15 @@ struct Kernels {
     corner: &'static Shader,
     solve: &'static Shader,
     update: &'static Shader,
+    /// What a whole outer block updates areas with on matrix units, in place of `update`.
+    halves: Option<Halves>,
 }
 
-/// How areas are updated by a whole outer block.
-#[derive(Clone, Copy)]
-enum Product {
-    /// In f32, by this kernel.
-    Plain(&'static Shader),
-    /// On matrix units.
-    Split(Halves),
+impl Kernels {
+    /// The same without matrix units.
+    fn plain(self) -> Self {
+        Self { halves: None, ..self }
+    }
 }
 
 /// An outer block: its columns, the panel for them, and that of the outer block before it and of the one behind it.
@@ -74,29 +74,29 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     let block = outer.min(BLOCK);
     let mut schedule = Schedule::new(case, device, outer, block);
     schedule.substituting(case, L, schedule.n, None);
-    let kernels = Kernels { corner, solve, update };
     let panels = schedule.panels();
-    let product = match rest {
-        [scales, halves, update] => Product::Split(schedule.halves([scales, halves, update])),
-        _ => Product::Plain(update),
+    let halves = match rest {
+        [scales, halves, update] => Some(schedule.halves([scales, halves, update])),
+        _ => None,
     };
+    let kernels = Kernels { corner, solve, update, halves };
     schedule.pad(pad);
     let mut ready = false;
     for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
         let (own, other) = (panels[index % 2], panels[(index + 1) % 2]);
         let outer = Outer { start, end: (start + outer).min(schedule.stride), own, other };
-        ready = schedule.outer_block(kernels, product, outer, ready);
+        ready = schedule.outer_block(kernels, outer, ready);
     }
     let program = schedule.program();
-    match product {
-        Product::Plain(_) => program,
-        Product::Split(_) => Program { computes: Some(split::COMPUTES), ..program }.allowing(SPLIT_LOSS),
+    match halves {
+        None => program,
+        Some(_) => Program { computes: Some(split::COMPUTES), ..program }.allowing(SPLIT_LOSS),
     }
 }
 
 impl Schedule<'_> {
     /// Factorises an outer block in two stages a block, but for its first diagonal block, which is there.
-    fn blocks(&mut self, kernels: Kernels, product: Product, outer: Outer) {
+    fn blocks(&mut self, kernels: Kernels, outer: Outer) {
         let Outer { start, end, own, other } = outer;
         let stride = self.stride;
         let blocks = (end - start) / self.block;
@@ -112,40 +112,40 @@ impl Schedule<'_> {
             }
             self.corner(kernels, own, own, next, [depth, depth]);
             let by = By { panel: own, plane: 0, depth };
-            self.strips(Product::Plain(kernels.update), by, next..next + self.block, self.block);
+            self.strips(kernels.plain(), by, next..next + self.block, self.block);
             if start > 0 {
                 // What the outer block before has still to update, before its panel is written to again.
                 let columns = slice(end..stride, j, blocks - 1, SLICE);
                 let by = By { panel: other, plane: 0, depth: self.width };
-                self.area(product, by, [end..stride, columns], 0);
+                self.area(kernels, by, [end..stride, columns], 0);
             }
         }
     }
 
     /// Factorises an outer block. Its first diagonal block may be `ready`; returns whether the next one's is.
-    fn outer_block(&mut self, kernels: Kernels, product: Product, outer: Outer, ready: bool) -> bool {
+    fn outer_block(&mut self, kernels: Kernels, outer: Outer, ready: bool) -> bool {
         let Outer { start, end, own, other } = outer;
-        if self.at_once(product, start) {
-            self.blocks_at_once(kernels, product, outer);
+        if self.at_once(kernels, start) {
+            self.blocks_at_once(kernels, outer);
             return false;
         }
         if !ready {
             self.corner(kernels, other, own, start, [0, 0]);
         }
-        self.blocks(kernels, product, outer);
-        let ready = end < self.stride && !self.at_once(product, end);
+        self.blocks(kernels, outer);
+        let ready = end < self.stride && !self.at_once(kernels, end);
         if ready {
-            self.next_outer(kernels, product, outer);
+            self.next_outer(kernels, outer);
         }
         ready
     }
 
     /// Whether the blocks of the outer block at `start` are one dependent dispatch each: not where there are so many strips that
     /// factorising their diagonal block over and over takes longer than waiting for it.
-    fn at_once(&self, product: Product, start: u64) -> bool {
+    fn at_once(&self, kernels: Kernels, start: u64) -> bool {
         let limits = &self.device.limits;
         // A product by halves waits for scales, then for halves.
-        let in_time = matches!(product, Product::Plain(_)) || self.width > 2 * self.block || self.width >= self.stride;
+        let in_time = kernels.halves.is_none() || self.width > 2 * self.block || self.width >= self.stride;
         self.block == BLOCK
             && in_time
             && self.device.kind != DeviceKind::Cpu
@@ -155,7 +155,7 @@ impl Schedule<'_> {
     }
 
     /// Factorises an outer block, each block of it by groups that factorise its diagonal block for themselves.
-    fn blocks_at_once(&mut self, kernels: Kernels, product: Product, outer: Outer) {
+    fn blocks_at_once(&mut self, kernels: Kernels, outer: Outer) {
         let Outer { start, end, own, other } = outer;
         let blocks = (end - start) / self.block;
         for j in 0..blocks {
@@ -171,35 +171,34 @@ impl Schedule<'_> {
             }
             self.substitute();
             self.finished(next);
-            let plain = Product::Plain(kernels.update);
             if j > 0 && next < end {
-                self.strips(plain, By { panel: own, plane: 0, depth: plane }, next..next + self.block, 0);
+                self.strips(kernels.plain(), By { panel: own, plane: 0, depth: plane }, next..next + self.block, 0);
             }
             if start > 0 {
                 if j == 0 {
-                    self.strips(plain, last, next..end, 0);
+                    self.strips(kernels.plain(), last, next..end, 0);
                 }
-                self.rest(product, last, [j, blocks], end);
+                self.rest(kernels, last, [j, blocks], end);
             }
         }
     }
 
     /// Updates what lies behind the outer block that ends at `end` by the one before it: the part that runs beside block `j` of `blocks`.
-    fn rest(&mut self, product: Product, by: By, [j, blocks]: [u64; 2], end: u64) {
+    fn rest(&mut self, kernels: Kernels, by: By, [j, blocks]: [u64; 2], end: u64) {
         let stride = self.stride;
         if end == stride {
             return;
         }
-        match product {
+        match kernels.halves {
             // The strips that are updated beside the first block count as columns.
-            Product::Plain(_) => {
+            None => {
                 let columns = slice(end - (blocks - 1) * 2 * self.block..stride, j, blocks, SLICE);
-                self.area(product, by, [end..stride, columns.start.max(end)..columns.end.max(end)], 0);
+                self.area(kernels, by, [end..stride, columns.start.max(end)..columns.end.max(end)], 0);
             }
-            Product::Split(halves) => match j {
+            Some(halves) => match j {
                 0 => self.scale(halves, by.panel, end),
                 1 => self.split(halves, by.panel, end, true),
-                _ => self.area(product, by, [end..stride, slice(end..stride, j - 2, blocks - 2, SLICE)], 0),
+                _ => self.area(kernels, by, [end..stride, slice(end..stride, j - 2, blocks - 2, SLICE)], 0),
             },
         }
     }
@@ -252,22 +251,22 @@ impl Schedule<'_> {
 
     /// The first diagonal block of the outer block behind one that is done, and its strips; where outer blocks are single
     /// ones, all that is left of W.
-    fn next_outer(&mut self, kernels: Kernels, product: Product, outer: Outer) {
+    fn next_outer(&mut self, kernels: Kernels, outer: Outer) {
         let Outer { end, own, other, .. } = outer;
         let width = self.width;
         self.corner(kernels, own, other, end, [0, width]);
         if end + self.block == self.stride {
             return;
         }
-        if let Product::Split(halves) = product {
+        if let Some(halves) = kernels.halves {
             self.scale(halves, own, end);
             self.split(halves, own, end, false);
         }
         let by = By { panel: own, plane: 0, depth: width };
         if width == self.block {
-            self.area(product, by, [end..self.stride, end..self.stride], self.block);
+            self.area(kernels, by, [end..self.stride, end..self.stride], self.block);
         } else {
-            self.strips(product, by, end..(end + width).min(self.stride), self.block);
+            self.strips(kernels, by, end..(end + width).min(self.stride), self.block);
         }
     }
 
@@ -290,24 +289,24 @@ impl Schedule<'_> {
     }
 
     /// Updates the columns and the rows `lines`, but the first `corner` of both.
-    fn strips(&mut self, product: Product, by: By, lines: Range<u64>, corner: u64) {
+    fn strips(&mut self, kernels: Kernels, by: By, lines: Range<u64>, corner: u64) {
         let stride = self.stride;
-        self.area(product, by, [lines.start..stride, lines.clone()], corner);
-        self.area(product, by, [lines.clone(), lines.end..stride], 0);
+        self.area(kernels, by, [lines.start..stride, lines.clone()], corner);
+        self.area(kernels, by, [lines.clone(), lines.end..stride], 0);
     }
 
     /// Updates `rows` and `columns` but the first `corner` of both; beside what comes before.
-    fn area(&mut self, product: Product, by: By, [rows, columns]: [Range<u64>; 2], corner: u64) {
+    fn area(&mut self, kernels: Kernels, by: By, [rows, columns]: [Range<u64>; 2], corner: u64) {
         let (height, width) = (rows.end - rows.start, columns.end - columns.start);
         if width == 0 || height == 0 || height <= corner && width <= corner {
             return;
         }
-        let dispatch = match product {
-            Product::Plain(shader) => {
+        let dispatch = match kernels.halves {
+            None => {
                 let tile = update_tile(height.min(width), self.device);
-                self.update(shader, by, tile, [rows, columns], Target::Matrix { corner })
+                self.update(kernels.update, by, tile, [rows, columns], Target::Matrix { corner })
             }
-            Product::Split(halves) => self.split_update(halves, by.depth, [rows, columns], corner),
+            Some(halves) => self.split_update(halves, by.depth, [rows, columns], corner),
         };
         self.push(dispatch.beside());
     }

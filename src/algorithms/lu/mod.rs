@@ -8,7 +8,6 @@
 
 mod blocked;
 mod factors;
-mod oracle;
 mod pivot;
 mod refine;
 mod schedule;
@@ -23,7 +22,7 @@ use super::{Algorithm, Goal, Sweeps};
 use crate::basis::dtype::DType;
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
-pub(crate) use oracle::NO_BAD_PIVOT;
+pub(crate) use factors::NO_BAD_PIVOT;
 use std::borrow::Cow::Borrowed;
 pub(crate) use system::CONVERGED;
 

@@ -1,7 +1,6 @@
 //! The schedule of `blocked-pivot`: [`super::blocked`]'s, with rows that stay where they are and are found through a list.
 
-use super::factors::{L, ROWS, STATUS, U};
-use super::oracle::LARGEST_MULTIPLIER;
+use super::factors::{L, LARGEST_MULTIPLIER, ROWS, STATUS, U};
 use super::schedule::{By, INNER, Panel, Schedule, Solve, Target, arguments, slice, update_tile};
 use super::solve::Side;
 use super::widths::PIVOTING;

@@ -4,8 +4,7 @@
 //! memory, and those in inner blocks of 32, which fit into registers. Everything is recorded once; what may run beside a
 //! sequential step is dispatched without a barrier behind it.
 
-use super::factors::{A, BUFFERS, L, ROWS, STATUS, U, order};
-use super::oracle::NO_BAD_PIVOT;
+use super::factors::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
 use super::solve::{self, Forward, Side, Substitution, Triangle};
 use super::system::{B, SYSTEM, X};
 use super::widths;

@@ -7,10 +7,9 @@
 //! normwise backward error ‖A·x − b‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) (Rigal and Gaches), the smallest relative change of A and b for
 //! which x is exact, the growth factor of the factors, and how many refinements were made.
 
-use super::factors::{self, BUFFERS, L, order};
-use super::oracle::sound;
+use super::factors::{self, BUFFERS, L, order, sound};
+use crate::algorithms::elements::Plain;
 use crate::algorithms::input::{generator, random};
-use crate::algorithms::plain::Plain;
 use crate::algorithms::{CaseSpec, Check, CheckMethod, Input, Oracle, Problem, WrongElements, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::metric::Metric;
@@ -230,7 +229,7 @@ mod tests {
     use super::*;
     use crate::algorithms::Goal;
     use crate::algorithms::lu::LU;
-    use crate::algorithms::lu::oracle::NO_BAD_PIVOT;
+    use crate::algorithms::lu::factors::NO_BAD_PIVOT;
     use crate::basis::size::Size;
 
     fn system(n: u64, dtype: DType) -> Box<dyn Problem> {

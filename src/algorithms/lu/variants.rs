@@ -4,8 +4,7 @@
 //! All of a program is recorded once: its steps differ only in the argument `i`. Every variant first sets the status
 //! word, clears L and copies A to U, which the document does on the host.
 
-use super::factors::{A, L, STATUS, U, order};
-use super::oracle::NO_BAD_PIVOT;
+use super::factors::{A, L, NO_BAD_PIVOT, STATUS, U, order};
 use super::{blocked, pivot, refine, solve};
 use crate::algorithms::elements::groups_over;
 use crate::algorithms::{CaseSpec, Input, Measures, Solution, Variant};

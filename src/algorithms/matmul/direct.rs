@@ -9,7 +9,7 @@ use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::basis::layout::Layout;
 use crate::basis::units::Nanos;
-use crate::device::capability::{Accumulator, DeviceInfo, MatrixScope, MatrixShape};
+use crate::device::capability::{Accumulator, DeviceInfo, MatrixShape};
 use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
 
@@ -125,7 +125,7 @@ pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceI
         k: 16,
         input: case.dtype.name(),
         accumulator: Accumulator::Wide.name(case.dtype),
-        scope: MatrixScope::Subgroup,
+        workgroup: None,
     };
     let dispatch = block_per_group(shader, tile, invocations(tile), dims, device)
         .groups(strips(tile, dims, device))

@@ -7,7 +7,7 @@ use crate::algorithms::{CaseOptions, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
-use crate::device::capability::{Accumulator, CooperativeMatrix, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
+use crate::device::capability::{Accumulator, CooperativeMatrix, DeviceInfo, DeviceKind, MatrixShape};
 use std::cmp::Reverse;
 
 /// How a kernel divides a block among its invocations, and what that demands of a tile.
@@ -219,14 +219,13 @@ fn largest_matrix(
         (own.m * columns * own.k, own.m.min(columns), Reverse(own.n))
     });
     let [m, n, k] = largest.map_or([16, 16, 32 / dtype.bytes() as u32], |own| [own.m, own.n, own.k]);
-    MatrixShape { m, n, k, input, accumulator, scope: MatrixScope::Subgroup }
+    MatrixShape { m, n, k, input, accumulator, workgroup: None }
 }
 
 /// The cooperative matrices of work-group scope that a tile means.
 pub(super) fn block_shape(tile: &Tile, dtype: DType, accumulator: Accumulator, invocations: u32) -> MatrixShape {
     let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
-    let scope = MatrixScope::Workgroup(invocations);
-    MatrixShape { m: tile.bm, n: tile.bn, k: tile.bk, input, accumulator, scope }
+    MatrixShape { m: tile.bm, n: tile.bn, k: tile.bk, input, accumulator, workgroup: Some(invocations) }
 }
 
 /// The tiles of a variant, the largest first.

@@ -21,8 +21,8 @@ mod tuning;
 mod units;
 mod variants;
 
+use super::elements::Plain;
 use super::input::{Input, generator, random};
-use super::plain::Plain;
 use super::product::Dims;
 use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Problem, Sweeps};
 use crate::basis::dtype::DType;

@@ -9,9 +9,9 @@
 //! are integers modulo 2³².
 
 use super::{GROUP, Quantity, power_of_two};
+use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::elementwise;
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::plain::Plain;
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;

@@ -4,9 +4,9 @@
 //! n higher, so a dispatch that was left out, or one of zero work-groups that ran, is found.
 
 use super::{Operation, Quantity, integers};
+use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::exact;
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::plain::Plain;
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;

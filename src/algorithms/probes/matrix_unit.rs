@@ -7,16 +7,16 @@
 //! integers the end value counts the products. Elements are small integers, so that the answer is exact everywhere.
 
 use super::Quantity;
+use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::without_error;
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::plain::Plain;
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::device::capability::{Accumulator, DeviceInfo, MatrixScope, MatrixShape};
+use crate::device::capability::{Accumulator, DeviceInfo, MatrixShape};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
@@ -102,7 +102,7 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, accum
             k: k as u32,
             input: case.dtype.name(),
             accumulator: accumulator.name(case.dtype),
-            scope: MatrixScope::Subgroup,
+            workgroup: None,
         })
 }
 

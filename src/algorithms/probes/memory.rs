@@ -1,13 +1,19 @@
-//! Bandwidth over working sets: `WxT` is a working set of W 32-bit words, gone over until T words are touched, both
-//! powers of two. Small working sets show caches; only one much larger than the last-level cache shows memory.
+//! Probes of memory: bandwidth over working sets, bandwidth of shared memory, the rate of atomic additions.
 //!
-//! Nominal work: 4·T bytes; no operations. For copies the working set is source and target together, and loads and
-//! stores both count (STREAM's convention).
+//! For bandwidth `WxT` is a working set of W 32-bit words, gone over until T words are touched, both powers of two. Small working sets
+//! show caches; only one much larger than the last-level cache shows memory. Nominal work: 4·T bytes; no operations. For copies the
+//! working set is source and target together, and loads and stores both count (STREAM's convention).
+//!
+//! For shared memory each invocation goes round an array of 16-byte vectors, one an invocation, neighbours beside one another, so without
+//! bank conflicts. Nominal work: n·256·4096·16 bytes for n work-groups of 256 invocations and 4096 loads each; no operations.
+//!
+//! For atomic additions `NxC` is N invocations that add 64 times each, spread over C counters, powers of two. One counter is the worst
+//! case, as many as invocations the best. Nominal work: 64·N operations; no bytes to speak of.
 
-use super::{GROUP, Pattern, Quantity, integers, power_of_two};
+use super::{AtomicPattern, GROUP, Pattern, Quantity, integers, power_of_two, words};
+use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::{exact, without_error};
 use crate::algorithms::input::Input;
-use crate::algorithms::plain::Plain;
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
@@ -228,6 +234,148 @@ fn total(expected: i32) -> Box<dyn Oracle> {
     })
 }
 
+/// Reads of shared memory.
+pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
+    name: Borrowed("shared-memory"),
+    fingerprint: None,
+    summary: "shared-memory bandwidth: n work-groups of 256 invocations load 4096 vectors of 16 bytes each",
+    work: "n·256·4096·16 bytes; no operations",
+    default_size: Sweeps { gpu: "2^13", cpu: "2^4" },
+    verify_size: Sweeps::same("1,2,64"),
+    iterative: false,
+    inputs: &[Input::Uniform],
+    layouts: &[Layout::Nn],
+    variants: Borrowed(&[Variant {
+        name: Borrowed("read"),
+        aliases: &[],
+        summary: "16-byte loads without bank conflicts",
+        source: "the usual method: a tile is filled once and read again and again",
+        measures: Measures::Limit(|_, _| Some(Quantity::SharedMemory)),
+        kernels: &["shared-memory/read"],
+        program: Static(&|shaders, case, _| {
+            let groups = shared_groups(case).expect("the problem of this case was made, which checks its size");
+            let arguments = [("X", Value::Buffer(BufferId(0))), ("Y", Value::Buffer(BufferId(1)))];
+            Program::single(
+                Dispatch::new(shaders[0], &arguments)
+                    .group_size([GROUP as u32, 1, 1])
+                    .groups([groups, 1, 1])
+                    .constant("LOADS", SHARED_LOADS)
+                    .loops(u64::from(SHARED_LOADS) / SHARED_UNROLL),
+            )
+        }),
+    }]),
+    tunable: &[],
+    candidates: None,
+    solution: None,
+    problem: Static(&shared_problem),
+};
+
+/// Loads of an invocation.
+const SHARED_LOADS: u32 = 4096;
+/// Loads in one iteration of the kernel's loop.
+const SHARED_UNROLL: u64 = 16;
+
+fn shared_groups(case: &CaseSpec) -> Result<u64, String> {
+    match case.size {
+        Size::Uniform(n) if n <= 1 << 15 => power_of_two("work-groups", n, 1),
+        size => Err(format!("'{size}' is not one number up to 2^15, the work-groups; write 2^12")),
+    }
+}
+
+fn shared_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (groups, seed, dtype) = (shared_groups(case)?, case.seed, DType::I32);
+    Ok(Box::new(Plain {
+        extents: groups.to_string(),
+        buffers: vec![
+            BufferSpec::new("X", Role::Input, dtype, 4 * GROUP),
+            BufferSpec::new("Y", Role::Output, dtype, groups * GROUP),
+        ],
+        work: Work { operations: 0, bytes: Bytes(groups * GROUP * u64::from(SHARED_LOADS) * 16) },
+        chain: None,
+        inputs: Box::new(move || vec![HostArray::I32(words(4 * GROUP, seed))]),
+        // Every invocation goes round the tile SHARED_LOADS / 256 times.
+        oracle: Box::new(move |inputs| {
+            let round = integers(&inputs[0]).iter().fold(0i32, |sum, word| sum.wrapping_add(*word));
+            let sum = round.wrapping_mul((u64::from(SHARED_LOADS) / GROUP) as i32);
+            exact("Y", vec![sum; (groups * GROUP) as usize])
+        }),
+    }))
+}
+
+/// Atomic additions.
+pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
+    name: Borrowed("atomic-add"),
+    fingerprint: None,
+    summary: "rate of atomic additions: N invocations add 64 times each to C counters",
+    work: "64·N operations; no bytes to speak of",
+    default_size: Sweeps { gpu: "2^18x1,2^18x2^18", cpu: "2^12x1,2^12x2^12" },
+    verify_size: Sweeps::same("64x1,2^12x2^12,2^12x64"),
+    iterative: false,
+    inputs: &[Input::Uniform],
+    layouts: &[Layout::Nn],
+    variants: Borrowed(&[Variant {
+        name: Borrowed("counters"),
+        aliases: &[],
+        summary: "32-bit integer atomicAdd to global memory, its result unused",
+        source: "the usual method",
+        measures: Measures::Limit(|size, _| match size {
+            Size::Two(_, 1) => Some(Quantity::Atomics { pattern: AtomicPattern::Same }),
+            Size::Two(..) => Some(Quantity::Atomics { pattern: AtomicPattern::Spread }),
+            Size::Uniform(_) | Size::Three(..) => None,
+        }),
+        kernels: &["atomic-add/counters"],
+        program: Static(&|shaders, case, _| {
+            let [invocations, counters] =
+                invocations_and_counters(case).expect("the problem of this case was made, which checks its size");
+            let group = invocations.min(GROUP);
+            // Below 2^30.
+            let mask = Value::U32((counters - 1) as u32);
+            Program::single(
+                Dispatch::new(shaders[0], &[("C", Value::Buffer(BufferId(0))), ("MASK", mask)])
+                    .group_size([group as u32, 1, 1])
+                    .groups([invocations / group, 1, 1])
+                    .constant("ADDS", ADDS)
+                    .loops(u64::from(ADDS)),
+            )
+        }),
+    }]),
+    tunable: &[],
+    candidates: None,
+    solution: None,
+    problem: Static(&atomic_problem),
+};
+
+/// Additions of an invocation: 0 and 1 in turn.
+const ADDS: u32 = 64;
+
+/// Invocations and counters.
+fn invocations_and_counters(case: &CaseSpec) -> Result<[u64; 2], String> {
+    let Size::Two(invocations, counters) = case.size else {
+        return Err(format!("'{}' is not NxC, invocations and counters; write 2^18x1", case.size));
+    };
+    let invocations = power_of_two("invocations", invocations, 64)?;
+    if invocations > 1 << 23 || counters > invocations {
+        return Err(format!("'{}' has more than 2^23 invocations, or fewer of them than counters", case.size));
+    }
+    Ok([invocations, power_of_two("counters", counters, 1)?])
+}
+
+fn atomic_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let ([invocations, counters], seed) = (invocations_and_counters(case)?, case.seed);
+    Ok(Box::new(Plain {
+        extents: format!("{invocations}x{counters}"),
+        buffers: vec![BufferSpec::new("C", Role::InPlace, DType::I32, counters)],
+        work: Work { operations: invocations * u64::from(ADDS), bytes: Bytes(0) },
+        chain: None,
+        inputs: Box::new(move || vec![HostArray::I32(words(counters, seed))]),
+        oracle: Box::new(move |inputs| {
+            // Below 2^31, as there are at most 2^23 invocations.
+            let added = (invocations / counters * u64::from(ADDS) / 2) as i32;
+            exact("C", integers(&inputs[0]).iter().map(|start| start.wrapping_add(added)).collect())
+        }),
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,5 +455,13 @@ mod tests {
         assert!(error(1 << 20, 1 << 19).contains("do not go once over"));
         let case = CaseSpec::new(&MEMORY_READ, Size::Uniform(64), DType::I32);
         assert!(Traffic::new(&case, Pattern::Read).err().expect("refused").contains("is not WxT"));
+    }
+
+    #[test]
+    fn sizes_that_would_overflow_or_idle_are_refused() {
+        for size in [Size::Uniform(64), Size::Two(1 << 24, 1), Size::Two(64, 128), Size::Two(100, 1), Size::Two(64, 3)]
+        {
+            assert!(invocations_and_counters(&CaseSpec::new(&ATOMIC_ADD, size, DType::I32)).is_err(), "{size}");
+        }
     }
 }

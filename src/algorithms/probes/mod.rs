@@ -4,21 +4,17 @@
 //! after its answer was verified. Their work is what they really do. All keep within the loop iterations that the
 //! software device allows, consume their results, and compute with ordinary numbers, never denormal ones.
 
-mod atomic_add;
 pub(crate) mod fma;
 mod launch;
 pub(crate) mod matrix_unit;
 mod memory;
 mod quantity;
-mod shared_memory;
 
-pub(crate) use atomic_add::ATOMIC_ADD;
 pub(crate) use fma::FMA;
 pub(crate) use launch::LAUNCH;
 pub(crate) use matrix_unit::MATRIX_UNIT;
-pub(crate) use memory::{MEMORY_COPY, MEMORY_READ, MEMORY_WRITE};
+pub(crate) use memory::{ATOMIC_ADD, MEMORY_COPY, MEMORY_READ, MEMORY_WRITE, SHARED_MEMORY};
 pub(crate) use quantity::{AtomicPattern, Bounds, Direction, Operation, Quantity, Unit};
-pub(crate) use shared_memory::SHARED_MEMORY;
 
 use super::input::generator;
 use crate::basis::dtype::HostArray;

@@ -2,7 +2,7 @@
 
 use super::{Reading, Time, Timed};
 use crate::basis::units::Nanos;
-use crate::device::load::HostLoad;
+use crate::device::conditions::HostLoad;
 use crate::measure::sampling::{self, SamplingDecision};
 use crate::plan::Sampling;
 use crate::record::{Conditions, Correctness, Measured, Outcome, Phases, Sample, Warning};

@@ -8,8 +8,7 @@ mod tests;
 
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
-use crate::device::clock::ClockSource;
-use crate::device::load::HostLoad;
+use crate::device::conditions::{ClockSource, HostLoad};
 use crate::measure::executor::Decided;
 use crate::measure::sampling::WarmUp;
 use crate::plan::Sampling;

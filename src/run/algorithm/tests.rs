@@ -1,13 +1,12 @@
-//! Kernels of the user's on a device, described by hand: descriptors, blocks of bytes, constants, references, guards.
+//! Kernels of the user's on a device, described by hand: descriptors, blocks of bytes, constants, references, guards; and the commands that a description may name.
 
-use super::{Save, UserKernels};
+use super::{Save, UserKernels, shell};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::basis::units::Work;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceKind;
-use crate::kernel::binding::{Address, Binding, SpecValue};
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{Address, Binding, Role, SpecValue};
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::BufferId;
 use crate::measure::executor::Silent;
@@ -20,6 +19,7 @@ use crate::run::resolved::{
     Buffer, Builtin, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
 };
 use crate::vulkan::{Device, Instance, Validation};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
@@ -146,7 +146,7 @@ fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_t
     // What the second left, which ran last: −2·a + 2.
     let buffers = shifted();
     let d = array::read(&path, DType::F32, &[100]).expect("it was saved");
-    let a = buffers[0].contents(1, 0, std::path::Path::new(".")).expect("values");
+    let a = buffers[0].contents(1, 0, Path::new(".")).expect("values");
     let value = |bytes: &[u8], at: usize| DType::F32.value(&bytes[4 * at..]);
     assert!((0..100).all(|i| (value(&d, i) - (2.0 - 2.0 * value(&a, i))).abs() < 1e-6));
 }
@@ -355,4 +355,17 @@ fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed()
     let swapped = [("A", 0), ("B", 2), ("C", 1)];
     assert!(refused(&swapped, &[4], &[]).contains("correct reference.roles"));
     assert!(refused(&all, &[4], &["tilde"]).contains("unknown variant 'tilde'"), "{}", refused(&all, &[4], &["tilde"]));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_command_runs_in_its_folder_with_the_paths_in_it_and_says_why_it_failed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out");
+    shell("pwd > {out}", folder.path(), &[("out", &out)]).expect("it runs");
+    assert!(std::fs::read_to_string(&out).expect("written").contains(&*folder.path().to_string_lossy()));
+    let failed = shell("echo wrong >&2; exit 7", folder.path(), &[]).expect_err("it fails");
+    assert!(failed.contains("exit status: 7") && failed.ends_with("wrong"), "{failed}");
+    let missing = shell("no-such-program-here", Path::new(""), &[]).expect_err("there is none");
+    assert!(missing.contains("no-such-program-here"), "{missing}");
 }

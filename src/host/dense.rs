@@ -1,20 +1,80 @@
-//! LU factorisation by faer, on all cores, and the solution of systems by it, in f64 without any f32.
+//! Baselines by faer, on all cores: matrix products, of matrices as they are stored, LU factorisation, and the solution of systems by
+//! it, in f64 without any f32.
 //!
-//! Most variants factorise without pivoting. On the CPU nobody would: libraries offer partial pivoting, P·A = L·U, and
+//! Most variants of LU factorise without pivoting. On the CPU nobody would: libraries offer partial pivoting, P·A = L·U, and
 //! that is what users get. The comparison is between what each side is used for; pivoting adds n²/2 comparisons and up to
 //! n² exchanges to the 2/3·n³ operations.
 
 use super::{Baseline, HostProgram, extent};
+use crate::algorithms::CaseSpec;
 use crate::algorithms::lu::{CONVERGED, LU, NO_BAD_PIVOT};
+use crate::algorithms::matmul::MATMUL;
+use crate::algorithms::product::Dims;
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
 use faer::linalg::lu::partial_pivoting::solve::{solve_in_place, solve_in_place_scratch};
+use faer::linalg::matmul::matmul;
 use faer::perm::PermRef;
 use faer::traits::ComplexField;
-use faer::{Mat, MatRef, Par, Spec};
+use faer::traits::math_utils::{one, zero};
+use faer::{Accum, Mat, MatMut, MatRef, Par, Spec};
 
-pub(super) static BASELINE: Baseline = Baseline {
+pub(super) static PRODUCT: Baseline = Baseline {
+    algorithm: &MATMUL,
+    dtypes: &[DType::F32, DType::F64],
+    name: "faer",
+    summary: "blocked product on all cores with the vector instructions of the CPU, matrices as they are stored",
+    make: |case, inputs| {
+        Some(match inputs {
+            [HostArray::F32(a), HostArray::F32(b)] => Box::new(Product::new(case, a, b, HostArray::F32)),
+            [HostArray::F64(a), HostArray::F64(b)] => Box::new(Product::new(case, a, b, HostArray::F64)),
+            _ => return None,
+        })
+    },
+};
+
+struct Product<'a, T> {
+    a: MatRef<'a, T>,
+    b: MatRef<'a, T>,
+    c: Vec<T>,
+    /// [`HostArray`] of the element type.
+    array: fn(Vec<T>) -> HostArray,
+}
+
+impl<'a, T: ComplexField> Product<'a, T> {
+    fn new(case: &CaseSpec, a: &'a [T], b: &'a [T], array: fn(Vec<T>) -> HostArray) -> Self {
+        let dims = Dims::from(case.size);
+        let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| extent as usize);
+        let matrix = |elements, rows, columns, transposed: bool| {
+            let of = if transposed { MatRef::from_column_major_slice } else { MatRef::from_row_major_slice };
+            of(elements, rows, columns)
+        };
+        Self {
+            a: matrix(a, m, k, case.layout == Layout::Tn),
+            b: matrix(b, k, n, case.layout == Layout::Nt),
+            c: vec![zero(); m * n],
+            array,
+        }
+    }
+}
+
+impl<T: ComplexField> HostProgram for Product<'_, T> {
+    /// Does nothing: a run changes nothing in place.
+    fn restore(&mut self) {}
+
+    fn run(&mut self) {
+        let c = MatMut::from_row_major_slice_mut(&mut self.c, self.a.nrows(), self.b.ncols());
+        matmul(c, Accum::Replace, self.a, self.b, one::<T>(), Par::rayon(0));
+    }
+
+    fn outputs(&self) -> Vec<HostArray> {
+        vec![(self.array)(self.c.clone())]
+    }
+}
+
+pub(super) static FACTORISATION: Baseline = Baseline {
     algorithm: &LU,
     // Systems in f64 alone: factors are asked for in f32.
     dtypes: &[DType::F32, DType::F64],
