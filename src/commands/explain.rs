@@ -9,7 +9,7 @@ use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Observer;
 use crate::measure::runner::Timing;
 use crate::measure::session::{Session, Setup};
-use crate::plan::{CaseGroup, Plan};
+use crate::plan::{CaseGroup, Plan, axes};
 use crate::report::explain::Explanation;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
@@ -54,7 +54,8 @@ pub(super) fn run(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) 
                         explained.push(explanation);
                     }
                     Err(reason) => {
-                        let _ = writeln!(answer.notes, "skipped   {} {}: {reason}", group.spec.size, group.spec.dtype);
+                        let problem = format!("{} {}", group.spec.size, axes::brief(&group.spec));
+                        let _ = writeln!(answer.notes, "skipped   {problem}: {reason}");
                     }
                 }
                 if let Some(target) = target.as_ref().filter(|_| kept.elapsed() >= KEEPING) {
