@@ -1,7 +1,7 @@
 //! Progress on standard error: a bar on a terminal, elsewhere a line now and then.
 
 use crate::basis::printable::printable;
-use crate::basis::stderr::say;
+use crate::basis::printable::say;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::measure::executor::Observer;

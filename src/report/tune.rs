@@ -6,7 +6,7 @@ use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
 use crate::plan::axes::{self, AXES, Axis};
-use crate::tuning::search::Found;
+use crate::tuning::Found;
 
 /// What one search found.
 pub(crate) struct Row {

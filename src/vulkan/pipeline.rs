@@ -3,7 +3,7 @@
 use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::watch::watched;
-use crate::basis::metric::Metric;
+use crate::basis::units::Metric;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::Subgroup;
 use crate::kernel::binding::SpecValue;

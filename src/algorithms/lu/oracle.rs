@@ -16,7 +16,7 @@ use crate::algorithms::error_bound::{Worst, gamma};
 use crate::algorithms::product::{Combinations, Dims, Factors};
 use crate::algorithms::{Check, CheckMethod, Oracle};
 use crate::basis::dtype::{DType, HostArray};
-use crate::basis::metric::Metric;
+use crate::basis::units::Metric;
 use std::convert::identity;
 
 /// What the status word holds while every pivot is sound.

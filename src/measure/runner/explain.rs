@@ -7,7 +7,7 @@ use crate::kernel::program::Program;
 use crate::measure::timekeeper::Timed;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
-use crate::tuning::search::Refusal;
+use crate::tuning::Refusal;
 use std::time::Duration;
 
 /// Host time for the samples of a candidate, where no less was asked for.
