@@ -31,8 +31,8 @@ pub use algorithms::{
 pub use basis::dtype::{DType, HostArray};
 pub use basis::error::Exit;
 pub use basis::layout::Layout;
+pub use basis::printable::say;
 pub use basis::size::Size;
-pub use basis::stderr::say;
 pub use basis::units::Work;
 pub use commands::cli::Cli;
 pub use commands::{CommandOutput, run};

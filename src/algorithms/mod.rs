@@ -19,8 +19,8 @@ use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error;
 use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
-use crate::basis::metric::Metric;
 use crate::basis::size::Size;
+use crate::basis::units::Metric;
 use crate::basis::units::{Nanos, Work};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::BufferSpec;
@@ -541,7 +541,7 @@ fn compiled(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Sweep;
+    use crate::basis::size::sweep;
     use crate::device::capability::tests::software_device;
 
     fn all_variants() -> impl Iterator<Item = (&'static Algorithm, &'static Variant)> {
@@ -594,7 +594,7 @@ mod tests {
         let device = software_device();
         for (algorithm, variant) in all_variants() {
             let sizes = [algorithm.default_size.cpu, algorithm.verify_size.cpu];
-            let sizes = sizes.iter().flat_map(|text| text.parse::<Sweep>().expect("a sweep").0);
+            let sizes = sizes.iter().flat_map(|text| sweep(text).expect("a sweep"));
             for size in sizes {
                 let goals = algorithm.goals().iter().flat_map(|goal| DType::ALL.map(|dtype| (*goal, dtype)));
                 for (goal, dtype) in goals.filter(|(goal, dtype)| variant.reaches(*goal, *dtype)) {

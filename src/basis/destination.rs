@@ -16,9 +16,7 @@ const SUFFIX: &str = ".draft";
 const SURELY_LOCKED: Duration = Duration::from_secs(10);
 
 /// A place to write to, found writable before there is anything to write.
-pub(crate) struct Destination(Way);
-
-enum Way {
+pub(crate) enum Destination {
     /// A device, a pipe or a standard stream, which is written as it is.
     Stream(File),
     /// A file, written beside its final place first, so that an older one survives any failure.
@@ -45,10 +43,10 @@ impl Destination {
             }
             // A path such as /dev/stdout: whoever redirected it to a file looks at that, not at what replaces it.
             if let Some(stream) = standard_stream(there) {
-                return Ok(Self(Way::Stream(stream)));
+                return Ok(Self::Stream(stream));
             }
             if !there.is_file() {
-                return Ok(Self(Way::Stream(File::options().write(true).open(path)?)));
+                return Ok(Self::Stream(File::options().write(true).open(path)?));
             }
         }
         let path = behind_links(path)?;
@@ -64,13 +62,13 @@ impl Destination {
         if let Some(there) = there {
             draft.as_file().set_permissions(there.permissions())?;
         }
-        Ok(Self(Way::Draft { path, draft }))
+        Ok(Self::Draft { path, draft })
     }
 
     /// Whether it is a file, which is replaced in one step.
     #[must_use]
     pub(crate) fn is_file(&self) -> bool {
-        matches!(self.0, Way::Draft { .. })
+        matches!(self, Self::Draft { .. })
     }
 
     /// Writes `contents`: all of them on the disk and in their place, or the older file stays.
@@ -78,9 +76,9 @@ impl Destination {
     /// # Errors
     /// When they cannot be written, such as on a full disk.
     pub(crate) fn write(self, contents: &[u8]) -> io::Result<()> {
-        match self.0 {
-            Way::Stream(mut stream) => stream.write_all(contents),
-            Way::Draft { path, mut draft } => {
+        match self {
+            Self::Stream(mut stream) => stream.write_all(contents),
+            Self::Draft { path, mut draft } => {
                 draft.write_all(contents)?;
                 draft.as_file().sync_all()?;
                 draft.persist(path)?;

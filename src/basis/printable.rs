@@ -1,7 +1,8 @@
-//! Text that others wrote, made fit for a terminal.
+//! Text that others wrote, made fit for a terminal and a shell, and safe inside XML, HTML and Markdown.
 
 use std::borrow::Cow;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
 /// Characters of a name that a message shows.
 const MOST_OF_A_NAME: usize = 60;
@@ -19,6 +20,14 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 #[must_use]
 pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c != '\n' && acts(c))
+}
+
+/// Writes `text` to standard error, with what a terminal would act on made visible. A reader that went away, or a full
+/// disk behind it, takes nothing from what is measured: `eprint!` would end the process with a panic.
+pub fn say(text: &str) {
+    let mut stream = std::io::stderr().lock();
+    // What cannot be said there is not said, and nothing else changes.
+    let _ = stream.write_all(printable_lines(text).as_bytes()).and_then(|()| stream.flush());
 }
 
 /// A name of any length that somebody else chose, fit for a message.
@@ -49,6 +58,64 @@ pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
+}
+
+/// `text` as the content of an element or of a quoted attribute, in XML and in HTML. Characters that XML 1.0 forbids
+/// (section 2.2) become U+FFFD, so that a name with a control character costs neither the document nor its place.
+#[must_use]
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            // Only `]]>` needs it, but a rule without exceptions is easier to trust.
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Attributes would turn these into spaces.
+            '\t' => out.push_str("&#9;"),
+            '\n' => out.push_str("&#10;"),
+            '\r' => out.push_str("&#13;"),
+            '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// `text` in Markdown as text that is no markup, no HTML, and mentions nobody.
+#[must_use]
+pub(crate) fn markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            // A backslash does not keep GitHub from mentioning somebody or linking to an issue.
+            '@' => out.push_str("&#64;"),
+            '#' => out.push_str("&#35;"),
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '|' | '~' | '!' | '$' => {
+                out.push('\\');
+                out.push(character);
+            }
+            character if character.is_control() => out.push(' '),
+            character => out.push(character),
+        }
+    }
+    out
+}
+
+/// `text` in Markdown as code, within a cell of a table: a bar is escaped there even in code, and a fence is longer than
+/// any run of backticks inside.
+#[must_use]
+pub(crate) fn markdown_code(text: &str) -> String {
+    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let longest = flat.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let padding = if flat.starts_with('`') || flat.ends_with('`') { " " } else { "" };
+    format!("{fence}{padding}{}{padding}{fence}", flat.replace('|', "\\|"))
 }
 
 fn acts(c: char) -> bool {
@@ -107,5 +174,21 @@ mod tests {
         assert_eq!(brief(&"é".repeat(60)), "é".repeat(60));
         assert_eq!(excerpt("a\x1b\nb\n"), "a\\u{1b}\nb");
         assert_eq!(excerpt(&long).chars().count(), 161);
+    }
+
+    #[test]
+    fn markup_comes_out_as_text() {
+        assert_eq!(escape(r#"<a b="c">&']]>"#), "&lt;a b=&quot;c&quot;&gt;&amp;&#39;]]&gt;");
+    }
+
+    #[test]
+    fn what_xml_forbids_is_replaced_and_what_it_would_fold_is_kept() {
+        assert_eq!(escape("a\u{0}b\u{1b}c\u{ffff}\n"), "a\u{fffd}b\u{fffd}c\u{fffd}&#10;");
+    }
+
+    #[test]
+    fn text_stays_in_its_cell_of_markdown() {
+        assert_eq!(markdown("a|*b*<i>@c\n"), "a\\|\\*b\\*&lt;i&gt;&#64;c ");
+        assert_eq!(markdown_code("a``b|"), "```a``b\\|```");
     }
 }

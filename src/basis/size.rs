@@ -1,6 +1,7 @@
 //! Problem sizes and sweeps of them, as they are typed: `1024`, `128,1000`, `128..8192`, `128..1024:128`,
 //! `1000x70x130`, `2^16..2^25`.
 
+use crate::basis::alike::distinct;
 use crate::basis::printable::brief;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -73,33 +74,22 @@ impl FromStr for Size {
     }
 }
 
-/// A list of sizes to sweep over, without repetitions, in the order given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sweep(pub Vec<Size>);
-
 /// The largest extent: kernels index with 32 bits, and step beyond an extent by up to one tile.
 const MOST_EXTENT: u64 = i32::MAX as u64;
 
 /// Sizes in one sweep at most: more is a slip of the keyboard.
 const MOST_SIZES: usize = 10_000;
 
-impl FromStr for Sweep {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut sizes = vec![];
-        if text.contains(',') && text.split(',').any(|item| item.trim().is_empty()) {
-            return Err(format!("sizes '{}' have an empty one among them; leave out a comma", brief(text)));
-        }
-        for item in text.split(',') {
-            for size in range(item.trim())? {
-                if !sizes.contains(&size) {
-                    sizes.push(size);
-                }
-            }
-        }
-        Ok(Self(sizes))
+/// The sizes of a sweep, such as `128,1000` or `128..8192`: without repetitions, in the order given.
+///
+/// # Errors
+/// A message when it is malformed, or a size is out of range.
+pub(crate) fn sweep(text: &str) -> Result<Vec<Size>, String> {
+    if text.contains(',') && text.split(',').any(|item| item.trim().is_empty()) {
+        return Err(format!("sizes '{}' have an empty one among them; leave out a comma", brief(text)));
     }
+    let sizes = text.split(',').map(|item| range(item.trim())).collect::<Result<Vec<_>, _>>()?;
+    Ok(distinct(sizes.into_iter().flatten()))
 }
 
 /// The sizes of one comma-separated item of a sweep.
@@ -176,8 +166,8 @@ mod tests {
     use super::*;
 
     fn sweep(text: &str) -> Vec<String> {
-        let sweep: Sweep = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
-        sweep.0.iter().map(Size::to_string).collect()
+        let sizes = super::sweep(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        sizes.iter().map(Size::to_string).collect()
     }
 
     #[test]
@@ -217,7 +207,7 @@ mod tests {
             ("0x10", "size '0x10' has an extent of zero: x stands between extents"),
             ("64x0x64", "has an extent of zero"),
         ] {
-            let error = text.parse::<Sweep>().expect_err(text);
+            let error = super::sweep(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

@@ -168,20 +168,16 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A rate of data: bytes a second.
+/// A rate of data or of arithmetic: bytes, or floating-point (or integer) operations, a second.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct BytesPerSecond(pub f64);
+pub struct PerSecond(pub f64);
 
-impl fmt::Display for BytesPerSecond {
-    /// In GB/s (10⁹ bytes), four significant digits, no unit name: a column of them carries it in its head.
+impl fmt::Display for PerSecond {
+    /// In GB/s (10⁹ bytes) or GFLOP/s, four significant digits, no unit name: a column of them carries it in its head.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&significant(self.0 * 1e-9))
     }
 }
-
-/// A rate of arithmetic: floating-point (or integer) operations a second.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct OpsPerSecond(pub f64);
 
 /// The nominal work of a case: what the problem asks for, whatever the variant really does.
 ///
@@ -199,21 +195,32 @@ pub struct Work {
 impl Work {
     /// The arithmetic rate when this work took `time`.
     #[must_use]
-    pub fn rate(self, time: Nanos) -> OpsPerSecond {
-        OpsPerSecond(self.operations as f64 / time.seconds())
+    pub fn rate(self, time: Nanos) -> PerSecond {
+        PerSecond(self.operations as f64 / time.seconds())
     }
 
     /// The data rate when this work took `time`.
     #[must_use]
-    pub fn bandwidth(self, time: Nanos) -> BytesPerSecond {
-        BytesPerSecond(self.bytes.0 as f64 / time.seconds())
+    pub fn bandwidth(self, time: Nanos) -> PerSecond {
+        PerSecond(self.bytes.0 as f64 / time.seconds())
     }
 }
 
-impl fmt::Display for OpsPerSecond {
-    /// In GFLOP/s, four significant digits, no unit name: a column of them carries it in its head.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&significant(self.0 * 1e-9))
+/// A figure of an answer, such as a growth factor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Metric {
+    /// Its name: a column heading.
+    pub name: String,
+    /// Its value; `null` when it is not finite.
+    pub value: Option<f64>,
+}
+
+impl Metric {
+    /// A metric of this name.
+    #[must_use]
+    pub fn new(name: &str, value: f64) -> Self {
+        Self { name: name.into(), value: value.is_finite().then_some(value) }
     }
 }
 

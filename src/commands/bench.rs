@@ -1,17 +1,32 @@
 //! `gpukern bench`.
 
+use super::document::{JSON, Target};
 use super::measuring::{self, Planned};
-use super::progress::{about, skips};
-use super::{CommandOutput, announce, explain, parallel};
-use crate::basis::error::Error;
+use super::progress::{Progress, about, skips};
+use super::{CommandOutput, announce, beside, interrupt, parallel};
+use crate::algorithms::{Candidate, CaseSpec};
+use crate::basis::error::{Error, Exit};
 use crate::basis::units::{Nanos, counted};
 use crate::commands::cli::BenchArgs;
+use crate::device::capability::DeviceInfo;
+use crate::measure::executor::Observer;
 use crate::measure::measurement::Measurement;
-use crate::measure::session::Setup;
+use crate::measure::runner::Timing;
+use crate::measure::session::{Session, Setup};
 use crate::plan::request::Request;
-use crate::plan::{Plan, Shard};
+use crate::plan::{CaseGroup, Plan, Shard, axes};
+use crate::report::explain::Explanation;
 use crate::run::algorithm::UserKernels;
+use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Ratio of predicted times from which a variant is hopeless.
+const HOPELESS: f64 = 4.0;
+/// Time after which what was explained so far is written again.
+const KEEPING: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
@@ -22,7 +37,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Erro
         return list(&planned.plan, request, setup);
     }
     if let Some(ways) = args.explain {
-        return explain::run(&planned.plan, ways, output.json.as_deref(), setup);
+        return explain(&planned.plan, ways, output.json.as_deref(), setup);
     }
     if args.parallel {
         return parallel::run(&planned, request, output, setup);
@@ -67,4 +82,80 @@ fn list(plan: &Plan, request: &Request, setup: &Setup) -> Result<CommandOutput, 
     let in_processes = if processes > 1 { format!(" in {processes} processes") } else { String::new() };
     let _ = writeln!(output, "\n{}{in_processes}, about {total} by a rule of thumb", counted(left.len(), "case"));
     Ok(CommandOutput::success(output))
+}
+
+/// Times the candidates of `auto` for every problem of a plan: the `ways` that should be fastest, and the best of every
+/// variant that is not hopeless.
+fn explain(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) -> Result<CommandOutput, Error> {
+    let automatic = |group: &&CaseGroup| group.auto;
+    if !plan.runs.iter().flat_map(|run| &run.groups).any(|group| automatic(&group)) {
+        return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
+    }
+    let target = json.map(|path| Target::open(JSON, path)).transpose()?;
+    let session = Session::open(setup)?;
+    announce(&session);
+    let interrupted = interrupt::listen()?;
+    let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Success);
+    let (mut explained, mut kept) = (vec![], Instant::now());
+    for run in &plan.runs {
+        for device in session.select_usable(&run.devices)? {
+            let groups: Vec<_> = run.groups_on(device.kind).filter(automatic).collect();
+            let mut progress = Progress::new(groups.len());
+            progress.device(device);
+            let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupted)?;
+            for group in groups {
+                if interrupted.load(Ordering::Relaxed) {
+                    break;
+                }
+                let candidates = shown(group, device, ways);
+                let alone = candidates.iter().map(|candidate| alone(group, candidate)).collect::<Vec<_>>();
+                match executor.explain(&alone, &run.sampling) {
+                    Ok(times) => {
+                        let explanation = Explanation::new(device, group, &candidates, times);
+                        answer.output.push_str(&explanation.text());
+                        explained.push(explanation);
+                    }
+                    Err(reason) => {
+                        let problem = format!("{} {}", group.spec.size, axes::brief(&group.spec));
+                        let _ = writeln!(answer.notes, "skipped   {problem}: {reason}");
+                    }
+                }
+                if let Some(target) = target.as_ref().filter(|_| kept.elapsed() >= KEEPING) {
+                    // What keeps it from being written is told at the end.
+                    let _ = target.keep_json(&explained);
+                    kept = Instant::now();
+                }
+                progress.advance();
+            }
+            progress.finish();
+        }
+    }
+    answer.deliver_json(target, &explained);
+    if interrupted.load(Ordering::Relaxed) {
+        answer.exit = Exit::Interrupted;
+    }
+    answer.exit = beside(answer.exit, session.check_validation(), &mut answer.notes);
+    Ok(answer)
+}
+
+/// The group of a candidate alone.
+fn alone(group: &CaseGroup, candidate: &Candidate) -> CaseGroup {
+    let variant = group.algorithm.variant(candidate.variant).expect("a model names variants of its algorithm");
+    CaseGroup {
+        spec: CaseSpec { tile: candidate.tile, ..group.spec },
+        variants: vec![variant.clone()],
+        ..group.clone()
+    }
+}
+
+/// The candidates to time, what should be fastest first.
+fn shown(group: &CaseGroup, device: &DeviceInfo, ways: usize) -> Vec<Candidate> {
+    let candidates = group.algorithm.candidates.map_or(vec![], |model| model(&group.algorithm, &group.spec, device));
+    let most = HOPELESS * candidates.first().map_or(0.0, |first| first.predicted.0);
+    let first_of_variant = |index: usize, own: &Candidate| {
+        own.predicted.0 < most && !candidates[..index].iter().any(|c| c.variant == own.variant)
+    };
+    let chosen =
+        candidates.iter().enumerate().filter(|(index, own)| *index < ways.max(1) || first_of_variant(*index, own));
+    chosen.map(|(_, candidate)| *candidate).collect()
 }

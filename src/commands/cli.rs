@@ -467,8 +467,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub comparing: Comparing,
 
-    /// Only the case with this id: how the command of a failure names its case.
-    #[arg(long, value_name = "ID", hide = true)]
+    /// Measure only the case with this id, as records and errors name it; repeatable.
+    #[arg(long, value_name = "ID")]
     pub only: Vec<String>,
 }
 

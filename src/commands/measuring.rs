@@ -2,7 +2,7 @@
 
 use super::document::{JSON, Target};
 use super::rounds::Rounds;
-use super::{CommandOutput, Delivery, beside, command_line, document, failures, journal, measure_keeping};
+use super::{CommandOutput, beside, command_line, document, failures, journal, measure_keeping};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{excerpt, printable};
@@ -16,7 +16,7 @@ use crate::plan::{Plan, Shard};
 use crate::record::{Outcome, Record, Warning};
 use crate::report;
 use crate::report::long::{Column, View};
-use crate::report::reference::ReferenceTimes;
+use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -87,34 +87,28 @@ pub(super) fn carry_out(
         None => format!("{}{}", tables(&shown, output.table_form(), &view), more(&shown)),
     };
     let mut answer = CommandOutput::new(text, notes, exit);
-    let delivery = answer.deliver_json(target, &record);
-    match (journal, delivery) {
-        (Some(journal), Delivery::Failed) => answer.trouble.push_str(&journal.keep()),
-        (Some(journal), _) => journal.remove(),
-        (None, _) => {}
+    let delivered = answer.deliver_json(target, &record);
+    match journal {
+        Some(journal) if delivered => journal.remove(),
+        Some(journal) => answer.trouble.push_str(&journal.keep()),
+        None => {}
     }
     if let Some(folder) = failed {
         answer.kept(failures::keep(folder, &shown, plan, &tuned, request));
     }
     if let Some(rounds) = rounds {
         let judged = rounds.judge(record, plan, setup, &options);
-        add_judged(&mut answer, judged, &output.comparing, delivery);
+        let alone = delivered && path == Some(Path::new("-"));
+        add_judged(&mut answer, judged, &output.comparing, alone);
     }
     Ok(answer)
 }
 
-/// Adds the result of a comparison to the answer of measuring.
-fn add_judged(
-    answer: &mut CommandOutput,
-    judged: Result<(String, Exit), Error>,
-    comparing: &Comparing,
-    delivery: Delivery,
-) {
+/// Adds the result of a comparison to the answer of measuring; where the record has standard output `alone`, to the notes.
+fn add_judged(answer: &mut CommandOutput, judged: Result<(String, Exit), Error>, comparing: &Comparing, alone: bool) {
     match judged {
         Ok((judged, exit)) => {
             answer.exit = worse(answer.exit, exit);
-            // Standard output is for the record alone when that goes there.
-            let alone = delivery == Delivery::InPlaceOfOutput;
             let text = if alone { &mut answer.notes } else { &mut answer.output };
             let _ = write!(text, "\ncompared with {}\n\n{}", names(&comparing.compare), judged);
         }
@@ -141,15 +135,15 @@ pub(super) fn view(output: &OutputArgs, notes: &mut String) -> Result<View, Erro
 }
 
 /// Reads the file of `--reference`, a record or a CSV file of figures: the first sign tells which it is.
-fn reference(path: &Path, notes: &mut String) -> Result<ReferenceTimes, Error> {
+fn reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>, Error> {
     let shown = printable(&path.display().to_string()).into_owned();
     let text =
         input_file::read_text(path).map_err(|e| Error::Usage(format!("cannot read reference '{shown}': {e}")))?;
     if text.trim_start().starts_with('{') {
         let name = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
-        return Ok(ReferenceTimes::of_record(&super::read(path, notes)?.record, &name));
+        return Ok(ReferenceTime::of_record(&super::read(path, notes)?.record, &name));
     }
-    ReferenceTimes::of_csv(&text).map_err(|reason| {
+    ReferenceTime::of_csv(&text).map_err(|reason| {
         Error::Usage(format!(
             "reference '{shown}' is neither a record nor a table of figures: {}; it begins with algorithm,dtype,size,time,source",
             excerpt(&reason)

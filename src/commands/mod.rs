@@ -5,7 +5,6 @@ mod bench;
 pub(crate) mod cli;
 mod compare;
 mod document;
-mod explain;
 mod failures;
 mod history;
 mod interrupt;
@@ -25,7 +24,7 @@ mod tune;
 mod verify;
 
 use crate::basis::error::{Error, Exit};
-use crate::basis::stderr::say;
+use crate::basis::printable::say;
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
 use crate::measure::executor::Silent;
@@ -67,27 +66,25 @@ impl CommandOutput {
 
     /// Delivers `text` where an option asks for it: in place of the output, or to a file. What cannot be written takes
     /// nothing from the output.
-    fn deliver(&mut self, target: Target, text: &str) -> Delivery {
-        self.delivered(target.deliver(text))
+    fn deliver(&mut self, target: Target, text: &str) {
+        self.delivered(target.deliver(text));
     }
 
-    /// Delivers `document` as JSON, if an option asks for it.
-    fn deliver_json(&mut self, target: Option<Target>, document: &impl Serialize) -> Delivery {
-        target.map_or(Delivery::Elsewhere, |target| self.delivered(target.deliver_json(document)))
+    /// Delivers `document` as JSON, if an option asks for it. False where it could not be written: the answer says why.
+    fn deliver_json(&mut self, target: Option<Target>, document: &impl Serialize) -> bool {
+        target.is_none_or(|target| self.delivered(target.deliver_json(document)))
     }
 
-    fn delivered(&mut self, delivered: Result<Option<String>, Error>) -> Delivery {
+    fn delivered(&mut self, delivered: Result<Option<String>, Error>) -> bool {
         match delivered {
-            Ok(None) => Delivery::Elsewhere,
-            Ok(Some(text)) => {
-                self.output = text;
-                Delivery::InPlaceOfOutput
-            }
+            Ok(None) => {}
+            Ok(Some(text)) => self.output = text,
             Err(error) => {
                 self.fail(error);
-                Delivery::Failed
+                return false;
             }
         }
+        true
     }
 
     /// Adds what was kept beside the output, or why it was not.
@@ -102,15 +99,6 @@ impl CommandOutput {
     fn fail(&mut self, error: Error) {
         self.exit = beside(self.exit, Err(error), &mut self.trouble);
     }
-}
-
-/// The place that a document went to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Delivery {
-    InPlaceOfOutput,
-    Elsewhere,
-    /// None: the answer says why.
-    Failed,
 }
 
 /// Runs the command line.

@@ -1,11 +1,11 @@
 //! Progress on standard error: a bar on a terminal, elsewhere a line now and then.
 
 use crate::basis::printable::printable;
-use crate::basis::stderr::say;
+use crate::basis::printable::say;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::measure::executor::Observer;
-use crate::plan::CaseId;
+use crate::plan::{CaseId, axes};
 use crate::record::{Case, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
@@ -247,12 +247,16 @@ fn told(case: &Case) -> String {
     }
 }
 
-/// One line for all cases of a variant and type that share a reason: a sweep of hundreds says it once.
+/// One line for all cases of a variant and type that share a reason: a sweep of hundreds says it once. What has tiles of
+/// its own is another program, which may lack something else.
 pub(super) fn skips(skipped: &[(CaseId, String)]) -> Vec<String> {
-    let variant = |id: &CaseId| (id.algorithm.name.clone(), id.variant.clone(), id.options.dtype, id.options.layout);
+    let same = |a: &CaseId, b: &CaseId| {
+        (&a.algorithm.name, &a.variant) == (&b.algorithm.name, &b.variant)
+            && axes::same(&a.options, &b.options, |separates| separates.tiles)
+    };
     let mut lines: Vec<(&CaseId, &str, usize)> = vec![];
     for (id, reason) in skipped {
-        match lines.iter_mut().find(|(first, why, _)| why == reason && variant(first) == variant(id)) {
+        match lines.iter_mut().find(|(first, why, _)| why == reason && same(first, id)) {
             Some((.., more)) => *more += 1,
             None => lines.push((id, reason, 0)),
         }
@@ -270,6 +274,7 @@ mod tests {
     use crate::algorithms::CaseOptions;
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
+    use crate::plan::axes::AXES;
 
     #[test]
     fn sizes_of_a_variant_that_share_a_reason_share_a_line() {
@@ -292,6 +297,12 @@ mod tests {
             "matmul/split/f32/64x64x64 will be skipped: too large",
         ];
         assert_eq!(skips(&skipped), lines);
+        for axis in AXES {
+            let [a, mut b] = ["8x8x8", "16x16x16"].map(|extents| case("split", DType::F32, extents, "no units"));
+            b.0.options = axes::tests::unusual_on(axis);
+            let apart = axis.separates.tiles;
+            assert_eq!(skips(&[a, b]).len(), 1 + usize::from(apart), "{}", axis.name);
+        }
     }
 
     #[test]

@@ -15,11 +15,11 @@ use crate::measure::executor::{Executor, Observer, Question};
 use crate::measure::runner::Timing;
 use crate::measure::session::{Session, Setup};
 use crate::plan::options::{self, Selection};
-use crate::plan::{CaseGroup, PlannedRun, Purpose};
+use crate::plan::{CaseGroup, PlannedRun, Purpose, axes};
 use crate::report::table;
 use crate::report::tune::{self as report, Row};
-use crate::tuning::search::{Found, Refusal};
 use crate::tuning::tuned::{self, Kept, Model, Tuned};
+use crate::tuning::{Found, Refusal};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ impl Tuning {
     /// Searches the tiles of a variant on a problem, and keeps the best at once.
     fn search(&mut self, executor: &mut dyn Executor, group: &CaseGroup, tunable: &'static Tunable) -> Option<Row> {
         let device = &executor.info().clone();
-        let name = format!("{} {} {}", tunable.variant, group.spec.dtype, group.spec.size);
+        let name = format!("{} {} {}", tunable.variant, axes::brief(&group.spec), group.spec.size);
         // Time that a search leaves over is for the others.
         let budget = self.budget.saturating_sub(self.begun.elapsed()) / self.left.max(1);
         self.left = self.left.saturating_sub(1);

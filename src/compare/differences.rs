@@ -1,8 +1,7 @@
 //! What else differs between the records of two sides: named before any number.
 
 use crate::device::capability::DeviceInfo;
-use crate::plan::method::CacheState;
-use crate::plan::method::Clock;
+use crate::plan::{CacheState, Clock};
 use crate::record::Record;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

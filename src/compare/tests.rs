@@ -211,7 +211,7 @@ fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
 
 #[test]
 fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
-    use crate::basis::metric::Metric;
+    use crate::basis::units::Metric;
     use crate::kernel::shaders::CompiledKernel;
     use crate::record::Conditions;
     let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];

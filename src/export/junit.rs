@@ -7,7 +7,7 @@
 //! time of a test is the candidate's median.
 
 use super::{Named, identifier, named, reason};
-use crate::basis::markup::escape;
+use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, ratio, significant};
 use crate::compare::gate::Ruling;
 use crate::compare::{Compared, Comparison, Unmatched, Verdict};

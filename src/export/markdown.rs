@@ -2,7 +2,7 @@
 //! why the others have no time. Of a comparison: what changed first, what stayed the same folded away.
 
 use super::{Named, bandwidth, named, rate, reason, status};
-use crate::basis::markup::{markdown as plain, markdown_code as code};
+use crate::basis::printable::{markdown as plain, markdown_code as code};
 use crate::basis::units::{self, Nanos, percent, significant};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Compared, Comparison, Verdict};

@@ -2,7 +2,7 @@
 
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::plan::method::{CacheState, Clock};
+use crate::plan::{CacheState, Clock};
 use crate::record::{Case, NamedRecord, Origin, Record};
 use crate::stats;
 use crate::stats::steps::{SIDE, deviation};

@@ -2,7 +2,7 @@
 
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
-use crate::basis::metric::Metric;
+use crate::basis::units::Metric;
 use crate::kernel::buffer::SpecValue;
 use crate::kernel::interface::{
     Argument, ArgumentKind, Block, Interface, Scalar, SizeOp, Slot, SlotKind, SpecConstant, Word,

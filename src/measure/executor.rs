@@ -8,8 +8,8 @@ use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
 use crate::record::{Case, Outcome, Record};
-use crate::tuning::search::{Found, Refusal};
 use crate::tuning::tuned::{self, Configuration, Tuned};
+use crate::tuning::{Found, Refusal};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

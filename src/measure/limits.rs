@@ -253,8 +253,8 @@ mod tests {
     use crate::device::capability::tests::software_device;
     use crate::measure::executor::{Decided, Explained, Progress, Question, Side, unmeasured};
     use crate::plan::Sampling;
-    use crate::tuning::search::{Found, Refusal};
     use crate::tuning::tuned::{self, Tuned};
+    use crate::tuning::{Found, Refusal};
 
     /// A device that takes so long for each group.
     struct Slow(DeviceInfo, CacheFolder, Duration);

@@ -11,7 +11,7 @@ use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
 use crate::kernel::program::{BufferId, Program, Repeat};
 use crate::measure::sampling;
 use crate::plan::Sampling;
-use crate::plan::method::{CacheState, Clock};
+use crate::plan::{CacheState, Clock};
 use crate::record::{Correctness, Phases, Sample, Verification};
 use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
 use std::hash::{DefaultHasher, Hasher};

@@ -2,7 +2,7 @@
 
 use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Variant, probes};
 use crate::basis::dtype::DType;
-use crate::basis::size::{Size, Sweep};
+use crate::basis::size::{Size, sweep};
 use crate::basis::units::Bytes;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::plan::{CaseGroup, DeviceClass, PlannedRun, Sampling};
@@ -88,7 +88,7 @@ fn probes_of(algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent)
         let scale = Scale::of(device);
         return scale.working_sets(extent).into_iter().map(|words| scale.probe(words)).collect();
     }
-    let Sweep(sizes) = algorithm.default_size.on(device.kind).parse().expect("a test reads the sweeps of the registry");
+    let sizes = sweep(algorithm.default_size.on(device.kind)).expect("a test reads the sweeps of the registry");
     let of = |dtype| sizes.iter().map(move |size| Probe { size: *size, dtype, variant: None });
     algorithm.dtypes(Goal::Result).flat_map(of).collect()
 }

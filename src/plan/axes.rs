@@ -409,6 +409,11 @@ pub(crate) fn columns() -> Vec<(&'static Column, &'static Separates)> {
     columns
 }
 
+/// The columns of the axes that separate tiles.
+pub(crate) fn tile_columns() -> impl Iterator<Item = &'static Column> {
+    columns().into_iter().filter_map(|(column, separates)| separates.tiles.then_some(column))
+}
+
 /// What `of` makes of the columns of axes, with what stands for the size in its place among them.
 pub(crate) fn around_size<T>(size: T, of: impl Fn(&Column) -> Option<T>) -> Vec<T> {
     let columns = columns();
@@ -418,9 +423,18 @@ pub(crate) fn around_size<T>(size: T, of: impl Fn(&Column) -> Option<T>) -> Vec<
 }
 
 /// The heading of cases of an algorithm, by the axes that `only` lets pass.
-pub(crate) fn heading(algorithm: &str, options: &CaseOptions, only: fn(&Axis) -> bool) -> String {
-    let parts = AXES.iter().filter(|axis| only(axis)).filter_map(|axis| (axis.heading)(options));
-    parts.fold(algorithm.to_string(), |heading, part| format!("{heading} {part}"))
+pub(crate) fn heading(algorithm: &str, options: &CaseOptions, only: impl Fn(&Axis) -> bool) -> String {
+    [&[algorithm.to_string()], &words(options, only)[..]].concat().join(" ")
+}
+
+/// What a heading appends to the algorithm, by the axes that `only` lets pass.
+pub(crate) fn words(options: &CaseOptions, only: impl Fn(&Axis) -> bool) -> Vec<String> {
+    AXES.iter().filter(|axis| only(axis)).filter_map(|axis| (axis.heading)(options)).collect()
+}
+
+/// The same where a line is short: the layout goes without saying there.
+pub(crate) fn brief(options: &CaseOptions) -> String {
+    words(options, |axis| axis.name != LAYOUT.name).join(" ")
 }
 
 impl Axis {

@@ -8,7 +8,7 @@ use crate::basis::dtype::DType;
 use crate::basis::error::unknown;
 use crate::basis::layout::Layout;
 use crate::basis::printable::brief;
-use crate::basis::size::{Size, Sweep};
+use crate::basis::size::{Size, sweep};
 use std::str::FromStr;
 
 /// Whose values are chosen along axes.
@@ -180,9 +180,8 @@ pub(super) fn sizes(
     texts: &[String],
     purpose: Purpose,
 ) -> Result<Vec<(Size, DeviceClass)>, String> {
-    let sizes = |text: &str, on| -> Result<Vec<_>, String> {
-        Ok(text.parse::<Sweep>()?.0.into_iter().map(|size| (size, on)).collect())
-    };
+    let sizes =
+        |text: &str, on| -> Result<Vec<_>, String> { Ok(sweep(text)?.into_iter().map(|size| (size, on)).collect()) };
     let Sweeps { gpu, cpu } = match purpose {
         _ if !texts.is_empty() => return sizes(&texts.join(","), DeviceClass::Any),
         Purpose::Verify => algorithm.verify_size,

@@ -5,7 +5,6 @@ pub(crate) mod axes;
 mod cases;
 mod choose;
 pub(crate) mod estimate;
-pub(crate) mod method;
 pub(crate) mod options;
 pub(crate) mod request;
 mod shard;
@@ -21,8 +20,6 @@ use crate::basis::printable::excerpt;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
 use crate::host;
-use crate::plan::method::CacheState;
-use crate::plan::method::Clock;
 use axes::AXES;
 use cases::Cases;
 use options::{Config, RunTable, Selection};
@@ -95,6 +92,30 @@ impl DeviceClass {
             Self::Gpu => !kind.runs_on_host_cores(),
         }
     }
+}
+
+/// Where the times of samples come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// Timestamps that the device writes around the work.
+    #[default]
+    DeviceTimestamps,
+    /// The host's clock around a submission of many repetitions, and the wait for it.
+    Host,
+}
+
+/// State of the caches before a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Cache"))]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheState {
+    /// As the previous run of the same kernel left them.
+    #[default]
+    Hot,
+    /// Emptied before each run by reading a buffer of a GiB, a quarter of the device's memory at most.
+    Cold,
 }
 
 /// The way a case is sampled: by whose clock, in what state of the caches, and when to stop.

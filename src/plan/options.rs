@@ -5,8 +5,7 @@ use super::axes::{self, AxisValues, Value};
 use crate::basis::error;
 use crate::basis::printable::brief;
 use crate::basis::units;
-use crate::plan::method::CacheState;
-use crate::plan::method::Clock;
+use crate::plan::{CacheState, Clock};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -176,7 +175,7 @@ impl<'de> Deserialize<'de> for Selection {
                             continue;
                         }
                     };
-                    *list = map.next_value::<OneOrMany>()?.0;
+                    *list = map.next_value::<OneOrMany>()?.texts();
                 }
                 Ok(read)
             }
@@ -198,7 +197,7 @@ impl Selection {
             _ => {
                 let Some(axis) = axes::find(name) else { return Ok(()) };
                 let texts = match axis.value {
-                    Value::List(..) => map.next_value::<OneOrMany>()?.0,
+                    Value::List(..) => map.next_value::<OneOrMany>()?.texts(),
                     Value::Word(_) => vec![map.next_value()?],
                     Value::Whole(..) => vec![map.next_value::<u64>()?.to_string()],
                     Value::Real(_) => vec![map.next_value::<f64>()?.to_string()],
@@ -244,36 +243,36 @@ pub(crate) struct RunTable {
 }
 
 /// `"naive"`, `1024` or a list of such, where the command line takes a comma-separated list.
-struct OneOrMany(Vec<String>);
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a string, a positive integer or a list of them")]
+enum OneOrMany {
+    One(Scalar),
+    Many(Vec<Scalar>),
+}
 
-impl<'de> Deserialize<'de> for OneOrMany {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        one_or_many(deserializer).map(Self)
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Scalar {
+    Integer(u64),
+    Text(String),
+}
+
+impl OneOrMany {
+    fn texts(self) -> Vec<String> {
+        let scalars = match self {
+            Self::One(scalar) => vec![scalar],
+            Self::Many(scalars) => scalars,
+        };
+        let text = scalars.into_iter().map(|scalar| match scalar {
+            Scalar::Integer(value) => value.to_string(),
+            Scalar::Text(text) => text,
+        });
+        text.flat_map(|text| text.split(',').map(|item| item.trim().to_string()).collect::<Vec<_>>()).collect()
     }
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Scalar {
-        Integer(u64),
-        Text(String),
-    }
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected a string, a positive integer or a list of them")]
-    enum Scalars {
-        One(Scalar),
-        Many(Vec<Scalar>),
-    }
-    let scalars = match Scalars::deserialize(deserializer)? {
-        Scalars::One(scalar) => vec![scalar],
-        Scalars::Many(scalars) => scalars,
-    };
-    let text = scalars.into_iter().map(|scalar| match scalar {
-        Scalar::Integer(value) => value.to_string(),
-        Scalar::Text(text) => text,
-    });
-    Ok(text.flat_map(|text| text.split(',').map(|item| item.trim().to_string()).collect::<Vec<_>>()).collect())
+    OneOrMany::deserialize(deserializer).map(OneOrMany::texts)
 }
 
 /// A fraction from `1%` or `0.01`.

@@ -64,8 +64,8 @@ pub struct Request {
     #[arg(conflicts_with_all = ["compare", "processes"])]
     pub noise: Option<u32>,
 
-    /// Only the case with this id: how the command of a failure names its case.
-    #[arg(long, value_name = "ID", hide = true)]
+    /// Measure only the case with this id, as records and errors name it; repeatable.
+    #[arg(long, value_name = "ID")]
     pub only: Vec<String>,
 
     /// How Vulkan is loaded, watched and waited for.

@@ -10,14 +10,14 @@ pub(crate) mod processes;
 pub(crate) mod reader;
 
 use crate::algorithms::{self, ALGORITHMS, CaseOptions, Check, CheckMethod, Form, Problem, Variant, WrongElements};
-use crate::basis::metric::Metric;
+use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Nanos, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Computes;
 use crate::kernel::shaders::CompiledKernel;
 use crate::plan::axes::{self, AxisValues};
-use crate::plan::method::{CacheState, Clock};
 use crate::plan::options::Selection;
+use crate::plan::{CacheState, Clock};
 use crate::plan::{CaseGroup, Shard};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;

@@ -144,8 +144,7 @@ pub(crate) mod tests {
     use crate::basis::dtype::DType;
     use crate::basis::units::{Bytes, Work};
     use crate::device::capability::tests::software_device;
-    use crate::plan::method::CacheState;
-    use crate::plan::method::Clock;
+    use crate::plan::{CacheState, Clock};
     use crate::record::{Conditions, Measured, Method, Outcome, Phases, SCHEMA, Sample, Verification, Warning};
     use crate::stats::Summary;
 

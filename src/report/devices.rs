@@ -4,7 +4,7 @@ use super::table::Table;
 use crate::algorithms::{ALGORITHMS, CaseSpec, Goal, Measures};
 use crate::basis::alike::alike;
 use crate::basis::dtype::DType;
-use crate::basis::size::{Size, Sweep};
+use crate::basis::size::{Size, sweep};
 use crate::basis::units::Bytes;
 use crate::device::capability::{CooperativeMatrix, DeviceInfo, Feature, FlexibleMatrix, Heap};
 use serde::Serialize;
@@ -35,8 +35,8 @@ impl<'a> DeviceCard<'a> {
     pub(crate) fn new(info: &'a DeviceInfo) -> Self {
         let mut variants = vec![];
         for algorithm in ALGORITHMS {
-            let sweeps = [&algorithm.default_size, &algorithm.verify_size].map(|sizes| sizes.on(info.kind).parse());
-            let sizes: Vec<_> = sweeps.into_iter().flatten().flat_map(|Sweep(sizes)| sizes).collect();
+            let sweeps = [&algorithm.default_size, &algorithm.verify_size].map(|sizes| sweep(sizes.on(info.kind)));
+            let sizes: Vec<_> = sweeps.into_iter().flatten().flatten().collect();
             for variant in algorithm.variants.iter() {
                 let is_solver = matches!(variant.measures, Measures::Solution);
                 let goal = if is_solver { Goal::Solution } else { Goal::Result };

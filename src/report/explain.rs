@@ -1,13 +1,12 @@
 //! The table of `bench --explain`.
 
 use super::table::Table;
-use crate::algorithms::Candidate;
 use crate::algorithms::tile::Tile;
-use crate::basis::layout::Layout;
+use crate::algorithms::{Candidate, CaseOptions};
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
-use crate::plan::CaseGroup;
-use serde::Serialize;
+use crate::plan::{CaseGroup, axes};
+use serde::{Serialize, Serializer};
 use std::fmt::Write;
 
 /// What `auto` chooses from for a problem, as a document.
@@ -16,8 +15,9 @@ pub(crate) struct Explanation {
     device: String,
     algorithm: String,
     size: String,
-    dtype: String,
-    layout: Layout,
+    /// What it is on the axes on which the choice depends, a field for each.
+    #[serde(flatten, serialize_with = "write_axes")]
+    options: CaseOptions,
     candidates: Vec<Timed>,
 }
 
@@ -32,6 +32,10 @@ struct Timed {
     measured_ns: Option<Nanos>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+}
+
+fn write_axes<S: Serializer>(options: &CaseOptions, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(axes::tile_columns().map(|column| (column.name, (column.value)(options))))
 }
 
 impl Explanation {
@@ -53,8 +57,7 @@ impl Explanation {
             device: device.name.clone(),
             algorithm: group.algorithm.name.to_string(),
             size: spec.size.to_string(),
-            dtype: spec.dtype.to_string(),
-            layout: spec.layout,
+            options: spec.options,
             candidates: timed.collect(),
         }
     }
@@ -63,9 +66,9 @@ impl Explanation {
     /// choice.
     #[must_use]
     pub(crate) fn text(&self) -> String {
-        let Self { device, algorithm, size, dtype, layout, candidates } = self;
-        let layout = layout.unusual().map_or_else(String::new, |layout| format!(" {layout}"));
-        let mut out = format!("{algorithm} {size} {dtype}{layout}, {device}: what auto chooses from\n\n");
+        let Self { device, algorithm, size, options, candidates } = self;
+        let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
+        let mut out = format!("{heading}, {device}: what auto chooses from\n\n");
         let best = candidates.iter().filter_map(|own| own.measured_ns).map(|time| time.0).fold(f64::INFINITY, f64::min);
         let over_best = |time: Nanos| format!("{:.2} ×", time.0 / best);
         let mut table = Table::default().text(["variant", "tile"]).numbers(["predicted", "measured", "of the fastest"]);
@@ -94,6 +97,7 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
     use crate::plan::DeviceClass;
+    use crate::plan::axes::AXES;
 
     #[test]
     fn the_choice_is_held_against_the_fastest_and_failures_say_why() {
@@ -104,13 +108,26 @@ mod tests {
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
         let times = vec![Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
         let text = Explanation::new(&software_device(), &group, &candidates, times).text();
-        let transposed = CaseGroup { spec: spec.with(|options| options.layout = Layout::Nt), ..group.clone() };
-        let heading = Explanation::new(&software_device(), &transposed, &[], vec![]).text();
-        assert!(heading.starts_with("matmul 8x9x10 f32 nt, "), "{heading}");
         for part in
             ["matmul 8x9x10 f32", "1.00 µs", "3.00 µs", "2.00 ×", "C[0] is 1", "auto takes the first, texel: 2.00 ×"]
         {
             assert!(text.contains(part), "lacks '{part}': {text}");
+        }
+    }
+
+    #[test]
+    fn no_value_of_an_axis_is_lost() {
+        for axis in AXES {
+            let options = axes::tests::unusual_on(axis);
+            let spec = CaseSpec { options, ..CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32) };
+            let (algorithm, on) = ((&MATMUL).into(), DeviceClass::Any);
+            let group = CaseGroup { algorithm, spec, variants: vec![], on, auto: true, on_host: false };
+            let explanation = Explanation::new(&software_device(), &group, &[], vec![]);
+            let heading = axes::heading("matmul 8x9x10", &options, |_| true);
+            assert!(explanation.text().starts_with(&format!("{heading}, ")), "{}", explanation.text());
+            let document = serde_json::to_value(explanation).expect("JSON");
+            let column = axis.column.as_ref().filter(|_| axis.separates.tiles);
+            assert!(column.is_none_or(|own| document[own.name] == (own.value)(&options)), "{document}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::bench::{Section, heading, main_sections, median, row};
 use super::long::View;
-use super::reference::{ReferenceTime, ReferenceTimes};
+use super::reference::ReferenceTime;
 use super::table::{self, Cell, Table};
 use crate::basis::alike::distinct;
 use crate::basis::units::{Nanos, TimeUnit, significant};
@@ -28,8 +28,8 @@ impl<'a> Section<'a> {
     }
 
     /// The figure of others of the problem of a size.
-    fn reference(&self, size: &str, times: &'a ReferenceTimes) -> Option<&'a ReferenceTime> {
-        self.cases.iter().find(|case| place(case).0 == size).and_then(|case| times.of(case))
+    fn reference(&self, size: &str, figures: &'a [ReferenceTime]) -> Option<&'a ReferenceTime> {
+        self.cases.iter().find(|case| place(case).0 == size).and_then(|case| ReferenceTime::of(figures, case))
     }
 
     /// The lines of some variants and of the host; with shares and marks where conditions are given.
@@ -159,9 +159,9 @@ impl Shown {
 }
 
 /// The figures of others, and how many times as fast the fastest variant is; notes say where they come from.
-fn reference(section: &Section<'_>, times: &ReferenceTimes, notes: &mut Vec<String>) -> Vec<Line> {
+fn reference(section: &Section<'_>, of_others: &[ReferenceTime], notes: &mut Vec<String>) -> Vec<Line> {
     let sizes = section.sizes();
-    let figures: Vec<_> = sizes.iter().map(|size| section.reference(size, times)).collect();
+    let figures: Vec<_> = sizes.iter().map(|size| section.reference(size, of_others)).collect();
     if figures.iter().all(Option::is_none) {
         notes.push("--reference has no figure of these cases".into());
         return vec![];
@@ -279,12 +279,11 @@ mod tests {
     fn the_star_is_for_the_fastest_of_all_that_the_table_shows() {
         let mut record = super::super::bench::tests::record();
         let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,5 us,somebody's library 1.0\n";
-        let reference = Some(ReferenceTimes::of_csv(csv).expect("a reference"));
+        let reference = Some(ReferenceTime::of_csv(csv).expect("a reference"));
         let view = View { width: 100, reference, columns: None };
         insta::assert_snapshot!(compact(&record, &view));
         record.cases.retain(|case| case.variant == "local");
-        let other =
-            ReferenceTimes::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,5 us,x\n").expect("a reference");
+        let other = ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,5 us,x\n").expect("a reference");
         let none = compact(&record, &View { width: 100, reference: Some(other), columns: None });
         assert!(
             none.ends_with("--reference has no figure of these cases\n") && !none.contains("× reference"),

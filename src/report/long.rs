@@ -1,7 +1,7 @@
 //! The long table of `bench`: a line for each case, with the columns that fit or those that were asked for.
 
 use super::bench::{Section, heading, median, sections};
-use super::reference::ReferenceTimes;
+use super::reference::ReferenceTime;
 use super::table::{self, Table};
 use crate::basis::alike::distinct;
 use crate::basis::error::unknown;
@@ -14,7 +14,7 @@ pub struct View {
     /// Columns of the terminal: no line is wider.
     pub width: usize,
     /// Figures of others.
-    pub(crate) reference: Option<ReferenceTimes>,
+    pub(crate) reference: Option<Vec<ReferenceTime>>,
     /// The columns that the long table has; those that fit where it is `None`.
     pub(crate) columns: Option<Vec<&'static Column>>,
 }
@@ -64,7 +64,7 @@ static COLUMNS: [Column; 15] = [
     }),
     column("host", "× host", 12, |case, _, _| of(case, |_| case.speedup.map_or_else(String::new, significant))),
     column("reference", "× reference", 11, |case, view, _| {
-        let figure = view.reference.as_ref().and_then(|reference| reference.of(case));
+        let figure = view.reference.as_ref().and_then(|figures| ReferenceTime::of(figures, case));
         figure.zip(median(case)).map_or_else(String::new, |(figure, time)| significant(figure.time.0 / time.0))
     }),
     column("samples", "samples", 3, |case, _, _| of(case, |m| m.summary.count.to_string())),

@@ -7,10 +7,6 @@ use crate::basis::units::Nanos;
 use crate::plan::axes;
 use crate::record::{Case, CaseSize, Record};
 
-/// Figures of others.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ReferenceTimes(Vec<ReferenceTime>);
-
 /// The time that somebody's program took for a problem.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ReferenceTime {
@@ -34,12 +30,12 @@ struct Row {
     source: String,
 }
 
-impl ReferenceTimes {
+impl ReferenceTime {
     /// The measured cases of a record that is called `name`.
     #[must_use]
-    pub(crate) fn of_record(record: &Record, name: &str) -> Self {
+    pub(crate) fn of_record(record: &Record, name: &str) -> Vec<Self> {
         let figure = |case: &Case| {
-            Some(ReferenceTime {
+            Some(Self {
                 algorithm: case.algorithm.clone(),
                 options: case.options,
                 any_input: false,
@@ -48,7 +44,7 @@ impl ReferenceTimes {
                 source: format!("{} of {name}", case.variant),
             })
         };
-        Self(record.cases.iter().filter_map(figure).collect())
+        record.cases.iter().filter_map(figure).collect()
     }
 
     /// The figures of a CSV file with a heading row: algorithm, dtype, size, time with its unit, source, and where they
@@ -56,7 +52,7 @@ impl ReferenceTimes {
     ///
     /// # Errors
     /// What is wrong with which line.
-    pub(crate) fn of_csv(text: &str) -> Result<Self, String> {
+    pub(crate) fn of_csv(text: &str) -> Result<Vec<Self>, String> {
         let mut reader =
             csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
         let mut figures = vec![];
@@ -74,31 +70,29 @@ impl ReferenceTimes {
                 let at = headings.iter().position(|heading| heading == name);
                 at.and_then(|at| row.get(at)).unwrap_or_default()
             };
-            figures.push(ReferenceTime::new(of_all, cell).map_err(place)?);
+            figures.push(Self::new(of_all, cell).map_err(place)?);
         }
         if figures.is_empty() {
             return Err(
                 "no figures in it; write lines such as 'matmul,f32,1024,68.6 µs,cuBLAS' below the heading".into()
             );
         }
-        Ok(Self(figures))
+        Ok(figures)
     }
 
-    /// The fastest figure of the problem of `case`.
+    /// The fastest of `figures` of the problem of `case`.
     #[must_use]
-    pub(crate) fn of(&self, case: &Case) -> Option<&ReferenceTime> {
-        let kind = |figure: &&ReferenceTime| {
+    pub(crate) fn of<'a>(figures: &'a [Self], case: &Case) -> Option<&'a Self> {
+        let kind = |figure: &&Self| {
             let input = if figure.any_input { case.input } else { figure.options.input };
             let options = CaseOptions { input, ..figure.options };
             figure.algorithm == case.algorithm
                 && axes::same(&options, &case.options, |separates| separates.tables)
                 && figure.size.same(&case.size)
         };
-        self.0.iter().filter(kind).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
+        figures.iter().filter(kind).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
     }
-}
 
-impl ReferenceTime {
     /// The figure of a row; `cell` has its text under a heading, which is empty where there is none.
     fn new<'a>(row: Row, cell: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let Row { algorithm, dtype, size, time, source } = row;
@@ -146,17 +140,21 @@ mod tests {
 
     #[test]
     fn the_fastest_figure_of_the_same_problem_stands_beside_a_case() {
-        let reference = ReferenceTimes::of_csv(
+        let reference = ReferenceTime::of_csv(
             "algorithm,dtype,size,time,source,layout\n# a remark\nmatmul,f32,64,2 ms,\"A, 1.0\",\nmatmul,f32,64x64x64,10.5 µs,B,\n\
              matmul,f32,64,1 us,C,nt\nmatmul,f16,64,1 ns,D,\n",
         )
         .expect("a reference");
         let case = record().cases.remove(0);
-        let found = reference.of(&case).expect("a figure");
+        let found = ReferenceTime::of(&reference, &case).expect("a figure");
         assert_eq!((found.time, found.source.as_str()), (Nanos(10.5e3), "B"));
-        assert!(reference.of(&Case { size: "65".into(), ..case.clone() }).is_none());
+        assert!(ReferenceTime::of(&reference, &Case { size: "65".into(), ..case.clone() }).is_none());
         assert!(
-            reference.of(&Case { options: CaseOptions { goal: Goal::Solution, ..case.options }, ..case }).is_none()
+            ReferenceTime::of(
+                &reference,
+                &Case { options: CaseOptions { goal: Goal::Solution, ..case.options }, ..case }
+            )
+            .is_none()
         );
     }
 
@@ -171,14 +169,18 @@ mod tests {
                 "dtype" => format!("algorithm,dtype,size,time,source\nmatmul,{text},64,1 ms,A\n"),
                 _ => format!("algorithm,dtype,size,time,source,{}\nmatmul,f32,64,1 ms,A,{text}\n", column.name),
             };
-            let reference = ReferenceTimes::of_csv(&file).expect(&file);
-            assert!(reference.of(&other).is_some() && reference.of(&usual).is_none(), "{}", axis.name);
+            let reference = ReferenceTime::of_csv(&file).expect(&file);
+            assert!(
+                ReferenceTime::of(&reference, &other).is_some() && ReferenceTime::of(&reference, &usual).is_none(),
+                "{}",
+                axis.name
+            );
         }
     }
 
     fn figures(path: &str) -> Vec<ReferenceTime> {
         let text = std::fs::read_to_string(path).expect("the file");
-        ReferenceTimes::of_csv(&text).expect("a reference").0
+        ReferenceTime::of_csv(&text).expect("a reference")
     }
 
     #[test]
@@ -222,15 +224,15 @@ mod tests {
     #[test]
     fn a_record_is_a_reference_too() {
         let record = record();
-        let reference = ReferenceTimes::of_record(&record, "old.json");
-        let found = reference.of(&record.cases[2]).expect("a figure");
+        let reference = ReferenceTime::of_record(&record, "old.json");
+        let found = ReferenceTime::of(&reference, &record.cases[2]).expect("a figure");
         assert_eq!((found.time, found.source.as_str()), (Nanos(125e3), "local of old.json"));
     }
 
     #[test]
     fn mistakes_are_named_with_their_line() {
         let error = |row: &str| {
-            ReferenceTimes::of_csv(&format!("algorithm,dtype,size,time,source,goal\n{row}\n")).expect_err("a mistake")
+            ReferenceTime::of_csv(&format!("algorithm,dtype,size,time,source,goal\n{row}\n")).expect_err("a mistake")
         };
         assert!(error("matmul,f32,64,2,A,").starts_with("line 2: malformed time '2'; write 68.6 µs"));
         assert!(
@@ -240,13 +242,13 @@ mod tests {
         );
         assert!(error("matmul,f32,64,2 ms,A,answer").contains("unknown goal 'answer'"));
         assert!(error("matmul,f32,,2 ms,A,").contains("must not be empty"));
-        let twice = ReferenceTimes::of_csv("algorithm,dtype,size,time,source,goal,goal\nlu,f32,64,2 ms,A,,solve\n");
+        let twice = ReferenceTime::of_csv("algorithm,dtype,size,time,source,goal,goal\nlu,f32,64,2 ms,A,,solve\n");
         assert_eq!(twice.expect_err("a mistake"), "line 1: two columns are called 'goal'; leave one out");
-        let hostile = ReferenceTimes::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,2 ms,\x1b[31m\u{202e}\n");
-        assert_eq!(hostile.expect("a reference").0[0].source, "\\u{1b}[31m\\u{202e}", "it stays text");
+        let hostile = ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,2 ms,\x1b[31m\u{202e}\n");
+        assert_eq!(hostile.expect("a reference")[0].source, "\\u{1b}[31m\\u{202e}", "it stays text");
         assert!(error("# nothing").contains("no figures in it"));
         assert!(
-            ReferenceTimes::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n").is_err_and(|e| e.contains("time"))
+            ReferenceTime::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n").is_err_and(|e| e.contains("time"))
         );
         for text in ["-1 ms", "0 ms", "1e3 ms", "ms", "1..2 ms", "5 min"] {
             assert!(parsed_time(text).is_err(), "{text}");

@@ -1,6 +1,6 @@
 //! The one table behind terminal, Markdown and pages: columns, and rows of cells, which each rendering lays out last.
 
-use crate::basis::markup::{self, escape};
+use crate::basis::printable::{self, escape};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use std::fmt::Write;
 
@@ -34,9 +34,9 @@ impl Cell {
     }
 
     fn markdown(&self) -> String {
-        let text = if self.is_code { markup::markdown_code(&self.text) } else { markup::markdown(&self.text) };
+        let text = if self.is_code { printable::markdown_code(&self.text) } else { printable::markdown(&self.text) };
         let text = if self.is_best { format!("**{text}**") } else { text };
-        if self.detail.is_empty() { text } else { format!("{text} {}", markup::markdown(&self.detail)) }
+        if self.detail.is_empty() { text } else { format!("{text} {}", printable::markdown(&self.detail)) }
     }
 
     fn html(&self) -> String {

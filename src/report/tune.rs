@@ -5,7 +5,8 @@ use super::table::{self, Table};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
-use crate::tuning::search::Found;
+use crate::plan::axes::{self, AXES, Axis};
+use crate::tuning::Found;
 
 /// What one search found.
 pub(crate) struct Row {
@@ -23,23 +24,18 @@ const LEAST_IMPORTANT: [&str; 2] = ["tried", "built in"];
 #[must_use]
 pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], width: usize) -> String {
     // What all have in common is said once.
-    let common = |of: fn(&Row) -> String| {
-        let first = rows.first().map(of)?;
-        rows.iter().all(|row| of(row) == first).then_some(first)
-    };
-    let [dtype, layout]: [fn(&Row) -> String; 2] =
-        [|row| row.spec.dtype.to_string(), |row| row.spec.layout.to_string()];
-    let title: Vec<_> = [common(dtype), common(layout).filter(|layout| layout != "nn")].into_iter().flatten().collect();
-    let title = [&[algorithm.name.to_string()], &title[..]].concat().join(" ");
+    let differs = |axis: &Axis| rows.iter().any(|row| !(axis.same)(&row.spec, &rows[0].spec));
+    let common = |row: &Row| axes::heading(&algorithm.name, &row.spec, |axis| !differs(axis));
+    let title = rows.first().map_or_else(|| algorithm.name.to_string(), common);
     let mut out = table::prose(&format!("{title}, the best tiles"), width, 2) + &named(device, width);
 
-    let varies = [true, common(dtype).is_none(), common(layout).is_none(), true];
-    let kept = |cells: [String; 4]| cells.into_iter().zip(varies).filter_map(|(cell, varies)| varies.then_some(cell));
-    let names = kept(["variant", "dtype", "layout", "size"].map(String::from));
-    let mut table = Table::default().text(names).text(["tile"]).numbers(["GFLOP/s", "built in", "gain", "tried"]);
+    let columns: Vec<_> = AXES.iter().filter(|axis| differs(axis)).filter_map(|axis| axis.column.as_ref()).collect();
+    let mut table = Table::default().text(["variant"]).text(columns.iter().map(|column| column.name)).text(["size"]);
+    table = table.text(["tile"]).numbers(["GFLOP/s", "built in", "gain", "tried"]);
     for row in rows {
-        let names = [row.variant.to_string(), dtype(row), layout(row), row.spec.size.to_string()];
-        table.row(kept(names).chain(found(row)));
+        let values = columns.iter().map(|column| column.text(&row.spec));
+        let names = [row.variant.to_string()].into_iter().chain(values).chain([row.spec.size.to_string()]);
+        table.row(names.chain(found(row)));
     }
     let whole = table.width();
     let gone = table.fit(width, &LEAST_IMPORTANT);
@@ -58,7 +54,7 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
     }
     let rules = rows.iter().filter_map(|row| row.found.rule.as_ref().map(|(name, time)| (name, *time, row)));
     for (name, time, Row { spec, work, .. }) in rules {
-        let text = format!("`auto` takes {name} for {} {}: {} GFLOP/s", spec.dtype, spec.size, work.rate(time));
+        let text = format!("`auto` takes {name} for {} {}: {} GFLOP/s", axes::brief(spec), spec.size, work.rate(time));
         out.push_str(&table::prose(&text, width, 2));
     }
     out
@@ -89,7 +85,8 @@ fn sentence(row: &Row) -> String {
     let [tile, rate, built_in, _, tried] = found(row);
     let whose = if row.found.best.0 == row.found.built_in.0 { "" } else { &format!(" the built-in one's {built_in}") };
     let gain = gain(&row.found).map_or_else(String::new, |gain| format!(", {gain}{whose}"));
-    format!("{variant} {} {} {}: {tile}, {rate} GFLOP/s{gain}; {tried} tried", spec.dtype, spec.layout, spec.size)
+    let values: String = axes::tile_columns().map(|column| column.text(spec) + " ").collect();
+    format!("{variant} {values}{}: {tile}, {rate} GFLOP/s{gain}; {tried} tried", spec.size)
 }
 
 #[cfg(test)]
@@ -153,5 +150,32 @@ mod tests {
             text.starts_with("matmul, the best tiles") && text.contains("layout") && text.contains(" nt "),
             "{text}"
         );
+    }
+
+    #[test]
+    fn no_value_of_an_axis_is_lost() {
+        let algorithm = crate::algorithms::find("matmul").expect("it is an algorithm");
+        let tile = "64x64x16/64x32/16x16";
+        let usual = || row("tiled", "256", tile, tile);
+        for axis in AXES.iter().filter(|axis| axis.separates.tiles) {
+            let options = axes::tests::unusual_on(axis);
+            let other = || {
+                let mut row = usual();
+                row.spec.options = options;
+                row
+            };
+            let column = axis.column.as_ref().expect("kept tiles have a field of it");
+            let shown = |rows: &[Row], width| text(&software_device(), algorithm, rows, width);
+            for (width, named) in [(200, true), (40, false)] {
+                let text = shown(&[usual(), other()], width);
+                let heads = text.lines().any(|line| line.contains("variant") && line.contains(column.name));
+                assert!(heads == named && text.contains(&column.text(&options)), "{}, {width}:\n{text}", axis.name);
+            }
+            let text = shown(&[other(), other()], 200);
+            let title = axes::heading("matmul", &options, |_| true);
+            assert!(text.starts_with(&format!("{title}, the best tiles")), "{}:\n{text}", axis.name);
+            let auto = format!("texel for {} 256: ", axes::brief(&options));
+            assert!(text.contains(&auto), "{}:\n{text}", axis.name);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::bench::named;
 use super::table::Table;
 use crate::basis::alike::alike;
+use crate::plan::axes;
 use crate::record::{Case, Outcome, Record, Verification};
 use std::fmt::Write;
 
@@ -18,8 +19,9 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
         let same = |a: &&Case, b: &&Case| a.variant == b.variant && a.subject() == b.subject();
         for cases in alike(record.cases.iter().filter(|case| case.device == device.index), same) {
             let case = cases[0];
-            let layout = case.layout.unusual().map_or_else(String::new, |layout| format!(" {layout}"));
-            let names = [case.asked(), case.variant.clone(), format!("{}{layout}", case.dtype)];
+            // What was asked for stands beside the algorithm.
+            let words = axes::words(&case.options, |axis| axis.name != axes::GOAL.name);
+            let names = [case.asked(), case.variant.clone(), words.join(" ")];
             let counts = counts.map(|what| count(cases.iter().copied(), what).to_string());
             let closest = closest(&cases).map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share));
             table.row(names.into_iter().chain(counts).chain([closest]));
@@ -65,4 +67,28 @@ pub(crate) fn summary(record: &Record) -> String {
     let [passed, wrong, skipped] = ["passed", "wrong", "skipped"].map(count);
     let [failed, interrupted, unverified] = ["failed", "interrupted", "unverified"].map(some);
     format!("{passed} passed, {wrong} wrong{failed}, {skipped} skipped{interrupted}{unverified}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::axes::AXES;
+    use crate::report::bench::tests::record;
+
+    #[test]
+    fn no_value_of_an_axis_is_lost() {
+        // Every kind of input counts towards the same row.
+        for axis in AXES.iter().filter(|axis| axis.separates.tables && axis.name != axes::INPUT.name) {
+            let mut record = record();
+            record.cases.truncate(1);
+            let options = axes::tests::unusual_on(axis);
+            record.cases.push(Case { options, ..record.cases[0].clone() });
+            let table = table(&record, 200);
+            let rows: Vec<_> = table.lines().filter(|line| line.contains("naive")).collect();
+            assert_eq!(rows.len(), 2, "{}:\n{table}", axis.name);
+            for word in axes::words(&options, |_| true) {
+                assert!(rows[1].contains(&word), "lacks '{word}':\n{table}");
+            }
+        }
+    }
 }

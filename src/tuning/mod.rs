@@ -1,4 +1,171 @@
-//! The search for tiles and its results. Knows no device but its description.
+//! The search for tiles: the order in which it tries them (promising ones, then neighbours of the best so far, then the rest
+//! by chance) and what it finds. `tuned` keeps its results. Knows no device but its description.
 
-pub(crate) mod search;
 pub(crate) mod tuned;
+
+use crate::algorithms::input::generator;
+use crate::algorithms::tile::Tile;
+use crate::basis::units::Nanos;
+use crate::plan::shuffle;
+use serde::{Deserialize, Serialize};
+
+/// Steps, each a doubling or halving of one extent, between tiles that count as neighbours. Two, since a lane's tile
+/// changes with its warp's.
+const NEAR: u32 = 2;
+
+/// The untried tiles of a search space. The search descends by coordinates: while the best has untried neighbours they
+/// are next. The same seed tries the same tiles in the same order, as long as the times agree.
+#[derive(Debug)]
+pub(crate) struct Search {
+    /// Reversed: the next at the end.
+    first: Vec<Tile>,
+    /// In random order, which breaks ties.
+    rest: Vec<Tile>,
+}
+
+impl Search {
+    /// A search of `space` that begins with `first`, in this order.
+    #[must_use]
+    pub(crate) fn new(first: &[Tile], space: Vec<Tile>, seed: u64) -> Self {
+        let mut unique: Vec<Tile> = vec![];
+        for tile in first {
+            if !unique.contains(tile) {
+                unique.push(*tile);
+            }
+        }
+        let mut rest: Vec<_> = space.into_iter().filter(|tile| !unique.contains(tile)).collect();
+        let mut generator = generator(seed, 0);
+        shuffle(&mut rest, &mut generator);
+        unique.reverse();
+        Self { first: unique, rest }
+    }
+
+    /// The next tile to try that is `affordable`, when `best` is the fastest so far; `None` when all are tried.
+    pub(crate) fn next(&mut self, best: Option<Tile>, affordable: impl Fn(&Tile) -> bool) -> Option<Tile> {
+        let next = loop {
+            match self.first.pop() {
+                Some(tile) if affordable(&tile) => break Some(tile),
+                Some(_) => {}
+                None => break None,
+            }
+        };
+        next.or_else(|| {
+            let candidates = || self.rest.iter().enumerate().filter(|(_, tile)| affordable(tile));
+            let near = best.and_then(|best| {
+                let steps = candidates().map(|(index, tile)| (distance(best, *tile), index));
+                steps.filter(|(steps, _)| *steps <= NEAR).min()
+            });
+            let index = near.map(|(_, index)| index).or_else(|| candidates().next().map(|(index, _)| index))?;
+            Some(self.rest.remove(index))
+        })
+    }
+}
+
+/// The result of a search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Found {
+    /// The best tile and its median.
+    pub best: (Tile, Nanos),
+    /// The built-in tile, and its median where it is known.
+    pub built_in: (Tile, Option<Nanos>),
+    /// The variant that the rule of `auto` takes, and its median, where that is another variant.
+    pub rule: Option<(String, Nanos)>,
+    /// Tiles that were tried.
+    pub tried: usize,
+    /// Number of tiles in the search space.
+    pub space: usize,
+    /// Tiles whose answer was wrong, or on which the device failed, and why.
+    pub refused: Vec<(Tile, Refusal)>,
+}
+
+/// Why a tile is out of the question, or the whole search.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Refusal {
+    /// The device lacks what the case needs.
+    Unsupported(String),
+    /// The answer was wrong, and where.
+    Rejected(String),
+    /// The device or its driver failed.
+    Failed(String),
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self::Unsupported(reason)
+    }
+}
+
+/// Doublings and halvings from one tile to another.
+fn distance(a: Tile, b: Tile) -> u32 {
+    let power = |extent: u32| extent.max(1).ilog2();
+    a.extents().into_iter().zip(b.extents()).map(|(a, b)| power(a).abs_diff(power(b))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::matmul;
+
+    fn flat(block: [u32; 3]) -> Tile {
+        matmul::Tile::flat(block, [4, 4]).into()
+    }
+
+    /// Rows, columns and depth of a block.
+    fn block(tile: &Tile) -> [u32; 3] {
+        let Tile::Product(matmul::Tile { bm, bn, bk, .. }) = *tile else { panic!("{tile} is no product") };
+        [bm, bn, bk]
+    }
+
+    fn space() -> Vec<Tile> {
+        let extents = [16, 32, 64, 128];
+        let pairs = extents.into_iter().flat_map(|bm| extents.map(|bn| (bm, bn)));
+        pairs.flat_map(|(bm, bn)| [8, 16].map(|bk| flat([bm, bn, bk]))).collect()
+    }
+
+    fn order(seed: u64, better: impl Fn(&Tile) -> u32) -> Vec<Tile> {
+        let first = [flat([64, 64, 8]), flat([16, 16, 16])];
+        let mut search = Search::new(&first, space(), seed);
+        let mut tried: Vec<Tile> = vec![];
+        while let Some(tile) = search.next(tried.iter().copied().min_by_key(&better), |_| true) {
+            tried.push(tile);
+        }
+        tried
+    }
+
+    #[test]
+    fn every_tile_is_tried_once_the_promising_ones_first() {
+        let tried = order(1, |tile| block(tile)[0]);
+        assert_eq!((block(&tried[0])[0], block(&tried[1])[0]), (64, 16));
+        assert_eq!(tried.len(), space().len());
+        assert!(space().iter().all(|tile| tried.contains(tile)));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_order_and_another_seed_another() {
+        let order = |seed| order(seed, |tile| block(tile)[0]);
+        assert_eq!(order(7), order(7));
+        assert_ne!(order(7), order(8));
+    }
+
+    #[test]
+    fn neighbours_of_the_best_come_before_the_rest() {
+        let better = |tile: &Tile| {
+            let [bm, bn, bk] = block(tile);
+            bm.abs_diff(128) + bn.abs_diff(128) + bk
+        };
+        let tried = order(3, better);
+        let best = tried.iter().position(|tile| better(tile) == 8).expect("it is in the space");
+        assert!(best < 12, "the best of {} was tried as number {best}", tried.len());
+    }
+
+    #[test]
+    fn what_cannot_be_afforded_is_left_out() {
+        let mut search = Search::new(&[flat([128, 128, 16])], space(), 1);
+        let mut tried = 0;
+        while let Some(tile) = search.next(None, |tile| block(tile)[0] < 128) {
+            assert!(block(&tile)[0] < 128);
+            tried += 1;
+        }
+        assert_eq!(tried, 24);
+    }
+}

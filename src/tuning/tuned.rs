@@ -107,11 +107,6 @@ pub struct Kept {
 /// What a result is of: model, algorithm, values on the axes that separate tiles, class of sizes, variant.
 type Key<'a> = (&'a Model, &'a str, Vec<String>, &'a str, &'a str);
 
-/// The columns of the axes that separate tiles.
-fn columns() -> impl Iterator<Item = &'static Column> {
-    axes::columns().into_iter().filter_map(|(column, separates)| separates.tiles.then_some(column))
-}
-
 /// What stands for the fields that a result leaves out.
 fn usual(dtype: DType) -> CaseOptions {
     CaseOptions::new(ALGORITHMS[0], dtype)
@@ -120,7 +115,7 @@ fn usual(dtype: DType) -> CaseOptions {
 fn write_axes<S: Serializer>(options: &CaseOptions, serializer: S) -> Result<S::Ok, S::Error> {
     let usual = usual(options.dtype);
     let said = |column: &&Column| column.name == "dtype" || (column.value)(options) != (column.value)(&usual);
-    serializer.collect_map(columns().filter(said).map(|column| (column.name, (column.value)(options))))
+    serializer.collect_map(axes::tile_columns().filter(said).map(|column| (column.name, (column.value)(options))))
 }
 
 fn read_axes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CaseOptions, D::Error> {
@@ -128,7 +123,7 @@ fn read_axes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CaseOptions, 
     if !fields.contains_key("dtype") {
         return Err(D::Error::missing_field("dtype"));
     }
-    let said = columns().filter_map(|column| Some((column, fields.get(column.name)?)));
+    let said = axes::tile_columns().filter_map(|column| Some((column, fields.get(column.name)?)));
     let read = |options, (column, value): (&Column, &toml::Value)| {
         let text = value.as_str().map_or_else(|| value.to_string(), String::from);
         (column.read)(&text, options)
@@ -152,7 +147,7 @@ impl Kept {
 
     /// The key of a result: of two with the same key, the later replaces the earlier.
     fn key(&self) -> Key<'_> {
-        let along = columns().map(|column| column.text(&self.options)).collect();
+        let along = axes::tile_columns().map(|column| column.text(&self.options)).collect();
         (&self.model, &self.algorithm, along, &self.sizes, &self.variant)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::call::{Context, VulkanError, watched};
 use super::device::Device;
-use crate::basis::metric::Metric;
+use crate::basis::units::Metric;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::Subgroup;
 use crate::kernel::buffer::SpecValue;

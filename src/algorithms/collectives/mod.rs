@@ -23,7 +23,7 @@ use super::{Algorithm, CaseSpec, Check, CheckMethod, Problem, Sweeps, WrongEleme
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
-use crate::basis::metric::Metric;
+use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::{BufferSpec, Role};
 use primitive::Primitive;

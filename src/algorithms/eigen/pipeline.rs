@@ -34,7 +34,7 @@ use crate::algorithms::{
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
-use crate::basis::metric::Metric;
+use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;

@@ -12,7 +12,7 @@ use crate::algorithms::elements::Plain;
 use crate::algorithms::input::{generator, random};
 use crate::algorithms::{CaseSpec, Check, CheckMethod, Input, Oracle, Problem, WrongElements, matrix};
 use crate::basis::dtype::{DType, HostArray};
-use crate::basis::metric::Metric;
+use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::BufferId;

@@ -224,7 +224,7 @@ mod tests {
     use crate::algorithms::matmul::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
     use crate::algorithms::matmul::variants::{TILE_2D, TILED, TUNABLE};
     use crate::algorithms::tile::Tunable;
-    use crate::basis::size::{Size, Sweep};
+    use crate::basis::size::{Size, sweep};
     use crate::basis::units::Bytes;
     use crate::device::capability::{self, tests::software_device};
     use crate::device::capability::{CooperativeMatrix, FlexibleMatrices, FlexibleMatrix};
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn verify_runs_the_tiles_of_large_products_at_their_edges() {
         let device = gpu();
-        let sizes = MATMUL.verify_size.gpu.parse::<Sweep>().expect("a sweep").0;
+        let sizes = sweep(MATMUL.verify_size.gpu).expect("a sweep");
         for tunable in TUNABLE {
             for dtype in dtypes_of(tunable) {
                 let tile = |size| {

@@ -19,8 +19,8 @@ use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, failed, once,
 use crate::measure::workbench::{LoadedProblem, Sampler, Workbench, correctness};
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
-use crate::tuning::search::{Found, Refusal};
 use crate::tuning::tuned::{self, Configuration, Tuned};
+use crate::tuning::{Found, Refusal};
 use crate::vulkan::{Device, VulkanError};
 use forecast::Forecasts;
 use serde::{Deserialize, Serialize};

@@ -12,8 +12,8 @@ use crate::measure::timekeeper::Timed;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
-use crate::tuning::search::{Found, Refusal, Search};
 use crate::tuning::tuned::{self, Configuration};
+use crate::tuning::{Found, Refusal, Search};
 use crate::vulkan::VulkanError;
 use std::time::Duration;
 

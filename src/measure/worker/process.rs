@@ -1,7 +1,7 @@
 //! A worker as its parent sees it: a process, a pipe to it, a pipe from it, and how it ended.
 
 use super::protocol::{self, Event, Order};
-use crate::basis::stderr::say;
+use crate::basis::printable::say;
 use crate::device::capability::DeviceInfo;
 use crate::measure::session::Setup;
 use serde::de::DeserializeOwned;

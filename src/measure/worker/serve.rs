@@ -4,7 +4,7 @@ use super::protocol::{self, Event, NamedGroup, Order};
 use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle;
-use crate::basis::stderr::say;
+use crate::basis::printable::say;
 use crate::measure::executor::{Executor, Observer, Side};
 use crate::measure::host;
 use crate::measure::runner::{DeviceWatcher, Runner, Timing};

@@ -2,7 +2,7 @@
 //! costs more than all else of reading a record: its samples are in there.
 
 use crate::algorithms::{CheckMethod, WrongElements};
-use crate::basis::metric::Metric;
+use crate::basis::units::Metric;
 use crate::record::{Conditions, Correctness, Death, Measured, Outcome, Phases, Sample, Verification, Warning};
 use crate::stats::Summary;
 use serde::de::Error;

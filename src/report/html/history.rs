@@ -2,10 +2,9 @@
 
 use super::super::table::Table;
 use super::axis;
-use super::chart::{FONT, Width, content, opening};
-use super::theme::{AXIS, GRID, INK, QUIET, SERIES};
+use super::chart::{AXIS, FONT, GRID, INK, QUIET, SERIES, Width, content, opening};
 use super::{Page, started};
-use crate::basis::markup::escape;
+use crate::basis::printable::escape;
 use crate::basis::units::counted;
 use crate::history::{Event, History, Series, Step};
 use crate::report::history::{devices, levels, percent, remark, run, shortage, summary};

@@ -7,20 +7,18 @@ mod axis;
 mod chart;
 mod history;
 mod model;
-mod theme;
 
 pub(crate) use history::page as history;
 
 use super::bench::{median, row};
 use super::table::{Cell, Table};
 use crate::basis::alike::{alike, distinct};
-use crate::basis::markup::escape;
+use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, significant};
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Compared, Comparison, Settings, Verdict};
 use crate::device::capability::DeviceKind;
-use crate::plan::method::CacheState;
-use crate::plan::method::Clock;
+use crate::plan::{CacheState, Clock};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Outcome, Record};
 use chart::{Width, histogram};
@@ -112,7 +110,7 @@ impl Page {
         let policy = format!(
             "default-src 'none'; style-src 'unsafe-inline'; script-src '{SCRIPT_HASH}'; base-uri 'none'; form-action 'none'"
         );
-        let dark = theme::dark_rules();
+        let dark = chart::dark_rules();
         let _ = writeln!(
             self.html,
             r##"<!DOCTYPE html>
@@ -468,7 +466,7 @@ fn name(case: &Case) -> (&CaseSize, String) {
 fn standalone(svg: &str) -> String {
     let style = format!(
         "<style>@media screen and (prefers-color-scheme: dark) {{ svg {{ background: #1a1a19 }}\n{}}}</style>",
-        theme::dark_rules()
+        chart::dark_rules()
     );
     let svg = svg.split_once('>').map_or_else(|| svg.to_string(), |(open, rest)| format!("{open}>{style}{rest}"));
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{svg}\n")
