@@ -5,6 +5,7 @@
 //! state of the caches is that of the record, and each description says which.
 
 use super::{Fields, bandwidth, json, moments, named, rate, reason, samples, status};
+use crate::basis::alike::distinct;
 use crate::basis::error::Error;
 use crate::plan::axes;
 use crate::plan::method::CacheState;
@@ -139,16 +140,6 @@ fn summaries(case: &Case, m: &Measured, cache: CacheState) -> Vec<Value> {
         number("nv/cold/bw/item_rate", "Elem/s", "item_rate", rate(case, s.median)),
     ];
     std::iter::once(count).chain(figures.into_iter().flatten()).collect()
-}
-
-fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut kept = vec![];
-    for item in items {
-        if !kept.contains(&item) {
-            kept.push(item);
-        }
-    }
-    kept
 }
 
 #[cfg(test)]
