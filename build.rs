@@ -27,22 +27,11 @@ use pragmas::{Kernel, Pragmas};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
 /// The directory that `#include "…"` is resolved in.
 const INCLUDES: &str = "glsl/include";
-
-/// What makes a kernel's entry beside its sources: an entry of another version is not kept.
-const SELF: &str = concat!(
-    include_str!("build.rs"),
-    include_str!("build/pragmas.rs"),
-    include_str!("build/table.rs"),
-    include_str!("src/kernel/instructions.rs"),
-    include_str!("src/kernel/interface.rs"),
-    include_str!("src/kernel/reflection.rs"),
-    include_str!("src/kernel/required.rs"),
-);
 
 fn main() {
     println!("cargo::rerun-if-changed=glsl");
@@ -92,16 +81,20 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The kernels of the source at `path`, as [`compile`] gives them: from an earlier build where neither the source nor
-/// what it includes has changed, for compiling them all takes half a minute.
+/// The kernels of the source at `path`, as [`compile`] gives them: from an earlier build if neither this program, nor the
+/// source, nor what it includes has changed since, because compiling them all takes half a minute.
 fn kept_or_compiled(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Vec<(String, String)>, String> {
-    let source = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let failed = |at: &Path, error: std::io::Error| format!("{}: {error}", at.display());
+    let source = fs::read_to_string(path).map_err(|e| failed(path, e))?;
+    let program = env::current_exe().and_then(fs::metadata).and_then(|file| file.modified());
     let mut hasher = DefaultHasher::new();
-    (SELF, path).hash(&mut hasher);
+    // Entries name their binaries by absolute paths.
+    (program.map_err(|e| failed(path, e))?, out, path).hash(&mut hasher);
     hash_with_includes(&source, &mut BTreeSet::new(), &mut hasher);
     let of_this = hasher.finish().to_string();
-    let kept =
-        out.join(path.strip_prefix("glsl").expect("below glsl").display().to_string().replace(MAIN_SEPARATOR, "-"));
+    // A folder of its own: a kernel that moves to another file never replaces a binary that is kept.
+    let folder = out.join(path.with_extension(""));
+    let kept = folder.join("kept");
     if let Some((of, kernels)) = fs::read_to_string(&kept).unwrap_or_default().split_once('\n')
         && of == of_this
     {
@@ -109,17 +102,23 @@ fn kept_or_compiled(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Re
         return Ok(kernels.map(|(name, entries)| (name.into(), entries.into())).collect());
     }
     // Its binaries are about to be replaced, and compiling may fail half-way.
-    let _ = fs::remove_file(&kept);
-    let kernels = compile(compiler, path, &source, out)?;
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|e| failed(&folder, e))?;
+    let kernels = compile(compiler, path, &source, &folder)?;
     let text: String = kernels.iter().map(|(name, entries)| format!("{name}\t{entries}\0")).collect();
-    fs::write(&kept, format!("{of_this}\n{text}")).map_err(|e| format!("{}: {e}", kept.display()))?;
+    let whole = folder.join("whole");
+    fs::write(&whole, format!("{of_this}\n{text}")).map_err(|e| failed(&whole, e))?;
+    // A disk that was full leaves no half of it behind.
+    fs::rename(&whole, &kept).map_err(|e| failed(&kept, e))?;
     Ok(kernels)
 }
 
 /// Hashes `source` and every file that it includes, directly or through others, each once.
 fn hash_with_includes(source: &str, seen: &mut BTreeSet<String>, hasher: &mut DefaultHasher) {
     source.hash(hasher);
-    let included = source.lines().filter_map(|line| line.trim_start().strip_prefix("#include")?.split('"').nth(1));
+    let included = source.lines().filter_map(|line| {
+        line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.split('"').nth(1)
+    });
     for name in included {
         if seen.insert(name.into()) {
             // A file that is missing is an error of the compiler's, which names the line.

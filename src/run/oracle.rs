@@ -107,8 +107,11 @@ impl Oracle for Saving {
     }
 }
 
-/// What is to be said of the elements of a buffer that are no finite numbers, if there are any.
+/// Describes the elements that are not finite, if any.
 fn non_finite(data: &Buffer, contents: &[u8]) -> Option<String> {
+    if !data.element.is_float() {
+        return None;
+    }
     let mut odd = values(data, contents).enumerate().filter(|(_, value)| !value.is_finite());
     let (first, value) = odd.next()?;
     let what = if value.is_nan() { "not a number" } else { "infinite" };

@@ -126,7 +126,7 @@ fn read_axes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CaseOptions, 
     let said = axes::tile_columns().filter_map(|column| Some((column, fields.get(column.name)?)));
     let read = |options, (column, value): (&Column, &toml::Value)| {
         let text = value.as_str().map_or_else(|| value.to_string(), String::from);
-        (column.read)(&text, options)
+        (column.read)(&text, options).map_err(|reason| format!("{}: {reason}", column.name))
     };
     said.into_iter().try_fold(usual(DType::F32), read).map_err(D::Error::custom)
 }

@@ -98,7 +98,7 @@ impl Forecasts {
     /// that it is at most the `longest`, or would take long itself.
     ///
     /// # Errors
-    /// Why a probe failed: larger ones would, too.
+    /// The loss of the device.
     fn foretell(
         &mut self,
         chosen: &Configuration,
@@ -125,6 +125,8 @@ impl Forecasts {
                 let time = match probe.and_then(settled) {
                     // At least so long: larger probes would take as long in vain.
                     Err(VulkanError::TooLong(_)) => longest,
+                    // The case itself tells what is wrong with it.
+                    Err(error) if !error.is_loss() => continue,
                     time => time?,
                 };
                 self.note(chosen, smaller, time);
@@ -199,8 +201,8 @@ impl Runner {
         Some(self.workbench.load(problem).and_then(|loaded| {
             let sampler = self.workbench.sampler_of_one(&loaded, &program)?;
             Ok(Box::new(move || {
-                // The sampler's commands refer to its buffers.
-                let _ = &loaded;
+                // The sampler's commands refer to the buffers, which are captured, and dropped, after it.
+                let (sampler, _loaded) = (&sampler, &loaded);
                 sampler.sample().map(|(_, time)| time)
             }) as Probe)
         }))

@@ -381,7 +381,7 @@ impl Runner {
         (case, state)
     }
 
-    /// Verifies a variant and warms it up.
+    /// Verifies a variant and warms it up; an error is the outcome of its case.
     fn prepare(
         &mut self,
         name: &str,
@@ -389,25 +389,40 @@ impl Runner {
         program: &Program,
         sampling: &Sampling,
     ) -> State<Recorded> {
-        let verified = self.workbench.verify(loaded, program).map_err(|error| self.broken(error))?;
+        let state = self.try_prepare(name, loaded, program, sampling);
+        state.unwrap_or_else(|error| Err(self.broken(error)))
+    }
+
+    /// The same. The caller decides what an error of the driver's is the fault of.
+    fn try_prepare(
+        &mut self,
+        name: &str,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampling: &Sampling,
+    ) -> Result<State<Recorded>, VulkanError> {
+        let verified = self.workbench.verify(loaded, program)?;
         // The first run may have included compilation.
         let times = verified.again.iter().map(|(_, time)| *time).chain([verified.time]);
         self.last_run = times.min_by(|a, b| a.0.total_cmp(&b.0));
-        let verification = correctness(verified.check, verified.unverified).map_err(Outcome::Rejected)?;
+        let verification = match correctness(verified.check, verified.unverified) {
+            Ok(verification) => verification,
+            Err(wrong) => return Ok(Err(Outcome::Rejected(wrong))),
+        };
         let phases = Phases { device: verified.time, ..verified.phases };
         let (answer, again) = (Some(verified.answer), verified.again);
         let measured = once(verification, verified.time, phases);
         if self.timing == Timing::VerifyOnly {
-            let Some((sampler, _)) = again else { return Err(Outcome::Measured(Box::new(measured))) };
-            let recorded = self.ready(name, program, sampler).map_err(|error| self.broken(error))?;
-            return Err(self.lasting(loaded, measured, &Recorded { runs: 1, answer, ..recorded }));
+            let Some((sampler, _)) = again else { return Ok(Err(Outcome::Measured(Box::new(measured)))) };
+            let recorded = self.ready(name, program, sampler)?;
+            return Ok(Err(self.lasting(loaded, measured, &Recorded { runs: 1, answer, ..recorded })));
         }
         // Its buffers make room for those of the samples.
         drop(again);
         let usual = if self.warm { sampling::MOST_WARM_UP } else { sampling::MOST_FIRST_WARM_UP };
         self.warm = true;
-        let recorded = self.recorded(name, loaded, program, verified.time, sampling);
-        let recorded = Recorded { answer, ..recorded.map_err(|error| self.broken(error))? };
+        let recorded = self.recorded(name, loaded, program, verified.time, sampling)?;
+        let recorded = Recorded { answer, ..recorded };
         let bench = &mut self.workbench;
         // Repeats are counted from the first sample of the warm-up.
         let recount = |recorded: &mut Recorded, run: Nanos| {
@@ -415,7 +430,7 @@ impl Runner {
             sampler.map(|sampler| (recorded.sampler, recorded.runs) = (sampler, 0)).map_err(|error| error.to_string())
         };
         let contender = self.keeper.warm(recorded, measured, sampling.patience.unwrap_or(usual), recount);
-        contender.map_err(|error| self.keeper.broken(&error))
+        Ok(contender.map_err(|error| self.keeper.broken(&error)))
     }
 
     /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.

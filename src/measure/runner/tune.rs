@@ -8,7 +8,7 @@ use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::Program;
 use crate::measure::executor::Question;
-use crate::measure::timekeeper::Timed;
+use crate::measure::timekeeper::{Timed, failed};
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
@@ -115,7 +115,10 @@ impl Runner {
         // Half of each one's share for its warm-up; a few samples even when the time is up.
         let share = (time / (2 * entries.len() as u32)).max(Duration::from_millis(20));
         let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };
-        let prepare = |RunOffEntry { name, program, .. }: &RunOffEntry| self.prepare(name, loaded, program, &sampling);
+        // An entry that fails has no median. The search's times decide then, and no tile is to blame.
+        let prepare = |RunOffEntry { name, program, .. }: &RunOffEntry| {
+            self.try_prepare(name, loaded, program, &sampling).unwrap_or_else(|error| Err(failed(&error)))
+        };
         let mut states: Vec<_> = entries.iter().map(prepare).collect();
         self.keeper.sample(states.iter_mut().collect(), &sampling);
         for (entry, state) in entries.iter_mut().zip(states) {

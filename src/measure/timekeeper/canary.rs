@@ -45,8 +45,8 @@ fn chains(workbench: &mut Workbench, invocations: u64, steps: u32) -> Result<Opt
     // One run a sample in every process: the first of several takes longest.
     let sampler = workbench.sampler_of_one(&loaded, &program)?;
     Ok(Some(Box::new(move || {
-        // The sampler's commands refer to its buffers.
-        let _ = &loaded;
+        // The sampler's commands refer to the buffers, which are captured, and dropped, after it.
+        let (sampler, _loaded) = (&sampler, &loaded);
         sampler.sample().map_err(|error| error.to_string())
     })))
 }

@@ -291,7 +291,10 @@ impl Page {
             cells.extend(alone.then(|| signs().into()));
             table.row(cells);
         }
-        table.leave_out_empty(&["of hardware", "mark"], "–");
+        // Other columns have the names of sources.
+        if alone {
+            table.leave_out_empty(&["of hardware", "mark"], "–");
+        }
         self.html.push_str(&table.html("figures won"));
     }
 

@@ -11,6 +11,7 @@ use crate::device::capability::DeviceInfo;
 use crate::record::marks::RunConditions;
 use crate::record::peak::{Figure, Peak, Quantity};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Share};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A device in a run.
@@ -152,16 +153,19 @@ impl<'a> ChartGroup<'a> {
 
     /// The variants of `cases` that matter: those that win a size, most sizes first, then those that are nearest to winning.
     pub(super) fn that_matter<'c>(cases: impl Iterator<Item = &'c Case>) -> Vec<String> {
-        let timed: Vec<(&Case, f64)> =
-            cases.filter_map(|case| Some((case, median(case)?.0))).filter(|(_, time)| *time > 0.0).collect();
-        let rivals = |a: &Case, b: &Case| (a.device, a.row()) == (b.device, b.row());
-        let sizes = alike(timed.iter().map(|(case, _)| *case), |a, b| rivals(a, b)).len();
+        let mut best: BTreeMap<(usize, String), f64> = BTreeMap::new();
+        let timed: Vec<_> = cases
+            .filter_map(|case| Some((series(case), (case.device, case.row()), median(case)?.0)))
+            .filter(|(.., time)| *time > 0.0)
+            .collect();
+        for (_, size, time) in &timed {
+            let best = best.entry(size.clone()).or_insert(f64::INFINITY);
+            *best = best.min(*time);
+        }
+        let sizes = best.len();
         // The name of each, whether it wins its size, and the logarithm of its time over the best.
-        let results = timed.iter().map(|(case, time)| {
-            let times = timed.iter().filter(|(other, _)| rivals(other, case)).map(|(_, time)| *time);
-            let best = times.fold(f64::INFINITY, f64::min);
-            (series(case), *time <= best, (time / best).ln())
-        });
+        let results =
+            timed.into_iter().map(|(name, size, time)| (name, time <= best[&size], (time / best[&size]).ln()));
         let mut names = alike(results, |(a, ..), (b, ..)| a == b);
         let won = |of: &Vec<(String, bool, f64)>| of.iter().filter(|(_, wins, _)| *wins).count();
         // A variant that has few of the sizes is known by those alone; each that it lacks counts as a loss by half.
@@ -277,7 +281,10 @@ impl<'a> ChartGroup<'a> {
         };
         let bars = self.bars_of(own, &size, &bar, true);
         let one = if self.first.chain.is_some() { "time an operation" } else { "time" };
-        let forms = || names.iter().map(ToString::to_string).enumerate().collect();
+        let forms = || match self.first.chain {
+            Some(_) => names.iter().map(ToString::to_string).enumerate().collect(),
+            None => vec![],
+        };
         (!bars.is_empty()).then(|| {
             let drawn = Bars {
                 title: format!("{} {}, {one}", self.first.algorithm, size),
@@ -337,10 +344,10 @@ impl<'a> ChartGroup<'a> {
 
     /// The winner of each size on a source, with the case.
     pub(super) fn winners(&self, at: usize) -> Vec<&'a Case> {
-        let timed = |case: &&'a Case| median(case).is_some_and(|time| time.0 > 0.0);
-        let rows = alike(self.cases[at].iter().copied().filter(timed), |a, b| row(a) == row(b));
-        let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
-        rows.into_iter().filter_map(|row| row.into_iter().min_by(|a, b| time(a).total_cmp(&time(b)))).collect()
+        let timed = self.cases[at].iter().filter_map(|case| Some((row(case), median(case)?.0, *case)));
+        let rows = alike(timed.filter(|(_, time, _)| *time > 0.0), |(a, ..), (b, ..)| a == b);
+        let fastest = |row: Vec<(String, f64, &'a Case)>| row.into_iter().min_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
+        rows.into_iter().filter_map(fastest).map(|(.., case)| case).collect()
     }
 }
 
