@@ -12,7 +12,6 @@ pub(crate) mod matmul;
 pub(crate) mod matrix;
 pub(crate) mod probes;
 pub(crate) mod product;
-pub(crate) mod source;
 pub(crate) mod tile;
 
 use crate::basis::dtype::{DType, HostArray};

@@ -1,9 +1,9 @@
-//! Handles to what a table of this program has, and to its like made at run time.
+//! Handles to items of static tables, and to items made at run time.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Something of a static table, or of the same type but made at run time: that lives as long as a handle to it.
+/// A reference to a static item, or to one made at run time, which lives as long as its handles.
 #[derive(Debug)]
 pub enum Handle<T: ?Sized + 'static> {
     Static(&'static T),

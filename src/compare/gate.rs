@@ -148,7 +148,7 @@ pub(crate) struct Ruling {
     pub unheld: Vec<String>,
 }
 
-/// What a case is that has no time on one side, and worked on neither or still does.
+/// Label of a case that lacks a time on one side without being newly wrong.
 pub(crate) const NOT_COMPARED: &str = "not compared";
 
 impl Ruling {

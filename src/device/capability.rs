@@ -313,7 +313,7 @@ macro_rules! features {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// The SPIR-V capabilities that need it, it or another.
+            /// The SPIR-V capabilities that require this feature, or one of several.
             fn capabilities(self) -> &'static [&'static str] {
                 match self { $(Self::$name => &[$($($capability),+)?],)* }
             }

@@ -539,9 +539,8 @@ impl Workbench {
         Ok(Verified { check, answer, again: repeatable, unverified, time, phases })
     }
 
-    /// Takes another sample of a program whose `answer` was right, and says what is to be said of the answer that it leaves,
-    /// if that is another. What the samples before it
-    /// left stays in the program's own buffers, where a counter may not have been reset or a flag says that all is done.
+    /// Takes another sample of a program whose `answer` was right, and returns the verdict on the answer that it leaves, if
+    /// that differs. What the samples before it left stays in the program's own buffers, where a counter may not have been reset or a flag says that all is done.
     /// The outputs hold what is no answer but half looks like one: their first half is the answer moved by eight bytes.
     ///
     /// # Errors

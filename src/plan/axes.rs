@@ -414,7 +414,7 @@ pub(crate) fn tile_columns() -> impl Iterator<Item = &'static Column> {
     columns().into_iter().filter_map(|(column, separates)| separates.tiles.then_some(column))
 }
 
-/// What `of` makes of the columns of axes, with what stands for the size in its place among them.
+/// Maps the columns of axes with `of`, and puts `size` in its place among them.
 pub(crate) fn around_size<T>(size: T, of: impl Fn(&Column) -> Option<T>) -> Vec<T> {
     let columns = columns();
     let (before, behind) = columns.split_at(2);

@@ -84,7 +84,7 @@ pub struct Record {
 /// A record with what people call it.
 #[derive(Clone, Debug)]
 pub struct NamedRecord {
-    /// Of one that was read where it came from, fit for printing.
+    /// The file that it was read from, or its name as given; escape it before printing.
     pub name: String,
     /// The record. Its summaries are those of its samples.
     pub record: Record,

@@ -1,7 +1,6 @@
 //! The text of `list`.
 
 use super::table;
-use crate::algorithms::source::{self, Source};
 use crate::algorithms::{Algorithm, Measures, Solution, Sweeps, Variant};
 use crate::basis::alike::distinct;
 use crate::basis::dtype::DType;
@@ -9,6 +8,50 @@ use crate::basis::layout::Layout;
 use crate::device::capability::{Requirement, requirement};
 use serde::Serialize;
 use std::fmt::Write;
+
+/// A text that kernels were taken from.
+#[derive(Serialize)]
+struct Source {
+    /// What a variant's [`source`](Variant::source) calls it.
+    name: &'static str,
+    /// Its title, author and year.
+    title: &'static str,
+    address: &'static str,
+}
+
+/// The texts that this project began with, in the order in which they appeared.
+const SOURCES: [Source; 5] = [
+    Source {
+        name: "the matmul post",
+        title: "Speeding up Matrix Multiplication on GPGPU, using SYCL DPC++ (Anjan Roy, 2021)",
+        address: "https://itzmeanjan.in/pages/speeding-up-matrix-multiplication-on-gpgpu.html",
+    },
+    Source {
+        name: "the LU post",
+        title: "Improving Parallel LU Decomposition by ~20x (Anjan Roy, 2021)",
+        address: "https://itzmeanjan.in/pages/improved-parallel-lu-decomposition.html",
+    },
+    Source {
+        name: "the similarity post",
+        title: "Optimizing Parallel Similarity Transformation (Anjan Roy, 2021)",
+        address: "https://itzmeanjan.in/pages/optimizing-parallel-similarity-transformation.html",
+    },
+    Source {
+        name: "the SYCL workshop",
+        title: "Heterogeneous programming with SYCL, nd-range data-parallel kernels (ENCCS)",
+        address: "https://enccs.github.io/sycl-workshop/",
+    },
+    Source {
+        name: "Data Parallel C++",
+        title: "second edition, chapter 9, Communication and Synchronization (James Reinders and others, 2023)",
+        address: "https://doi.org/10.1007/978-1-4842-9691-2",
+    },
+];
+
+/// The texts that one of `variants` names.
+fn named_by(variants: &[Variant]) -> impl Iterator<Item = &'static Source> {
+    SOURCES.iter().filter(|source| variants.iter().any(|variant| variant.source.contains(source.name)))
+}
 
 /// Algorithms with the names of their variants.
 #[must_use]
@@ -79,7 +122,7 @@ impl Listed {
             layouts: algorithm.layouts.iter().map(|layout| layout.name()).collect(),
             solves: algorithm.solution.is_some(),
             variants: algorithm.variants.iter().map(variant).collect(),
-            sources: source::named_by(&algorithm.variants).collect(),
+            sources: named_by(&algorithm.variants).collect(),
         }
     }
 }
@@ -138,7 +181,7 @@ fn lines(algorithms: &[&Algorithm]) -> String {
             }
             let _ = writeln!(out, "    needs    {}", needs(variant));
         }
-        for (at, Source { name, title, address }) in source::named_by(&algorithm.variants).enumerate() {
+        for (at, Source { name, title, address }) in named_by(&algorithm.variants).enumerate() {
             let heading = if at == 0 { "\n  sources\n" } else { "" };
             let _ = writeln!(out, "{heading}    {name}: {title}\n  {address}");
         }

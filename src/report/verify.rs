@@ -32,8 +32,7 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
     out
 }
 
-/// What came of a case, in the words of the table. Those have failed that have no answer because the device, its driver or
-/// the system failed: crashed and timed out among them.
+/// A case's outcome as the table words it. "failed" covers crashes and time-outs.
 fn ending(case: &Case) -> &'static str {
     match &case.outcome {
         Outcome::Measured(measured) if measured.verification.verified().is_none() => "unverified",

@@ -124,6 +124,14 @@ mod tests {
         super::candidates(&MATMUL, case, device)
     }
 
+    #[test]
+    fn every_tunable_variant_is_a_candidate_by_its_own_table_unless_it_is_less_accurate() {
+        let less_accurate = ["coopmat-narrow", "coopmat2-narrow", "split"];
+        let tunable = MATMUL.tunable.iter().filter(|own| !less_accurate.contains(&own.variant));
+        let tables: Vec<_> = tunable.map(|own| (own.variant, std::ptr::from_ref(own.tiles).cast::<()>())).collect();
+        assert_eq!(WITH_TILES.map(|(name, table)| (name, std::ptr::from_ref(table).cast())).to_vec(), tables);
+    }
+
     fn first(m: u64, n: u64, k: u64, device: &DeviceInfo) -> Candidate {
         candidates(&CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32), device)[0]
     }

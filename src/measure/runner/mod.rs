@@ -456,7 +456,7 @@ impl Runner {
     /// The case of `side`, measured without another.
     pub(crate) fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         self.wake_canary();
-        // It keeps the buffers that are sampled.
+        // `shared` keeps the buffers that are sampled.
         let mut shared = SharedProblem::new(group);
         let (case, mut state) = self.enter_one(&mut shared, SIDE_NAMES[0], side, sampling);
         self.keeper.sample(vec![&mut state], sampling);

@@ -51,7 +51,7 @@ pub(super) struct TileSearch<'a> {
     cost: f64,
 }
 
-/// What came of the tiles that a search has tried.
+/// The results of the tiles that a search has tried.
 #[derive(Default)]
 struct TriedTiles {
     timed: Vec<(Tile, Nanos)>,

@@ -57,7 +57,7 @@ pub(crate) trait Timed {
     }
 }
 
-/// What has no kernel of its own is timed by a function that takes a sample.
+/// A closure that takes a sample can be timed, too.
 impl<F: FnMut() -> Result<(Sample, Nanos), String>> Timed for F {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
         self()
@@ -236,7 +236,7 @@ impl<'a> Timekeeper<'a> {
             if states.is_empty() {
                 return;
             }
-            // What is short enough to be disturbed by what others left in the caches begins anew.
+            // A first sample is discarded if it is short enough to be disturbed by what other contenders left in the caches.
             let settles = states.len() > 1 && sampling.pause.is_none();
             let before = self.observe();
             for state in &mut states {

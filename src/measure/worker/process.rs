@@ -41,7 +41,7 @@ pub(super) struct Process {
     interrupted: bool,
     /// The device that it has opened.
     pub(super) device: Option<usize>,
-    /// The name of what is on the device, if anything of the last order is.
+    /// The last name reported on the device for this order.
     on_device: Option<String>,
 }
 
@@ -74,8 +74,8 @@ impl Ended {
         Self { how: How::Refused, cause, said: vec![], on_device: None }
     }
 
-    /// Whether what has this name was on the device.
-    pub(super) fn was_of(&self, name: &str) -> bool {
+    /// Whether `name` was on the device.
+    pub(super) fn was_on_device(&self, name: &str) -> bool {
         self.on_device.as_deref() == Some(name)
     }
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 /// The first character of a line of the protocol (RFC 7464): a driver may print to standard output too.
 const RECORD_SEPARATOR: char = '\u{1e}';
 
-/// An order to a worker. Each but the answer and the interruption is followed by a [`Event::Done`].
+/// An order to a worker. Each but the answer and the interruption is followed by an [`Event::Done`].
 #[derive(Serialize, Deserialize)]
 pub(super) enum Order {
     /// Load Vulkan in this way: the first order of all. `Result<Vec<DeviceInfo>, String>`: the devices that it shows, or why

@@ -162,7 +162,7 @@ impl<'a> Remote<'a> {
             } else {
                 deaths_of_nothing += 1;
             }
-            let gone = |id: &str| ended_ones.contains(id) || deaths.iter().any(|death| death.was_of(id));
+            let gone = |id: &str| ended_ones.contains(id) || deaths.iter().any(|death| death.was_on_device(id));
             left = self.without(&left, &gone);
             if self.interrupted.load(Ordering::Relaxed) || deaths_of_nothing > MOST_DEATHS_OF_NOTHING {
                 self.abandon(&left, &ended, observer, cases);
@@ -201,7 +201,7 @@ impl<'a> Remote<'a> {
     /// The case that was on the device when a worker `ended`, tried once more in a process of its own: what crashes again
     /// is the culprit, and what does not was the victim of another. One that hung is not waited for again.
     fn retry(&mut self, run: &PlannedRun, ended: &Ended) -> Option<Case> {
-        let alone = self.without(run, &|id| !ended.was_of(id));
+        let alone = self.without(run, &|id| !ended.was_on_device(id));
         let (group, chosen) = self.chosen(&alone).into_iter().next()?;
         if ended.how == How::Crashed && !self.interrupted.load(Ordering::Relaxed) {
             // Whatever others left in a process is not this one's.
@@ -332,7 +332,7 @@ impl Executor for Remote<'_> {
                 }));
             }
             let refusal = Refusal::Failed(ended.to_string());
-            let tile = tried.into_iter().find(|tile| ended.was_of(&tile.to_string()));
+            let tile = tried.into_iter().find(|tile| ended.was_on_device(&tile.to_string()));
             let Some(tile) = tile.filter(|_| dead.len() < MOST_DEAD_TILES) else { return Err(refusal) };
             dead.push((tile, refusal));
             question.avoid.push(tile);
@@ -359,7 +359,7 @@ impl Executor for Remote<'_> {
             Err(ended) => ended,
         };
         // The other side is measured alone: that it had a bad opponent is not its fault. The suspect is, too, after it.
-        let culprit = SIDE_NAMES.iter().position(|side| ended.was_of(side));
+        let culprit = SIDE_NAMES.iter().position(|side| ended.was_on_device(side));
         let Some(culprit) = culprit else {
             return (sides.each_ref().map(|side| self.dead(group, side, &ended)), rounds);
         };

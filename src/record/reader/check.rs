@@ -101,7 +101,7 @@ fn check_whole(record: &Record) -> Result<HashSet<usize>, String> {
     Ok(indices)
 }
 
-/// Checks a case and makes its summary that of its samples; whether that is another.
+/// Checks a case and makes its summary that of its samples. Returns whether the stated one differed.
 fn check_case(case: &mut Case) -> Result<bool, String> {
     check_size(&case.size)?;
     let measured = match &mut case.outcome {

@@ -312,12 +312,12 @@ impl Plot {
         items.sort_by_key(|(style, _)| *style);
         let marks = items
             .into_iter()
-            .map(|(style, name)| -> (&str, Sample) { (name, Box::new(move |x, y| mark(style, x as i32, y as i32))) });
+            .map(|(style, name)| -> (&str, Swatch) { (name, Box::new(move |x, y| mark(style, x as i32, y as i32))) });
         let sources = self.pair.iter().filter(|_| width == Width::Narrow).flatten();
-        let sources = sources.zip(["", DASHES]).map(|(name, dashes)| (&**name, line_sample(dashes)));
+        let sources = sources.zip(["", DASHES]).map(|(name, dashes)| (&**name, line_swatch(dashes)));
         let slopes: Vec<_> = self.ceilings.iter().filter(|ceiling| shown && !ceiling.is_level()).collect();
         let slopes: Vec<_> = slopes.into_iter().map(Ceiling::full_name).collect();
-        legend(sources.chain(marks).chain(slopes.iter().map(|name| (&**name, slope_sample()))), width.pixels())
+        legend(sources.chain(marks).chain(slopes.iter().map(|name| (&**name, slope_swatch()))), width.pixels())
     }
 }
 
@@ -392,10 +392,10 @@ fn speck(x: i32, y: i32) -> String {
 }
 
 /// What stands before a name of the legend, at a place.
-type Sample = Box<dyn Fn(u32, u32) -> String>;
+type Swatch = Box<dyn Fn(u32, u32) -> String>;
 
 /// Names beside their marks, as many in a row as fit: the number of rows, and the marks.
-fn legend<'a>(items: impl Iterator<Item = (&'a str, Sample)>, width: u32) -> (u32, String) {
+fn legend<'a>(items: impl Iterator<Item = (&'a str, Swatch)>, width: u32) -> (u32, String) {
     // Marks are centred on x: their edge is below that of the heading.
     let (mut x, mut row) = (MARGIN + 5, 0);
     let mut text = String::new();
@@ -413,7 +413,7 @@ fn legend<'a>(items: impl Iterator<Item = (&'a str, Sample)>, width: u32) -> (u3
 }
 
 /// The lines of a source, which are dashed for the second of two.
-fn line_sample(dashes: &'static str) -> Sample {
+fn line_swatch(dashes: &'static str) -> Swatch {
     Box::new(move |x, y| {
         let (left, right, ink) = (x - 7, x + 9, QUIET.hex());
         format!(r#"<path d="M{left} {y}L{right} {y}" stroke="{ink}" stroke-width="2"{dashes}/>"#)
@@ -421,7 +421,7 @@ fn line_sample(dashes: &'static str) -> Sample {
 }
 
 /// A limit that rises.
-fn slope_sample() -> Sample {
+fn slope_swatch() -> Swatch {
     Box::new(|x, y| format!(r#"<path d="M{} {}L{} {}" stroke="{}"/>"#, x - 5, y + 4, x + 5, y - 4, QUIET.hex()))
 }
 
@@ -519,7 +519,7 @@ impl Bars {
         let (left, room) = self.left(width);
         // The height of a row, and where in it a bar begins and the base line of its name lies.
         let [row, bar_top, base] = if left == MARGIN { [36, 18, 14] } else { [19, 3, 13] };
-        let legend_items = self.legend.iter().map(|(style, name)| (&**name, bar_sample(*style)));
+        let legend_items = self.legend.iter().map(|(style, name)| (&**name, bar_swatch(*style)));
         let (rows, legend) = legend(legend_items, pixels);
         let top = HEADING + if self.rule.is_some() { 16 } else { 0 };
         let end = top + row * self.items.len() as u32;
@@ -557,7 +557,7 @@ impl Bars {
     }
 }
 
-fn bar_sample(style: usize) -> Sample {
+fn bar_swatch(style: usize) -> Swatch {
     let colour = SERIES[style % SERIES.len()].hex();
     Box::new(move |x, y| format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5))
 }
@@ -570,7 +570,7 @@ fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colour: Colour) 
     )
 }
 
-/// A straight line, likewise.
+/// A straight line, written as plotters does.
 fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], colour: Colour) -> String {
     let colour = colour.hex();
     format!(r#"<polyline fill="none" opacity="1" stroke="{colour}" stroke-width="1" points="{x},{y} {to_x},{to_y} "/>"#)
