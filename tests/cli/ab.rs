@@ -161,10 +161,16 @@ fn drivers_take_turns_in_processes_of_their_own() {
     let Some(manifest) = software_driver() else { return };
     let driver = manifest.to_str().expect("UTF-8");
     let options = ["-V", "naive", "--a-driver", driver, "--b-driver", driver, "--min-effect", "900%", "--json", "-"];
-    let output = expect_exit(&mut ab(&options), 0);
+    let output = run(&mut ab(&options));
     let document = document(&output);
-    assert_eq!((&document["turns"], &document["finding"]["verdict"]), (&json!("processes"), &json!("same")));
-    assert!(document["rounds"].as_array().is_some_and(|rounds| rounds.len() >= 6), "{document}");
+    assert_eq!(document["turns"], "processes");
+    let rounds = document["rounds"].as_array().map_or(0, Vec::len);
+    // Other programs may take the processors for so long that nothing is decided.
+    match (output.status.code(), document["finding"]["verdict"].as_str()) {
+        (Some(0), Some("same")) => assert!(rounds >= 6, "{document}"),
+        (Some(4), Some("undecided")) => assert!(rounds >= 1, "{document}"),
+        other => panic!("{other:?}: {document}"),
+    }
     assert!(stderr(&output).contains("round 1: A "), "{}", stderr(&output));
 }
 
