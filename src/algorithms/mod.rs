@@ -166,8 +166,13 @@ pub enum Measures {
     Solution,
     /// The cost of an operation in one of its forms.
     Form(Form),
-    /// A limit of the device; `None` for a size that the algorithm has no problem of.
-    Limit(fn(Size, DType) -> Option<Quantity>),
+    /// A limit of the device.
+    Limit {
+        /// Which; `None` for a size that the algorithm has no problem of.
+        of: fn(Size, DType) -> Option<Quantity>,
+        /// Whether shares need it: runs that measure nothing else have it too.
+        quick: bool,
+    },
 }
 
 /// One of several ways to do the same operation: tables put them beside one another.
@@ -386,7 +391,7 @@ impl Algorithm {
     /// Whether its variants find limits of a device.
     #[must_use]
     pub fn finds_limits(&self) -> bool {
-        self.variants.iter().any(|variant| matches!(variant.measures, Measures::Limit(_)))
+        self.variants.iter().any(|variant| matches!(variant.measures, Measures::Limit { .. }))
     }
 
     /// The tile search of `variant`, where it has a tile to search for.
@@ -486,7 +491,7 @@ impl Variant {
     pub fn form(&self) -> Option<Form> {
         match self.measures {
             Measures::Form(form) => Some(form),
-            Measures::Problem | Measures::Solution | Measures::Limit(_) => None,
+            Measures::Problem | Measures::Solution | Measures::Limit { .. } => None,
         }
     }
 
@@ -494,7 +499,7 @@ impl Variant {
     #[must_use]
     pub fn limit(&self, size: Size, dtype: DType) -> Option<Quantity> {
         match self.measures {
-            Measures::Limit(of) => of(size, dtype),
+            Measures::Limit { of, .. } => of(size, dtype),
             Measures::Problem | Measures::Solution | Measures::Form(_) => None,
         }
     }

@@ -1,6 +1,6 @@
 //! The cases that find the limits of a device.
 
-use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Variant, probes};
+use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Measures, Variant, probes};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, sweep};
 use crate::basis::units::Bytes;
@@ -61,21 +61,10 @@ struct Probe {
     variant: Option<&'static str>,
 }
 
-/// The variants of a probe that are wanted: quick runs have only what shares need.
+/// The variants of a probe that a run of this extent has.
 fn wanted(algorithm: &'static Algorithm, extent: Extent) -> Vec<&'static Variant> {
-    let quick: [(&Algorithm, Option<&str>); 5] = [
-        (&probes::FMA, Some("chains-8")),
-        (&probes::MATRIX_UNIT, None),
-        (&probes::MEMORY_READ, None),
-        (&probes::MEMORY_COPY, None),
-        (&probes::LAUNCH, Some("dependent")),
-    ];
-    let known = quick.iter().find(|(known, _)| std::ptr::eq(*known, algorithm));
-    match (extent, known) {
-        (Extent::Full, _) | (Extent::Quick, Some((_, None))) => algorithm.variants.iter().collect(),
-        (Extent::Quick, Some((_, Some(name)))) => algorithm.variants.iter().filter(|v| v.name == *name).collect(),
-        (Extent::Quick, None) => vec![],
-    }
+    let has = |variant: &&Variant| extent == Extent::Full || matches!(variant.measures, Measures::Limit { quick: true, .. });
+    algorithm.variants.iter().filter(has).collect()
 }
 
 /// The problems of a probe on `device`.

@@ -222,7 +222,11 @@ impl Peak {
         self.best(|quantity| match quantity {
             Quantity::Arithmetic { dtype: own } => own == dtype || own == wider,
             Quantity::Matrix { dtype: own, .. } => own == dtype,
-            _ => false,
+            Quantity::Bandwidth { .. }
+            | Quantity::SharedMemory
+            | Quantity::Atomics { .. }
+            | Quantity::Latency { .. }
+            | Quantity::Transfer { .. } => false,
         })
     }
 

@@ -446,7 +446,7 @@ fn a_kernel_that_writes_elsewhere_crashes_or_hangs_ends_as_such() {
     let wild = ["wild.comp", "--push=a=A", "--groups=1", "--json=-"];
     let output = expect_exit(command(path, &wild).args(buffers), 3);
     assert_eq!(cases(&output)[0]["outcome"]["status"], "crashed", "{}", stdout(&output));
-    let endless = ["endless.comp", "--groups=65535,65535,16", "--timeout=1s", "--json=-"];
+    let endless = ["endless.comp", "--groups=65535,65535,16", "--timeout=10s", "--json=-"];
     let output = expect_exit(command(path, &endless).arg(buffers[1]), 3);
     assert_eq!(cases(&output)[0]["outcome"]["status"], "timed-out", "{}", stdout(&output));
 }

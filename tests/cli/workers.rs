@@ -88,10 +88,10 @@ fn a_wait_without_an_end_times_out_and_the_others_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
     for function in ["vkQueueSubmit", "vkWaitForFences"] {
         let mut command = with_bad_naive(function, "hang", &VERIFY, folder.path());
-        let output = expect_exit(command.arg("--timeout=2s"), 3);
+        let output = expect_exit(command.arg("--timeout=15s"), 3);
         let (text, notes) = (stdout(&output), stderr(&output));
         assert!(text.contains("2 passed, 0 wrong, 2 failed"), "{function}: {text}{notes}");
-        let line = format!("timed out matmul/naive/f32/8x8x8: {function} has not returned after 2.");
+        let line = format!("timed out matmul/naive/f32/8x8x8: {function} has not returned after 15.");
         assert!(notes.contains(&line), "{notes}");
     }
 }
@@ -171,7 +171,7 @@ fn an_allocation_that_crashes_costs_the_cases_that_need_it() {
 fn a_device_that_crashes_when_opened_leaves_the_host_s_cases() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.json");
-    let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--device", "cpu,host", "--timeout=1s"];
+    let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--device", "cpu,host", "--timeout=15s"];
     for (how, cause) in [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("exit", "exit code 7"), ("hang", "vkCreateDevice")]
     {
         let mut command = with_failing("vkCreateDevice", &bench, folder.path());
@@ -207,7 +207,7 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
         (&["devices"][..], "segv", "crashes when its devices are listed: SIGSEGV"),
         (&["devices", "--json"], "exit", "crashes when its devices are listed: exit code 7"),
         (
-            &["devices", "--timeout=1s"],
+            &["devices", "--timeout=15s"],
             "hang",
             "hangs when its devices are listed: vkEnumerateInstanceExtensionProperties has",
         ),
@@ -365,7 +365,7 @@ fn a_kernel_without_an_end_times_out_and_the_other_side_is_measured() {
     std::fs::write(&kernel, endless()).expect("written");
     // The software device ends an invocation after 65,535 iterations; this many of them take minutes.
     let mut command =
-        gpukern(&["ab", "matmul", "-V", "naive", "-s", "2048x2048x4", "--max-time=300ms", "--timeout=3s"]);
+        gpukern(&["ab", "matmul", "-V", "naive", "-s", "2048x2048x4", "--max-time=300ms", "--timeout=20s"]);
     let output = expect_exit(command.arg("--b-spirv").arg(&kernel).arg("--json").arg(&path), 3);
     let trial = read_json(&path);
     let status = |side: &str| trial[side]["case"]["outcome"]["status"].clone();

@@ -48,7 +48,7 @@ static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "sums in 32 bits: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
-        measures: Measures::Limit(|size, dtype| limit(size, dtype, Accumulator::Wide)),
+        measures: Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Wide), quick: true },
         kernels: &["matrix-unit/wide"],
         program: Static(&|shaders, case, device| {
             Program::single(dispatch(shaders[0], case, device, Accumulator::Wide))
@@ -59,7 +59,7 @@ static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "sums in the type of the operands: f16 into f16",
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
-        measures: Measures::Limit(|size, dtype| limit(size, dtype, Accumulator::Narrow)),
+        measures: Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Narrow), quick: true },
         kernels: &["matrix-unit/narrow"],
         program: Static(&|shaders, case, device| {
             Program::single(dispatch(shaders[0], case, device, Accumulator::Narrow))

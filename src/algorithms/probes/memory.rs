@@ -47,7 +47,7 @@ macro_rules! memory {
                     aliases: &[],
                     summary: $shows,
                     source: $source,
-                    measures: Measures::Limit(|size, _| limit(size, Pattern::$pattern)),
+                    measures: Measures::Limit { of: |size, _| limit(size, Pattern::$pattern), quick: !matches!(Pattern::$pattern, Pattern::Write) },
                     kernels: &[concat!($name, "/vec4")],
                     program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::$pattern))),
                 },
@@ -71,7 +71,7 @@ memory! {
             aliases: &[],
             summary: "fetches of four words through a texel view: the fastest way to memory on software devices",
             source: "none; known from llvmpipe, where a fetch costs less than a load",
-            measures: Measures::Limit(|size, _| limit(size, Pattern::Read)),
+            measures: Measures::Limit { of: |size, _| limit(size, Pattern::Read), quick: true },
             kernels: &["memory-read/texel"],
             program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::Read))),
         };
@@ -250,7 +250,7 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
         aliases: &[],
         summary: "16-byte loads without bank conflicts",
         source: "the usual method: a tile is filled once and read again and again",
-        measures: Measures::Limit(|_, _| Some(Quantity::SharedMemory)),
+        measures: Measures::Limit { of: |_, _| Some(Quantity::SharedMemory), quick: false },
         kernels: &["shared-memory/read"],
         program: Static(&|shaders, case, _| {
             let groups = shared_groups(case).expect("the problem of this case was made, which checks its size");
@@ -318,11 +318,14 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
         aliases: &[],
         summary: "32-bit integer atomicAdd to global memory, its result unused",
         source: "the usual method",
-        measures: Measures::Limit(|size, _| match size {
-            Size::Two(_, 1) => Some(Quantity::Atomics { pattern: AtomicPattern::Same }),
-            Size::Two(..) => Some(Quantity::Atomics { pattern: AtomicPattern::Spread }),
-            Size::Uniform(_) | Size::Three(..) => None,
-        }),
+        measures: Measures::Limit {
+            of: |size, _| match size {
+                Size::Two(_, 1) => Some(Quantity::Atomics { pattern: AtomicPattern::Same }),
+                Size::Two(..) => Some(Quantity::Atomics { pattern: AtomicPattern::Spread }),
+                Size::Uniform(_) | Size::Three(..) => None,
+            },
+            quick: false,
+        },
         kernels: &["atomic-add/counters"],
         program: Static(&|shaders, case, _| {
             let [invocations, counters] =

@@ -516,7 +516,13 @@ fn compute_ceilings(peaks: &[&Peak], used: &[(DType, u64)]) -> Vec<(String, f64)
         let name = match figure.quantity {
             Quantity::Arithmetic { dtype } if dtype == *wanted && *operations == 1 => dtype.to_string(),
             Quantity::Matrix { dtype, .. } if dtype == *wanted => format!("{dtype} units"),
-            _ => return None,
+            Quantity::Arithmetic { .. }
+            | Quantity::Matrix { .. }
+            | Quantity::Bandwidth { .. }
+            | Quantity::SharedMemory
+            | Quantity::Atomics { .. }
+            | Quantity::Latency { .. }
+            | Quantity::Transfer { .. } => return None,
         };
         let name = if *operations > 1 { format!("{name} ÷ {operations}") } else { name };
         Some((name, figure.best * 1e-9 / *operations as f64))
