@@ -63,7 +63,8 @@ struct Probe {
 
 /// The variants of a probe that a run of this extent has.
 fn wanted(algorithm: &'static Algorithm, extent: Extent) -> Vec<&'static Variant> {
-    let has = |variant: &&Variant| extent == Extent::Full || matches!(variant.measures, Measures::Limit { quick: true, .. });
+    let has =
+        |variant: &&Variant| extent == Extent::Full || matches!(variant.measures, Measures::Limit { quick: true, .. });
     algorithm.variants.iter().filter(has).collect()
 }
 

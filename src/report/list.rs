@@ -57,8 +57,9 @@ fn named_by(variants: &[Variant]) -> impl Iterator<Item = &'static Source> {
 #[must_use]
 pub(crate) fn short(algorithms: &[&Algorithm], width: usize) -> String {
     let mut out = String::new();
-    let is_limit =
-        |algorithm: &Algorithm| algorithm.variants.iter().all(|variant| matches!(variant.measures, Measures::Limit { .. }));
+    let is_limit = |algorithm: &Algorithm| {
+        algorithm.variants.iter().all(|variant| matches!(variant.measures, Measures::Limit { .. }))
+    };
     let first_limit = algorithms.iter().position(|algorithm| is_limit(algorithm));
     for (at, algorithm) in algorithms.iter().enumerate() {
         if first_limit == Some(at) {

@@ -36,7 +36,10 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
             aliases: &[],
             summary: "dispatches of a kernel that does nothing, in no order",
             source: "the usual method",
-            measures: Measures::Limit { of: |_, _| Some(Quantity::Latency { of: Operation::EmptyDispatch }), quick: false },
+            measures: Measures::Limit {
+                of: |_, _| Some(Quantity::Latency { of: Operation::EmptyDispatch }),
+                quick: false,
+            },
             kernels: &["launch/empty", "launch/count"],
             program: Static(&|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
@@ -49,7 +52,10 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
             aliases: &[],
             summary: "dispatches that each add 1 to what the one before left, behind a barrier each",
             source: "the usual method",
-            measures: Measures::Limit { of: |_, _| Some(Quantity::Latency { of: Operation::DependentDispatch }), quick: true },
+            measures: Measures::Limit {
+                of: |_, _| Some(Quantity::Latency { of: Operation::DependentDispatch }),
+                quick: true,
+            },
             kernels: &["launch/count"],
             program: Static(&|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
@@ -61,7 +67,10 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
             aliases: &[],
             summary: "indirect dispatches of zero work-groups, behind a barrier each: what it costs to skip a step",
             source: "vkCmdDispatchIndirect with counts that the device holds",
-            measures: Measures::Limit { of: |_, _| Some(Quantity::Latency { of: Operation::EmptyIndirectDispatch }), quick: false },
+            measures: Measures::Limit {
+                of: |_, _| Some(Quantity::Latency { of: Operation::EmptyIndirectDispatch }),
+                quick: false,
+            },
             kernels: &["launch/count"],
             program: Static(&|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
