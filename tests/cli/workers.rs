@@ -88,10 +88,10 @@ fn a_wait_without_an_end_times_out_and_the_others_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
     for function in ["vkQueueSubmit", "vkWaitForFences"] {
         let mut command = with_bad_naive(function, "hang", &VERIFY, folder.path());
-        let output = expect_exit(command.arg("--timeout=15s"), 3);
+        let output = expect_exit(command.arg("--timeout=8s"), 3);
         let (text, notes) = (stdout(&output), stderr(&output));
         assert!(text.contains("2 passed, 0 wrong, 2 failed"), "{function}: {text}{notes}");
-        let line = format!("timed out matmul/naive/f32/8x8x8: {function} has not returned after 15.");
+        let line = format!("timed out matmul/naive/f32/8x8x8: {function} has not returned after 8.");
         assert!(notes.contains(&line), "{notes}");
     }
 }
