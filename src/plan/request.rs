@@ -123,8 +123,8 @@ pub struct VulkanOptions {
     #[serde(serialize_with = "texts")]
     pub cache_dir: Option<PathBuf>,
 
-    /// Time after which a call of a driver that has not returned is given up, with its case, unless it took long before:
-    /// then ten times that.
+    /// Abandon a driver call, and its case, after this time; after ten times this time while it compiles a pipeline, and
+    /// after ten times what it took before if that is longer.
     #[arg(long, global = true, hide = true, overrides_with = "timeout", value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 

@@ -103,11 +103,22 @@ pub(crate) struct Wait {
     pub(crate) begun: Instant,
     /// The time that it took before, where that is known.
     pub(crate) expected: Option<Duration>,
+    /// How many pipelines it makes one after the other. Nobody knows how long a driver compiles.
+    pub(crate) pipelines: u32,
 }
 
 /// Calls `function`, which is Vulkan's `call`, and is seen by [`waiting`] until it returns.
 pub(super) fn watched<T>(call: &'static str, expected: Option<Duration>, function: impl FnOnce() -> T) -> T {
-    set(Some(Wait { call, begun: Instant::now(), expected }));
+    seen(Wait { call, begun: Instant::now(), expected, pipelines: 0 }, function)
+}
+
+/// The same of a call that makes so many pipelines, one after the other.
+pub(super) fn compiling<T>(pipelines: u32, function: impl FnOnce() -> T) -> T {
+    seen(Wait { call: "vkCreateComputePipelines", begun: Instant::now(), expected: None, pipelines }, function)
+}
+
+fn seen<T>(wait: Wait, function: impl FnOnce() -> T) -> T {
+    set(Some(wait));
     let result = function();
     set(None);
     result

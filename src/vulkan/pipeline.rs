@@ -1,6 +1,6 @@
 //! Compute pipelines, made once for each kernel and specialization, and the driver's statistics of them.
 
-use super::call::{Context, VulkanError, watched};
+use super::call::{Context, VulkanError, compiling};
 use super::device::Device;
 use crate::basis::units::Metric;
 use crate::device::cache::CacheFolder;
@@ -14,7 +14,6 @@ use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::Duration;
 
 /// A compute pipeline.
 pub struct Pipeline {
@@ -32,8 +31,6 @@ impl Drop for Pipeline {
     }
 }
 
-/// The time of a compilation that is still nothing unusual.
-const COMPILATION: Duration = Duration::from_secs(30);
 /// Bytes of the stack of a thread that compiles, as many as a process's first one has.
 const STACK: usize = 8 << 20;
 
@@ -232,7 +229,7 @@ impl Pipelines {
         let spirv = self.spirv(&dispatch.shader);
         let compiler = self.compiler();
         let make = || compiler.compile(dispatch, spirv, layout.handle);
-        let handle = watched("vkCreateComputePipelines", Some(COMPILATION), make)?;
+        let handle = compiling(1, make)?;
         Ok(self.own(key, handle, layout))
     }
 
@@ -254,7 +251,7 @@ impl Pipelines {
         let each = |(dispatch, spirv, layout): &(&Dispatch, &[u8], _)| compiler.compile(dispatch, spirv, *layout);
         let in_turn = jobs.len().div_ceil(threads.current_num_threads()).max(1) as u32;
         let compile = || threads.install(|| jobs.par_iter().map(each).collect::<Vec<_>>());
-        let made = watched("vkCreateComputePipelines", Some(in_turn * COMPILATION), compile);
+        let made = compiling(in_turn, compile);
         for ((key, _, layout), handle) in wanted.into_iter().zip(made) {
             if let Ok(handle) = handle {
                 self.own(key, handle, layout);

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// Time between two looks at the call that the worker is in.
 const LOOK: Duration = Duration::from_millis(100);
-/// A call hangs that takes so many times what it took before.
+/// A call hangs that takes so many times what it took before; one that compiles, so many times the timeout.
 const PATIENCE: u32 = 10;
 /// The same once the run is interrupted, and time that it has in any case: what a driver compiles on a busy machine takes a second, and with
 /// its worker goes what `tune` found.
@@ -144,7 +144,8 @@ impl CallWatch {
         Self { timeout, looked: now, begun: None, waited: Duration::ZERO, interrupted: Duration::ZERO }
     }
 
-    /// That the call takes too long, if it does: longer than `timeout` and than [`PATIENCE`] times what it took before.
+    /// That the call takes too long, if it does: longer than `timeout` and than [`PATIENCE`] times what it took before, or
+    /// the timeout for each pipeline that it makes.
     fn overdue(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
         // A process that was stopped, on a computer that slept perhaps, did not wait meanwhile.
         let passed = now.saturating_duration_since(self.looked).min(2 * LOOK);
@@ -156,7 +157,7 @@ impl CallWatch {
         let passed = passed.min(now.saturating_duration_since(wait.begun));
         self.waited += passed;
         self.interrupted += if interrupted { passed } else { Duration::ZERO };
-        let expected = wait.expected.unwrap_or_default();
+        let expected = wait.expected.unwrap_or(self.timeout * wait.pipelines);
         let over = if interrupted {
             let (times, least) = LAST_PATIENCE;
             self.waited >= expected * times && self.interrupted >= least
@@ -324,9 +325,15 @@ mod tests {
 
     /// Seconds until a call that takes for ever is given up; every `gap` seconds the process is stopped for a minute.
     fn given_up(expected: Option<u64>, interrupted_after: f64, gap: Option<u64>) -> f64 {
-        let begun = Instant::now();
-        let wait = Wait { call: "vkWaitForFences", begun, expected: expected.map(Duration::from_secs) };
-        let mut calls = CallWatch::new(Duration::from_secs(30), begun);
+        let expected = expected.map(Duration::from_secs);
+        let wait = Wait { call: "vkWaitForFences", begun: Instant::now(), expected, pipelines: 0 };
+        given_up_of(wait, 30, interrupted_after, gap)
+    }
+
+    /// The same of any call, with a timeout of so many seconds.
+    fn given_up_of(wait: Wait, timeout: u64, interrupted_after: f64, gap: Option<u64>) -> f64 {
+        let begun = wait.begun;
+        let mut calls = CallWatch::new(Duration::from_secs(timeout), begun);
         let (mut looks, mut now) = (0, begun);
         loop {
             looks += 1;
@@ -336,7 +343,7 @@ mod tests {
                 now += Duration::from_secs(60);
             }
             if let Some(reason) = calls.overdue(Some(wait), seconds >= interrupted_after, now) {
-                assert!(reason.starts_with("vkWaitForFences has not returned after "), "{reason}");
+                assert!(reason.starts_with(&format!("{} has not returned after ", wait.call)), "{reason}");
                 return seconds;
             }
         }
@@ -354,6 +361,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pipeline_has_ten_times_the_timeout_to_compile_and_several_have_it_each() {
+        let near = |time: f64, expected: f64| assert!((time - expected).abs() < 0.5, "{time}, not {expected}");
+        let compiled = |pipelines: u32, timeout: u64, interrupted_after: f64| {
+            let wait = Wait { call: "vkCreateComputePipelines", begun: Instant::now(), expected: None, pipelines };
+            given_up_of(wait, timeout, interrupted_after, None)
+        };
+        near(compiled(1, 30, f64::INFINITY), 300.0);
+        near(compiled(1, 1, f64::INFINITY), 10.0);
+        near(compiled(3, 1, f64::INFINITY), 30.0);
+        // Interrupted, a compilation that is likely to end soon is waited for.
+        near(compiled(1, 30, 3.0), 60.0);
+        near(compiled(1, 1, 3.0), 6.0);
+    }
+
+    #[test]
     fn the_time_that_a_process_is_stopped_does_not_count() {
         let time = given_up(None, f64::INFINITY, Some(5));
         assert!((29.0..31.0).contains(&time), "{time}");
@@ -365,7 +387,8 @@ mod tests {
         let mut calls = CallWatch::new(Duration::from_secs(1), begun);
         for look in 1..100 {
             let now = begun + look * LOOK;
-            let wait = Wait { call: "vkQueueSubmit", begun: begun + (look / 5) * 5 * LOOK, expected: None };
+            let begun = begun + (look / 5) * 5 * LOOK;
+            let wait = Wait { call: "vkQueueSubmit", begun, expected: None, pipelines: 0 };
             assert_eq!(calls.overdue(Some(wait), false, now), None, "{look}");
         }
         assert_eq!(calls.overdue(None, false, begun + Duration::from_secs(60)), None);
