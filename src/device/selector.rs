@@ -8,6 +8,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 /// # Errors
 /// When a selector matches no device, or several where it must name one.
 pub(crate) fn select(devices: &[DeviceInfo], selectors: &[String]) -> Result<Vec<usize>, String> {
+    check(selectors)?;
     if selectors.is_empty() {
         return Ok(default(devices).into_iter().collect());
     }
@@ -20,6 +21,20 @@ pub(crate) fn select(devices: &[DeviceInfo], selectors: &[String]) -> Result<Vec
         }
     }
     Ok(chosen)
+}
+
+/// Refuses a selector that is empty: it is a part of every name.
+///
+/// # Errors
+/// What to write in its place.
+pub(crate) fn check(selectors: &[String]) -> Result<(), String> {
+    match selectors.iter().find(|selector| selector.trim().is_empty()) {
+        None => Ok(()),
+        Some(empty) => Err(format!(
+            "'{empty}' names no device; give --device (or GPUKERN_DEVICE) an index, a part of the name, a UUID, gpu, cpu or \
+             all, or leave it out"
+        )),
+    }
 }
 
 /// The best device: a usable one before an unusable one, then by kind.
@@ -112,5 +127,15 @@ mod tests {
         );
         assert!(chosen(&["arc"]).expect_err("two").starts_with("device 'arc' is ambiguous"));
         assert!(chosen(&["7"]).is_err());
+    }
+
+    #[test]
+    fn an_empty_name_is_no_part_of_all_names() {
+        for selectors in [&[""][..], &["cpu", ""], &[" "]] {
+            let message = chosen(selectors).expect_err("refused");
+            assert!(message.contains("' names no device; give --device"), "{message}");
+        }
+        // Nor where there is but one device.
+        assert!(select(&devices()[..1], &[String::new()]).is_err());
     }
 }

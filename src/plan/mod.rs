@@ -19,6 +19,7 @@ use crate::basis::input_file;
 use crate::basis::printable::excerpt;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
+use crate::device::selector;
 use crate::host;
 use axes::AXES;
 use cases::Cases;
@@ -379,6 +380,7 @@ impl PlannedRun {
     /// # Errors
     /// What is wrong with the selection.
     pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
+        selector::check(&selection.device)?;
         let algorithms = choose::algorithms(&selection.algorithm, purpose)?;
         check_iterates(selection, &algorithms)?;
         let cases = algorithms.into_iter().map(|algorithm| Cases::new(algorithm, selection, purpose));
