@@ -7,7 +7,8 @@ use crate::measure::session::Setup;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -62,10 +63,19 @@ pub(super) struct Ended {
 pub(super) enum How {
     /// It died, or lost its device.
     Crashed,
+    /// Another process ended it, or a system out of memory.
+    Killed,
     /// A call did not return in time.
     Hung,
     /// It never had the device open, and says why.
     Refused,
+}
+
+impl How {
+    /// Whether the process died, which another may not.
+    pub(super) fn is_death(self) -> bool {
+        matches!(self, Self::Crashed | Self::Killed)
+    }
 }
 
 impl Ended {
@@ -88,16 +98,26 @@ impl std::fmt::Display for Ended {
 }
 
 impl Process {
-    /// Starts a worker; returns it with the devices that it sees, or why it cannot load Vulkan.
+    /// Starts a worker; returns it with the devices that it sees, or why it cannot load Vulkan. One that is killed before
+    /// it has listed them, which is no driver's fault, gets a second try.
     pub(super) fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
-        let refused = |e| Ended::refused(format!("cannot start this program again: {e}"));
-        let mut process = Self::spawn(drivers).map_err(refused)?;
+        match Self::begin(setup, drivers, interrupted) {
+            Err(ended) if ended.how == How::Killed && !interrupted.load(Ordering::Relaxed) => {
+                Self::begin(setup, drivers, interrupted)
+            }
+            started => started,
+        }
+    }
+
+    fn begin(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
+        let mut process = Self::spawn(std::env::current_exe(), drivers).map_err(|error| cannot_start(&error))?;
         let (devices, _) = process.ask(&Order::Begin(Box::new(setup.clone())), interrupted, &mut |_| None)?;
         Ok((process, devices))
     }
 
-    fn spawn(drivers: Option<&OsStr>) -> std::io::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+    /// Starts `program`: Linux finds this one through `/proc`, which a sandbox may lack.
+    fn spawn(program: io::Result<PathBuf>, drivers: Option<&OsStr>) -> io::Result<Self> {
+        let mut command = Command::new(program?);
         command.arg(SUBCOMMAND);
         for name in DRIVER_FILES {
             command.envs(drivers.map(|drivers| (name, drivers)));
@@ -196,6 +216,8 @@ impl Process {
         }
         let _ = self.child.kill();
         let status = self.child.wait();
+        let killed = cause.is_none() && status.as_ref().is_ok_and(|status| is_kill(*status));
+        let how = if killed { How::Killed } else { how };
         let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), name));
         let said = self.said.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         Ended { how, cause, said, on_device: self.on_device.take() }
@@ -217,9 +239,32 @@ fn name(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         let name = nix::sys::signal::Signal::try_from(signal);
-        return name.map_or_else(|_| format!("signal {signal}"), |name| name.as_str().to_string());
+        let name = name.map_or_else(|_| format!("signal {signal}"), |name| name.as_str().to_string());
+        let memory = if name == "SIGKILL" { "; out of memory?" } else { "" };
+        return if is_kill(status) { format!("killed ({name}{memory})") } else { name };
     }
     status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
+}
+
+/// Whether a process was ended by a signal that only other processes and the system send.
+#[cfg(unix)]
+fn is_kill(status: ExitStatus) -> bool {
+    use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM].map(|kill| kill as i32).contains(&signal))
+}
+
+#[cfg(not(unix))]
+fn is_kill(_: ExitStatus) -> bool {
+    false
+}
+
+/// That no worker can be started, and what does without.
+fn cannot_start(error: &io::Error) -> Ended {
+    let proc = if cfg!(target_os = "linux") { " (is /proc mounted?)" } else { "" };
+    Ended::refused(format!(
+        "cannot start this program again to do the work on devices: {error}{proc}; --in-process does it without"
+    ))
 }
 
 /// The lines of a pipe, whatever bytes are in them.
@@ -246,4 +291,33 @@ fn last_lines(source: impl Read) -> Vec<String> {
         }
     }
     last.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_this_program_cannot_be_found_again_the_error_names_what_does_without() {
+        // As on a system without /proc.
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let error = Process::spawn(Err(missing()), None).map(drop).expect_err("there is no program");
+        let ended = cannot_start(&error);
+        assert_eq!(ended.how, How::Refused);
+        assert!(ended.cause.contains("; --in-process does it without"), "{ended}");
+        #[cfg(target_os = "linux")]
+        assert!(ended.cause.contains("is /proc mounted?"), "{ended}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_process_that_was_killed_is_told_from_one_that_crashed() {
+        use std::os::unix::process::ExitStatusExt;
+        for (signal, killed, text) in
+            [(9, true, "killed (SIGKILL; out of memory?)"), (15, true, "killed (SIGTERM)"), (11, false, "SIGSEGV")]
+        {
+            let status = ExitStatus::from_raw(signal);
+            assert_eq!((is_kill(status), name(status).as_str()), (killed, text));
+        }
+    }
 }

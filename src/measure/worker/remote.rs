@@ -203,7 +203,7 @@ impl<'a> Remote<'a> {
     fn retry(&mut self, run: &PlannedRun, ended: &Ended) -> Option<Case> {
         let alone = self.without(run, &|id| !ended.was_on_device(id));
         let (group, chosen) = self.chosen(&alone).into_iter().next()?;
-        if ended.how == How::Crashed && !self.interrupted.load(Ordering::Relaxed) {
+        if ended.how.is_death() && !self.interrupted.load(Ordering::Relaxed) {
             // Whatever others left in a process is not this one's.
             self.process = None;
             let mut cases = vec![];
@@ -231,7 +231,7 @@ impl<'a> Remote<'a> {
         let death = Death { cause, kernels: kernels.into_iter().collect(), driver, said };
         match how {
             _ if self.interrupted.load(Ordering::Relaxed) => Outcome::Interrupted,
-            How::Crashed => Outcome::Crashed(death),
+            How::Crashed | How::Killed => Outcome::Crashed(death),
             How::Hung => Outcome::TimedOut(death),
             How::Refused => Outcome::Failed { error: ended.to_string() },
         }
@@ -245,7 +245,7 @@ impl<'a> Remote<'a> {
 
     /// The case of the side whose worker died, tried once more in a process of its own unless it hung.
     fn suspected(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling, ended: &Ended) -> Case {
-        if ended.how != How::Crashed || self.interrupted.load(Ordering::Relaxed) {
+        if !ended.how.is_death() || self.interrupted.load(Ordering::Relaxed) {
             return self.dead(group, side, ended);
         }
         // Whatever others left in a process is not this one's.

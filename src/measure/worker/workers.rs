@@ -61,7 +61,11 @@ impl<'a> Workers<'a> {
         for manifest in manifests(self.drivers.as_ref()) {
             match Process::start(self.setup, Some(manifest.as_os_str()), &uninterrupted) {
                 Err(ended) if ended.how != How::Refused => {
-                    let how = if ended.how == How::Hung { "hangs" } else { "crashes" };
+                    let how = match ended.how {
+                        How::Hung => "hangs",
+                        How::Killed => "is killed",
+                        How::Crashed | How::Refused => "crashes",
+                    };
                     let manifest = manifest.display();
                     self.dead.push(format!("driver {manifest} {how} when its devices are listed: {ended}"));
                 }
@@ -70,7 +74,12 @@ impl<'a> Workers<'a> {
         }
         let said = self.dead.iter().map(|driver| format!("; {driver}")).collect::<String>();
         if self.dead.is_empty() || alive.is_empty() {
-            return Err(format!("a driver or a layer crashed when devices were listed: {ended}{said}"));
+            let what = match ended.how {
+                How::Killed => "the process that lists devices died twice",
+                How::Hung => "a driver or a layer hung when devices were listed",
+                How::Crashed | How::Refused => "a driver or a layer crashed when devices were listed",
+            };
+            return Err(format!("{what}: {ended}{said}"));
         }
         let alive = env::join_paths(&alive).map_err(|e| format!("a manifest's path cannot be passed on: {e}"))?;
         self.drivers = Some(alive);
