@@ -216,7 +216,7 @@ impl<'a> Match<'a> {
     /// Plays rounds of batches of samples in this process.
     fn batches(&self, kernels: &[Side; 2], setup: &Setup) -> Result<Played, Error> {
         let session = Session::open(setup)?;
-        announce(&session);
+        announce(&session, [&self.run.devices[..]]);
         let chosen = session.select_usable(&self.run.devices)?;
         let [device] = chosen[..] else {
             return Err(Error::Usage(format!(

@@ -3,7 +3,7 @@
 use super::document::{JSON, Target};
 use super::measuring::{self, Planned};
 use super::progress::{Progress, about, skips};
-use super::{CommandOutput, announce, beside, interrupt, parallel};
+use super::{CommandOutput, announce, beside, interrupt, selectors};
 use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::{Nanos, counted};
@@ -12,9 +12,9 @@ use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Observer;
 use crate::measure::measurement::Measurement;
 use crate::measure::runner::Timing;
-use crate::measure::session::{Session, Setup};
+use crate::measure::session::{Isolation, Session, Setup};
 use crate::plan::request::Request;
-use crate::plan::{CaseGroup, Plan, Shard, axes};
+use crate::plan::{CaseGroup, HOST, Plan, Shard, axes};
 use crate::report::explain::Explanation;
 use crate::run::algorithm::UserKernels;
 use crate::tuning::tuned::Tuned;
@@ -39,8 +39,9 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Erro
     if let Some(ways) = args.explain {
         return explain(&planned.plan, ways, output.json.as_deref(), setup);
     }
+    let planned = Planned { at_once: args.parallel, ..planned };
     if args.parallel {
-        return parallel::run(&planned, request, output, setup);
+        check_parallel(&planned.plan, setup)?;
     }
     measuring::carry_out(&planned, request, output, setup, &|_| String::new())
 }
@@ -57,14 +58,27 @@ fn planned(request: &Request) -> Result<(Planned, Vec<UserKernels>), Error> {
         Some(shard) => plan.part(shard)?,
         None => plan,
     };
-    Ok((Planned { plan: plan.only(&request.only)?, options_hash, shard }, kernels))
+    Ok((Planned { plan: plan.only(&request.only)?, options_hash, shard, at_once: false }, kernels))
+}
+
+/// Refuses what cannot be measured at once.
+fn check_parallel(plan: &Plan, setup: &Setup) -> Result<(), Error> {
+    if plan.runs.iter().flat_map(|run| &run.devices).any(|device| device == HOST) {
+        return Err(Error::Usage(format!("--parallel measures GPUs at once; leave out --device {HOST}")));
+    }
+    if setup.isolation == Isolation::InProcess {
+        return Err(Error::Usage("--parallel takes other processes, and --in-process forbids them".into()));
+    }
+    Ok(())
 }
 
 /// Lists the cases of `plan`, with an estimate of the time that they take.
 fn list(plan: &Plan, request: &Request, setup: &Setup) -> Result<CommandOutput, Error> {
     let tuned = measuring::tuned(request)?;
     let session = Measurement::session(plan, setup)?;
-    session.iter().for_each(announce);
+    if let Some(session) = &session {
+        announce(session, selectors(plan).iter().map(Vec::as_slice));
+    }
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
     let skipped = measurement.skipped(&tuned);
     let mut left = measurement.expected();
@@ -93,7 +107,7 @@ fn explain(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) -> Resu
     }
     let target = json.map(|path| Target::open(JSON, path)).transpose()?;
     let session = Session::open(setup)?;
-    announce(&session);
+    announce(&session, selectors(plan).iter().map(Vec::as_slice));
     let interrupted = interrupt::listen()?;
     let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Success);
     let (mut explained, mut kept) = (vec![], Instant::now());

@@ -303,7 +303,7 @@ pub struct BenchArgs {
 
     /// Measure all devices at once, each in a process of its own, and say when they disturb each other. Without shares of
     /// limits.
-    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "explain", "keep_failures"])]
+    #[arg(long, conflicts_with_all = ["noise", "processes", "host", "compare", "explain", "keep_failures"])]
     pub parallel: bool,
 
     /// List the cases with an estimate of the time that they take, in place of measuring them.

@@ -30,6 +30,8 @@ pub(super) struct Planned {
     /// The hash of the whole on whatever devices.
     pub(super) options_hash: String,
     pub(super) shard: Option<Shard>,
+    /// Whether all of its devices are measured at the same time.
+    pub(super) at_once: bool,
 }
 
 impl Planned {
@@ -43,7 +45,7 @@ impl Planned {
         let origin = super::origin::here(request.label.as_deref())?;
         let (options_hash, shard) = (Some(self.options_hash.clone()), self.shard);
         let options = MeasureOptions::new(Timing::Sample, limits, tuned, command_line());
-        Ok(MeasureOptions { origin, options_hash, shard, ..options })
+        Ok(MeasureOptions { origin, options_hash, shard, at_once: self.at_once, ..options })
     }
 }
 
@@ -59,7 +61,8 @@ pub(super) fn carry_out(
     let processes = processes(request, setup)?;
     let path = output.json.as_deref().or(output.resume.as_deref());
     document::check_apart(&[("the record", path)], &output.inputs(request))?;
-    let limits = if request.no_peak || request.noise.is_some() { LimitPolicy::Ignore } else { LimitPolicy::Hold };
+    let without_limits = request.no_peak || request.noise.is_some() || planned.at_once;
+    let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = tuned(request)?;
     let options = MeasureOptions { processes, ..planned.options(request, limits, &tuned)? };
     let mut notes = String::new();

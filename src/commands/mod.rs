@@ -13,7 +13,6 @@ mod judging;
 mod listing;
 mod measuring;
 mod origin;
-mod parallel;
 mod peak;
 pub(crate) mod progress;
 mod records;
@@ -32,13 +31,14 @@ use crate::measure::measurement::{MeasureOptions, MeasuredPlan, Measurement};
 use crate::measure::session::{Isolation, Session, Setup};
 use crate::measure::worker::serve;
 use crate::plan::request::VulkanOptions;
-use crate::plan::{Plan, options};
+use crate::plan::{HOST, Plan, PlannedRun, options};
 use crate::record::{NamedRecord, Record, reader};
 use crate::vulkan::Validation;
 use document::Target;
 use journal::{Journal, Watch};
 use progress::{Progress, Verbosity};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -189,11 +189,23 @@ fn command_line() -> Vec<String> {
     std::iter::once("gpukern".to_string()).chain(arguments).collect()
 }
 
-/// Says which drivers crash before anything is measured with the others.
-fn announce(session: &Session<'_>) {
-    for driver in session.dead_drivers() {
-        progress::line(&format!("left out: {driver}"));
+/// Says which drivers crash, and which of the devices that `selectors` name are of no use, before anything is measured
+/// with the others.
+fn announce<'a>(session: &Session<'_>, selectors: impl IntoIterator<Item = &'a [String]>) {
+    let devices = selectors.into_iter().flat_map(|selectors| session.left_out(selectors));
+    let mut said = BTreeSet::new();
+    for left_out in session.dead_drivers().into_iter().chain(devices) {
+        if said.insert(left_out.clone()) {
+            progress::line(&format!("left out: {left_out}"));
+        }
     }
+}
+
+/// What each run of `plan` selects its devices by, where it names more than the host.
+fn selectors(plan: &Plan) -> Vec<Vec<String>> {
+    let others = |run: &PlannedRun| run.devices.iter().filter(|device| *device != HOST).cloned().collect::<Vec<_>>();
+    let chosen = plan.runs.iter().map(|run| (run, others(run)));
+    chosen.filter(|(run, others)| run.devices.is_empty() || !others.is_empty()).map(|(_, others)| others).collect()
 }
 
 /// Measures `plan` on its devices, with progress on standard error.
@@ -205,7 +217,8 @@ fn measure(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> Result<M
 fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> Result<Record, Error> {
     let interrupted = interrupt::listen()?;
     let session = Measurement::session(plan, setup)?;
-    let measured = Measurement::new(plan, setup, session.as_ref())?.measure(options, interrupted, &mut Silent)?;
+    let measurement = Measurement::new(plan, setup, session.as_ref())?;
+    let measured = measurement.measure(session.as_ref(), options, interrupted, &mut Silent)?;
     measured.validated?;
     Ok(measured.record)
 }
@@ -234,7 +247,9 @@ fn measure_keeping(
     earlier: Option<Record>,
 ) -> Result<(MeasuredPlan, Option<Journal>), Error> {
     let session = Measurement::session(plan, setup)?;
-    session.iter().for_each(announce);
+    if let Some(session) = &session {
+        announce(session, selectors(plan).iter().map(Vec::as_slice));
+    }
     let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
     if let Some(earlier) = earlier {
         measurement.resume(earlier, options)?;
@@ -246,7 +261,7 @@ fn measure_keeping(
     }
     let interrupted = interrupt::listen()?;
     let mut watch = Watch::new(Progress::through(measurement.cases(options), &measurement.expected()), path);
-    let measured = measurement.measure(options, interrupted, &mut watch);
+    let measured = measurement.measure(session.as_ref(), options, interrupted, &mut watch);
     watch.progress.finish();
     match measured {
         Ok(measured) => Ok((measured, watch.journal)),

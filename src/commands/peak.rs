@@ -19,7 +19,7 @@ pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &
     let target = json.map(|path| Target::open(JSON, path)).transpose()?;
     let extent = if quick { Extent::Quick } else { Extent::Full };
     let session = Session::open(setup)?;
-    announce(&session);
+    announce(&session, [devices]);
     let interrupted = interrupt::listen()?;
     let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
     for device in session.select_usable(devices)? {

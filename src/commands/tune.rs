@@ -54,7 +54,7 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
     Tuned::keep(&path, &[])?;
 
     let session = Session::open(setup)?;
-    announce(&session);
+    announce(&session, [&run.devices[..]]);
     let interrupted = interrupt::listen()?;
     let devices = session.select_usable(&run.devices)?;
     let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();

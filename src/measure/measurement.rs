@@ -3,10 +3,10 @@
 use super::executor::{self, Observer};
 use super::host;
 use super::limits::{hold, mark, share};
-use super::resume;
 use super::runner::Timing;
 use super::session::{Session, Setup};
 use super::worker;
+use super::{at_once, resume};
 use crate::algorithms::input::generator;
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
@@ -43,6 +43,8 @@ pub(crate) struct MeasureOptions<'a> {
     pub(crate) processes: usize,
     /// Whether the host's cases run in a worker too, because this process has measured others before.
     pub(crate) host_in_worker: bool,
+    /// Whether all devices are measured at the same time.
+    pub(crate) at_once: bool,
     /// Why cases were left to other kinds of devices, and what takes them.
     pub(crate) left_out: Option<&'static str>,
     pub(crate) begun: Instant,
@@ -55,7 +57,7 @@ impl<'a> MeasureOptions<'a> {
     pub(crate) fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
         let (begun, started) = (Instant::now(), jiff::Timestamp::now());
         let (origin, options_hash, shard) = (Origin::default(), None, None);
-        let (processes, host_in_worker, left_out) = (1, false, None);
+        let (processes, host_in_worker, at_once, left_out) = (1, false, false, None);
         Self {
             timing,
             limits,
@@ -66,6 +68,7 @@ impl<'a> MeasureOptions<'a> {
             shard,
             processes,
             host_in_worker,
+            at_once,
             left_out,
             begun,
             started,
@@ -77,7 +80,7 @@ impl<'a> MeasureOptions<'a> {
     pub(crate) fn afresh(&self) -> Self {
         let (begun, started) = (Instant::now(), jiff::Timestamp::now());
         let limits = LimitPolicy::Ignore;
-        Self { limits, processes: 1, host_in_worker: true, begun, started, ..self.clone() }
+        Self { limits, processes: 1, host_in_worker: true, at_once: false, begun, started, ..self.clone() }
     }
 
     /// The entry of a process that begins now, the one of this index.
@@ -99,9 +102,8 @@ pub(crate) struct MeasuredPlan {
 }
 
 /// A run on one device, without the cases that earlier runs have.
-struct DeviceRun<'a> {
-    session: &'a Session<'a>,
-    device: &'a DeviceInfo,
+pub(super) struct DeviceRun<'a> {
+    pub(super) device: &'a DeviceInfo,
     run: PlannedRun,
 }
 
@@ -109,24 +111,27 @@ struct DeviceRun<'a> {
 pub(crate) struct Measurement<'a> {
     plan: &'a Plan,
     setup: &'a Setup,
-    session: Option<&'a Session<'a>>,
-    device_runs: Vec<DeviceRun<'a>>,
+    pub(super) device_runs: Vec<DeviceRun<'a>>,
     on_host: Vec<(&'a CaseGroup, &'a Sampling)>,
     /// Cases of the run that this one resumes, and the processes that measured them.
     taken: Vec<Case>,
     processes: Vec<Process>,
+    /// Index of the host among the devices.
+    host_index: usize,
 }
 
 /// The measurements so far.
 #[derive(Default)]
-struct Results {
-    devices: Vec<DeviceInfo>,
+pub(super) struct Results {
+    pub(super) devices: Vec<DeviceInfo>,
     peaks: Vec<Peak>,
-    cases: Vec<Case>,
+    pub(super) cases: Vec<Case>,
     /// The processes that measured them, the one that is at it last.
     processes: Vec<Process>,
     /// Whether limits or processes are missing because of an interruption.
     cut_short: bool,
+    /// What to know of devices that were measured at once.
+    pub(super) caveats: Vec<Caveat>,
 }
 
 impl Results {
@@ -136,6 +141,12 @@ impl Results {
         let mut cases = self.cases.iter().filter(|case| case.device == device && case.id == id);
         let is_final = |case: &Case| case.measured().is_none() && case.outcome != Outcome::Interrupted;
         cases.clone().count() >= processes || cases.any(|case| is_final(case) || case.process == process)
+    }
+
+    /// Takes out the part of one device, as it stands when that begins.
+    pub(super) fn take(&mut self, device: usize) -> Self {
+        let cases = self.cases.extract_if(.., |case| case.device == device).collect();
+        Self { cases, processes: self.processes.clone(), ..Self::default() }
     }
 }
 
@@ -158,8 +169,9 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// When a run names a device that is not there, or on which nothing can be measured.
     pub(crate) fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
-        let mut measurement =
-            Self { plan, setup, session, device_runs: vec![], on_host: vec![], taken: vec![], processes: vec![] };
+        let host_index = session.map_or(0, |session| session.devices().len());
+        let (device_runs, on_host, taken, processes) = (vec![], vec![], vec![], vec![]);
+        let mut measurement = Self { plan, setup, device_runs, on_host, taken, processes, host_index };
         let mut planned = BTreeSet::new();
         for run in &plan.runs {
             let mut kinds = vec![];
@@ -168,7 +180,7 @@ impl<'a> Measurement<'a> {
                 for device in session.select_usable(&others)? {
                     let DeviceInfo { index, kind, .. } = *device;
                     let run = run.anew(kind, |id| !planned.insert((index, id)));
-                    measurement.device_runs.push(DeviceRun { session, device, run });
+                    measurement.device_runs.push(DeviceRun { device, run });
                     kinds.push(kind);
                 }
             }
@@ -196,13 +208,12 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// When it is of another plan, device or program.
     pub(crate) fn resume(&mut self, record: Record, options: &MeasureOptions<'_>) -> Result<(), Error> {
-        let earlier = resume::usable(record, &self.plan.hash(), self.method())?;
-        for DeviceRun { device, run, .. } in &self.device_runs {
+        let earlier = resume::usable(record, &self.plan.hash(), options.shard, self.method())?;
+        for DeviceRun { device, run } in &self.device_runs {
             resume::take(&earlier, run, device, options.tuned, &mut self.taken)?;
         }
-        let index = self.host_index();
         for (group, _) in &self.on_host {
-            resume::take_host(&earlier, group, index, &mut self.taken)?;
+            resume::take_host(&earlier, group, self.host_index, &mut self.taken)?;
         }
         self.processes = earlier.processes;
         Ok(())
@@ -223,15 +234,10 @@ impl<'a> Measurement<'a> {
             }
         }
         if !self.on_host.is_empty() {
-            devices.push(host::device(self.host_index()));
+            devices.push(host::device(self.host_index));
         }
         let (cases, processes) = (results.cases.clone(), results.processes.clone());
         self.record(options, Results { devices, cases, processes, ..Results::default() })
-    }
-
-    /// Index of the host among the devices.
-    fn host_index(&self) -> usize {
-        self.session.map_or(0, |session| session.devices().len())
     }
 
     /// Number of cases to measure, each as often as there are processes to do so.
@@ -244,7 +250,7 @@ impl<'a> Measurement<'a> {
     /// The cases that each process measures, by id, each with the time that it should take.
     #[must_use]
     pub(crate) fn expected(&self) -> Vec<(String, Nanos)> {
-        let of_run = |DeviceRun { device, run, .. }: &DeviceRun<'_>| {
+        let of_run = |DeviceRun { device, run }: &DeviceRun<'_>| {
             let of_group = |group: &CaseGroup| {
                 let time = estimate::of_case(group, device.kind, &run.sampling);
                 let chosen = (group.auto).then(|| group.id_of(AUTO).to_string());
@@ -263,21 +269,19 @@ impl<'a> Measurement<'a> {
     /// The cases that the devices cannot run, each with the reason.
     #[must_use]
     pub(crate) fn skipped(&self, tuned: &Tuned) -> Vec<(CaseId, String)> {
-        self.device_runs
-            .iter()
-            .flat_map(|DeviceRun { device, run, .. }| executor::skipped(run, device, tuned))
-            .collect()
+        self.device_runs.iter().flat_map(|DeviceRun { device, run }| executor::skipped(run, device, tuned)).collect()
     }
 
-    /// Measures every case. A device that cannot be opened fails its own cases.
+    /// Measures every case in the session that this is made with. A device that cannot be opened fails its own cases.
     ///
     /// # Errors
     /// When there is nothing to measure, or the only device cannot be opened.
     pub(crate) fn measure(
         &self,
+        session: Option<&Session<'_>>,
         options: &MeasureOptions<'_>,
         interrupted: &'static AtomicBool,
-        observer: &mut dyn Observer,
+        observer: &mut (dyn Observer + Send),
     ) -> Result<MeasuredPlan, Error> {
         let (cases, processes) = (self.taken.clone(), self.processes.clone());
         let mut results = Results { cases, processes, ..Results::default() };
@@ -290,13 +294,15 @@ impl<'a> Measurement<'a> {
                     results.cut_short = true;
                     break;
                 }
-                self.session.iter().for_each(|session| session.renew());
+                if let Some(session) = session {
+                    session.renew();
+                }
             }
             results.processes.push(options.process(results.processes.len()));
             observer.process(&self.standing(options, &results));
-            self.process(options, interrupted, observer, &mut results)?;
+            self.process(session, options, interrupted, observer, &mut results)?;
         }
-        let validated = self.session.map_or(Ok(()), Session::check_validation);
+        let validated = session.map_or(Ok(()), Session::check_validation);
         let reason = |case: &Case| match &case.outcome {
             Outcome::Skipped { reason } => Some(format!("the first, {}, is skipped: {reason}", case.id)),
             _ => None,
@@ -321,7 +327,7 @@ impl<'a> Measurement<'a> {
     /// Whether there is a case for a further process.
     fn leaves_any(&self, options: &MeasureOptions<'_>, results: &Results) -> bool {
         let next = results.processes.len();
-        let on_host = |group| results.has(self.host_index(), &host_id(group), next, options.processes);
+        let on_host = |group| results.has(self.host_index, &host_id(group), next, options.processes);
         self.device_runs.iter().any(|device_run| !left(device_run, options, results, next).groups.is_empty())
             || self.on_host.iter().any(|(group, _)| !on_host(group))
     }
@@ -329,17 +335,22 @@ impl<'a> Measurement<'a> {
     /// Measures in one process what lacks it: the last of those in `results`.
     fn process(
         &self,
+        session: Option<&Session<'_>>,
         options: &MeasureOptions<'_>,
         interrupted: &'static AtomicBool,
-        observer: &mut dyn Observer,
+        observer: &mut (dyn Observer + Send),
         results: &mut Results,
     ) -> Result<(), Error> {
-        for device_run in &self.device_runs {
-            let cases = self.run(device_run, options, interrupted, observer, results)?;
-            // What `auto` chose here may have been named in another run.
-            let key = |case: &Case| (case.device, case.process, case.id.clone());
-            let known: BTreeSet<_> = results.cases.iter().map(key).collect();
-            results.cases.extend(cases.into_iter().filter(|case| !known.contains(&key(case))));
+        match session {
+            Some(session) if options.at_once => {
+                at_once::devices(self, session, options, interrupted, observer, results)?;
+            }
+            Some(session) => {
+                for device_run in &self.device_runs {
+                    self.add(session, device_run, options, interrupted, observer, results)?;
+                }
+            }
+            None => {}
         }
         if !self.on_host.is_empty() {
             self.run_host(options, interrupted, observer, results);
@@ -347,16 +358,34 @@ impl<'a> Measurement<'a> {
         Ok(())
     }
 
-    /// The cases of one run on one device.
+    /// Adds the cases of one run on one device.
+    pub(super) fn add(
+        &self,
+        session: &Session<'_>,
+        device_run: &DeviceRun<'_>,
+        options: &MeasureOptions<'_>,
+        interrupted: &'static AtomicBool,
+        observer: &mut dyn Observer,
+        results: &mut Results,
+    ) -> Result<(), Error> {
+        let cases = self.run(session, device_run, options, interrupted, observer, results)?;
+        // What `auto` chose here may have been named in another run.
+        let key = |case: &Case| (case.device, case.process, case.id.clone());
+        let known: BTreeSet<_> = results.cases.iter().map(key).collect();
+        results.cases.extend(cases.into_iter().filter(|case| !known.contains(&key(case))));
+        Ok(())
+    }
+
     fn run(
         &self,
+        session: &Session<'_>,
         device_run: &DeviceRun<'_>,
         options: &MeasureOptions<'_>,
         interrupted: &'static AtomicBool,
         observer: &mut dyn Observer,
         results: &mut Results,
     ) -> Result<Vec<Case>, Error> {
-        let DeviceRun { session, device: info, .. } = *device_run;
+        let DeviceRun { device: info, .. } = *device_run;
         let process = results.processes.len() - 1;
         let run = &left(device_run, options, results, process);
         let first = !results.devices.iter().any(|known| known.index == info.index);
@@ -413,7 +442,7 @@ impl<'a> Measurement<'a> {
         observer: &mut dyn Observer,
         results: &mut Results,
     ) {
-        let device = host::device(self.host_index());
+        let device = host::device(self.host_index);
         let first = !results.devices.iter().any(|known| known.index == device.index);
         if first {
             observer.device(&device);
@@ -451,7 +480,7 @@ impl<'a> Measurement<'a> {
     fn record(
         &self,
         options: &MeasureOptions<'_>,
-        Results { devices, peaks, cases, mut processes, .. }: Results,
+        Results { devices, peaks, cases, mut processes, caveats, .. }: Results,
     ) -> Record {
         let started = options.started.to_string();
         // One of the usual kind needs no entry.
@@ -475,13 +504,14 @@ impl<'a> Measurement<'a> {
             shards: options.shard.into_iter().collect(),
             processes,
             method: self.method(),
-            caveats: if options.processes > 1 { vec![] } else { Caveat::of(&devices) },
+            caveats: if options.processes > 1 { vec![] } else { [Caveat::of(&devices), caveats].concat() },
             devices,
             peaks,
             cases,
             wall_time,
             device_time,
-            overhead: Nanos(wall_time.0 - device_time.0),
+            // Devices that are measured at once may have more time between them than passes.
+            overhead: Nanos((wall_time.0 - device_time.0).max(0.0)),
         }
     }
 }
@@ -576,7 +606,8 @@ mod tests {
         let measurement = Measurement::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());
         let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec!["gpukern".into()]);
-        let measured = measurement.measure(&options, Box::leak(Box::new(AtomicBool::new(interrupted))), &mut notes);
+        let interrupted = Box::leak(Box::new(AtomicBool::new(interrupted)));
+        let measured = measurement.measure(session.as_ref(), &options, interrupted, &mut notes);
         let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
         assert_eq!(measurement.cases(&options), ended, "{:?}", notes.0);
         (measured, notes.0)

@@ -1,6 +1,7 @@
 //! Measures a plan on devices: the session that opens them, the workbench, the one loop that warms up and samples,
 //! searches, limits.
 
+mod at_once;
 pub(crate) mod executor;
 pub(crate) mod host;
 mod limits;

@@ -5,23 +5,27 @@ use crate::basis::error::Error;
 use crate::basis::printable::printable;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
-use crate::plan::{CaseGroup, PlannedRun};
+use crate::plan::{CaseGroup, PlannedRun, Shard};
 use crate::record::{Case, Method, Outcome, Record, Warning};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
-/// What can be taken over of `record` by a run of `plan` with `method`: the cases that have a time, without what this
-/// process is to find anew, and all processes that measured them.
+/// What can be taken over of `record` by a run of `plan`, or of its `shard`, with `method`: the cases that have a time,
+/// without what this process is to find anew, and all processes that measured them.
 ///
 /// # Errors
-/// When the record is of another version, plan or method.
-pub(super) fn usable(record: Record, plan: &str, method: Method) -> Result<Record, Error> {
+/// When the record is of another version, shard, plan or method.
+pub(super) fn usable(record: Record, plan: &str, shard: Option<Shard>, method: Method) -> Result<Record, Error> {
     let refuse = |what: &str| {
         let command = printable(&record.command.join(" ")).into_owned();
         Err(Error::Usage(format!("the run to resume {what}; it was `{command}`: repeat its options, or measure anew")))
     };
     if record.version != env!("CARGO_PKG_VERSION") {
         return refuse(&format!("was begun by gpukern {}", printable(&record.version)));
+    }
+    let own = shard.as_slice();
+    if record.shards != own {
+        return refuse(&format!("is {}, and this is {}", part(&record.shards), part(own)));
     }
     if record.plan.as_deref() != Some(plan) {
         return refuse("has another plan: its cases or its sampling differ");
@@ -32,6 +36,12 @@ pub(super) fn usable(record: Record, plan: &str, method: Method) -> Result<Recor
     let processes = record.processes();
     let cases = record.cases.into_iter().filter_map(as_measured).collect();
     Ok(Record { processes, cases, ..record })
+}
+
+/// What `shards` are of the whole.
+fn part(shards: &[Shard]) -> String {
+    let names: Vec<_> = shards.iter().map(ToString::to_string).collect();
+    if names.is_empty() { "of all cases (without --shard)".into() } else { format!("--shard {}", names.join(" and ")) }
 }
 
 /// Adds the cases that `run` has on `device` to `taken`.

@@ -132,21 +132,34 @@ impl<'a> Session<'a> {
         Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
     }
 
-    /// The devices that [`Self::select`] finds, at least one, and all fit to be measured on.
+    /// The devices that [`Self::select`] finds without those that nothing can be measured on, at least one.
     ///
     /// # Errors
-    /// Those of [`Self::select`]; when there is no device, or nothing can be measured on one.
+    /// Those of [`Self::select`]; when there is no device, or nothing can be measured on any.
     pub(crate) fn select_usable(&self, selectors: &[String]) -> Result<Vec<&DeviceInfo>, Error> {
         if self.devices.is_empty() {
             return Err(VulkanError::NoDriver.into());
         }
         let chosen = self.select(selectors)?;
+        let usable: Vec<_> = chosen.iter().copied().filter(|device| device.unusable().is_none()).collect();
         match chosen.iter().find_map(|device| device.unusable().map(|reason| (&device.name, reason))) {
-            Some((name, reason)) => {
+            Some((name, reason)) if usable.is_empty() => {
                 Err(Error::Usage(format!("nothing can be measured on '{name}': it {reason}; choose another --device")))
             }
-            None => Ok(chosen),
+            _ => Ok(usable),
         }
+    }
+
+    /// One line per device that [`Self::select_usable`] leaves out.
+    pub(crate) fn left_out(&self, selectors: &[String]) -> Vec<String> {
+        if self.select_usable(selectors).is_err() {
+            return vec![];
+        }
+        let line = |device: &&DeviceInfo| {
+            let reason = device.unusable()?;
+            Some(format!("device {} '{}', on which nothing can be measured: it {reason}", device.index, device.name))
+        };
+        self.select(selectors).unwrap_or_default().iter().filter_map(line).collect()
     }
 
     /// An executor on `device`, with what is kept of it between runs.
@@ -180,6 +193,14 @@ impl<'a> Session<'a> {
         if let Backend::Workers(workers) = &self.backend {
             workers.renew();
         }
+    }
+
+    /// What makes a session on the same devices in another thread, which has workers of its own; `None` where this process
+    /// does the work.
+    pub(super) fn beside(&self) -> Option<impl FnOnce() -> Session<'a> + Send + use<'a>> {
+        let Backend::Workers(workers) = &self.backend else { return None };
+        let (setup, devices, workers) = (self.setup, self.devices.clone(), workers.beside());
+        Some(move || Session { setup, devices, backend: Backend::Workers(workers) })
     }
 
     /// Turns messages of the validation layer into an error.

@@ -1,6 +1,10 @@
 //! The journal of a run: whatever kills it, at most the cases in flight are lost, and `--resume` completes the record.
 
-use super::{brief_bench, expect_exit, gpukern, journal, limited, read_json, run, stderr, stdout, wait_for_journal};
+use super::ab::software_driver;
+use super::workers::two_of;
+use super::{
+    brief_bench, expect_exit, gpukern, journal, limited, read_json, run, signal, stderr, stdout, wait_for_journal,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -227,6 +231,76 @@ fn two_runs_do_not_share_a_journal() {
     }
     first.kill().expect("it was alive");
     first.wait().expect("it ends");
+}
+
+/// A bench of four cases on each of two devices at once, which the loader has in `drivers`.
+#[cfg(unix)]
+fn at_once(drivers: &std::ffi::OsStr) -> Command {
+    let mut command = bench("8,16");
+    command.args(["--parallel", "-d", "all"]).env("VK_DRIVER_FILES", drivers).env("VK_ICD_FILENAMES", drivers);
+    command
+}
+
+/// The id and the device of each measured case, in the order of the record.
+#[cfg(unix)]
+fn on_devices(record: &Value) -> Vec<(String, u64)> {
+    let cases = record["cases"].as_array().expect("cases").iter();
+    let measured = cases.filter(|case| case["outcome"]["status"] == "measured");
+    measured.map(|case| (case["id"].as_str().expect("an id").into(), case["device"].as_u64().unwrap_or(0))).collect()
+}
+
+#[test]
+#[cfg(unix)]
+fn devices_that_are_measured_at_once_lose_nothing_either() {
+    let Some(driver) = software_driver() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let drivers = two_of(&driver, folder.path());
+    let whole = folder.path().join("whole.json");
+    expect_exit(at_once(&drivers).arg("--json").arg(&whole), 0);
+    let whole = read_json(&whole);
+    assert_eq!(on_devices(&whole).len(), 8);
+
+    for how in ["KILL", "TERM"] {
+        let path = folder.path().join(format!("{how}.json"));
+        let mut child = start(at_once(&drivers).arg("--json").arg(&path));
+        wait_for_journal(&mut child, &path, |text| text.matches('\n').count() > 3);
+        signal(&child, how);
+        let code = child.wait().expect("it ends").code();
+        assert_eq!(code, if how == "KILL" { None } else { Some(130) }, "{how}");
+        assert_eq!((journal(&path).exists(), path.exists()), (how == "KILL", how != "KILL"), "{how}");
+        let there = if how == "KILL" { journal(&path) } else { path.clone() };
+        let csv = stdout(&expect_exit(gpukern(&["export", "--to", "csv"]).arg(there), 0));
+        let kept = csv.matches(",measured,").count();
+        assert!((3..=8).contains(&kept), "{how}: {kept}");
+
+        let output = expect_exit(at_once(&drivers).arg("--resume").arg(&path), 0);
+        let said = format!("{kept} cases are there, {} are left", 8 - kept);
+        assert!(stderr(&output).contains(&said), "{how} lacks '{said}': {}", stderr(&output));
+        let record = read_json(&path);
+        assert_eq!(on_devices(&record), on_devices(&whole), "{how}");
+        assert_eq!((&record["devices"], &record["plan"]), (&whole["devices"], &whole["plan"]), "{how}");
+        assert!(!journal(&path).exists(), "{how}");
+    }
+}
+
+#[test]
+fn a_part_of_the_cases_is_resumed_as_the_same_part_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let refused = |shard: &[&str], said: &str| {
+        let output = expect_exit(bench("8,16").args(shard).arg("--resume").arg(&path), 2);
+        assert!(stderr(&output).contains(said), "lacks '{said}': {}", stderr(&output));
+    };
+    expect_exit(bench("8,16").arg("--json").arg(&path), 0);
+    // A part may be all there is.
+    for shard in ["1/1", "1/2"] {
+        let said = format!("is of all cases (without --shard), and this is --shard {shard}; it was `gpukern bench");
+        refused(&["--shard", shard], &said);
+    }
+    expect_exit(bench("8,16").args(["--shard", "1/2", "--json"]).arg(&path), 0);
+    refused(&[], "is --shard 1/2, and this is of all cases (without --shard)");
+    refused(&["--shard", "2/2"], "is --shard 1/2, and this is --shard 2/2");
+    expect_exit(bench("8,16").args(["--shard", "1/2", "--resume"]).arg(&path), 0);
 }
 
 #[test]

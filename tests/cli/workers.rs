@@ -15,6 +15,15 @@ fn with_bad_naive(function: &str, how: &str, arguments: &[&str], folder: &Path) 
     command
 }
 
+/// The manifests of two devices: the driver in the file `manifest`, twice.
+pub(super) fn two_of(manifest: &Path, folder: &Path) -> std::ffi::OsString {
+    let copies = ["one.json", "two.json"].map(|name| folder.join(name));
+    for copy in &copies {
+        std::fs::copy(manifest, copy).expect("copied");
+    }
+    std::env::join_paths(copies).expect("paths without colons")
+}
+
 const VERIFY: [&str; 9] = ["verify", "matmul", "-V", "naive,local", "-s", "8,24", "-t", "f32", "--input=uniform"];
 
 /// Waits for the end of a process that might have none. Its exit code.
@@ -220,6 +229,75 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
         assert!(notes.contains(&format!("driver {} {cause}", bad.display())), "{how}: {notes}");
         assert!(stdout(&output).contains("llvmpipe"), "{}", stdout(&output));
     }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
+    let Some(good) = software_driver() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let bad = folder.path().join("bad.json");
+    let driver = serde_json::json!({
+        "file_format_version": "1.0.0",
+        "ICD": { "library_path": failing_library(), "api_version": "1.3.0" }
+    });
+    std::fs::write(&bad, driver.to_string()).expect("written");
+    let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
+    let devices = |drivers: &std::ffi::OsStr| {
+        let mut command = gpukern(&["devices"]);
+        command.env("VK_DRIVER_FILES", drivers).env("VK_ICD_FILENAMES", drivers).env("GPUKERN_TEST_HOW", "kill");
+        command.env("GPUKERN_VALIDATION", "0");
+        command
+    };
+    let output = expect_exit(devices(&both).env("GPUKERN_TEST_ONCE", folder.path().join("once")), 0);
+    assert!(stdout(&output).contains("llvmpipe") && !stderr(&output).contains("kill"), "{}", stderr(&output));
+    // One that is killed whenever it loads a driver does without that.
+    let notes = stderr(&expect_exit(&mut devices(&both), 0));
+    assert!(notes.contains("is killed when its devices are listed: killed (SIGKILL"), "{notes}");
+    let message = stderr(&expect_exit(&mut devices(bad.as_os_str()), 3));
+    assert!(message.contains("the process that lists devices died twice: killed (SIGKILL"), "{message}");
+    assert!(!message.contains("crash"), "{message}");
+}
+
+#[test]
+fn a_device_of_no_use_is_left_out_with_the_reason_beside_others() {
+    let Some(good) = software_driver() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let with_null = |arguments: &[&str]| {
+        let mut command = with_failing("none", arguments, folder.path());
+        let drivers = two_of(&good, folder.path());
+        command.env("VK_DRIVER_FILES", &drivers).env("VK_ICD_FILENAMES", &drivers).env("GPUKERN_TEST_NULL", "1");
+        command
+    };
+    let path = folder.path().join("run.json");
+    let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--json"];
+    for options in [&["-d", "all"][..], &["-d", "0,1"], &["-d", "all", "--parallel"]] {
+        let output = expect_exit(with_null(&bench).arg(&path).args(BRIEF).args(options), 0);
+        let notes = stderr(&output);
+        let line = notes.lines().find(|line| line.starts_with("left out: device 0 'llvmpipe")).expect(&notes);
+        assert!(
+            line.ends_with("nothing can be measured: it makes no sense: its sub-groups have 0 invocations"),
+            "{line}"
+        );
+        let record = read_json(&path);
+        assert_eq!((statuses(&record), &record["cases"][0]["device"]), (vec!["measured"], &1.into()), "{options:?}");
+    }
+    let message = stderr(&expect_exit(with_null(&bench).arg(&path).args(BRIEF).args(["-d", "0"]), 2));
+    assert!(
+        message.contains("nothing can be measured on 'llvmpipe") && message.contains("choose another"),
+        "{message}"
+    );
+    assert!(!message.contains("left out"), "{message}");
+}
+
+#[test]
+#[ignore = "takes 20 s, the time that a driver has to compile: scripts/test --full"]
+fn a_compilation_without_an_end_times_out_after_ten_times_the_timeout() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let verify = ["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32", "--input=uniform", "--timeout=2s"];
+    let output = expect_exit(&mut with_bad_naive("vkCreateComputePipelines", "hang", &verify, folder.path()), 3);
+    let notes = stderr(&output);
+    assert!(notes.contains("matmul/naive/f32/8x8x8: vkCreateComputePipelines has not returned after 20."), "{notes}");
 }
 
 #[test]

@@ -2,11 +2,12 @@
 //!
 //! `GPUKERN_TEST_FAIL` names the function: `vkCreateDevice`, `vkEnumeratePhysicalDevices`, `vkAllocateMemory`,
 //! `vkCreateComputePipelines`, `vkQueueSubmit` or `vkWaitForFences`. `GPUKERN_TEST_HOW` says how: `error`, which is the
-//! default, `segv`, `abort`, `exit`, `hang` or `never`. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
+//! default, `segv`, `abort`, `exit`, `kill`, `hang` or `never`. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
 //! least allocation that does, and `GPUKERN_TEST_KERNEL`, the bytes of the SPIR-V whose pipelines, submissions and waits
 //! do. `GPUKERN_TEST_ONCE` names a file: once it is there nothing fails, and the first failure makes it.
 //! `GPUKERN_TEST_SIGN` names one that is made by the first call that is to fail, even where it `never` does. Where
-//! `GPUKERN_TEST_FAULT` is set, the device has `VK_EXT_device_fault` and tells of an invalid write.
+//! `GPUKERN_TEST_FAULT` is set, the device has `VK_EXT_device_fault` and tells of an invalid write. Where `GPUKERN_TEST_NULL`
+//! is set, the first device is as that of a null driver: its sub-groups have no invocations.
 //!
 //! The interface is that of the loader's "Architecture of the Vulkan Loader Interfaces", layer interface version 2.
 
@@ -52,6 +53,9 @@ static NEXT_DEVICE: OnceLock<vk::PFN_vkGetDeviceProcAddr> = OnceLock::new();
 /// Functions of the next layer: once the instance is made, asking for them by name would find those of this one.
 static NEXT_EXTENSIONS: OnceLock<vk::PFN_vkEnumerateDeviceExtensionProperties> = OnceLock::new();
 static NEXT_FEATURES: OnceLock<vk::PFN_vkGetPhysicalDeviceFeatures2> = OnceLock::new();
+static NEXT_PROPERTIES: OnceLock<vk::PFN_vkGetPhysicalDeviceProperties2> = OnceLock::new();
+/// The device whose properties were asked for first.
+static FIRST: OnceLock<u64> = OnceLock::new();
 
 /// The loader's first call.
 ///
@@ -93,6 +97,7 @@ unsafe extern "system" fn get_instance_proc_addr(
         b"vkEnumeratePhysicalDevices" if must_fail(text) => fail as *const (),
         b"vkEnumerateDeviceExtensionProperties" if tells_faults() => enumerate_extensions as *const (),
         b"vkGetPhysicalDeviceFeatures2" if tells_faults() => get_features as *const (),
+        b"vkGetPhysicalDeviceProperties2" if variable("GPUKERN_TEST_NULL").is_some() => get_properties as *const (),
         // SAFETY: the arguments are the caller's.
         _ => return NEXT_INSTANCE.get().and_then(|next| unsafe { next(instance, name) }),
     };
@@ -152,6 +157,11 @@ fn misbehave() -> Option<vk::Result> {
                 eprintln!("the layer aborts");
             }
             std::process::abort()
+        }
+        #[cfg(unix)]
+        Some("kill") => {
+            use nix::sys::signal::{Signal, kill};
+            let _ = kill(nix::unistd::Pid::this(), Signal::SIGKILL);
         }
         // SAFETY: it ends the process.
         #[cfg(unix)]
@@ -364,6 +374,9 @@ unsafe extern "system" fn create_instance(
             let features = next(*instance, c"vkGetPhysicalDeviceFeatures2".as_ptr());
             let _ =
                 NEXT_FEATURES.set(transmute::<vk::PFN_vkVoidFunction, vk::PFN_vkGetPhysicalDeviceFeatures2>(features));
+            let properties = next(*instance, c"vkGetPhysicalDeviceProperties2".as_ptr());
+            let _ = NEXT_PROPERTIES
+                .set(transmute::<vk::PFN_vkVoidFunction, vk::PFN_vkGetPhysicalDeviceProperties2>(properties));
         }
         result
     }
@@ -411,6 +424,28 @@ unsafe extern "system" fn get_features(physical: vk::PhysicalDevice, features: *
         next(physical, features);
         if let Some(fault) = fault_features(features.cast()) {
             (*fault).device_fault = vk::TRUE;
+        }
+    }
+}
+
+unsafe extern "system" fn get_properties(
+    physical: vk::PhysicalDevice,
+    properties: *mut vk::PhysicalDeviceProperties2<'_>,
+) {
+    // SAFETY: as above; every structure of a Vulkan chain begins with its type and the next pointer.
+    unsafe {
+        let next = NEXT_PROPERTIES.get().expect("an instance was made");
+        next(physical, properties);
+        let is_first = *FIRST.get_or_init(|| physical.as_raw()) == physical.as_raw();
+        let mut link: *mut vk::BaseOutStructure<'_> = properties.cast();
+        while is_first && !link.is_null() {
+            if (*link).s_type == vk::StructureType::PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES {
+                (*link.cast::<vk::PhysicalDeviceVulkan11Properties<'_>>()).subgroup_size = 0;
+            }
+            if (*link).s_type == vk::StructureType::PHYSICAL_DEVICE_SUBGROUP_PROPERTIES {
+                (*link.cast::<vk::PhysicalDeviceSubgroupProperties<'_>>()).subgroup_size = 0;
+            }
+            link = (*link).p_next.cast();
         }
     }
 }

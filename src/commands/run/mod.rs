@@ -46,7 +46,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
         return ab::judge_run(args, run, setup);
     }
     let plan = Plan { runs: vec![run], run_tables: vec![] }.only(&request.only)?;
-    let planned = Planned { options_hash: plan.options(), plan, shard: None };
+    let planned = Planned { options_hash: plan.options(), plan, shard: None, at_once: false };
     let best = |record: &Record| if args.tune { best_choices(record, &kernels) } else { String::new() };
     let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, &best)?;
     wanted.show(&mut answer);

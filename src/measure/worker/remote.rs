@@ -119,7 +119,7 @@ impl<'a> Remote<'a> {
         let interrupted = self.interrupted;
         match self.ready()?.ask(order, interrupted, hear) {
             Ok((result, messages)) => {
-                self.workers.messages.borrow_mut().extend(messages);
+                self.workers.hear(messages);
                 Ok(result)
             }
             Err(ended) => {

@@ -14,6 +14,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The loader's variable for further manifests.
 const MORE_DRIVER_FILES: &str = "VK_ADD_DRIVER_FILES";
@@ -25,8 +26,8 @@ pub(crate) struct Workers<'a> {
     pub(super) setup: &'a Setup,
     /// A process that has listed the devices and is not in use.
     pub(super) idle: RefCell<Option<Process>>,
-    /// What the validation layer said in all processes.
-    pub(super) messages: RefCell<Vec<String>>,
+    /// What the validation layer said in all processes, those of other threads too.
+    pub(super) messages: Arc<Mutex<Vec<String>>>,
     /// The manifests of the drivers to load, where one of the system's crashes.
     drivers: Option<OsString>,
     /// Those that crash, and how.
@@ -39,7 +40,7 @@ impl<'a> Workers<'a> {
     /// # Errors
     /// When it cannot be started, or cannot load Vulkan, or dies of a driver.
     pub(crate) fn open(setup: &'a Setup) -> Result<(Self, Vec<DeviceInfo>), Error> {
-        let (idle, messages) = (RefCell::default(), RefCell::default());
+        let (idle, messages) = (RefCell::default(), Arc::default());
         let mut workers = Self { setup, idle, messages, drivers: setup.drivers.clone(), dead: vec![] };
         let started = match workers.start(&AtomicBool::new(false)) {
             Err(ended) if ended.how != How::Refused => workers.start_without_dead_drivers(&ended),
@@ -100,7 +101,19 @@ impl<'a> Workers<'a> {
 
     /// What the validation layer said so far.
     pub(crate) fn messages(&self) -> Vec<String> {
-        self.messages.borrow().clone()
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Workers for another thread, of the same drivers.
+    pub(crate) fn beside(&self) -> Self {
+        let Self { setup, messages, drivers, dead, .. } = self;
+        let (messages, drivers, dead) = (Arc::clone(messages), drivers.clone(), dead.clone());
+        Self { setup, idle: RefCell::default(), messages, drivers, dead }
+    }
+
+    /// Adds what the validation layer said.
+    pub(super) fn hear(&self, messages: Vec<String>) {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
     }
 }
 

@@ -1,0 +1,159 @@
+//! All devices of a plan measured at the same time, and whether they disturb each other: the canary kernel tells, which
+//! each device runs alone first.
+
+use super::executor::{Observer, Silent};
+use super::measurement::{DeviceRun, MeasureOptions, Measurement, Results};
+use super::session::Session;
+use crate::basis::error::Error;
+use crate::device::capability::DeviceInfo;
+use crate::plan::options::{SamplingArgs, Selection};
+use crate::plan::{CaseId, PlannedRun, Purpose};
+use crate::record::{Case, Caveat};
+use crate::stats;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How much slower a canary may be beside other devices: what its time varies by alone.
+const UNDISTURBED: f64 = 1.02;
+
+/// Adds the cases of each device of `measurement`, in a thread for each, with workers of its own.
+///
+/// # Errors
+/// The first of those of [`Measurement::add`].
+pub(super) fn devices(
+    measurement: &Measurement<'_>,
+    session: &Session<'_>,
+    options: &MeasureOptions<'_>,
+    interrupted: &'static AtomicBool,
+    observer: &mut (dyn Observer + Send),
+    results: &mut Results,
+) -> Result<(), Error> {
+    let mut devices: Vec<&DeviceInfo> = vec![];
+    for DeviceRun { device, .. } in &measurement.device_runs {
+        if !devices.iter().any(|known| known.index == device.index) {
+            devices.push(device);
+        }
+    }
+    let alone = alone(session, &devices, options, interrupted)?;
+    // Nothing but what is measured is to run from here on.
+    session.renew();
+    let observer = Mutex::new(observer);
+    let parts = std::thread::scope(|scope| {
+        let begin = |device: &&DeviceInfo| {
+            let index = device.index;
+            let mut part = results.take(index);
+            let beside = session.beside();
+            let observer = &observer;
+            scope.spawn(move || {
+                let Some(session) = beside.map(|session| session()) else { return Ok(part) };
+                for run in measurement.device_runs.iter().filter(|run| run.device.index == index) {
+                    measurement.add(&session, run, options, interrupted, &mut Shared(observer), &mut part)?;
+                }
+                Ok(part)
+            })
+        };
+        let threads: Vec<_> = devices.iter().map(begin).collect();
+        let died = || Err(Error::Failure("a thread that waited for a device panicked".into()));
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).collect::<Vec<_>>()
+    });
+    for ((device, alone), part) in devices.iter().zip(alone).zip(parts) {
+        let part = part?;
+        results.caveats.extend(disturbed(device.index, alone, &part.cases));
+        results.devices.extend(part.devices);
+        results.cases.extend(part.cases);
+    }
+    Ok(())
+}
+
+/// The time of the canary on each device while the others idle, where others are measured beside it.
+fn alone(
+    session: &Session<'_>,
+    devices: &[&DeviceInfo],
+    options: &MeasureOptions<'_>,
+    interrupted: &'static AtomicBool,
+) -> Result<Vec<Option<f64>>, Error> {
+    if devices.len() < 2 {
+        return Ok(vec![None; devices.len()]);
+    }
+    let run = PlannedRun::new(&any_case(), Purpose::Bench).map_err(Error::Usage)?;
+    let measure = |device: &&DeviceInfo| {
+        if interrupted.load(Ordering::Relaxed) {
+            return None;
+        }
+        // One that cannot be opened fails its own cases.
+        let mut executor = session.executor(device, options.timing, options.tuned, interrupted).ok()?;
+        canary(&executor.run(&run, &mut Silent))
+    };
+    Ok(devices.iter().map(measure).collect())
+}
+
+/// A short case around which the canary is timed.
+fn any_case() -> Selection {
+    Selection {
+        algorithm: vec!["matmul".into()],
+        variant: vec!["naive".into()],
+        size: vec!["64".into()],
+        sampling: SamplingArgs { max_time: Some("100ms".into()), ..SamplingArgs::default() },
+        ..Selection::default()
+    }
+}
+
+/// The median time of the canary kernel around `cases`.
+fn canary(cases: &[Case]) -> Option<f64> {
+    let around = |case: &Case| case.measured()?.conditions.canary;
+    let times: Vec<f64> = cases.iter().filter_map(around).flatten().map(|time| time.0).collect();
+    stats::median(&times)
+}
+
+/// That the device was slower during `cases` than `alone`, if it was.
+fn disturbed(device: usize, alone: Option<f64>, cases: &[Case]) -> Option<Caveat> {
+    let ratio = canary(cases)? / alone?;
+    (ratio > UNDISTURBED).then_some(Caveat::Disturbed { device, ratio })
+}
+
+/// One observer of several threads.
+struct Shared<'a, 'o>(&'a Mutex<&'o mut (dyn Observer + Send)>);
+
+impl Shared<'_, '_> {
+    fn tell(&self, what: impl FnOnce(&mut dyn Observer)) {
+        what(&mut **self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Observer for Shared<'_, '_> {
+    fn device(&mut self, info: &DeviceInfo) {
+        self.tell(|observer| observer.device(info));
+    }
+
+    fn skipped(&mut self, skipped: &[(CaseId, String)]) {
+        self.tell(|observer| observer.skipped(skipped));
+    }
+
+    fn begin(&mut self, id: &str) {
+        self.tell(|observer| observer.begin(id));
+    }
+
+    fn end(&mut self, case: &Case) {
+        self.tell(|observer| observer.end(case));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::units::Nanos;
+    use crate::export::tests::record;
+    use crate::record::Outcome;
+
+    #[test]
+    fn a_device_whose_canary_is_slower_beside_others_was_disturbed() {
+        let mut case = record().cases.remove(0);
+        let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+        measured.conditions.canary = Some([Nanos(100.0), Nanos(120.0)]);
+        let cases = [case];
+        assert_eq!(disturbed(3, Some(100.0), &cases), Some(Caveat::Disturbed { device: 3, ratio: 1.1 }));
+        assert_eq!(disturbed(3, Some(109.0), &cases), None);
+        // Without a time alone or beside others nobody knows.
+        assert_eq!((disturbed(3, None, &cases), disturbed(3, Some(100.0), &[])), (None, None));
+    }
+}
