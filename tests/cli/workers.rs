@@ -260,6 +260,28 @@ fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_search_whose_worker_is_killed_goes_on_and_blames_no_tile() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kernel = Shader::find("matmul/tiled", DType::F32).expect("it is compiled").spirv.len().to_string();
+    let tune = |once: bool| {
+        let [tuned, mark] = ["tuned.toml", "once"].map(|name| folder.path().join(format!("{once}-{name}")));
+        let tune = ["tune", "matmul", "-V", "tiled", "-s", "32", "--budget", "1s", "--tuned"];
+        let mut command = with_failing("vkQueueSubmit", &tune, folder.path());
+        command.arg(tuned).env("GPUKERN_TEST_HOW", "kill").env("GPUKERN_TEST_KERNEL", &kernel);
+        if once {
+            command.env("GPUKERN_TEST_ONCE", mark);
+        }
+        command
+    };
+    let output = expect_exit(&mut tune(true), 0);
+    assert!(folder.path().join("true-once").exists(), "no worker was killed");
+    assert!(stdout(&output).contains("tiled") && !stderr(&output).contains("killed"), "{}", stderr(&output));
+    let output = expect_exit(&mut tune(false), 3);
+    assert!((stdout(&output) + &stderr(&output)).contains("killed (SIGKILL"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_device_of_no_use_is_left_out_with_the_reason_beside_others() {
     let Some(good) = software_driver() else { return };
     let folder = tempfile::tempdir().expect("a folder");

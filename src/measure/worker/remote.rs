@@ -301,7 +301,7 @@ impl Executor for Remote<'_> {
         let budget = question.budget;
         let begun = Instant::now();
         let mut dead: Vec<(Tile, Refusal)> = vec![];
-        let mut timed = None;
+        let (mut timed, mut killed) = (None, false);
         loop {
             question.budget = budget.saturating_sub(begun.elapsed());
             let order = Order::Tune { group: group.into(), question: question.clone() };
@@ -330,6 +330,10 @@ impl Executor for Remote<'_> {
                     let space = algorithm.tiles(tunable, spec, &self.device).len();
                     Found { best, built_in, rule: None, tried, space, refused: dead }
                 }));
+            }
+            // The search goes on where it was: the tile on the device had no part in it.
+            if ended.how == How::Killed && !std::mem::replace(&mut killed, true) {
+                continue;
             }
             let refusal = Refusal::Failed(ended.to_string());
             let tile = tried.into_iter().find(|tile| ended.was_on_device(&tile.to_string()));
