@@ -1,13 +1,17 @@
 //! Arrays in files: `NumPy`'s `.npy`, which has a type and a shape, and raw bytes.
 
 use crate::basis::dtype::DType;
+use crate::basis::printable::brief;
 use crate::basis::units::Bytes;
+use py_literal::Value;
 use std::fs::File;
-use std::io::{self, BufWriter, Cursor, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 /// Longest header that is taken for one.
 const MOST_HEADER: usize = 1 << 14;
+/// Levels that its brackets may be nested: those of a structure with a shape in each field are four.
+const DEEPEST: usize = 6;
 
 /// Reads the header of the array in `file`, which must be of these elements and this shape, and leaves the file at its
 /// data.
@@ -29,22 +33,58 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<()
     }
     let mut text = vec![0; length as usize];
     file.read_exact(&mut text).map_err(broken)?;
-    let header = npyz::NpyHeader::from_reader(Cursor::new([&start[..words], &text[..]].concat())).map_err(broken)?;
-    let dtype = header.dtype().descr();
-    let dtype = dtype.trim_matches('\'');
-    if !names(element).contains(&dtype) {
+    let header = literal(&text)?;
+    let field = |name: &str| {
+        let Value::Dict(fields) = &header else { return Err("its header is no dictionary".to_string()) };
+        let found = fields.iter().find(|(key, _)| key.as_string().is_some_and(|key| key == name));
+        found.map(|(_, value)| value).ok_or_else(|| format!("its header has no '{name}'"))
+    };
+    let dtype = field("descr")?;
+    let dtype =
+        dtype.as_string().map_or_else(|| brief(&dtype.to_string()).into_owned(), |name| brief(name).into_owned());
+    if !names(element).contains(&&*dtype) {
         return Err(format!(
             "it has elements of type '{dtype}', the buffer {element} ('{}'); convert it with numpy's astype",
             names(element)[0]
         ));
     }
-    if header.order() == npyz::Order::Fortran {
-        return Err("its columns are contiguous; save numpy.ascontiguousarray of it".into());
+    match field("fortran_order")? {
+        Value::Boolean(false) => {}
+        Value::Boolean(true) => return Err("its columns are contiguous; save numpy.ascontiguousarray of it".into()),
+        _ => return Err("its header has another 'fortran_order' than True and False".into()),
     }
-    if header.shape() != shape {
-        return Err(format!("it has the shape {:?}, the buffer {shape:?}; make them the same", header.shape()));
+    let extents = field("shape")?;
+    let of = |extent: &Value| extent.as_integer().and_then(|extent| u64::try_from(extent).ok());
+    let there: Option<Vec<u64>> = extents.as_tuple().and_then(|extents| extents.iter().map(of).collect());
+    let Some(there) = there else {
+        return Err(format!("its shape {} is no tuple of extents", brief(&extents.to_string())));
+    };
+    if there != shape {
+        return Err(format!(
+            "it has the shape {}, the buffer {shape:?}; make them the same",
+            brief(&format!("{there:?}"))
+        ));
     }
     Ok(())
+}
+
+/// The Python literal that a header is. Its parser calls itself for each bracket, and reads what is in some twice.
+fn literal(header: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(header).map_err(|_| "its header cannot be read: it is no text")?;
+    let deepest = text.bytes().scan(0usize, |depth, byte| {
+        match byte {
+            b'(' | b'[' | b'{' => *depth += 1,
+            b')' | b']' | b'}' => *depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        Some(*depth)
+    });
+    if deepest.max().unwrap_or(0) > DEEPEST {
+        return Err(format!(
+            "its header is nested more than {DEEPEST} times, which that of an array of numbers is not"
+        ));
+    }
+    text.trim_end_matches('\n').parse().map_err(|_| format!("its header cannot be read: '{}'", brief(text)))
 }
 
 /// What `NumPy` calls arrays of such elements, the name that is written first. It has no bfloat16: what others save of it
@@ -179,12 +219,42 @@ mod tests {
             let error = check(&path, DType::F32, &[4]).expect_err(expected);
             assert!(error.contains(expected), "{error}");
         }
-        let nested = [b"\x93NUMPY\x01\x00\x00\x20".to_vec(), vec![b'('; 0x2000]].concat();
-        std::fs::write(&path, nested).expect("written");
-        assert!(check(&path, DType::F32, &[4]).is_err());
         assert!(check(folder.path(), DType::F32, &[4]).expect_err("a folder").contains("no regular file"));
         std::fs::write(&path, [1, 2, 3]).expect("written");
         assert_eq!(read_raw(&path, 3), Ok(vec![1, 2, 3]));
         assert!(check_raw(&path, 4).expect_err("shorter").contains("it has 3 bytes, the buffer 4"));
+    }
+    #[test]
+    fn headers_that_lie_or_hide_something_are_refused_whatever_they_say() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.npy");
+        let refused = |header: &str, expected: &str| {
+            let length = (header.len() as u16).to_le_bytes();
+            let file = [&b"\x93NUMPY\x01\x00"[..], &length, header.as_bytes(), &[0; 16]].concat();
+            std::fs::write(&path, file).expect("written");
+            for read in [check(&path, DType::F32, &[4]).err(), read(&path, DType::F32, &[4]).err()] {
+                let error = read.expect(header);
+                assert!(error.contains(expected), "{header}: {error}");
+            }
+        };
+        let most = u64::MAX;
+        let of = |shape: &str| format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
+        refused(&of(&format!("({most}, {most})")), "it has the shape [18446744073709551615, 18446744073709551615]");
+        refused(&of(&format!("({most}0, 4)")), "is no tuple of extents");
+        refused(&of("(-4,)"), "is no tuple of extents");
+        refused(&of("(4.0,)"), "is no tuple of extents");
+        refused(&of("(0,)"), "it has the shape [0]");
+        refused(&of("4"), "is no tuple of extents");
+        refused(&of("()"), "it has the shape []");
+        refused(&of("(4,)").replace("False", "True"), "columns are contiguous");
+        refused(&of("(4,)").replace("False", "None"), "another 'fortran_order'");
+        refused(&of("(4,)").replace("'<f4'", "'|O'"), "elements of type '|O'");
+        refused(&of("(4,)").replace("'<f4'", "[('a', '<f4', (2, 3))]"), "elements of type '[('a', '<f4', (2, 3))]'");
+        refused("{'descr': '<f4'}", "has no 'fortran_order'");
+        refused("['descr']", "no dictionary");
+        // Each level is read twice.
+        refused(&format!("{}1{}", "[".repeat(60), "]".repeat(60)), "nested more than");
+        refused(&"{".repeat(8000), "nested more than");
+        refused(&"-".repeat(16_000), "cannot be read");
     }
 }
