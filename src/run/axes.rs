@@ -4,9 +4,13 @@ use super::description::{Fault, Formula, Listed, Named};
 use super::expression::{Expression, Values};
 use super::fill::split;
 use crate::basis::printable::brief;
+use std::collections::HashSet;
 
 /// Points of one description at most: more is a slip of the keyboard.
 const MOST_POINTS: usize = 10_000;
+
+/// Axes of one description at most.
+const MOST_AXES: usize = 64;
 
 /// The values of all axes, in their order, at each point; the last axis changes fastest.
 ///
@@ -14,13 +18,20 @@ const MOST_POINTS: usize = 10_000;
 /// An axis without a value, a range that is none, axes that depend on each other, too many points.
 pub(crate) fn points(axes: &Named<Listed>) -> Result<Vec<Vec<i64>>, Fault> {
     let names = axes.names();
+    if names.len() > MOST_AXES {
+        let message = format!(
+            "has {} axes; {MOST_AXES} are the most: write what depends on others where it is used",
+            names.len()
+        );
+        return Err(Fault::new("axes", message));
+    }
     let items = axes.iter().map(|(name, listed)| items(name, listed, &names)).collect::<Result<Vec<_>, _>>()?;
     let order = order(&names, &items)?;
     let count = items.iter().try_fold(1usize, |count, items| count.checked_mul(items.len()));
     let Some(count) = count.filter(|count| *count <= MOST_POINTS) else {
         return Err(Fault::new("axes", format!("span more than {MOST_POINTS} points; list fewer values")));
     };
-    let mut points: Vec<Vec<i64>> = Vec::with_capacity(count);
+    let (mut points, mut known) = (Vec::with_capacity(count), HashSet::new());
     for at in 0..count {
         let mut rest = at;
         let mut chosen = vec![0; items.len()];
@@ -35,7 +46,7 @@ pub(crate) fn points(axes: &Named<Listed>) -> Result<Vec<Vec<i64>>, Fault> {
         }
         let point = names.iter().map(|name| values.get(name)).collect::<Result<Vec<_>, _>>();
         let point = point.map_err(|e| Fault::new("axes", e))?;
-        if !points.contains(&point) {
+        if known.insert(point.clone()) {
             points.push(point);
         }
     }
@@ -148,5 +159,17 @@ mod tests {
             Ok([1, 5, 7, 9, 3].map(|v| vec![v, v]).to_vec())
         );
         assert_eq!(spanned(""), Ok(vec![vec![]]));
+    }
+
+    #[test]
+    fn a_chain_of_axes_has_an_end() {
+        let chain = |count: usize| {
+            let axes: String = (1..count).rev().map(|at| format!("A{at} = 'A{} + 1'\n", at - 1)).collect();
+            format!("[axes]\n{axes}A0 = '1..9:1'")
+        };
+        let points = spanned(&chain(MOST_AXES)).expect("a chain");
+        assert_eq!((points.len(), &points[8][..2], points[8][MOST_AXES - 1]), (9, &[9 + 63, 9 + 62][..], 9));
+        let refused = spanned(&chain(8000)).expect_err("too many");
+        assert!(refused.starts_with("axes: has 8000 axes; 64 are the most"), "{refused}");
     }
 }

@@ -99,8 +99,10 @@ impl Function {
     }
 }
 
-/// Longest expression, and the levels that it may be nested.
+/// Longest expression, the operators that it may have, each of which may nest what stands on its left, and the levels
+/// that it may be nested otherwise. A level of either takes up to 2 KiB of stack.
 const MOST_BYTES: usize = 1 << 12;
+const MOST_OPERATORS: usize = 256;
 const DEEPEST: usize = 64;
 
 impl Expression {
@@ -113,7 +115,7 @@ impl Expression {
             return Err(format!("expression '{}' is longer than {MOST_BYTES} bytes; use shorter ones", brief(text)));
         }
         let quoted = |reason: String| format!("expression '{}' {reason}", brief(text));
-        let mut parser = Parser { rest: text };
+        let mut parser = Parser { rest: text, operators: MOST_OPERATORS };
         let root = parser.expression(0, DEEPEST).map_err(quoted)?;
         match parser.rest.trim_start().chars().next() {
             None => Ok(Self { root, text: text.trim().to_string() }),
@@ -266,6 +268,8 @@ fn fraction(node: &Node, scope: &Values) -> Result<f64, String> {
 /// A parser by strength of operators.
 struct Parser<'a> {
     rest: &'a str,
+    /// Operators that may still come.
+    operators: usize,
 }
 
 impl Parser<'_> {
@@ -279,6 +283,8 @@ impl Parser<'_> {
                 break;
             }
             self.rest = &self.rest[sign.len()..];
+            let too_many = || format!("has more than {MOST_OPERATORS} operators; use shorter ones");
+            self.operators = self.operators.checked_sub(1).ok_or_else(too_many)?;
             // Powers are taken from the right.
             let right = self.expression(strength - u8::from(operator == Operator::Power), depth)?;
             left = Node::Binary(operator, left.into(), right.into());
@@ -494,6 +500,10 @@ mod tests {
         }
         assert!(value(&"(".repeat(1000)).expect_err("deep").contains("nested too deeply"));
         assert!(value(&"-".repeat(1000)).expect_err("deep").contains("nested too deeply"));
+        // Operators of a kind nest on their left.
+        let chain = |operators: usize| value(&format!("1{}", "-1".repeat(operators)));
+        assert_eq!(chain(MOST_OPERATORS), Ok(1 - MOST_OPERATORS as i64));
+        assert!(chain(MOST_OPERATORS + 1).expect_err("long").contains("more than 256 operators"));
         assert!(value(&"1+".repeat(4000)).expect_err("long").contains("longer than"));
     }
 
