@@ -14,9 +14,11 @@ pub(crate) use differences::Difference;
 use crate::algorithms::input::generator;
 use crate::basis::printable::{printable, shell_word};
 use crate::basis::units::{Nanos, Work, significant, trimmed};
+use crate::plan::request::VulkanOptions;
 use crate::record::{Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
+use clap::CommandFactory;
 use rayon::prelude::*;
 use serde::Serialize;
 pub(crate) use side::{Seen, State};
@@ -280,8 +282,8 @@ fn commands(candidate: &[Record], driver_changed: bool, settings: &Settings) -> 
     let command = candidate.first().map_or(&[][..], |record| record.command.get(1..).unwrap_or_default());
     let words = measuring(command.iter().map(String::as_str));
     // They are to be pasted, and the record may be anybody's.
-    let bench = match words[..] {
-        ["bench" | "run", ..] => {
+    let bench = match words.get(subcommand(&words)).copied() {
+        Some("bench" | "run") => {
             words.iter().map(|word| shell_word(&printable(word)).into_owned()).collect::<Vec<_>>().join(" ")
         }
         _ => "bench ...".into(),
@@ -299,6 +301,20 @@ fn commands(candidate: &[Record], driver_changed: bool, settings: &Settings) -> 
         "for i in {turns}; do\n  OLD-gpukern {bench} --json old-$i.json; NEW-gpukern {bench} --json new-$i.json\ndone\n\
          gpukern compare --baseline old-*.json --candidate new-*.json{bounds}{drivers}"
     )
+}
+
+/// The place of the command among recorded words, behind options for all commands, whose values may be called like one.
+fn subcommand(words: &[&str]) -> usize {
+    let options = VulkanOptions::command_for_update();
+    let takes = |word: &str| {
+        let found = options.get_arguments().find(|arg| arg.get_long() == word.strip_prefix("--"));
+        found.is_some_and(|arg| arg.get_action().takes_values())
+    };
+    let mut at = 0;
+    while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
+        at += if takes(word) { 2 } else { 1 };
+    }
+    at
 }
 
 /// Options with a value that are this process's own: where its results go, how they are shown, what they are compared with.

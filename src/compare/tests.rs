@@ -81,6 +81,22 @@ fn a_larger_smallest_effect_forgives_more() {
 }
 
 #[test]
+fn the_command_of_a_record_is_found_behind_options_whose_values_are_called_like_one() {
+    let decided = |line: &str| {
+        let mut record = record("a", &times(1e6, 0.01, 50, 1));
+        record.command = line.split(' ').map(ToString::to_string).collect();
+        commands(&[record], false, &Settings::default())
+    };
+    for line in ["run k.toml", "--cache-dir run run k.toml", "-q --loader=bench --max-run compare bench lu"] {
+        let text = decided(&format!("gpukern {line} --json x.json"));
+        assert!(text.contains(&format!("OLD-gpukern {line} --json old-$i.json")), "{text}");
+    }
+    for line in ["tune lu", "--cache-dir bench tune lu", "--cache-dir", ""] {
+        assert!(decided(&format!("gpukern {line}")).contains("OLD-gpukern bench ... --json"), "{line}");
+    }
+}
+
+#[test]
 fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
     let on_host = |started, seed, centre| {
         let mut record = record(started, &times(centre, 0.005, 50, seed));
