@@ -52,5 +52,5 @@ pub use plan::{PlannedRun, Purpose};
 pub use record::reader::parse as parse_record;
 pub use record::{Case, NamedRecord, Outcome, Record};
 pub use report::{html, tables};
-pub use run::{check_description, check_kernel};
+pub use run::{check_array, check_description, check_expression, check_kernel};
 pub use vulkan::{Device, Instance, Validation};

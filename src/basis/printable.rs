@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::process::ExitStatus;
 
 /// Characters of a name that a message shows.
 const MOST_OF_A_NAME: usize = 60;
@@ -138,6 +139,32 @@ fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
+}
+
+/// The way that a process ended, as a person names it.
+#[must_use]
+pub(crate) fn ending(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        let name = nix::sys::signal::Signal::try_from(signal);
+        let name = name.map_or_else(|_| format!("signal {signal}"), |name| name.as_str().to_string());
+        let memory = if name == "SIGKILL" { "; out of memory?" } else { "" };
+        return if is_kill(status) { format!("killed ({name}{memory})") } else { name };
+    }
+    status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
+}
+
+/// Whether a process was ended by a signal that only other processes and the system send.
+#[cfg(unix)]
+pub(crate) fn is_kill(status: ExitStatus) -> bool {
+    use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM].map(|kill| kill as i32).contains(&signal))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_kill(_: ExitStatus) -> bool {
+    false
 }
 
 #[cfg(test)]

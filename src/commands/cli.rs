@@ -291,7 +291,11 @@ pub enum Command {
     },
     /// Do what another process of this program orders through standard input.
     #[command(hide = true)]
-    Worker,
+    Worker {
+        /// Compile kernels, in place of work on a device.
+        #[arg(long)]
+        compiler: bool,
+    },
 }
 
 /// Options of `bench`.
@@ -911,6 +915,43 @@ mod tests {
         ] {
             assert!(parsed(right).is_ok(), "{right}");
         }
+    }
+
+    #[test]
+    fn the_value_of_an_option_is_not_taken_for_a_command() {
+        let root = Cli::documented();
+        let commands: Vec<&clap::Command> = root.get_subcommands().collect();
+        let takes = |arg: &&clap::Arg| arg.get_action().takes_values() && arg.get_long().is_some();
+        let global: Vec<&clap::Arg> = root.get_arguments().filter(takes).filter(|arg| arg.is_global_set()).collect();
+        assert!(global.len() > 3);
+        let mut tried = 0;
+        for command in &commands {
+            for arg in command.get_arguments().filter(takes).chain(global.iter().copied()) {
+                for value in ["run", "bench", "compare", "worker", "help"] {
+                    let option = format!("--{}", arg.get_long().expect("it is one"));
+                    let typed = if arg.is_require_equals_set() {
+                        vec![format!("{option}={value}")]
+                    } else {
+                        vec![option, value.to_string()]
+                    };
+                    let behind = [&["gpukern".into(), command.get_name().to_string()], &typed[..]].concat();
+                    let in_front = [&["gpukern".into()], &typed[..], &[command.get_name().to_string()]].concat();
+                    for words in if arg.is_global_set() { vec![behind, in_front] } else { vec![behind] } {
+                        // Numbers and names of a set are nothing else; what else a command needs is not given.
+                        let refused = root.clone().try_get_matches_from(&words).err().map(|error| error.kind());
+                        if matches!(refused, Some(ErrorKind::ValueValidation | ErrorKind::InvalidValue)) {
+                            continue;
+                        }
+                        let matches = root.clone().ignore_errors(true).try_get_matches_from(&words).expect("ignored");
+                        let (name, own) = matches.subcommand().unwrap_or_else(|| panic!("{words:?}: no command"));
+                        let found = own.get_raw(arg.get_id().as_str()).and_then(Iterator::last);
+                        assert_eq!((name, found), (command.get_name(), Some(value.as_ref())), "{words:?}");
+                        tried += 1;
+                    }
+                }
+            }
+        }
+        assert!(tried > 500, "{tried}");
     }
 
     /// The words of a command as a shell takes them.

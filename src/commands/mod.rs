@@ -33,6 +33,7 @@ use crate::measure::worker::serve;
 use crate::plan::request::VulkanOptions;
 use crate::plan::{HOST, Plan, PlannedRun, options};
 use crate::record::{NamedRecord, Record, reader};
+use crate::run::front_end;
 use crate::vulkan::Validation;
 use document::Target;
 use journal::{Journal, Watch};
@@ -112,10 +113,13 @@ pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
     } else if cli.verbose {
         Verbosity::Verbose.set();
     }
-    if matches!(cli.command, Command::Worker) {
-        return worker();
+    if let Command::Worker { compiler } = cli.command {
+        return worker(compiler);
     }
     let setup = setup(&cli.vulkan)?;
+    if setup.isolation == Isolation::Workers {
+        front_end::set_apart();
+    }
     match cli.command {
         Command::Devices { device, json } => listing::devices(&device, json, &setup),
         Command::List { algorithm, json } => listing::algorithms(algorithm.as_deref(), json),
@@ -135,7 +139,7 @@ pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
         Command::History(args) => history::run(&args),
         Command::Completions { shell } => Ok(shell::completions(shell)),
         Command::Man { output } => shell::man(output.as_deref()),
-        Command::Worker => worker(),
+        Command::Worker { compiler } => worker(compiler),
     }
 }
 
@@ -158,10 +162,15 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
     Ok(Setup { validation, loader, drivers: None, cache, isolation, timeout, max_run, kernels: vec![] })
 }
 
-/// Does what another process of this program orders. That one hears of Ctrl-C and tells this one.
-fn worker() -> Result<CommandOutput, Error> {
-    interrupt::ignore()?;
-    serve()?;
+/// Does what another process of this program orders: it compiles, or works on a device. Then the other one hears of Ctrl-C
+/// and tells this one.
+fn worker(compiler: bool) -> Result<CommandOutput, Error> {
+    if compiler {
+        front_end::serve()?;
+    } else {
+        interrupt::ignore()?;
+        serve()?;
+    }
     Ok(CommandOutput::success(String::new()))
 }
 

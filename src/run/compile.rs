@@ -2,19 +2,23 @@
 //! are on the PATH.
 
 use super::entry::{chosen, isolate, resize};
+use super::front_end;
 use crate::basis::input_file;
 use crate::basis::printable::brief;
+use crate::basis::units::Bytes;
 use crate::kernel::instructions::{HEADER, MAGIC};
 use crate::kernel::interface::{Scalar, SpecConstant};
 use crate::kernel::spirv::MOST_BYTES;
+use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// A source and how it is compiled.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Source {
     /// Its file.
     pub(crate) path: PathBuf,
@@ -30,18 +34,20 @@ pub(crate) struct Source {
     pub(crate) local_size: Option<[u32; 3]>,
 }
 
-/// A source that has been compiled, but for constants that are compiled in.
-#[derive(Debug)]
-pub(crate) enum Compiled {
-    /// SPIR-V, with the file and all that it includes.
-    Spirv(Vec<u32>, Vec<PathBuf>),
-    Wgsl(Box<Wgsl>),
+/// A source that has been compiled.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Compiled {
+    source: Source,
+    spirv: Vec<u32>,
+    /// The file and all that it includes.
+    files: Vec<PathBuf>,
+    /// The overrides of WGSL, which are set when SPIR-V is made: name, id, type and default of each.
+    overrides: Vec<(String, u32, String, u64)>,
 }
 
 /// A WGSL module that has been found valid.
 #[derive(Debug)]
-pub(crate) struct Wgsl {
-    path: PathBuf,
+struct Wgsl {
     module: naga::Module,
     info: naga::valid::ModuleInfo,
     entry: String,
@@ -73,17 +79,16 @@ fn told_version(source: &str) -> Result<(), String> {
 }
 
 impl Source {
-    /// Compiles it.
+    /// Compiles it, with these values of the overrides of WGSL.
     ///
     /// # Errors
-    /// What the compiler says, with file and line; why the file cannot be read.
-    pub(crate) fn compile(&self) -> Result<Compiled, String> {
+    /// What the compiler says, with file and line; why the file cannot be read; how the compiler ended.
+    pub(crate) fn compile(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
         let ending = self.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        let alone = |words| Compiled::Spirv(words, vec![self.path.clone()]);
+        let alone = |spirv| self.compiled(spirv, vec![self.path.clone()], vec![]);
         match ending {
-            "comp" | "glsl" => self.glsl(),
+            "comp" | "glsl" | "wgsl" => front_end::compile(self, overrides),
             "spv" => Ok(alone(self.spirv(&self.bytes()?)?)),
-            "wgsl" => Ok(Compiled::Wgsl(Box::new(self.wgsl()?))),
             "slang" | "hlsl" => Ok(alone(self.other(ending)?)),
             _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.display())),
             _ => {
@@ -91,6 +96,23 @@ impl Source {
                 Err(format!("{}: its ending says no language of kernels; name it {known}", self.path.display()))
             }
         }
+    }
+
+    /// Compiles GLSL or WGSL on this stack, which its nesting may be too much for.
+    ///
+    /// # Errors
+    /// What the compiler says, with file and line.
+    pub(super) fn compile_here(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
+        if self.path.extension().is_some_and(|ending| ending != "wgsl") {
+            return self.glsl();
+        }
+        let wgsl = self.wgsl()?;
+        let spirv = wgsl.spirv(overrides).map_err(|e| format!("{}: {e}", self.path.display()))?;
+        Ok(self.compiled(spirv, vec![self.path.clone()], wgsl.overrides()))
+    }
+
+    fn compiled(&self, spirv: Vec<u32>, files: Vec<PathBuf>, overrides: Vec<(String, u32, String, u64)>) -> Compiled {
+        Compiled { source: self.clone(), spirv, files, overrides }
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
@@ -125,7 +147,7 @@ impl Source {
         told_version(&source).map_err(|reason| format!("{}: {reason}", self.path.display()))?;
         let failed = |e: &shaderc::Error| format!("shaderc does not start: {e}");
         let compiler = COMPILER.as_ref().map_err(failed)?;
-        let files = RefCell::new(vec![self.path.clone()]);
+        let includes = RefCell::new(Includes::default());
         let mut options = shaderc::CompileOptions::new().map_err(|e| failed(&e))?;
         let (vulkan, version) = if self.newest || source.lines().any(|line| line == "#pragma vulkan 1.3") {
             (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6)
@@ -137,9 +159,13 @@ impl Source {
         for (name, value) in &self.define {
             options.add_macro_definition(name, Some(value));
         }
-        options.set_include_callback(|requested, kind, from, _| {
+        options.set_include_callback(|requested, kind, from, depth| {
+            let mut includes = includes.borrow_mut();
+            // glslang looks elsewhere for what was refused, for each of the files that are open.
+            includes.refused.clone().map_or(Ok(()), Err)?;
             let (path, content) = self.included(requested, kind, from)?;
-            files.borrow_mut().push(path.clone());
+            let entered = includes.enter(&self.path, path.clone(), depth, content.len());
+            entered.inspect_err(|refused| includes.refused = Some(refused.clone()))?;
             Ok(shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
         });
         let (entry, shown) = ("main", self.path.display().to_string());
@@ -153,14 +179,23 @@ impl Source {
             .compile_into_spirv(&source, shaderc::ShaderKind::Compute, &shown, entry, Some(&options))
             .map_err(|e| match e {
                 shaderc::Error::CompilationError(_, text) => text.trim_end().to_string(),
+                // It catches what it has no memory for.
+                shaderc::Error::InternalError(_) => {
+                    format!("{shown}: its compiler has no memory for it, or failed: split it into smaller parts")
+                }
                 other => format!("{shown}: {other}"),
-            })?;
+            });
+        let artifact = match &includes.borrow().refused {
+            Some(refused) => return Err(format!("{shown}: {refused}")),
+            None => artifact?,
+        };
         let mut words = artifact.as_binary().to_vec();
         if let Some(size) = self.local_size {
             resize(&mut words, size).map_err(|reason| format!("{shown}: {reason}"))?;
         }
         drop(options);
-        Ok(Compiled::Spirv(words, files.into_inner()))
+        let files = std::iter::once(self.path.clone()).chain(includes.into_inner().seen).collect();
+        Ok(self.compiled(words, files, vec![]))
     }
 
     /// The file that `requested` names in one of the folders, and its text.
@@ -179,17 +214,37 @@ impl Source {
         Err(format!("there is no '{requested}': looked for {tried}; name its folder in `include`"))
     }
 
-    fn wgsl(&self) -> Result<Wgsl, String> {
-        let (source, shown) = (self.text()?, self.path.display().to_string());
+    /// The module, from memory where it is the one of last time: each choice of overrides asks for it.
+    fn wgsl(&self) -> Result<Arc<Wgsl>, String> {
+        static LAST: Mutex<Option<(Source, String, Arc<Wgsl>)>> = Mutex::new(None);
+        let text = self.text()?;
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((source, of, wgsl)) if source == self && *of == text => Ok(Arc::clone(wgsl)),
+            _ => {
+                let wgsl = Arc::new(self.parsed(&text)?);
+                *last = Some((self.clone(), text, Arc::clone(&wgsl)));
+                Ok(wgsl)
+            }
+        }
+    }
+
+    fn parsed(&self, source: &str) -> Result<Wgsl, String> {
+        let shown = self.path.display().to_string();
         if let Some((name, _)) = self.define.first() {
             return Err(format!("{shown}: WGSL has no macros ('{name}'); declare an `override` and set it in `spec`"));
         }
-        let module = naga::front::wgsl::parse_str(&source)
-            .map_err(|e| e.emit_to_string_with_path(&source, &shown).trim_end().to_string())?;
+        // Of a limit of its own naga knows no place.
+        let placed = |text: String| {
+            let text = text.trim_end();
+            if text.contains(&shown) { text.to_string() } else { format!("{shown}: {text}") }
+        };
+        let module =
+            naga::front::wgsl::parse_str(source).map_err(|e| placed(e.emit_to_string_with_path(source, &shown)))?;
         let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
         let info = naga::valid::Validator::new(flags, all)
             .validate(&module)
-            .map_err(|e| e.emit_to_string_with_path(&source, &shown).trim_end().to_string())?;
+            .map_err(|e| placed(e.emit_to_string_with_path(source, &shown)))?;
         let kernels: Vec<&str> = module
             .entry_points
             .iter()
@@ -199,7 +254,7 @@ impl Source {
         let entry = chosen(self.entry.as_deref(), &kernels).map_err(|reason| format!("{shown}: {reason}"))?;
         let entry = entry.to_string();
         let version = if self.newest { (1, 6) } else { (1, 5) };
-        Ok(Wgsl { path: self.path.clone(), module, info, entry, version })
+        Ok(Wgsl { module, info, entry, version })
     }
 
     /// SPIR-V by a compiler on the PATH.
@@ -250,22 +305,11 @@ impl Source {
 impl Compiled {
     /// The constants that are set when SPIR-V is made: the overrides of WGSL.
     pub(crate) fn overrides(&self) -> Vec<SpecConstant> {
-        let Self::Wgsl(wgsl) = self else { return vec![] };
-        let overrides = wgsl.module.overrides.iter().map(|(handle, declared)| {
-            let scalar = match wgsl.module.types[declared.ty].inner {
-                naga::TypeInner::Scalar(scalar) => match (scalar.kind, u32::from(scalar.width) * 8) {
-                    (naga::ScalarKind::Bool, _) => Scalar::Bool,
-                    (naga::ScalarKind::Float, bits) => Scalar::Float { bits },
-                    (naga::ScalarKind::Sint, bits) => Scalar::Int { bits, signed: true },
-                    (_, bits) => Scalar::Int { bits, signed: false },
-                },
-                _ => Scalar::Int { bits: 32, signed: false },
-            };
-            let default = declared.init.and_then(|init| literal(&wgsl.module, init)).unwrap_or(0);
-            let id = declared.id.map_or(u32::from(u16::MAX) + 1 + handle.index() as u32, u32::from);
-            SpecConstant { name: declared.name.clone().unwrap_or_default().into(), id, scalar, default }
-        });
-        overrides.collect()
+        let constant = |(name, id, scalar, default): &(String, u32, String, u64)| {
+            let scalar = scalar_called(scalar);
+            SpecConstant { name: name.clone().into(), id: *id, scalar, default: *default }
+        };
+        self.overrides.iter().map(constant).collect()
     }
 
     /// SPIR-V with the overrides of these names set.
@@ -273,20 +317,70 @@ impl Compiled {
     /// # Errors
     /// What naga says.
     pub(crate) fn spirv(&self, overrides: &[(String, f64)]) -> Result<Vec<u32>, String> {
-        match self {
-            Self::Spirv(words, _) => Ok(words.clone()),
-            Self::Wgsl(wgsl) => wgsl.spirv(overrides).map_err(|e| format!("{}: {e}", wgsl.path.display())),
+        if overrides.is_empty() || self.overrides.is_empty() {
+            return Ok(self.spirv.clone());
         }
+        self.source.compile(overrides).map(|compiled| compiled.spirv)
     }
 
     /// The file and all that it includes.
     pub(crate) fn files(&self) -> &[PathBuf] {
-        match self {
-            Self::Spirv(_, files) => files,
-            Self::Wgsl(wgsl) => std::slice::from_ref(&wgsl.path),
-        }
+        &self.files
     }
 }
+
+/// The type of this name, which [`Scalar::name`] gives to that of an override.
+fn scalar_called(name: &str) -> Scalar {
+    let bits = name.get(1..).and_then(|bits| bits.parse().ok()).unwrap_or(32);
+    match name.chars().next() {
+        Some('b') => Scalar::Bool,
+        Some('f') => Scalar::Float { bits },
+        first => Scalar::Int { bits, signed: first == Some('i') },
+    }
+}
+
+/// Files that a source includes, and how deep.
+#[derive(Default)]
+struct Includes {
+    /// The files from the one that the source includes to the last.
+    open: Vec<PathBuf>,
+    seen: BTreeSet<PathBuf>,
+    /// Bytes of all of them, each time that it is included.
+    bytes: usize,
+    /// Why the last one was refused.
+    refused: Option<String>,
+}
+
+impl Includes {
+    /// Adds a file that is included at this depth, 1 in `source` itself.
+    ///
+    /// # Errors
+    /// When the files are nested too deeply, or too many: glslang goes on until the memory is full.
+    fn enter(&mut self, source: &Path, path: PathBuf, depth: usize, bytes: usize) -> Result<(), String> {
+        self.open.truncate(depth.saturating_sub(1));
+        self.open.push(path.clone());
+        self.bytes = self.bytes.saturating_add(bytes);
+        if depth > DEEPEST_INCLUDE {
+            // One round of a circle says it all.
+            let all: Vec<&Path> = std::iter::once(source).chain(self.open.iter().map(PathBuf::as_path)).collect();
+            let again = (1..all.len()).find(|at| all[..*at].contains(&all[*at]));
+            let shown: Vec<_> =
+                all[..=again.unwrap_or(MOST_SHOWN)].iter().map(|file| file.display().to_string()).collect();
+            let what = if again.is_some() { "a file includes itself" } else { "files include each other too deeply" };
+            return Err(format!("{what}: {}; {DEEPEST_INCLUDE} levels are the most", shown.join(" > ")));
+        }
+        if self.bytes > MOST_BYTES {
+            let most = Bytes(MOST_BYTES as u64);
+            return Err(format!("what it includes is larger than {most}, the last file being {}", path.display()));
+        }
+        self.seen.insert(path);
+        Ok(())
+    }
+}
+
+/// Levels that files may include each other, and files of such a chain that are shown.
+const DEEPEST_INCLUDE: usize = 100;
+const MOST_SHOWN: usize = 8;
 
 /// The bits of a literal.
 fn literal(module: &naga::Module, expression: naga::Handle<naga::Expression>) -> Option<u64> {
@@ -306,6 +400,24 @@ fn literal(module: &naga::Module, expression: naga::Handle<naga::Expression>) ->
 }
 
 impl Wgsl {
+    fn overrides(&self) -> Vec<(String, u32, String, u64)> {
+        let each = self.module.overrides.iter().map(|(handle, declared)| {
+            let scalar = match self.module.types[declared.ty].inner {
+                naga::TypeInner::Scalar(scalar) => match (scalar.kind, u32::from(scalar.width) * 8) {
+                    (naga::ScalarKind::Bool, _) => Scalar::Bool,
+                    (naga::ScalarKind::Float, bits) => Scalar::Float { bits },
+                    (naga::ScalarKind::Sint, bits) => Scalar::Int { bits, signed: true },
+                    (_, bits) => Scalar::Int { bits, signed: false },
+                },
+                _ => Scalar::Int { bits: 32, signed: false },
+            };
+            let default = declared.init.and_then(|init| literal(&self.module, init)).unwrap_or(0);
+            let id = declared.id.map_or(u32::from(u16::MAX) + 1 + handle.index() as u32, u32::from);
+            (declared.name.clone().unwrap_or_default(), id, scalar.name(), default)
+        });
+        each.collect()
+    }
+
     fn spirv(&self, overrides: &[(String, f64)]) -> Result<Vec<u32>, String> {
         let constants = overrides.iter().cloned().collect();
         let entry = (naga::ShaderStage::Compute, self.entry.as_str());
@@ -332,4 +444,73 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a kernel that includes the first of these files.
+    fn said(files: &[(&str, &str)]) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).expect("written");
+        }
+        let path = folder.path().join("k.comp");
+        let kernel = format!("#version 460\n#include \"{}\"\nvoid main() {{}}\n", files[0].0);
+        std::fs::write(&path, kernel).expect("written");
+        let compiled = Source { path, ..Source::default() }.compile(&[]);
+        let text = compiled.map_or_else(|e| e, |compiled| format!("{} files", compiled.files().len()));
+        text.replace(&format!("{}/", folder.path().display()), "")
+    }
+
+    #[test]
+    fn files_that_include_each_other_end_and_the_circle_is_named() {
+        let of = |name: &str| format!("#include \"{name}\"\n");
+        let circle = said(&[("a", &of("b")), ("b", &of("a"))]);
+        assert!(circle.contains("a file includes itself: k.comp > a > b > a; 100 levels are the most"), "{circle}");
+        let itself = said(&[("a", &of("a"))]);
+        assert!(itself.contains("a file includes itself: k.comp > a > a;"), "{itself}");
+        let own = said(&[("a", &of("k.comp"))]);
+        assert!(own.contains("a file includes itself: k.comp > a > k.comp;"), "{own}");
+        // The same file twice is no circle.
+        assert_eq!(said(&[("a", "#include \"b\"\n#include \"b\"\n"), ("b", "")]), "3 files");
+    }
+
+    #[test]
+    fn what_is_included_has_a_largest_size_however_small_its_files() {
+        let names: Vec<String> = (0..40).map(|at| format!("f{at}")).collect();
+        let padding = "/".repeat(1 << 16);
+        let text = |at: usize| format!("//{padding}\n#include \"f{0}\"\n#include \"f{0}\"\n", at + 1);
+        let texts: Vec<String> = (0..39).map(text).chain([String::new()]).collect();
+        let files: Vec<_> = names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let bomb = said(&files);
+        assert!(bomb.contains("what it includes is larger than 16 MiB"), "{bomb}");
+    }
+
+    #[test]
+    fn wgsl_is_compiled_however_long_its_expressions_are() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("k.wgsl");
+        let compiled = |body: &str| {
+            let head = "@group(0) @binding(0) var<storage, read_write> d: array<u32>;";
+            std::fs::write(&path, format!("{head}\n@compute @workgroup_size(1) fn main() {{ {body} }}\n"))
+                .expect("written");
+            Source { path: path.clone(), ..Source::default() }.compile(&[])
+        };
+        let many = |part: &str| part.repeat(20_000);
+        for body in [
+            format!("d[0] = d[1]{};", many(" + 1u")),
+            format!("d[0] = {}1u{};", many("d["), many("]")),
+            format!("if d[0] == 0u {{ }} {}", many("else if d[0] == 1u { }")),
+            format!("d[0] = {}1u{};", many("("), many(")")),
+            format!("d[0] = {}d[1];", many("-")),
+            format!("{}{}", many("{"), many("}")),
+        ] {
+            // Some of it is too deep for naga, which says so.
+            if let Err(error) = compiled(&body) {
+                assert!(error.contains("k.wgsl"), "{error}");
+            }
+        }
+    }
 }

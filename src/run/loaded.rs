@@ -150,7 +150,7 @@ fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static s
         _ => "reference.kernel",
     };
     let fault = |message: String| Fault::new(stated_by, message);
-    let compiled = text.compile().map_err(fault)?;
+    let compiled = text.compile(&[]).map_err(fault)?;
     let words = compiled.spirv(&[]).map_err(fault)?;
     let named = |reason: String| fault(format!("{source}: {reason}"));
     let mut interface = interface(&bytes(&words)).map_err(named)?;

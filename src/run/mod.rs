@@ -11,6 +11,7 @@ pub(crate) mod description;
 mod entry;
 mod expression;
 mod fill;
+pub(crate) mod front_end;
 pub(crate) mod init;
 mod loaded;
 pub(crate) mod options;
@@ -20,8 +21,10 @@ mod reference;
 pub(crate) mod resolve;
 pub(crate) mod resolved;
 
+use crate::basis::dtype::DType;
 pub(crate) use compile::ENDINGS;
 use description::{Described, Description};
+use expression::{Expression, Values};
 use std::path::Path;
 
 /// Whether `text`, whose paths are relative to `folder`, describes something to run: for programs that try many.
@@ -42,6 +45,27 @@ pub fn check_kernel(spirv: &[u8]) -> Result<(), String> {
     let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
     let module = entry::isolate(&words, None)?;
     loaded::interface(&loaded::bytes(&module)).map(drop)
+}
+
+/// Whether the `.npy` at `path` is an array of 2×3 numbers: for programs that try many.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_array(path: &Path) -> Result<(), String> {
+    array::read(path, DType::F32, &[2, 3]).map(drop)
+}
+
+/// Whether `text` is an expression with a value, of axes called M, N and K: for programs that try many.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_expression(text: &str) -> Result<(), String> {
+    let expression = Expression::parse(text)?;
+    let scope = Values::of(&["M", "N", "K"].map(String::from), &[512, 0, i64::MAX]);
+    // Both, one after the other: what is no integer may be a number.
+    let (value, number) = (expression.value(&scope), expression.number(&scope));
+    Expression::parse(expression.text())?;
+    value.map(drop).or(number.map(drop))
 }
 
 #[cfg(test)]

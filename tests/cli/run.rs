@@ -523,3 +523,17 @@ fn products_with_quantised_matrices_are_what_a_program_says() {
 fn a_tiled_product_in_wgsl_is_what_the_oracle_says() {
     example("matmul.toml", &["M=37,64"]);
 }
+
+#[test]
+fn a_source_that_is_too_much_for_its_compiler_is_the_users_mistake_and_the_next_one_compiles() {
+    // Nested as deep as this, an expression takes more stack than compilers have.
+    let head =
+        "@group(0) @binding(0) var<storage, read_write> d: array<u32>;\n@compute @workgroup_size(1) fn main() { ";
+    let deep = |operators: usize| format!("{head}d[0] = d[1]{}; }}", " + 1u".repeat(operators));
+    let folder = folder(&[("deep.wgsl", &deep(20_000)), ("deeper.wgsl", &deep(2_500_000))]);
+    expect_exit(&mut command(folder.path(), &["deep.wgsl", "--init"]), 0);
+    let refused = expect_exit(&mut command(folder.path(), &["deeper.wgsl", "--init"]), 2);
+    let said = stderr(&refused);
+    assert!(said.contains("deeper.wgsl: its compiler ended with SIG") && said.contains("split it"), "{said}");
+    assert!(!said.contains("overflow"), "{said}");
+}

@@ -1,7 +1,7 @@
 //! A worker as its parent sees it: a process, a pipe to it, a pipe from it, and how it ended.
 
 use super::protocol::{self, Event, Order};
-use crate::basis::printable::say;
+use crate::basis::printable::{ending, is_kill, say};
 use crate::device::capability::DeviceInfo;
 use crate::measure::session::Setup;
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -218,7 +218,7 @@ impl Process {
         let status = self.child.wait();
         let killed = cause.is_none() && status.as_ref().is_ok_and(|status| is_kill(*status));
         let how = if killed { How::Killed } else { how };
-        let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), name));
+        let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending));
         let said = self.said.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         Ended { how, cause, said, on_device: self.on_device.take() }
     }
@@ -232,31 +232,6 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The way that a process ended, as a person names it.
-fn name(status: ExitStatus) -> String {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        let name = nix::sys::signal::Signal::try_from(signal);
-        let name = name.map_or_else(|_| format!("signal {signal}"), |name| name.as_str().to_string());
-        let memory = if name == "SIGKILL" { "; out of memory?" } else { "" };
-        return if is_kill(status) { format!("killed ({name}{memory})") } else { name };
-    }
-    status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
-}
-
-/// Whether a process was ended by a signal that only other processes and the system send.
-#[cfg(unix)]
-fn is_kill(status: ExitStatus) -> bool {
-    use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
-    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
-    signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM].map(|kill| kill as i32).contains(&signal))
-}
-
-#[cfg(not(unix))]
-fn is_kill(_: ExitStatus) -> bool {
-    false
 }
 
 /// That no worker can be started, and what does without.
