@@ -496,7 +496,7 @@ fn arrays() -> Vec<Vec<u8>> {
 /// The kernel of the description, and built-in ones.
 fn modules() -> Vec<Vec<u8>> {
     let mut all = vec![compiled()];
-    for name in ["matmul", "lu", "reduce", "scan"] {
+    for name in ["matmul", "lu", "collectives", "row-sum"] {
         let variants = find_algorithm(name).into_iter().flat_map(|algorithm| algorithm.variants.iter());
         let shaders = variants.filter_map(|variant| variant.shaders(DType::F32, Layout::Nn)).flatten();
         all.extend(shaders.take(8).map(|shader| shader.spirv.to_vec()));

@@ -5,10 +5,10 @@
 
 use super::compile::{Compiled, Source};
 use crate::basis::error::Error;
-use crate::basis::printable::ending;
+use crate::basis::printable::{ending, is_kill};
 use std::any::Any;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
@@ -51,17 +51,15 @@ pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Co
     let alive = kept.take().and_then(|mut last| matches!(last.child.try_wait(), Ok(None)).then_some(last));
     let start = || FrontEnd::start().map_err(|e| format!("cannot start this program again to compile: {e}"));
     let mut process = alive.map_or_else(start, Ok)?;
-    match process.ask(&order) {
-        Some(answer) => {
-            *kept = Some(process);
-            answer
-        }
-        None => Err(format!(
-            "{}: its compiler ended with {}; it is nested too deeply, or too large: split it into smaller parts",
-            source.path.display(),
-            process.end()
-        )),
+    if let Some(answer) = process.ask(&order) {
+        *kept = Some(process);
+        return answer;
     }
+    let shown = source.path.display();
+    let status = process.end().map_err(|e| format!("{shown}: its compiler is gone: {e}"))?;
+    // Ctrl-C reaches both.
+    let why = if is_kill(status) { "" } else { "; it is nested too deeply, or too large: split it into smaller parts" };
+    Err(format!("{shown}: its compiler ended with {}{why}", ending(status)))
 }
 
 /// Another process of this program that compiles.
@@ -96,10 +94,10 @@ impl FrontEnd {
     }
 
     /// How the process ended, which it does if it has not yet.
-    fn end(mut self) -> String {
+    fn end(mut self) -> std::io::Result<ExitStatus> {
         drop(self.orders);
         drop(self.answers);
-        self.child.wait().map_or_else(|e| e.to_string(), ending)
+        self.child.wait()
     }
 }
 

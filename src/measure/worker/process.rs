@@ -288,11 +288,12 @@ mod tests {
     #[cfg(unix)]
     fn a_process_that_was_killed_is_told_from_one_that_crashed() {
         use std::os::unix::process::ExitStatusExt;
+        use std::process::ExitStatus;
         for (signal, killed, text) in
             [(9, true, "killed (SIGKILL; out of memory?)"), (15, true, "killed (SIGTERM)"), (11, false, "SIGSEGV")]
         {
             let status = ExitStatus::from_raw(signal);
-            assert_eq!((is_kill(status), name(status).as_str()), (killed, text));
+            assert_eq!((is_kill(status), ending(status).as_str()), (killed, text));
         }
     }
 }
