@@ -3,7 +3,7 @@
 
 use super::document::{JSON, Target};
 use super::measuring::{self, Planned};
-use super::{CommandOutput, command_line, document, measure_afresh};
+use super::{CommandOutput, command_line, measure_afresh};
 use crate::basis::error::Error;
 use crate::commands::cli::OutputArgs;
 use crate::commands::progress;
@@ -29,7 +29,6 @@ pub(super) fn run(
     setup: &Setup,
 ) -> Result<CommandOutput, Error> {
     let plan = &planned.plan;
-    document::check_apart(&[("--json", output.json.as_deref())], &output.inputs(request))?;
     let target: Option<Target> = output.json.as_deref().map(|path| Target::open(JSON, path)).transpose()?;
     let mut early = String::new();
     let view = measuring::view(output, &mut early)?;

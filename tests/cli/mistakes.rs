@@ -195,32 +195,6 @@ fn what_is_no_regular_file_or_a_huge_one_is_not_waited_for() {
 }
 
 #[test]
-fn no_file_that_is_read_is_written_and_none_twice() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let inside = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let [record, other, config] = [inside("run.json"), inside("other.json"), inside("config.toml")];
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/run-1.json");
-    for path in [&record, &other] {
-        std::fs::copy(fixture, path).expect("copied");
-    }
-    std::fs::write(&config, "[[bench]]\nalgorithm = 'matmul'\nsize = 8\n").expect("written");
-    let before = std::fs::read(&record).expect("there");
-    for arguments in [
-        &["export", &record, "--to", "csv", "--output", &record][..],
-        &["report", &other, &record, "--output", &record],
-        &["compare", &record, &other, "--json", &record],
-        &["compare", &other, &record, "--junit", &record],
-        &["compare", &other, &other, "--json", &inside("new"), "--junit", &inside("./new")],
-        &["compare", &record, &other, "--gate", &config, "--json", &config],
-        &["bench", "--config", &config, "--json", &config],
-        &["bench", "matmul", "-s", "8", "--compare", &record, "--json", &record],
-    ] {
-        refused(arguments, &["would overwrite", "choose another path"]);
-    }
-    assert_eq!(std::fs::read(&record).expect("there"), before);
-}
-
-#[test]
 fn sub_groups_of_a_size_are_required_of_kernels_that_have_them() {
     for (variant, reason) in [("naive", "has no use for sub-groups of 64"), ("subgroup", "needs sub-groups of 64")] {
         let output = expect_exit(&mut brief_bench(&["matmul", "-V", variant, "-s", "8", "--subgroup-size", "64"]), 2);

@@ -3,6 +3,7 @@
 mod elements;
 mod watch;
 
+use super::document::Files;
 use super::measuring::{self, Planned};
 use super::{CommandOutput, ab};
 use crate::algorithms::{Algorithm, CaseSpec};
@@ -37,8 +38,9 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     let wanted = Wanted::new(args, &run)?;
     let kernels = user_kernels(&args.against, run, wanted.saves.clone())?;
     let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-    let setup = &setup.with_kernels(vec![kernels.clone()]);
     let request = args.request(vulkan);
+    Files::of_measuring(&request, &args.output(), std::slice::from_ref(&kernels), setup.loader.as_ref()).check()?;
+    let setup = &setup.with_kernels(vec![kernels.clone()]);
     // Of several kernels --ab judges the first choices, of one the two that it has.
     let all = args.tune || args.ab && !kernels.has_several_kernels();
     let run = planned(&kernels, &own, all, &request.selection)?;
