@@ -3,6 +3,7 @@
 use super::journal;
 use crate::basis::destination::{Destination, FileId};
 use crate::basis::error::Error;
+use crate::basis::printable;
 use crate::commands::cli::OutputArgs;
 use crate::plan::request::Request;
 use crate::run::algorithm::UserKernels;
@@ -165,7 +166,7 @@ impl Target {
     /// Delivers `document` as one line of JSON; returns what belongs on standard output.
     pub(super) fn deliver_json(self, document: &impl Serialize) -> Result<Option<String>, Error> {
         let text = serde_json::to_string(document).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-        self.deliver(&text)
+        self.deliver(&printable::json(text))
     }
 }
 

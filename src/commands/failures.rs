@@ -4,6 +4,7 @@
 use crate::algorithms::{Problem, WrongElements};
 use crate::basis::destination;
 use crate::basis::error::Error;
+use crate::basis::printable;
 use crate::basis::units::{Bytes, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{Binding, Descriptor};
@@ -152,7 +153,7 @@ impl Failure<'_> {
             "buffers": buffers(folder, problem.as_ref())?,
             "wrong_elements": wrong,
         });
-        std::fs::write(folder.join("failure.json"), serde_json::to_string_pretty(&document)? + "\n")
+        std::fs::write(folder.join("failure.json"), printable::json(serde_json::to_string_pretty(&document)? + "\n"))
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn export(run: &Path, format: &str, output: Option<&Path>) -> Result<
     let mut notes = String::new();
     let text = format.export(&read(run, &mut notes)?.record)?;
     let target = Target::open([format.name(), "--output"], output.unwrap_or(Path::new("-")))?;
-    Ok(CommandOutput::new(target.deliver(&text)?.unwrap_or_default(), notes, Exit::Success))
+    Ok(CommandOutput::document(target.deliver(&text)?.unwrap_or_default(), notes, Exit::Success))
 }
 
 /// Draws records as a page, and its charts as files of the folder `svg`.
@@ -47,7 +47,7 @@ pub(super) fn report(paths: &[PathBuf], output: &Path, svg: Option<&Path>) -> Re
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();
     let _ = writeln!(notes, "{}, {}", counted(runs.len(), "record"), counted(report.charts.len(), "chart"));
-    Ok(CommandOutput::new(output, notes, Exit::Success))
+    Ok(CommandOutput::document(output, notes, Exit::Success))
 }
 
 /// Joins records in one.
@@ -71,5 +71,5 @@ pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>) -> Result<CommandO
     );
     let target = Target::open(JSON, output.unwrap_or(Path::new("-")))?;
     let output = target.deliver_json(&record)?.unwrap_or_default();
-    Ok(CommandOutput::new(output, notes, Exit::Success))
+    Ok(CommandOutput::document(output, notes, Exit::Success))
 }

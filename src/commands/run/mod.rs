@@ -7,7 +7,7 @@ use super::document::Files;
 use super::measuring::{self, Planned};
 use super::{CommandOutput, ab};
 use crate::algorithms::{Algorithm, CaseSpec};
-use crate::basis::error::Error;
+use crate::basis::error::{Error, Exit};
 use crate::basis::handle::Handle;
 use crate::commands::cli::RunArgs;
 use crate::measure::session::Setup;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     if args.init {
         let described = described(args)?;
         let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
-        return Ok(CommandOutput::success(texts.concat()));
+        return Ok(CommandOutput::document(texts.concat(), String::new(), Exit::Success));
     }
     // Everything that can be wrong with the command is found before a device is opened.
     let run = resolved(args)?;
