@@ -195,6 +195,33 @@ fn what_is_no_regular_file_or_a_huge_one_is_not_waited_for() {
 }
 
 #[test]
+fn variables_of_the_environment_that_make_no_sense_are_refused() {
+    let mut command = gpukern(&["list"]);
+    for (variable, value, expected) in [
+        (
+            "GPUKERN_VALIDATION",
+            "rubbish",
+            "'rubbish' for '--validation': set GPUKERN_VALIDATION to 1, true, yes or on, or",
+        ),
+        ("GPUKERN_VALIDATION", "2", "set GPUKERN_VALIDATION to 1"),
+    ] {
+        let message = stderr(&expect_exit(command.env(variable, value), 2));
+        assert!(message.contains(expected), "{variable}={value}: {message}");
+    }
+    for value in ["", "0", "Off", "1", "TRUE"] {
+        expect_exit(command.env("GPUKERN_VALIDATION", value), 0);
+    }
+    let bench = |variable: &str, value: &str, expected: &str| {
+        let mut command = gpukern(&["bench", "matmul", "-s", "8"]);
+        let message = stderr(&expect_exit(command.env("GPUKERN_LOADER", "/nonexistent").env(variable, value), 2));
+        assert!(message.contains(expected), "{variable}={value}: {message}");
+    };
+    bench("GPUKERN_LABEL", " ", "is no label");
+    bench("GPUKERN_COMMIT", "rubbish", "GPUKERN_COMMIT is 'rubbish'");
+    bench("GPUKERN_TUNED", "/nonexistent", "there are no tuning results in '/nonexistent'");
+}
+
+#[test]
 fn sub_groups_of_a_size_are_required_of_kernels_that_have_them() {
     for (variant, reason) in [("naive", "has no use for sub-groups of 64"), ("subgroup", "needs sub-groups of 64")] {
         let output = expect_exit(&mut brief_bench(&["matmul", "-V", variant, "-s", "8", "--subgroup-size", "64"]), 2);
