@@ -67,6 +67,18 @@ impl Destination {
         Ok(Self::Draft { path, draft })
     }
 
+    /// The same, for the eyes of this user alone where it is a file.
+    ///
+    /// # Errors
+    /// When its permissions cannot be set.
+    pub(crate) fn private(self) -> io::Result<Self> {
+        #[cfg(unix)]
+        if let Self::Draft { draft, .. } = &self {
+            draft.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        }
+        Ok(self)
+    }
+
     /// Whether it is a file, which is replaced in one step.
     #[must_use]
     pub(crate) fn is_file(&self) -> bool {
@@ -98,7 +110,8 @@ impl Destination {
 
 /// An error of writing, with the limit and the remedy where a limit of the process caused it: the system's "File too large"
 /// sounds like a full disk.
-pub(crate) fn explained(error: io::Error) -> io::Error {
+#[must_use]
+pub fn explained(error: io::Error) -> io::Error {
     if error.kind() != ErrorKind::FileTooLarge {
         return error;
     }
@@ -184,6 +197,17 @@ fn inode(_: &Path, there: &Metadata) -> Option<Inode> {
 #[cfg(not(unix))]
 fn inode(path: &Path, _: &Metadata) -> Option<Inode> {
     path.canonicalize().ok()
+}
+
+/// Makes a folder, and those above it that are missing, for this user alone.
+///
+/// # Errors
+/// When it cannot be made.
+pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
 }
 
 /// Removes the drafts of dead processes in `folder`: a living one holds a lock on its own. One that was just made may not
@@ -342,6 +366,29 @@ mod tests {
     fn a_full_disk_is_an_error_of_writing_and_not_of_opening() {
         let destination = Destination::open(Path::new("/dev/full")).expect("it can be opened");
         assert_eq!(destination.write(b"x").expect_err("it is full").kind(), ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_limit_of_the_process_is_named_with_its_remedy_and_no_other_error_changes() {
+        let text = explained(io::Error::from(ErrorKind::FileTooLarge)).to_string();
+        assert!(text.contains("ulimit -f") && text.contains("LimitFSIZE="), "{text}");
+        assert_eq!(explained(io::Error::from(ErrorKind::StorageFull)).kind(), ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_file_is_the_same_by_every_path_also_before_it_exists() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let id = |name: &str| FileId::of(&folder.path().join(name)).expect("a file or a folder");
+        std::fs::create_dir(folder.path().join("below")).expect("made");
+        std::fs::write(folder.path().join("here"), "").expect("written");
+        assert_eq!(id("here"), id("below/../here"));
+        assert_eq!(id("new/er"), id("below/../new/./er"));
+        assert_ne!(id("new"), id("newer"));
+        assert_ne!(id("new"), id("below/new"));
+        assert_eq!(FileId::of(Path::new("new")), FileId::of(Path::new("./new")));
+        assert!(FileId::folders(&folder.path().join("below/new/file")).contains(&id("below/new")));
+        assert!(!FileId::folders(&folder.path().join("below")).contains(&id("below")));
+        assert_eq!(FileId::of(Path::new(if cfg!(unix) { "/dev/null" } else { "NUL" })), None);
     }
 
     #[test]
