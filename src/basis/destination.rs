@@ -1,5 +1,7 @@
-//! Places to write to: a file that is replaced in one step or not at all, or a device or pipe as it is.
+//! Places to write to: a file that is replaced in one step or not at all, or a device or pipe as it is; and which paths are
+//! one file.
 
+use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -65,6 +67,18 @@ impl Destination {
         Ok(Self::Draft { path, draft })
     }
 
+    /// The same, for the eyes of this user alone where it is a file.
+    ///
+    /// # Errors
+    /// When its permissions cannot be set.
+    pub(crate) fn private(self) -> io::Result<Self> {
+        #[cfg(unix)]
+        if let Self::Draft { draft, .. } = &self {
+            draft.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        }
+        Ok(self)
+    }
+
     /// Whether it is a file, which is replaced in one step.
     #[must_use]
     pub(crate) fn is_file(&self) -> bool {
@@ -76,16 +90,124 @@ impl Destination {
     /// # Errors
     /// When they cannot be written, such as on a full disk.
     pub(crate) fn write(self, contents: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Stream(mut stream) => stream.write_all(contents),
-            Self::Draft { path, mut draft } => {
-                draft.write_all(contents)?;
-                draft.as_file().sync_all()?;
-                draft.persist(path)?;
-                Ok(())
+        self.write_by(|file| file.write_all(contents))
+    }
+
+    /// Writes what `contents` writes, in the same way.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`].
+    pub(crate) fn write_by(self, contents: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+        let written = match self {
+            Self::Stream(mut stream) => contents(&mut stream),
+            Self::Draft { path, mut draft } => contents(draft.as_file_mut())
+                .and_then(|()| draft.as_file().sync_all())
+                .and_then(|()| draft.persist(path).map(drop).map_err(io::Error::from)),
+        };
+        written.map_err(explained)
+    }
+}
+
+/// An error of writing, with the limit and the remedy where a limit of the process caused it: the system's "File too large"
+/// sounds like a full disk.
+#[must_use]
+pub fn explained(error: io::Error) -> io::Error {
+    if error.kind() != ErrorKind::FileTooLarge {
+        return error;
+    }
+    let remedy = "the file would exceed the largest size that this process may write; raise `ulimit -f`, or LimitFSIZE= of \
+                  a service";
+    io::Error::new(ErrorKind::FileTooLarge, remedy)
+}
+
+/// What tells one file or folder from another, by whatever path it is reached: links, hard links, `./` and names in the
+/// other case on systems that ignore it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileId {
+    /// The file; of one that does not exist yet, the nearest folder above it that does.
+    there: Inode,
+    /// The names below that folder.
+    missing: Vec<OsString>,
+}
+
+/// Device and inode: hard links share them.
+#[cfg(unix)]
+type Inode = (u64, u64);
+/// The canonical path.
+#[cfg(not(unix))]
+type Inode = PathBuf;
+
+impl FileId {
+    /// The file or folder at `path`, or what would be made there. `None` of a device or a pipe, which many may use at once.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        // A link such as /dev/stdout leads to a pipe, which has no path.
+        let mut path = if path.exists() { path.to_path_buf() } else { behind_links(path).ok()? };
+        let mut missing = vec![];
+        loop {
+            match path.metadata() {
+                Ok(there) if there.is_file() || there.is_dir() => {
+                    missing.reverse();
+                    return Some(Self { there: inode(&path, &there)?, missing });
+                }
+                Ok(_) => return None,
+                Err(_) => {
+                    let name = path.file_name()?;
+                    // Most file systems of these ignore case.
+                    let name = if cfg!(any(windows, target_os = "macos")) {
+                        name.to_ascii_lowercase()
+                    } else {
+                        name.to_os_string()
+                    };
+                    missing.push(name);
+                    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                    path = folder.unwrap_or(Path::new(".")).to_path_buf();
+                }
             }
         }
     }
+
+    /// The folders in which the file at `path` lies or would lie.
+    pub(crate) fn folders(path: &Path) -> Vec<Self> {
+        let made = || behind_links(path).and_then(std::path::absolute);
+        let path = path.canonicalize().or_else(|_| made()).unwrap_or_else(|_| path.to_path_buf());
+        path.ancestors().skip(1).filter_map(Self::of).collect()
+    }
+
+    /// The regular file behind a standard stream.
+    #[cfg(unix)]
+    pub(crate) fn of_stream(stream: &impl std::os::fd::AsFd) -> Option<Self> {
+        let there = File::from(stream.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
+        Some(Self { there: inode(Path::new(""), &there).filter(|_| there.is_file())?, missing: vec![] })
+    }
+
+    /// The regular file behind a standard stream, which only Unix tells.
+    #[cfg(not(unix))]
+    pub(crate) fn of_stream<S>(_: &S) -> Option<Self> {
+        None
+    }
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere a path may have no canonical form")]
+fn inode(_: &Path, there: &Metadata) -> Option<Inode> {
+    use std::os::unix::fs::MetadataExt;
+    Some((there.dev(), there.ino()))
+}
+
+#[cfg(not(unix))]
+fn inode(path: &Path, _: &Metadata) -> Option<Inode> {
+    path.canonicalize().ok()
+}
+
+/// Makes a folder, and those above it that are missing, for this user alone.
+///
+/// # Errors
+/// When it cannot be made.
+pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
 }
 
 /// Removes the drafts of dead processes in `folder`: a living one holds a lock on its own. One that was just made may not
@@ -244,6 +366,29 @@ mod tests {
     fn a_full_disk_is_an_error_of_writing_and_not_of_opening() {
         let destination = Destination::open(Path::new("/dev/full")).expect("it can be opened");
         assert_eq!(destination.write(b"x").expect_err("it is full").kind(), ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_limit_of_the_process_is_named_with_its_remedy_and_no_other_error_changes() {
+        let text = explained(io::Error::from(ErrorKind::FileTooLarge)).to_string();
+        assert!(text.contains("ulimit -f") && text.contains("LimitFSIZE="), "{text}");
+        assert_eq!(explained(io::Error::from(ErrorKind::StorageFull)).kind(), ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_file_is_the_same_by_every_path_also_before_it_exists() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let id = |name: &str| FileId::of(&folder.path().join(name)).expect("a file or a folder");
+        std::fs::create_dir(folder.path().join("below")).expect("made");
+        std::fs::write(folder.path().join("here"), "").expect("written");
+        assert_eq!(id("here"), id("below/../here"));
+        assert_eq!(id("new/er"), id("below/../new/./er"));
+        assert_ne!(id("new"), id("newer"));
+        assert_ne!(id("new"), id("below/new"));
+        assert_eq!(FileId::of(Path::new("new")), FileId::of(Path::new("./new")));
+        assert!(FileId::folders(&folder.path().join("below/new/file")).contains(&id("below/new")));
+        assert!(!FileId::folders(&folder.path().join("below")).contains(&id("below")));
+        assert_eq!(FileId::of(Path::new(if cfg!(unix) { "/dev/null" } else { "NUL" })), None);
     }
 
     #[test]

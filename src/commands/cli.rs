@@ -322,7 +322,7 @@ pub struct BenchArgs {
 }
 
 /// What becomes of a record: where it goes, how it is shown, what it is compared with.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct OutputArgs {
     /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
     #[arg(long, value_name = "PATH|-")]
@@ -359,7 +359,7 @@ pub struct OutputArgs {
 }
 
 /// Comparison of what is measured with earlier records, in further rounds, which are processes of their own.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Comparing {
     /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends; once for each
     /// record where the baseline has several.
@@ -517,14 +517,6 @@ impl OutputArgs {
     pub fn table_form(&self) -> TableForm {
         let usual = if self.columns.is_empty() { TableForm::Compact } else { TableForm::Long };
         self.table.unwrap_or(usual)
-    }
-
-    /// The files that are read for it and `request`, by the options that name them.
-    #[must_use]
-    pub fn inputs<'a>(&'a self, request: &'a Request) -> Vec<(&'static str, &'a Path)> {
-        let named = [("--config", &request.config), ("--tuned", &request.tuned), ("--reference", &self.reference)];
-        let named = named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)));
-        named.chain(self.comparing.compare.iter().map(|path| ("--compare", path.as_path()))).collect()
     }
 }
 
@@ -816,20 +808,6 @@ pub struct AbArgs {
     /// Keep what runs a side again that crashed, hung or was wrong in a folder of this one, as `bench` does.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
-}
-
-impl AbArgs {
-    /// The files that it reads, by the options that name them.
-    #[must_use]
-    pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
-        let named = [
-            ("--a-spirv", &self.a_spirv),
-            ("--b-spirv", &self.b_spirv),
-            ("--a-driver", &self.a_driver),
-            ("--b-driver", &self.b_driver),
-        ];
-        named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?))).collect()
-    }
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ pub(super) fn flagged() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// Makes a write beyond the largest file that this process may have an error as of a full disk, not its end.
+/// Makes a write beyond the largest file that this process may have an error, not its end.
 pub(super) fn outlive_file_limits() {
     #[cfg(unix)]
     {

@@ -23,7 +23,7 @@ mod tune;
 mod verify;
 
 use crate::basis::error::{Error, Exit};
-use crate::basis::printable::say;
+use crate::basis::printable::{printable_lines, say};
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
 use crate::measure::executor::Silent;
@@ -38,6 +38,7 @@ use document::Target;
 use journal::{Journal, Watch};
 use progress::{Progress, Verbosity};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,16 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
-    fn new(output: String, notes: String, exit: Exit) -> Self {
+    /// Text for a person: what a terminal would act on is visible.
+    fn new(mut output: String, notes: String, exit: Exit) -> Self {
+        if let Cow::Owned(shown) = printable_lines(&output) {
+            output = shown;
+        }
+        Self::document(output, notes, exit)
+    }
+
+    /// A document for a program, as it is.
+    fn document(output: String, notes: String, exit: Exit) -> Self {
         Self { output, notes, trouble: String::new(), exit }
     }
 

@@ -94,7 +94,7 @@ pub(crate) struct KernelFiles {
 #[serde(rename_all = "kebab-case")]
 pub struct VulkanOptions {
     /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
-    #[arg(long, global = true, hide = true, overrides_with = "validation", env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, hide = true, overrides_with = "validation", env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = truth)]
     pub validation: bool,
 
     /// Load Vulkan from this library in place of the system's loader.
@@ -136,6 +136,15 @@ pub struct VulkanOptions {
     /// waited for.
     #[arg(long, global = true, hide = true, overrides_with = "in_process")]
     pub in_process: bool,
+}
+
+/// What a variable of the environment says of a flag; one that is empty is as good as none.
+fn truth(text: &str) -> Result<bool, String> {
+    match text.to_lowercase().as_str() {
+        "1" | "true" | "t" | "yes" | "y" | "on" => Ok(true),
+        "" | "0" | "false" | "f" | "no" | "n" | "off" => Ok(false),
+        _ => Err("set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, no or off".into()),
+    }
 }
 
 impl Default for VulkanOptions {

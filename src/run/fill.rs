@@ -75,6 +75,14 @@ impl Fill {
         }
     }
 
+    /// The file that it is read from.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Npy(path) | Self::Raw(path) => Some(path),
+            Self::Zero | Self::Iota | Self::Normal { .. } | Self::Uniform { .. } | Self::Made => None,
+        }
+    }
+
     /// Checks that a file, where it is one, fits a buffer.
     ///
     /// # Errors

@@ -97,6 +97,7 @@ impl ResolvedRun {
             point.pass_lists.extend(more.pass_lists);
         }
         self.modules.extend(other.modules);
+        self.sources.extend(other.sources);
         self.configurations.extend(other.configurations);
         Ok(())
     }
@@ -166,7 +167,10 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
         Some(name) => named(name).map_err(|message| Fault::new("name", message))?,
         None => programs[0].name.clone(),
     };
-    Ok(ResolvedRun { name, axes, modules, configurations, points })
+    let file = described.file.iter().map(|(path, _)| path);
+    let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(loaded::LoadedPass::files);
+    let sources = file.chain(compiled).cloned().collect();
+    Ok(ResolvedRun { name, axes, modules, configurations, points, sources })
 }
 
 /// One point of the axes.

@@ -15,6 +15,7 @@ mod journal;
 mod limits;
 mod listings;
 mod mistakes;
+mod overwriting;
 mod processes;
 mod run;
 mod survival;

@@ -56,6 +56,10 @@ impl Wanted {
                 })?;
             let buffer = written(&point.buffers, name)?;
             let path = std::path::absolute(path).map_err(|e| Error::Usage(format!("--save '{path}': {e}")))?;
+            // A worker writes it, whose streams are others.
+            if ["/dev/std", "/dev/fd/", "/proc/"].iter().any(|stream| path.to_string_lossy().starts_with(stream)) {
+                return Err(Error::Usage(format!("--save '{}' is a stream; name a file", path.display())));
+            }
             if !path.parent().is_some_and(Path::is_dir) {
                 return Err(Error::Usage(format!("--save '{}': there is no such folder; make it", path.display())));
             }

@@ -3,10 +3,11 @@
 mod elements;
 mod watch;
 
+use super::document::Files;
 use super::measuring::{self, Planned};
 use super::{CommandOutput, ab};
 use crate::algorithms::{Algorithm, CaseSpec};
-use crate::basis::error::Error;
+use crate::basis::error::{Error, Exit};
 use crate::basis::handle::Handle;
 use crate::commands::cli::RunArgs;
 use crate::measure::session::Setup;
@@ -30,15 +31,16 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     if args.init {
         let described = described(args)?;
         let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
-        return Ok(CommandOutput::success(texts.concat()));
+        return Ok(CommandOutput::document(texts.concat(), String::new(), Exit::Success));
     }
     // Everything that can be wrong with the command is found before a device is opened.
     let run = resolved(args)?;
     let wanted = Wanted::new(args, &run)?;
     let kernels = user_kernels(&args.against, run, wanted.saves.clone())?;
     let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-    let setup = &setup.with_kernels(vec![kernels.clone()]);
     let request = args.request(vulkan);
+    Files::of_measuring(&request, &args.output(), std::slice::from_ref(&kernels), setup.loader.as_ref()).check()?;
+    let setup = &setup.with_kernels(vec![kernels.clone()]);
     // Of several kernels --ab judges the first choices, of one the two that it has.
     let all = args.tune || args.ab && !kernels.has_several_kernels();
     let run = planned(&kernels, &own, all, &request.selection)?;

@@ -73,7 +73,8 @@ fn kernels(
     let configurations = (0..lists.len()).map(|index| configuration(&format!("k{index}"))).collect();
     let pass_lists = lists.into_iter().map(Ok).collect();
     let point = Point { values: vec![], buffers, reference, inputs: None, work: Work::default(), pass_lists };
-    let run = ResolvedRun { name: name.into(), axes: vec![], modules, configurations, points: vec![point] };
+    let points = vec![point];
+    let run = ResolvedRun { name: name.into(), axes: vec![], modules, configurations, points, sources: vec![] };
     UserKernels { name: name.into(), run, against: vec![], saves: vec![] }
 }
 
