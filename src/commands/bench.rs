@@ -39,6 +39,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Erro
     if let Some(ways) = args.explain {
         return explain(&planned.plan, ways, output.json.as_deref(), setup);
     }
+    setup.kernels.iter().for_each(super::run::name_commands);
     if args.parallel {
         return parallel::run(&planned, request, output, setup);
     }

@@ -41,6 +41,13 @@ pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
 }
 
 impl Description {
+    /// The commands that it has run.
+    pub(crate) fn commands(&self) -> Vec<String> {
+        let reference = self.reference.as_ref().and_then(|reference| reference.command.clone());
+        let inputs = self.inputs.as_ref().and_then(|inputs| inputs.command.clone());
+        inputs.into_iter().chain(reference).collect()
+    }
+
     /// Takes what it leaves out of the problem from another description.
     fn inherit(&mut self, other: &Self) {
         if self.axes.is_empty() {
@@ -166,7 +173,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
         Some(name) => named(name).map_err(|message| Fault::new("name", message))?,
         None => programs[0].name.clone(),
     };
-    Ok(ResolvedRun { name, axes, modules, configurations, points })
+    Ok(ResolvedRun { name, axes, modules, configurations, points, commands: description.commands() })
 }
 
 /// One point of the axes.

@@ -26,6 +26,9 @@ pub(crate) struct ResolvedRun {
     pub configurations: Vec<Configuration>,
     /// The problems, in the order of the sweep.
     pub points: Vec<Point>,
+    /// The commands that it runs, as the description has them: for whoever starts it to see. No part of what is to be run.
+    #[serde(skip)]
+    pub commands: Vec<String>,
 }
 
 impl ResolvedRun {
@@ -298,6 +301,7 @@ mod tests {
             modules: vec![],
             configurations: vec![],
             points: points.iter().map(point).collect(),
+            commands: vec![],
         }
     }
 
