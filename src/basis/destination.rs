@@ -1,5 +1,6 @@
 //! Places to write to: a file that is replaced in one step or not at all, a device or pipe as it is, a private folder.
 
+#[cfg(unix)]
 use crate::basis::printable::shell_word;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Write};

@@ -192,7 +192,7 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         assert!(!stderr(&expect_exit(&mut command, 0)).contains("runs: "));
     }
     assert!(!path.join("ran").exists());
-    for mut command in [run(path, &[]), run(path, &["--processes=2", "--quiet"]), bench(&[])] {
+    for mut command in [run(path, &["--processes=2", "--quiet"]), bench(&[])] {
         let said = stderr(&expect_exit(&mut command, 0));
         assert_eq!(said.matches(&named).count(), 1, "{said}");
     }
@@ -202,30 +202,4 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
     let said = stderr(&expect_exit(&mut run(path, &["--no-commands"]), 0));
     // What it advises is to be done with this command, not with that for built-in algorithms.
     assert!(said.contains("`--processes 5`") && !said.contains("bench"), "{said}");
-}
-
-#[test]
-fn what_is_wrong_with_a_reference_is_said_of_the_reference() {
-    for (line, expected) in [
-        ("cp {in}/A.npy {out}/D.npy; exit 7", "the reference command `cp {in}/A.npy {out}/D.npy; exit 7` failed (exit"),
-        ("true {out}", "the reference command `true {out}` wrote no answer; let it write D.npy to {out}"),
-        ("mkdir {out}/D.npy", "the reference command `mkdir {out}/D.npy` wrote no answer"),
-        ("echo no > {out}/D.npy", "the reference for D: D.npy: it is shorter than the header of a .npy"),
-        ("head -c 7 /dev/zero > {out}/D.bin", "the reference for D: D.bin: its data ends: it has 7 bytes"),
-    ] {
-        let folder = folder(Some(line));
-        let said = stderr(&expect_exit(&mut run(folder.path(), &["-s=N=100"]), 3));
-        assert!(said.contains(expected), "{line}: {said}");
-    }
-    for (line, expected) in [
-        ("exit 7", "the inputs command `exit 7` failed (exit status: 7): it said nothing"),
-        ("echo no > {out}/A.npy", "buffer A, from the inputs command: A.npy: it is shorter than the header of a .npy"),
-        ("true", "buffer A, from the inputs command: neither A.npy nor A.bin is in {out}"),
-    ] {
-        let folder = folder(None);
-        let made = DESCRIPTION.replace("fill = 'iota'", "");
-        fs::write(folder.path().join("copy.toml"), format!("{made}[inputs]\ncommand = '{line}'\n")).expect("written");
-        let said = stderr(&expect_exit(&mut run(folder.path(), &["-s=N=100"]), 3));
-        assert!(said.contains(expected), "{line}: {said}");
-    }
 }

@@ -414,3 +414,42 @@ fn a_process_that_a_command_leaves_is_ended_though_it_holds_the_pipe() {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     assert!(status.is_empty() || status.contains(") Z ") || cfg!(not(target_os = "linux")), "{status}");
 }
+
+/// What is wrong with a reference or with inputs that these lines make.
+#[cfg(unix)]
+fn fault(inputs: Option<&str>, reference: &str) -> String {
+    let command = |line: &str| Command { line: line.into(), folder: "".into() };
+    let fill = Some(if inputs.is_some() { Fill::Made } else { Fill::Iota });
+    let buffers = vec![buffer("A", 100, Role::Input, fill), buffer("D", 100, Role::Output, None)];
+    let mut own = kernels("faulty", vec![], buffers, Reference::Command(command(reference)), vec![]);
+    own.run.points[0].inputs = inputs.map(command);
+    let algorithm = own.clone().algorithm().expect("it fits");
+    let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+    let problem = (algorithm.problem)(&spec).expect("a problem");
+    let judged = problem.inputs().and_then(|inputs| problem.oracle(&inputs));
+    judged.err().expect("it is wrong")
+}
+
+#[test]
+#[cfg(unix)]
+fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
+    for (line, expected) in [
+        ("cp {in}/A.npy {out}/D.npy; exit 7", "the reference command `cp {in}/A.npy {out}/D.npy; exit 7` failed (exit"),
+        ("true", "the reference command `true` wrote no answer; let it write D.npy to {out}"),
+        ("mkdir {out}/D.npy", "the reference command `mkdir {out}/D.npy` wrote no answer; let it write D.npy"),
+        ("cp {in}/A.npy {out}/E.npy", "the reference command `cp {in}/A.npy {out}/E.npy` wrote no answer"),
+        ("echo no > {out}/D.npy", "the reference for D: D.npy: it is shorter than the header of a .npy"),
+        ("head -c 7 /dev/zero > {out}/D.bin", "the reference for D: D.bin: its data ends: it has 7 bytes"),
+    ] {
+        let said = fault(None, line);
+        assert!(said.starts_with(expected), "{line}: {said}");
+    }
+    for (line, expected) in [
+        ("exit 7", "the inputs command `exit 7` failed (exit status: 7): it said nothing"),
+        ("echo no > {out}/A.npy", "buffer A, from the inputs command: A.npy: it is shorter than the header of a .npy"),
+        ("true", "buffer A, from the inputs command: neither A.npy nor A.bin is in {out}"),
+    ] {
+        let said = fault(Some(line), "true");
+        assert!(said.starts_with(expected), "{line}: {said}");
+    }
+}
