@@ -259,7 +259,8 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
         Ok(family) => family,
         Err(e) => return tell(&Report::Refused(e.kind() == ErrorKind::NotFound, e.to_string())),
     };
-    tell(&Report::Started(family.child.id()))?;
+    // Where nobody hears that, standard input has ended too.
+    let _ = tell(&Report::Started(family.child.id()));
     let (open, closed) = mpsc::channel::<()>();
     std::thread::spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());

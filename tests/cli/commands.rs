@@ -66,34 +66,51 @@ fn descendant(child: &Child, word: &str) -> Option<String> {
     None
 }
 
+/// `run` of a kernel in Slang in a folder where its compiler is this script.
+fn compile(folder: &Path, script: &str) -> Command {
+    use std::os::unix::fs::PermissionsExt;
+    let bin = folder.join("bin");
+    fs::create_dir(&bin).expect("made");
+    fs::write(folder.join("k.slang"), "").expect("written");
+    fs::write(bin.join("slangc"), format!("#!/bin/sh\n{script}\n")).expect("written");
+    fs::set_permissions(bin.join("slangc"), fs::Permissions::from_mode(0o755)).expect("set");
+    let mut command = run(folder, &["k.slang"]);
+    command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default()));
+    command
+}
+
 /// A command that hangs, and starts processes that do: in its group, and in a session of their own. Each holds `alive`.
 const HANGS: &str = "exec 9<>alive; echo {out} > up
     for each in 1 2; do { sleep 100; echo late >&9; } & done
     setsid sh -c \"sleep 100; echo late >&9\" &
     sleep 100; echo late >&9";
 
-/// Has `end` end a run whose `command` hangs, once that has begun; the exit code, when no process of it is left.
+/// Has `end` end a run whose command hangs, once that has begun; the exit code, when no process of it is left.
 #[cfg(target_os = "linux")]
 fn ended(command: &str, arguments: &[&str], end: impl Fn(&mut Child)) -> Option<i32> {
+    let folder = folder(Some(command));
+    ended_in(folder.path(), run(folder.path(), arguments), end)
+}
+
+#[cfg(target_os = "linux")]
+fn ended_in(folder: &Path, mut command: Command, end: impl Fn(&mut Child)) -> Option<i32> {
     use std::os::unix::fs::OpenOptionsExt;
     const O_NONBLOCK: i32 = 0o4000;
-    let folder = folder(Some(command));
     let temporary = tempfile::tempdir().expect("a folder");
-    assert!(Command::new("mkfifo").arg(folder.path().join("alive")).status().expect("it runs").success());
-    let mut command = run(folder.path(), arguments);
+    assert!(Command::new("mkfifo").arg(folder.join("alive")).status().expect("it runs").success());
     let child = command.env("TMPDIR", temporary.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut child = child.expect("it starts");
     wait_until("a command", || {
-        assert!(child.try_wait().expect("a process").is_none(), "{arguments:?}: the run ended first");
-        folder.path().join("up").exists()
+        assert!(child.try_wait().expect("a process").is_none(), "{command:?}: the run ended first");
+        folder.join("up").exists()
     });
-    let alive = fs::File::options().read(true).custom_flags(O_NONBLOCK).open(folder.path().join("alive"));
+    let alive = fs::File::options().read(true).custom_flags(O_NONBLOCK).open(folder.join("alive"));
     let mut alive = alive.expect("a pipe");
     end(&mut child);
     // The pipe ends with the last process that has it.
     wait_until("the end of what the command started", || match alive.read(&mut [0; 8]) {
         Ok(count) => {
-            assert_eq!(count, 0, "{arguments:?}: a process outlived the run");
+            assert_eq!(count, 0, "{command:?}: a process outlived the run");
             true
         }
         Err(_) => false,
@@ -126,6 +143,19 @@ fn a_command_that_hangs_ends_with_its_worker_and_with_its_guard() {
             signal(child, "TERM");
         });
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_compiler_that_hangs_ends_with_the_run_and_one_that_says_much_is_quoted_at_its_end() {
+    for name in ["TERM", "KILL"] {
+        let folder = folder(None);
+        assert_eq!(ended_in(folder.path(), compile(folder.path(), HANGS), |child| signal(child, name)), None, "{name}");
+    }
+    let folder = folder(None);
+    let script = "head -c 40000000 /dev/zero | tr '\\0' x >&2; echo; echo 'k.slang(1): error: no kernel'; exit 1";
+    let said = stderr(&expect_exit(&mut compile(folder.path(), script), 2));
+    assert!(said.ends_with("k.slang(1): error: no kernel\n") && said.len() < 70_000, "{} bytes", said.len());
 }
 
 #[test]
