@@ -292,6 +292,21 @@ pub enum Command {
     /// Do what another process of this program orders through standard input.
     #[command(hide = true)]
     Worker,
+    /// Run a program, and end it with all that it started when standard input ends.
+    #[command(hide = true)]
+    Guard {
+        /// A folder to be removed then; repeatable.
+        #[arg(long)]
+        scratch: Vec<PathBuf>,
+
+        /// Pass on standard output as standard error, in place of discarding it.
+        #[arg(long)]
+        joined: bool,
+
+        /// The program and its arguments.
+        #[arg(last = true, required = true)]
+        words: Vec<OsString>,
+    },
 }
 
 /// Options of `bench`.
@@ -394,6 +409,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub(crate) fields: Fields,
 
+    /// Refuse descriptions that have commands run ([reference] command, [inputs] command): for those of others.
+    #[arg(long)]
+    pub no_commands: bool,
+
     /// Print a description of the kernel, as far as it can be known from it, to be completed.
     #[arg(long, conflicts_with_all = ["tune", "ab", "watch"])]
     pub init: bool,
@@ -487,6 +506,7 @@ impl RunArgs {
                 ..Selection::default()
             },
             config: config.clone(),
+            no_commands: self.no_commands,
             no_peak: self.no_peak,
             processes: self.processes,
             only: self.only.clone(),
@@ -815,7 +835,7 @@ mod tests {
     use super::*;
     use crate::plan::axes::{AXES, Axis, Value as AxisKind};
     use clap::CommandFactory;
-    use proptest::array::{uniform2, uniform3, uniform5, uniform7, uniform10};
+    use proptest::array::{uniform2, uniform4, uniform5, uniform7, uniform10};
     use proptest::collection::vec;
     use proptest::option::of;
     use proptest::prelude::*;
@@ -837,7 +857,7 @@ mod tests {
     fn options_of_vulkan_are_in_the_help_of_the_commands_that_use_it() {
         let mut command = Cli::documented();
         command.build();
-        for own in command.get_subcommands_mut().filter(|own| own.get_name() != "worker") {
+        for own in command.get_subcommands_mut().filter(|own| !["worker", "guard"].contains(&own.get_name())) {
             let (name, help) = (own.get_name().to_string(), own.render_long_help().to_string());
             assert_eq!(help.contains("--validation"), USE_VULKAN.contains(&name.as_str()), "{name}: {help}");
             assert!(name == "help" || help.contains("--quiet"), "{name}: {help}");
@@ -961,13 +981,13 @@ mod tests {
 
     fn of_bench() -> impl Strategy<Value = Request> {
         let processes = prop_oneof![(of(any::<u32>()), Just(None)), (Just(None), of(any::<u32>()))];
-        let (texts, flags) = (uniform2(of(TEXT)), uniform3(any::<bool>()));
+        let (texts, flags) = (uniform2(of(TEXT)), uniform4(any::<bool>()));
         (selection(), uniform2(TEXT), texts, flags, processes, vec(TEXT, 0..2), vulkan()).prop_map(
             |(
                 selection,
                 [label, tuned],
                 [config, shard],
-                [host, no_peak, no_tuned],
+                [host, no_peak, no_tuned, no_commands],
                 (processes, noise),
                 only,
                 vulkan,
@@ -978,6 +998,7 @@ mod tests {
                     kernels,
                     selection,
                     config,
+                    no_commands,
                     shard,
                     label,
                     host,
@@ -1025,7 +1046,7 @@ mod tests {
 
     fn of_run() -> impl Strategy<Value = Request> {
         (kernels(), of_bench()).prop_map(|(kernels, of_bench)| {
-            let Request { selection, config, no_peak, processes, only, vulkan, .. } = of_bench;
+            let Request { selection, config, no_commands, no_peak, processes, only, vulkan, .. } = of_bench;
             let Selection { device, axes, sampling, .. } = selection;
             let axes = axes.seed().into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed));
             let selection = Selection { axes, device, sampling, ..Selection::default() };
@@ -1033,6 +1054,7 @@ mod tests {
                 kernels: Some(kernels),
                 selection,
                 config,
+                no_commands,
                 no_peak,
                 processes,
                 only,

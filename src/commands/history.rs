@@ -43,7 +43,7 @@ pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
         let shown = printable(&args.folder.display().to_string()).into_owned();
         let reasons = if notes.is_empty() { String::new() } else { format!("\n{}", notes.trim_end()) };
         return Err(Error::Usage(format!(
-            "no measured case in the folder '{shown}'; put records there that `gpukern bench --json PATH` wrote{reasons}"
+            "no measured case in the folder '{shown}'; put records there that --json PATH of `gpukern bench` or `gpukern run` wrote{reasons}"
         )));
     }
     let mut answer = CommandOutput::new(report::history::text(&history, report::table::width()), notes, Exit::Success);

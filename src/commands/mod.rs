@@ -33,6 +33,7 @@ use crate::measure::worker::serve;
 use crate::plan::request::VulkanOptions;
 use crate::plan::{HOST, Plan, PlannedRun, options};
 use crate::record::{NamedRecord, Record, reader};
+use crate::run::guarded;
 use crate::vulkan::Validation;
 use document::Target;
 use journal::{Journal, Watch};
@@ -122,8 +123,13 @@ pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
     } else if cli.verbose {
         Verbosity::Verbose.set();
     }
-    if matches!(cli.command, Command::Worker) {
-        return worker();
+    match cli.command {
+        Command::Worker => return worker(),
+        Command::Guard { words, scratch, joined } => {
+            let guarded = guarded::guard(&words, &scratch, joined);
+            return guarded.map_err(|e| Error::Failure(e.to_string())).map(|()| CommandOutput::success(String::new()));
+        }
+        _ => {}
     }
     let setup = setup(&cli.vulkan)?;
     match cli.command {
@@ -145,7 +151,7 @@ pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
         Command::History(args) => history::run(&args),
         Command::Completions { shell } => Ok(shell::completions(shell)),
         Command::Man { output } => shell::man(output.as_deref()),
-        Command::Worker => worker(),
+        Command::Worker | Command::Guard { .. } => unreachable!("they need no setup"),
     }
 }
 
@@ -164,6 +170,7 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
+    guarded::limit(timeout, interrupt::flag());
     let loader = loader.clone().map(PathBuf::into_os_string);
     Ok(Setup { validation, loader, drivers: None, cache, isolation, timeout, max_run, kernels: vec![] })
 }

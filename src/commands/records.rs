@@ -30,7 +30,7 @@ pub(super) fn report(paths: &[PathBuf], output: &Path, svg: Option<&Path>) -> Re
     }
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(
-            "nothing to report: the records have no cases; measure some with `gpukern bench`".into(),
+            "nothing to report: the records have no cases; measure some with `gpukern bench` or `gpukern run`".into(),
         ));
     }
     let report = html::report(&runs);

@@ -10,6 +10,7 @@ use toml::{Table, Value};
 /// What is to be measured and how. The names of its fields are those of the options of `bench` and of `run`.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Request {
     /// The user's kernels, which `run` measures in place of algorithms.
     #[arg(skip)]
@@ -25,6 +26,10 @@ pub struct Request {
     #[arg(long, value_name = "FILE")]
     #[serde(serialize_with = "texts")]
     pub config: Option<PathBuf>,
+
+    /// Refuse descriptions that have commands run ([reference] command, [inputs] command): for those of others.
+    #[arg(long)]
+    pub no_commands: bool,
 
     /// Measure one of so many parts of the cases, about equal in time, the same for everybody; `merge` joins the records.
     #[arg(long, value_name = "I/N")]
@@ -124,7 +129,7 @@ pub struct VulkanOptions {
     pub cache_dir: Option<PathBuf>,
 
     /// Abandon a driver call, and its case, after this time; after ten times this time while it compiles a pipeline, and
-    /// after ten times what it took before if that is longer.
+    /// after ten times what it took before if that is longer. A command of a description has ten times this time
     #[arg(long, global = true, hide = true, overrides_with = "timeout", value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 

@@ -134,7 +134,7 @@ impl Buffer {
                     (true, _) => array::read(&npy, element, &self.shape),
                     (false, true) => array::read_raw(&raw, self.bytes()),
                     (false, false) => Err(format!(
-                        "inputs.command wrote neither {0}.npy nor {0}.bin into {{out}}; write one, or state buffer.{0}.fill",
+                        "neither {0}.npy nor {0}.bin is in {{out}}; write one, or state buffer.{0}.fill",
                         self.name
                     )),
                 };

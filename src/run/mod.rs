@@ -11,6 +11,7 @@ pub(crate) mod description;
 mod entry;
 mod expression;
 mod fill;
+pub(crate) mod guarded;
 pub(crate) mod init;
 mod loaded;
 pub(crate) mod options;

@@ -30,13 +30,16 @@ pub(crate) struct ResolvedRun {
     /// worker has no use for them.
     #[serde(skip)]
     pub sources: Vec<PathBuf>,
+    /// The commands that it runs, as the description has them: for whoever starts it to see. No part of what is to be run.
+    #[serde(skip)]
+    pub commands: Vec<String>,
 }
 
 impl ResolvedRun {
     /// Every file that is read for it, and what it is: nothing may be written there. Fields are named one by one, so that
     /// whoever adds one decides whether it names a file.
     pub(crate) fn files(&self) -> BTreeSet<(&'static str, PathBuf)> {
-        let Self { name: _, axes: _, modules, configurations: _, points, sources } = self;
+        let Self { name: _, axes: _, modules, configurations: _, points, sources, commands: _ } = self;
         let compiled = modules.iter().flat_map(|Module { name: _, spirv: _, files }| files);
         let mut files: BTreeSet<_> = sources.iter().chain(compiled).map(|path| ("a source", path.clone())).collect();
         let mut commands = BTreeSet::new();
@@ -339,6 +342,7 @@ mod tests {
             configurations: vec![],
             points: points.iter().map(point).collect(),
             sources: vec![],
+            commands: vec![],
         }
     }
 

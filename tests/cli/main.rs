@@ -6,6 +6,7 @@
 mod ab;
 mod bench;
 mod broken_kernels;
+mod commands;
 mod compare;
 mod exports;
 mod factorisations;
