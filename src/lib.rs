@@ -28,6 +28,7 @@ pub use algorithms::{
     ALGORITHMS, Algorithm, CaseOptions, CaseSpec, Check, Goal, Oracle, Problem, StopRule, StopTest, Variant,
     find as find_algorithm,
 };
+pub use basis::destination::explained;
 pub use basis::dtype::{DType, HostArray};
 pub use basis::error::Exit;
 pub use basis::layout::Layout;

@@ -1,6 +1,6 @@
 //! Parses the command line, runs the command, prints its answer.
 
-use gpukern::{Cli, Exit, say};
+use gpukern::{Cli, Exit, explained, say};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ fn main() -> ExitCode {
             match written {
                 // A reader that closed the pipe has seen what it wanted.
                 Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                    say(&format!("error: cannot write to standard output: {error}\n"));
+                    say(&format!("error: cannot write to standard output: {}\n", explained(error)));
                     Exit::Failure.into()
                 }
                 _ => answer.exit.into(),

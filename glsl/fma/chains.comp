@@ -1,10 +1,17 @@
-// Arithmetic rate: 16 sequences x ← x·a + b an invocation, CHAINS/2 vectors of two at a time, each step of a sequence
-// waiting for the one before. Few at a time show the latency of the unit, many its rate.
+// Arithmetic rate: 16 sequences x ← x·a + b an invocation, CHAINS at a time, each step of a sequence waiting for the one
+// before. Few at a time show the latency of the unit, many its rate.
 // Mapping: one invocation takes its sequences from X in a rotated order, so that no two lanes compute the same.
-// X holds a, b and 64 start values; the host goes through the same sequences and compares the sums of their ends.
+// X holds 64 start values; the host goes through the same sequences and compares the sums of their ends.
+// Sequences are grouped in scalars or vectors. What keeps halves from being computed in pairs (NVIDIA 580 does half as
+// many otherwise): a and b that a compiler knows to be one value for both, so they come as words of two; vectors that a
+// loop carries, which are taken apart and put together in each iteration, so words are carried. a and b are arguments
+// because operands out of constant memory are read beside registers: without, f64 is 7 % slower there.
 // Source: the method of every peak-rate benchmark; sequences and their check are ours.
 #version 460
 #pragma dtypes f32 f64 f16 i32
+#pragma kernel chains
+#pragma kernel chains-scalar SCALAR
+#pragma kernel chains-vec4 VEC4
 #extension GL_EXT_control_flow_attributes : require
 #define ARITHMETIC
 #include "dtype.glsl"
@@ -17,25 +24,81 @@ const uint STARTS = 64;
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Given { T at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer Sums { ACC at[]; };
+// A and B are the bits of a and b: of one f64, of one number of 32 bits, or of two halves.
 layout(push_constant, scalar) uniform Arguments {
     Given X;
     Sums Y;
+    uint A, A_HIGH, B, B_HIGH;
 };
 
-T start(uint sequence) { return X.at[2 + (gl_GlobalInvocationID.x + sequence) % STARTS]; }
+#if defined(DTYPE_F16)
+#define pair_of(low, high) unpackFloat2x16(low)
+#elif defined(DTYPE_F64)
+#define pair_of(low, high) T2(packDouble2x32(uvec2(low, high)))
+#elif defined(DTYPE_I32)
+#define pair_of(low, high) T2(low)
+#else
+#define pair_of(low, high) T2(uintBitsToFloat(low))
+#endif
+
+// V is what a step computes, HELD what an iteration leaves to the next.
+#if defined(SCALAR)
+#define V T
+#define spread(pair) (pair).x
+const uint WIDTH = 1;
+ACC total(V x) { return ACC(x); }
+#elif defined(VEC4)
+#define V T4
+#define spread(pair) T4(pair, pair)
+const uint WIDTH = 4;
+ACC total(V x) { return ACC(x.x) + ACC(x.y) + ACC(x.z) + ACC(x.w); }
+#else
+#define V T2
+#define spread(pair) (pair)
+const uint WIDTH = 2;
+ACC total(V x) { return ACC(x.x) + ACC(x.y); }
+#endif
+#if defined(SCALAR) || !defined(DTYPE_F16)
+#define HELD V
+#define hold(v) (v)
+#define held(v) (v)
+#elif defined(VEC4)
+#define HELD uvec2
+#define hold(v) uvec2(packFloat2x16((v).xy), packFloat2x16((v).zw))
+#define held(words) V(unpackFloat2x16((words).x), unpackFloat2x16((words).y))
+#else
+#define HELD uint
+#define hold(v) packFloat2x16(v)
+#define held(word) unpackFloat2x16(word)
+#endif
+
+T start(uint sequence) { return X.at[(gl_GlobalInvocationID.x + sequence) % STARTS]; }
+
+V starts(uint first) {
+#if defined(SCALAR)
+    return start(first);
+#elif defined(VEC4)
+    return V(start(first), start(first + 1), start(first + 2), start(first + 3));
+#else
+    return V(start(first), start(first + 1));
+#endif
+}
 
 void main() {
-    T2 a = T2(X.at[0]), b = T2(X.at[1]);
+    V a = spread(pair_of(A, A_HIGH)), b = spread(pair_of(B, B_HIGH));
     ACC sum = ACC(0);
     for (uint first = 0; first < 16; first += CHAINS) {
-        T2 x[CHAINS / 2];
-        [[unroll]] for (uint c = 0; c < CHAINS / 2; ++c) x[c] = T2(start(first + 2 * c), start(first + 2 * c + 1));
+        HELD ends[CHAINS / WIDTH];
+        [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) ends[c] = hold(starts(first + WIDTH * c));
         for (uint i = 0; i < STEPS / UNROLL; ++i) {
+            V x[CHAINS / WIDTH];
+            [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) x[c] = held(ends[c]);
             [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
-                [[unroll]] for (uint c = 0; c < CHAINS / 2; ++c) x[c] = x[c] * a + b;
+                [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) x[c] = x[c] * a + b;
             }
+            [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) ends[c] = hold(x[c]);
         }
-        [[unroll]] for (uint c = 0; c < CHAINS / 2; ++c) sum += ACC(x[c].x) + ACC(x[c].y);
+        [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) sum += total(held(ends[c]));
     }
     Y.at[gl_GlobalInvocationID.x] = sum;
 }

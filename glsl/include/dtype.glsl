@@ -6,13 +6,14 @@
 //   load(x)  T → ACC
 //   store(x) ACC → OUT
 //
-// A kernel that computes in T itself defines ARITHMETIC first; T2 is then a vector of two.
+// A kernel that computes in T itself defines ARITHMETIC first; T2 and T4 are then vectors of two and four.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
 
 #if defined(DTYPE_F32)
 #define T float
 #define T2 vec2
+#define T4 vec4
 #define ACC float
 #define load(x) (x)
 #define store(x) (x)
@@ -20,6 +21,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float64 : require
 #define T double
 #define T2 dvec2
+#define T4 dvec4
 #define ACC double
 #define load(x) (x)
 #define store(x) (x)
@@ -31,6 +33,7 @@
 #endif
 #define T float16_t
 #define T2 f16vec2
+#define T4 f16vec4
 #define ACC float
 #define load(x) float(x)
 #define store(x) float16_t(x)
@@ -50,6 +53,7 @@ uint16_t store_bf16(float value) {
 #elif defined(DTYPE_I32)
 #define T int
 #define T2 ivec2
+#define T4 ivec4
 #define ACC int
 #define load(x) (x)
 #define store(x) (x)

@@ -1,18 +1,23 @@
-//! Places to write to: a file that is replaced in one step or not at all, or a device or pipe as it is.
+//! Places to write to: a file that is replaced in one step or not at all, a device or pipe as it is, a private folder; and
+//! which paths are one file.
 
+#[cfg(unix)]
+use crate::basis::printable::shell_word;
+use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tempfile::{Builder, NamedTempFile};
+use tempfile::{Builder, NamedTempFile, TempDir};
 
 /// Links in a row that are followed at most, as many as Linux follows.
 const MOST_LINKS: usize = 40;
 
-/// The beginning and the end of a draft's name.
+/// The beginning of the name of what is gone with the process that made it, and the ends of a draft's and a folder's.
 const PREFIX: &str = ".gpukern-";
-const SUFFIX: &str = ".draft";
-/// Age at which a draft without a lock is nobody's.
+const DRAFT: &str = ".draft";
+const SCRATCH: &str = ".scratch";
+/// Age at which a draft or a folder without a lock is nobody's.
 const SURELY_LOCKED: Duration = Duration::from_secs(10);
 
 /// A place to write to, found writable before there is anything to write.
@@ -56,13 +61,25 @@ impl Destination {
             return Err(io::Error::new(ErrorKind::NotFound, missing));
         }
         remove_orphans(folder);
-        let draft = as_public_as_any(Builder::new().prefix(PREFIX).suffix(SUFFIX)).tempfile_in(folder)?;
+        let draft = as_public_as_any(Builder::new().prefix(PREFIX).suffix(DRAFT)).tempfile_in(folder)?;
         // Where files cannot be locked, drafts of dead processes stay.
         let _ = draft.as_file().try_lock();
         if let Some(there) = there {
             draft.as_file().set_permissions(there.permissions())?;
         }
         Ok(Self::Draft { path, draft })
+    }
+
+    /// The same, for the eyes of this user alone where it is a file.
+    ///
+    /// # Errors
+    /// When its permissions cannot be set.
+    pub(crate) fn private(self) -> io::Result<Self> {
+        #[cfg(unix)]
+        if let Self::Draft { draft, .. } = &self {
+            draft.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        }
+        Ok(self)
     }
 
     /// Whether it is a file, which is replaced in one step.
@@ -76,32 +93,216 @@ impl Destination {
     /// # Errors
     /// When they cannot be written, such as on a full disk.
     pub(crate) fn write(self, contents: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Stream(mut stream) => stream.write_all(contents),
-            Self::Draft { path, mut draft } => {
-                draft.write_all(contents)?;
-                draft.as_file().sync_all()?;
-                draft.persist(path)?;
-                Ok(())
-            }
-        }
+        self.write_by(|file| file.write_all(contents))
+    }
+
+    /// Writes what `contents` writes, in the same way.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`].
+    pub(crate) fn write_by(self, contents: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+        let written = match self {
+            Self::Stream(mut stream) => contents(&mut stream),
+            Self::Draft { path, mut draft } => contents(draft.as_file_mut())
+                .and_then(|()| draft.as_file().sync_all())
+                .and_then(|()| draft.persist(path).map(drop).map_err(io::Error::from)),
+        };
+        written.map_err(explained)
     }
 }
 
-/// Removes the drafts of dead processes in `folder`: a living one holds a lock on its own. One that was just made may not
-/// be locked yet.
+/// An error of writing, with the limit and the remedy where a limit of the process caused it: the system's "File too large"
+/// sounds like a full disk.
+#[must_use]
+pub fn explained(error: io::Error) -> io::Error {
+    if error.kind() != ErrorKind::FileTooLarge {
+        return error;
+    }
+    let remedy = "the file would exceed the largest size that this process may write; raise `ulimit -f`, or LimitFSIZE= of \
+                  a service";
+    io::Error::new(ErrorKind::FileTooLarge, remedy)
+}
+
+/// What tells one file or folder from another, by whatever path it is reached: links, hard links, `./` and names in the
+/// other case on systems that ignore it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileId {
+    /// The file; of one that does not exist yet, the nearest folder above it that does.
+    there: Inode,
+    /// The names below that folder.
+    missing: Vec<OsString>,
+}
+
+/// Device and inode: hard links share them.
+#[cfg(unix)]
+type Inode = (u64, u64);
+/// The canonical path.
+#[cfg(not(unix))]
+type Inode = PathBuf;
+
+impl FileId {
+    /// The file or folder at `path`, or what would be made there. `None` of a device or a pipe, which many may use at once.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        // A link such as /dev/stdout leads to a pipe, which has no path.
+        let mut path = if path.exists() { path.to_path_buf() } else { behind_links(path).ok()? };
+        let mut missing = vec![];
+        loop {
+            match path.metadata() {
+                Ok(there) if there.is_file() || there.is_dir() => {
+                    missing.reverse();
+                    return Some(Self { there: inode(&path, &there)?, missing });
+                }
+                Ok(_) => return None,
+                Err(_) => {
+                    let name = path.file_name()?;
+                    // Most file systems of these ignore case.
+                    let name = if cfg!(any(windows, target_os = "macos")) {
+                        name.to_ascii_lowercase()
+                    } else {
+                        name.to_os_string()
+                    };
+                    missing.push(name);
+                    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                    path = folder.unwrap_or(Path::new(".")).to_path_buf();
+                }
+            }
+        }
+    }
+
+    /// The folders in which the file at `path` lies or would lie.
+    pub(crate) fn folders(path: &Path) -> Vec<Self> {
+        let made = || behind_links(path).and_then(std::path::absolute);
+        let path = path.canonicalize().or_else(|_| made()).unwrap_or_else(|_| path.to_path_buf());
+        path.ancestors().skip(1).filter_map(Self::of).collect()
+    }
+
+    /// The regular file behind a standard stream.
+    #[cfg(unix)]
+    pub(crate) fn of_stream(stream: &impl std::os::fd::AsFd) -> Option<Self> {
+        let there = File::from(stream.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
+        Some(Self { there: inode(Path::new(""), &there).filter(|_| there.is_file())?, missing: vec![] })
+    }
+
+    /// The regular file behind a standard stream, which only Unix tells.
+    #[cfg(not(unix))]
+    pub(crate) fn of_stream<S>(_: &S) -> Option<Self> {
+        None
+    }
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere a path may have no canonical form")]
+fn inode(_: &Path, there: &Metadata) -> Option<Inode> {
+    use std::os::unix::fs::MetadataExt;
+    Some((there.dev(), there.ino()))
+}
+
+#[cfg(not(unix))]
+fn inode(path: &Path, _: &Metadata) -> Option<Inode> {
+    path.canonicalize().ok()
+}
+
+/// Makes a folder, and those above it that are missing, for this user alone.
+///
+/// # Errors
+/// When it cannot be made.
+pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
+}
+
+/// A private folder for what other programs read and write, which goes with this value. Those of dead processes are removed
+/// when another is made.
+pub(crate) struct Scratch {
+    folder: TempDir,
+    /// The lock on it, where folders can be locked.
+    _lock: Option<File>,
+    /// Another folder with a link to this one, where a shell would act on its path.
+    link: Option<Box<Self>>,
+}
+
+/// The name of the link to a folder.
+const LINK: &str = "to";
+/// Folders in which such a link may be.
+#[cfg(unix)]
+const PLACES_OF_LINKS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+impl Scratch {
+    /// A new folder where temporary files belong.
+    ///
+    /// # Errors
+    /// When there can be none, or none with a path that every shell takes for one word.
+    pub(crate) fn new() -> io::Result<Self> {
+        let place = std::path::absolute(std::env::temp_dir())?;
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("'{}': {e}", place.display()));
+        Self::inside(&place).map_err(named)?.plain()
+    }
+
+    fn inside(place: &Path) -> io::Result<Self> {
+        remove_orphans(place);
+        let mut builder = Builder::new();
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let folder = builder.prefix(PREFIX).suffix(SCRATCH).tempdir_in(place)?;
+        let lock = File::open(folder.path()).ok().filter(|folder| folder.try_lock().is_ok());
+        Ok(Self { folder, _lock: lock, link: None })
+    }
+
+    /// The same by a path that is one word, however a shell's line quotes it.
+    #[cfg(unix)]
+    fn plain(mut self) -> io::Result<Self> {
+        let own = self.folder.path();
+        if own.to_str().is_some_and(|path| shell_word(path) == path) {
+            return Ok(self);
+        }
+        let linked = |place: &str| {
+            let link = Self::inside(Path::new(place)).ok()?;
+            std::os::unix::fs::symlink(own, link.folder.path().join(LINK)).ok().map(|()| link)
+        };
+        let Some(link) = PLACES_OF_LINKS.iter().find_map(|place| linked(place)) else {
+            let message = format!("a shell would act on the path '{}'; set TMPDIR to another folder", own.display());
+            return Err(io::Error::other(message));
+        };
+        self.link = Some(Box::new(link));
+        Ok(self)
+    }
+
+    #[cfg(not(unix))]
+    fn plain(self) -> io::Result<Self> {
+        Ok(self)
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.link.as_ref().map_or_else(|| self.folder.path().to_path_buf(), |link| link.folder.path().join(LINK))
+    }
+
+    /// The folders to be removed when this process cannot.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(self.folder.path()).chain(self.link.iter().map(|link| link.folder.path()))
+    }
+}
+
+/// Removes the drafts and scratch folders of dead processes in `folder`: a living one holds a lock on its own. One that was
+/// just made may not be locked yet.
 fn remove_orphans(folder: &Path) {
     let Ok(entries) = folder.read_dir() else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        if !name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+        let Ok(there) = entry.metadata() else { continue };
+        let is_draft = name.ends_with(DRAFT) && there.is_file();
+        let is_scratch = name.ends_with(SCRATCH) && there.is_dir();
+        if !is_draft && !is_scratch {
             continue;
         }
-        let old = |there: Metadata| Some(there.is_file() && there.modified().ok()?.elapsed().ok()? >= SURELY_LOCKED);
-        if entry.metadata().ok().and_then(old) == Some(true)
-            && File::open(entry.path()).is_ok_and(|draft| draft.try_lock().is_ok())
-        {
-            let _ = std::fs::remove_file(entry.path());
+        let age = there.modified().ok().and_then(|made| made.elapsed().ok());
+        let unlocked = || File::open(entry.path()).is_ok_and(|there| there.try_lock().is_ok());
+        if age.is_some_and(|age| age >= SURELY_LOCKED) && unlocked() {
+            let path = entry.path();
+            let _ = if is_draft { std::fs::remove_file(path) } else { std::fs::remove_dir_all(path) };
         }
     }
 }
@@ -185,6 +386,48 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
+    fn a_scratch_folder_is_private_and_those_of_dead_processes_are_removed() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().expect("a folder");
+        let made = |name: &str| {
+            let path = place.path().join(name);
+            std::fs::create_dir(&path).expect("made");
+            std::fs::write(path.join("A.npy"), "input").expect("written");
+            let folder = File::open(&path).expect("a folder");
+            folder.set_modified(std::time::SystemTime::now() - 2 * SURELY_LOCKED).expect("set");
+            (path, folder)
+        };
+        let [dead, alive, other] = [".gpukern-dead.scratch", ".gpukern-alive.scratch", "gpukern.scratch"].map(made);
+        alive.1.lock().expect("locked");
+        let first = Scratch::inside(place.path()).expect("made");
+        let second = Scratch::inside(place.path()).expect("made");
+        let there = [&dead.0, &alive.0, &other.0, &first.path(), &second.path()].map(|path| path.exists());
+        assert_eq!(there, [false, true, true, true, true]);
+        assert_eq!(first.path().metadata().expect("there").permissions().mode() & 0o777, 0o700);
+        let path = first.path();
+        drop(first);
+        assert!(!path.exists(), "it was left behind");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_scratch_folder_has_a_path_that_no_shell_acts_on() {
+        let place = tempfile::tempdir().expect("a folder");
+        for name in ["a b", "a;b", "it's", "$(false)", "\"", "caf\u{e9}"] {
+            let odd = place.path().join(name);
+            std::fs::create_dir(&odd).expect("made");
+            let scratch = Scratch::inside(&odd).and_then(Scratch::plain).expect("made");
+            let (path, folders) = (scratch.path(), scratch.folders().map(Path::to_path_buf).collect::<Vec<_>>());
+            assert_eq!(shell_word(path.to_str().expect("text")), path.to_str().expect("text"));
+            write(&path.join("D.npy"), "answer").expect("written");
+            assert_eq!(read(&folders[0].join("D.npy")), "answer", "{name}: it is elsewhere");
+            drop(scratch);
+            assert_eq!(folders.iter().map(|folder| folder.exists()).collect::<Vec<_>>(), [false; 2], "{name}");
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
     fn links_stay_and_what_they_point_to_is_replaced_or_made() {
         let folder = tempfile::tempdir().expect("a folder");
         let [file, link, second, fresh] =
@@ -244,6 +487,29 @@ mod tests {
     fn a_full_disk_is_an_error_of_writing_and_not_of_opening() {
         let destination = Destination::open(Path::new("/dev/full")).expect("it can be opened");
         assert_eq!(destination.write(b"x").expect_err("it is full").kind(), ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_limit_of_the_process_is_named_with_its_remedy_and_no_other_error_changes() {
+        let text = explained(io::Error::from(ErrorKind::FileTooLarge)).to_string();
+        assert!(text.contains("ulimit -f") && text.contains("LimitFSIZE="), "{text}");
+        assert_eq!(explained(io::Error::from(ErrorKind::StorageFull)).kind(), ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_file_is_the_same_by_every_path_also_before_it_exists() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let id = |name: &str| FileId::of(&folder.path().join(name)).expect("a file or a folder");
+        std::fs::create_dir(folder.path().join("below")).expect("made");
+        std::fs::write(folder.path().join("here"), "").expect("written");
+        assert_eq!(id("here"), id("below/../here"));
+        assert_eq!(id("new/er"), id("below/../new/./er"));
+        assert_ne!(id("new"), id("newer"));
+        assert_ne!(id("new"), id("below/new"));
+        assert_eq!(FileId::of(Path::new("new")), FileId::of(Path::new("./new")));
+        assert!(FileId::folders(&folder.path().join("below/new/file")).contains(&id("below/new")));
+        assert!(!FileId::folders(&folder.path().join("below")).contains(&id("below")));
+        assert_eq!(FileId::of(Path::new(if cfg!(unix) { "/dev/null" } else { "NUL" })), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Text that others wrote, made fit for a terminal and a shell, and safe inside XML, HTML and Markdown.
+//! Text that others wrote, made fit for a terminal, a shell and the log of a CI service, and safe inside JSON, XML, HTML and
+//! Markdown.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,16 +12,38 @@ const MOST_OF_A_NAME: usize = 60;
 const MOST_OF_A_LINE: usize = 160;
 
 /// `text` with the characters visible that a terminal would act on or hide: control characters, those that turn the
-/// direction of writing, and those without a width or a shape.
+/// direction of writing, and those without a width or a shape. CI services read commands in logs: GitHub's runner in lines
+/// that begin with `::` and behind `##[`, others behind `##vso[` and `##teamcity[`; their first sign is escaped too.
 #[must_use]
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    escaped(text, acts)
+    escaped(text, false)
 }
 
 /// [`printable`] text of several lines.
 #[must_use]
 pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| c != '\n' && acts(c))
+    escaped(text, true)
+}
+
+/// The same document in JSON, with such characters escaped in its strings: nothing else in JSON has any of them.
+#[must_use]
+pub(crate) fn json(text: String) -> String {
+    // JSON's own white space is of lines.
+    let live = |c: char| !c.is_ascii_control() && acts(c) || c == '\u{7f}';
+    if !text.contains(live) && !text.contains("##") {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for (at, c) in text.char_indices() {
+        if live(c) || text[at..].starts_with("##") {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// Writes `text` to standard error, with what a terminal would act on made visible. A reader that went away, or a full
@@ -62,12 +85,14 @@ pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
 }
 
 /// `text` as the content of an element or of a quoted attribute, in XML and in HTML. Characters that XML 1.0 forbids
-/// (section 2.2) become U+FFFD, so that a name with a control character costs neither the document nor its place.
+/// (section 2.2) become U+FFFD, so that a name with a control character costs neither the document nor its place. What
+/// turns the direction of writing or has no shape is shown as in [`printable`].
 #[must_use]
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
+    for (at, character) in text.char_indices() {
         match character {
+            '#' if text[at..].starts_with("##") => out.push_str("&#35;"),
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             // Only `]]>` needs it, but a rule without exceptions is easier to trust.
@@ -79,17 +104,23 @@ pub(crate) fn escape(text: &str) -> String {
             '\n' => out.push_str("&#10;"),
             '\r' => out.push_str("&#13;"),
             '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            other if acts(other) => out.extend(other.escape_unicode()),
             other => out.push(other),
         }
     }
     out
 }
 
+/// [`printable`] text for a line of Markdown, in which white space of any kind is a space.
+fn one_line(text: &str) -> String {
+    printable(&text.replace(['\n', '\r', '\t'], " ")).into_owned()
+}
+
 /// `text` in Markdown as text that is no markup, no HTML, and mentions nobody.
 #[must_use]
 pub(crate) fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in one_line(text).chars() {
         match character {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -101,7 +132,6 @@ pub(crate) fn markdown(text: &str) -> String {
                 out.push('\\');
                 out.push(character);
             }
-            character if character.is_control() => out.push(' '),
             character => out.push(character),
         }
     }
@@ -112,7 +142,7 @@ pub(crate) fn markdown(text: &str) -> String {
 /// any run of backticks inside.
 #[must_use]
 pub(crate) fn markdown_code(text: &str) -> String {
-    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let flat = one_line(text);
     let longest = flat.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     let padding = if flat.starts_with('`') || flat.ends_with('`') { " " } else { "" };
@@ -126,14 +156,21 @@ fn acts(c: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&acts) {
+fn escaped(text: &str, lines: bool) -> Cow<'_, str> {
+    if !text.contains(acts) && !text.contains("::") && !text.contains("##") {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        if acts(c) {
-            let _ = write!(shown, "{}", c.escape_default());
+    let mut begins = true;
+    for (at, c) in text.char_indices() {
+        let commands = text[at..].starts_with("##") || begins && text[at..].starts_with("::");
+        begins = c == '\n' || begins && c.is_whitespace();
+        if c == '\n' && lines {
+            shown.push(c);
+        } else if acts(c) {
+            shown.extend(c.escape_default());
+        } else if commands {
+            shown.extend(c.escape_unicode());
         } else {
             shown.push(c);
         }
@@ -194,6 +231,37 @@ mod tests {
     }
 
     #[test]
+    fn no_line_is_a_command_of_a_ci_service() {
+        for (text, shown) in [
+            ("::error::x", "\\u{3a}:error::x"),
+            ("a::b\n \t::stop", "a::b\n \\t\\u{3a}:stop"),
+            (":::x", "\\u{3a}::x"),
+            ("a ##[group]b ##vso[c]", "a \\u{23}#[group]b \\u{23}#vso[c]"),
+            ("a: b # c", "a: b # c"),
+        ] {
+            assert_eq!(printable_lines(text), shown);
+        }
+        // Escaped or not, the text before the colons is no white space.
+        assert_eq!(printable("a\n::error::x\u{85}::y"), "a\\n\\u{3a}:error::x\\u{85}::y");
+        assert_eq!(markdown("::error::x"), "\\\\u\\{3a\\}:error::x");
+        assert_eq!(escape("##[error]"), "&#35;#[error]");
+        let begun = std::time::Instant::now();
+        assert_eq!(printable(&":".repeat(5_000_000)).len(), 5_000_005);
+        assert!(begun.elapsed().as_secs() < 5);
+    }
+
+    #[test]
+    fn json_says_the_same_in_characters_that_do_nothing() {
+        let text = "\u{9b}31m\u{7f}\u{202e}\u{2028}\u{e0041}##[error]\n\u{1}é漢";
+        let written = serde_json::to_string_pretty(&[text]).expect("JSON");
+        let safe = json(written.clone());
+        assert_eq!(serde_json::from_str::<Vec<String>>(&safe).expect("JSON"), [text]);
+        assert!(!safe.contains(|c| c != '\n' && acts(c)) && !safe.contains("##"), "{safe}");
+        assert!(safe.contains(r"\u009b31m\u007f\u202e\u2028\udb40\udc41\u0023#[error]\n\u0001é漢"), "{safe}");
+        assert_eq!(json("[\n  \"a # b\"\n]\n".into()), "[\n  \"a # b\"\n]\n");
+    }
+
+    #[test]
     fn a_long_name_is_cut_at_a_character() {
         assert_eq!(brief("matmul"), "matmul");
         let long = "é".repeat(5_000_000);
@@ -211,11 +279,14 @@ mod tests {
     #[test]
     fn what_xml_forbids_is_replaced_and_what_it_would_fold_is_kept() {
         assert_eq!(escape("a\u{0}b\u{1b}c\u{ffff}\n"), "a\u{fffd}b\u{fffd}c\u{fffd}&#10;");
+        assert_eq!(escape("a\u{202e}b\u{9b}\u{2028}"), "a\\u{202e}b\u{fffd}\\u{2028}");
     }
 
     #[test]
     fn text_stays_in_its_cell_of_markdown() {
         assert_eq!(markdown("a|*b*<i>@c\n"), "a\\|\\*b\\*&lt;i&gt;&#64;c ");
         assert_eq!(markdown_code("a``b|"), "```a``b\\|```");
+        assert_eq!(markdown("a\u{202e}\u{9b}"), "a\\\\u\\{202e\\}\\\\u\\{9b\\}");
+        assert_eq!(markdown_code("a\u{202e}\u{9b}"), "`a\\u{202e}\\u{9b}`");
     }
 }

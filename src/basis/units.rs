@@ -1,5 +1,6 @@
 //! Quantities that carry their unit: time, work, memory and the rates between them.
 
+use crate::basis::printable::brief;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -224,13 +225,20 @@ impl Metric {
     }
 }
 
-/// A fraction from `2%` or `0.02`. A number from 1 on says by a sign whether it is percent.
-#[must_use]
-pub(crate) fn fraction(text: &str) -> Option<f64> {
-    match text.trim_end().strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().ok().map(|percent| percent / 100.0),
-        None => text.trim().parse().ok().filter(|value| *value < 1.0),
+/// The fraction of a percentage such as `2%`, which is a `what`.
+///
+/// # Errors
+/// When it is none, with `remedy`. A number without its sign may mean either of two: 0.5 % or a half.
+pub(crate) fn fraction(what: &str, text: &str, remedy: &str) -> Result<f64, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    if let Some(percent) = text.trim_end().strip_suffix('%').and_then(number) {
+        return Ok(percent / 100.0);
     }
+    let shown = brief(text);
+    Err(number(text).map_or_else(
+        || format!("malformed {what} '{shown}'; write {remedy}"),
+        |bare| format!("{what} '{shown}' has no percent sign; write {bare}% or {}%", rounded(bare * 100.0)),
+    ))
 }
 
 #[cfg(test)]
@@ -241,6 +249,21 @@ mod tests {
     fn a_rounded_number_is_what_is_written() {
         for value in [0.0, 1.0, 0.012_345_6, 1.234_56, 999.96, 12_345.67, -3.254_59, 2.5e-7] {
             assert_eq!(significant(value).parse(), Ok(rounded(value)), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_number_without_its_sign_is_refused_with_both_readings() {
+        assert_eq!(fraction("share", " 0.5 % ", "2%"), Ok(0.005));
+        for (text, expected) in [
+            ("0.5", "share '0.5' has no percent sign; write 0.5% or 50%"),
+            ("2", "share '2' has no percent sign; write 2% or 200%"),
+            ("1e-3", "share '1e-3' has no percent sign; write 0.001% or 0.1%"),
+            ("two", "malformed share 'two'; write 2%"),
+            ("nan%", "malformed share 'nan%'; write 2%"),
+            ("", "malformed share ''; write 2%"),
+        ] {
+            assert_eq!(fraction("share", text, "2%").expect_err("refused"), expected);
         }
     }
 

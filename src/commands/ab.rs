@@ -1,7 +1,7 @@
 //! `gpukern ab`.
 
-use super::document::{JSON, Target};
-use super::{CommandOutput, announce, beside, command_line, document, failures, interrupt, judging, measure_afresh};
+use super::document::{Files, JSON, Target};
+use super::{CommandOutput, announce, beside, command_line, failures, interrupt, judging, measure_afresh};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -67,8 +67,14 @@ struct Match<'a> {
 
 pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
+    let files = Files::default()
+        .read("the loader", &setup.loader)
+        .read("--a-spirv", &args.a_spirv)
+        .read("--b-spirv", &args.b_spirv)
+        .read("--a-driver", &args.a_driver)
+        .read("--b-driver", &args.b_driver);
+    files.written("--json", &args.json).written("--keep-failures", &args.keep_failures).check()?;
     let game = Match::new(args)?;
-    document::check_apart(&[("--json", args.json.as_deref())], &args.inputs())?;
     game.play(args.json.as_deref(), args.keep_failures.as_deref(), setup)
 }
 

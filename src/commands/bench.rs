@@ -1,6 +1,6 @@
 //! `gpukern bench`.
 
-use super::document::{JSON, Target};
+use super::document::{Files, JSON, Target};
 use super::measuring::{self, Planned};
 use super::progress::{Progress, about, skips};
 use super::{CommandOutput, announce, beside, interrupt, selectors};
@@ -32,6 +32,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Erro
     // Everything that can be wrong with the command is found before a device is opened.
     let BenchArgs { request, output, .. } = args;
     let (planned, kernels) = planned(request)?;
+    Files::of_measuring(request, output, &kernels, setup.loader.as_ref()).check()?;
     let setup = &setup.with_kernels(kernels);
     if args.dry_run {
         return list(&planned.plan, request, setup);
@@ -39,6 +40,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Erro
     if let Some(ways) = args.explain {
         return explain(&planned.plan, ways, output.json.as_deref(), setup);
     }
+    setup.kernels.iter().for_each(super::run::name_commands);
     let planned = Planned { at_once: args.parallel, ..planned };
     if args.parallel {
         check_parallel(&planned.plan, setup)?;

@@ -296,6 +296,21 @@ pub enum Command {
         #[arg(long)]
         compiler: bool,
     },
+    /// Run a program, and end it with all that it started when standard input ends.
+    #[command(hide = true)]
+    Guard {
+        /// A folder to be removed then; repeatable.
+        #[arg(long)]
+        scratch: Vec<PathBuf>,
+
+        /// Pass on standard output as standard error, in place of discarding it.
+        #[arg(long)]
+        joined: bool,
+
+        /// The program and its arguments.
+        #[arg(last = true, required = true)]
+        words: Vec<OsString>,
+    },
 }
 
 /// Options of `bench`.
@@ -326,7 +341,7 @@ pub struct BenchArgs {
 }
 
 /// What becomes of a record: where it goes, how it is shown, what it is compared with.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct OutputArgs {
     /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
     #[arg(long, value_name = "PATH|-")]
@@ -363,7 +378,7 @@ pub struct OutputArgs {
 }
 
 /// Comparison of what is measured with earlier records, in further rounds, which are processes of their own.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Comparing {
     /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends; once for each
     /// record where the baseline has several.
@@ -397,6 +412,10 @@ pub struct RunArgs {
     /// What they take and compute, field by field.
     #[command(flatten)]
     pub(crate) fields: Fields,
+
+    /// Refuse descriptions that have commands run ([reference] command, [inputs] command): for those of others.
+    #[arg(long)]
+    pub no_commands: bool,
 
     /// Print a description of the kernel, as far as it can be known from it, to be completed.
     #[arg(long, conflicts_with_all = ["tune", "ab", "watch"])]
@@ -491,6 +510,7 @@ impl RunArgs {
                 ..Selection::default()
             },
             config: config.clone(),
+            no_commands: self.no_commands,
             no_peak: self.no_peak,
             processes: self.processes,
             only: self.only.clone(),
@@ -521,14 +541,6 @@ impl OutputArgs {
     pub fn table_form(&self) -> TableForm {
         let usual = if self.columns.is_empty() { TableForm::Compact } else { TableForm::Long };
         self.table.unwrap_or(usual)
-    }
-
-    /// The files that are read for it and `request`, by the options that name them.
-    #[must_use]
-    pub fn inputs<'a>(&'a self, request: &'a Request) -> Vec<(&'static str, &'a Path)> {
-        let named = [("--config", &request.config), ("--tuned", &request.tuned), ("--reference", &self.reference)];
-        let named = named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)));
-        named.chain(self.comparing.compare.iter().map(|path| ("--compare", path.as_path()))).collect()
     }
 }
 
@@ -822,26 +834,12 @@ pub struct AbArgs {
     pub keep_failures: Option<PathBuf>,
 }
 
-impl AbArgs {
-    /// The files that it reads, by the options that name them.
-    #[must_use]
-    pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
-        let named = [
-            ("--a-spirv", &self.a_spirv),
-            ("--b-spirv", &self.b_spirv),
-            ("--a-driver", &self.a_driver),
-            ("--b-driver", &self.b_driver),
-        ];
-        named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?))).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::axes::{AXES, Axis, Value as AxisKind};
     use clap::CommandFactory;
-    use proptest::array::{uniform2, uniform3, uniform5, uniform7, uniform10};
+    use proptest::array::{uniform2, uniform4, uniform5, uniform7, uniform10};
     use proptest::collection::vec;
     use proptest::option::of;
     use proptest::prelude::*;
@@ -863,7 +861,7 @@ mod tests {
     fn options_of_vulkan_are_in_the_help_of_the_commands_that_use_it() {
         let mut command = Cli::documented();
         command.build();
-        for own in command.get_subcommands_mut().filter(|own| own.get_name() != "worker") {
+        for own in command.get_subcommands_mut().filter(|own| !["worker", "guard"].contains(&own.get_name())) {
             let (name, help) = (own.get_name().to_string(), own.render_long_help().to_string());
             assert_eq!(help.contains("--validation"), USE_VULKAN.contains(&name.as_str()), "{name}: {help}");
             assert!(name == "help" || help.contains("--quiet"), "{name}: {help}");
@@ -1024,13 +1022,13 @@ mod tests {
 
     fn of_bench() -> impl Strategy<Value = Request> {
         let processes = prop_oneof![(of(any::<u32>()), Just(None)), (Just(None), of(any::<u32>()))];
-        let (texts, flags) = (uniform2(of(TEXT)), uniform3(any::<bool>()));
+        let (texts, flags) = (uniform2(of(TEXT)), uniform4(any::<bool>()));
         (selection(), uniform2(TEXT), texts, flags, processes, vec(TEXT, 0..2), vulkan()).prop_map(
             |(
                 selection,
                 [label, tuned],
                 [config, shard],
-                [host, no_peak, no_tuned],
+                [host, no_peak, no_tuned, no_commands],
                 (processes, noise),
                 only,
                 vulkan,
@@ -1041,6 +1039,7 @@ mod tests {
                     kernels,
                     selection,
                     config,
+                    no_commands,
                     shard,
                     label,
                     host,
@@ -1088,7 +1087,7 @@ mod tests {
 
     fn of_run() -> impl Strategy<Value = Request> {
         (kernels(), of_bench()).prop_map(|(kernels, of_bench)| {
-            let Request { selection, config, no_peak, processes, only, vulkan, .. } = of_bench;
+            let Request { selection, config, no_commands, no_peak, processes, only, vulkan, .. } = of_bench;
             let Selection { device, axes, sampling, .. } = selection;
             let axes = axes.seed().into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed));
             let selection = Selection { axes, device, sampling, ..Selection::default() };
@@ -1096,6 +1095,7 @@ mod tests {
                 kernels: Some(kernels),
                 selection,
                 config,
+                no_commands,
                 no_peak,
                 processes,
                 only,

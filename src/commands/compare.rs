@@ -1,6 +1,6 @@
 //! `gpukern compare`.
 
-use super::document::{self, Document, JSON, Target};
+use super::document::{Document, Files, JSON, Target};
 use super::{CommandOutput, judging};
 use crate::basis::error::Error;
 use crate::basis::input_file;
@@ -28,10 +28,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
     if [&args.json, &args.junit].into_iter().flatten().filter(|path| *path == Path::new("-")).count() > 1 {
         return Err(Error::Usage("--json and --junit both name standard output ('-'); give one of them a file".into()));
     }
-    let outputs = [("--json", args.json.as_deref()), ("--junit", args.junit.as_deref())];
-    let records = paths.iter().flatten().map(|path| ("a record", *path));
-    let inputs: Vec<_> = records.chain(args.gate.as_deref().map(|path| ("--gate", path))).collect();
-    document::check_apart(&outputs, &inputs)?;
+    let files = Files::default().read("a record", paths.iter().flatten()).read("--gate", &args.gate);
+    files.written("--json", &args.json).written("--junit", &args.junit).check()?;
     let limits = args.gate.as_deref().map(read_limits).transpose()?;
     let json = args.json.as_deref().map(|path| Target::open(JSON, path)).transpose()?;
     let junit = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;

@@ -1,8 +1,16 @@
 //! Documents that a command writes where an option says: to standard output, or to a destination.
 
-use crate::basis::destination::Destination;
+use super::journal;
+use crate::basis::destination::{Destination, FileId};
 use crate::basis::error::Error;
+use crate::basis::printable;
+use crate::commands::cli::OutputArgs;
+use crate::plan::request::Request;
+use crate::run::algorithm::UserKernels;
+use crate::tuning::tuned;
 use serde::Serialize;
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The name of a document, and the option that says where it goes: for messages.
@@ -19,31 +27,109 @@ pub(super) struct Target {
     destination: Option<Destination>,
 }
 
-/// Refuses a file that is to be written where another is read or written: it would be gone.
-pub(super) fn check_apart(outputs: &[(&str, Option<&Path>)], inputs: &[(&str, &Path)]) -> Result<(), Error> {
-    let mut taken: Vec<_> = inputs.iter().filter_map(|(name, path)| Some((*name, place(path)?))).collect();
-    for (option, path) in outputs.iter().filter_map(|(option, path)| Some((*option, (*path)?))) {
-        let Some(place) = place(path) else { continue };
-        if let Some((other, _)) = taken.iter().find(|(_, other)| *other == place) {
-            return Err(Error::Usage(format!(
-                "{option} would overwrite '{}', which is {other} too; choose another path",
-                path.display()
-            )));
-        }
-        taken.push((option, place));
-    }
-    Ok(())
+/// The files that a command reads and those that it writes. They are checked before any is opened for writing: what it
+/// wrote over one would be lost.
+#[derive(Default)]
+pub(super) struct Files {
+    /// Each with what it is.
+    read: Vec<(&'static str, PathBuf)>,
+    /// Each with the option that names it.
+    written: Vec<(&'static str, PathBuf)>,
+    /// Folders in which nothing else may lie.
+    reserved: Vec<(&'static str, PathBuf)>,
 }
 
-/// The file behind `path`, or where it would be made; `None` for what is no file, such as /dev/null or `-`.
-fn place(path: &Path) -> Option<PathBuf> {
-    if path == Path::new("-") || path.metadata().is_ok_and(|there| !there.is_file()) {
-        return None;
+impl Files {
+    /// The files of a command that measures `kernels` beside what `request` names.
+    pub(super) fn of_measuring(
+        request: &Request,
+        output: &OutputArgs,
+        kernels: &[UserKernels],
+        loader: Option<&OsString>,
+    ) -> Self {
+        let usual = tuned::default_path().filter(|_| !request.no_tuned && request.kernels.is_none());
+        let mut files = Self::default()
+            .read("the loader", loader)
+            .read("--config", &request.config)
+            .read("the results of `tune`", request.tuned.clone().or(usual))
+            .read("--reference", &output.reference)
+            .read("--compare", &output.comparing.compare)
+            .record("--json", output.json.as_deref())
+            .record("--resume", output.resume.as_deref())
+            .written("--keep-failures", &output.keep_failures)
+            .written("--rounds", &output.comparing.rounds);
+        files.reserved.extend(output.comparing.rounds.iter().map(|folder| ("--rounds", folder.clone())));
+        for UserKernels { name: _, run, against: _, saves } in kernels {
+            files.read.extend(run.files());
+            files = files.written("--save", saves.iter().map(|save| &save.path));
+        }
+        files
     }
-    path.canonicalize().ok().or_else(|| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some(folder.canonicalize().ok()?.join(path.file_name()?))
-    })
+
+    /// Adds files that are read; `-` is standard input.
+    pub(super) fn read(mut self, what: &'static str, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+        self.read.extend(paths.into_iter().map(|path| (what, path.as_ref().to_path_buf())));
+        self
+    }
+
+    /// Adds files or folders that `option` has written; `-` is standard output.
+    pub(super) fn written(mut self, option: &'static str, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+        self.written.extend(paths.into_iter().map(|path| (option, path.as_ref().to_path_buf())));
+        self
+    }
+
+    /// Adds a record that `option` has written, and its journal. Reading what is there, as `--resume` does, is no conflict.
+    fn record(self, option: &'static str, path: Option<&Path>) -> Self {
+        let journal = path.filter(|path| *path != Path::new("-")).map(journal::path_of);
+        self.written(option, path).written("the journal of the record", journal)
+    }
+
+    /// Refuses a file that is to be written where another is read or written.
+    ///
+    /// # Errors
+    /// Which one, and by what.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let refuse = |option: &str, path: &Path, other: &str| {
+            Err(Error::Usage(format!(
+                "{option} would overwrite '{}', which is {other} too; choose another path",
+                path.display()
+            )))
+        };
+        let streams = [
+            ("standard output", FileId::of_stream(&io::stdout())),
+            ("standard error", FileId::of_stream(&io::stderr())),
+        ];
+        let streams = streams.into_iter().filter_map(|(name, stream)| Some((name, stream?)));
+        let (mut taken, streams) = (vec![], streams.collect::<Vec<_>>());
+        for (what, path) in &self.read {
+            let id = if path == Path::new("-") { FileId::of_stream(&io::stdin()) } else { FileId::of(path) };
+            let Some(id) = id else { continue };
+            // Such as `>> run.json`: the shell has opened it, and nothing has been written yet.
+            if let Some((stream, _)) = streams.iter().find(|(_, stream)| *stream == id) {
+                return refuse(stream, path, what);
+            }
+            taken.push((*what, id));
+        }
+        for (option, path) in self.written.iter().filter(|(_, path)| path != Path::new("-")) {
+            let Some(id) = FileId::of(path) else { continue };
+            // Whoever names a stream by its path, such as /dev/stdout, means it.
+            let is_stream = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
+            let others = taken.iter().chain(streams.iter().filter(|_| !is_stream));
+            if let Some((other, _)) = others.into_iter().find(|(_, other)| *other == id) {
+                return refuse(option, path, other);
+            }
+            for (owner, folder) in self.reserved.iter().filter(|(owner, _)| owner != option) {
+                if FileId::of(folder).is_some_and(|folder| FileId::folders(path).contains(&folder)) {
+                    return Err(Error::Usage(format!(
+                        "{option} '{}' lies in the folder of {owner}, which has it alone; choose another path",
+                        path.display()
+                    )));
+                }
+            }
+            taken.push((option, id));
+        }
+        Ok(())
+    }
 }
 
 impl Target {
@@ -80,13 +166,14 @@ impl Target {
     /// Delivers `document` as one line of JSON; returns what belongs on standard output.
     pub(super) fn deliver_json(self, document: &impl Serialize) -> Result<Option<String>, Error> {
         let text = serde_json::to_string(document).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-        self.deliver(&text)
+        self.deliver(&printable::json(text))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::cli::Comparing;
 
     #[test]
     fn a_hyphen_is_standard_output_and_anything_else_a_place() {
@@ -108,20 +195,54 @@ mod tests {
         let [record, fresh] = ["run.json", "new.json"].map(|name| folder.path().join(name));
         std::fs::write(&record, "").expect("written");
         let same = folder.path().join("./new.json");
-        let apart = |outputs: &[(&str, Option<&Path>)]| check_apart(outputs, &[("a record", &record)]);
-        assert!(apart(&[("--json", Some(&fresh)), ("--junit", None)]).is_ok());
-        let error = apart(&[("--json", Some(&record))]).expect_err("it is read").to_string();
+        let apart = |outputs: &[(&'static str, &Path)]| {
+            let files = Files::default().read("a record", [&record]);
+            outputs.iter().fold(files, |files, (option, path)| files.written(option, [path])).check()
+        };
+        assert!(apart(&[("--json", &fresh)]).is_ok());
+        let error = apart(&[("--json", &record)]).expect_err("it is read").to_string();
         assert!(error.contains("--json would overwrite") && error.contains("which is a record too"), "{error}");
-        let error = apart(&[("--json", Some(&fresh)), ("--junit", Some(&same))]).expect_err("both").to_string();
+        let error = apart(&[("--json", &fresh), ("--junit", &same)]).expect_err("both").to_string();
         assert!(error.contains("--junit would overwrite") && error.contains("which is --json too"), "{error}");
         for shared in [Path::new("-"), Path::new(if cfg!(unix) { "/dev/null" } else { "NUL" })] {
-            assert!(apart(&[("--json", Some(shared)), ("--junit", Some(shared))]).is_ok(), "{}", shared.display());
+            assert!(apart(&[("--json", shared), ("--junit", shared)]).is_ok(), "{}", shared.display());
         }
         #[cfg(unix)]
         {
-            let link = folder.path().join("link");
+            let [link, hard, dangling] = ["link", "hard", "dangling"].map(|name| folder.path().join(name));
             std::os::unix::fs::symlink(&record, &link).expect("linked");
-            assert!(apart(&[("--json", Some(&link))]).is_err());
+            std::fs::hard_link(&record, &hard).expect("linked");
+            std::os::unix::fs::symlink("new.json", &dangling).expect("linked");
+            for path in [&link, &hard] {
+                apart(&[("--json", path)]).expect_err("it is read");
+            }
+            apart(&[("--json", &dangling), ("--junit", &fresh)]).expect_err("both make new.json");
+        }
+    }
+
+    #[test]
+    fn a_record_has_its_journal_and_rounds_have_their_folder_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inside = |name: &str| Some(folder.path().join(name));
+        let check = |output: &OutputArgs, kernels: &[UserKernels]| {
+            Files::of_measuring(&Request::default(), output, kernels, None).check().map_err(|e| e.to_string())
+        };
+        let with = |json: &str, rounds: &str, compare: &str| {
+            let comparing = Comparing {
+                compare: inside(compare).into_iter().collect(),
+                rounds: inside(rounds),
+                ..Comparing::default()
+            };
+            OutputArgs { json: inside(json), comparing, ..OutputArgs::default() }
+        };
+        assert_eq!(check(&with("run.json", "below/rounds", "old.json"), &[]), Ok(()));
+        for (output, expected) in [
+            (with("run.json", "rounds", "run.json.part"), "the journal of the record would overwrite"),
+            (with("below/rounds/round-2.json", "below/rounds", "old.json"), "in the folder of --rounds"),
+            (with("rounds", "rounds", "old.json"), "--rounds would overwrite"),
+        ] {
+            let error = check(&output, &[]).expect_err(expected);
+            assert!(error.contains(expected), "{error}");
         }
     }
 

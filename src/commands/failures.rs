@@ -2,7 +2,9 @@
 //! elements that are wrong.
 
 use crate::algorithms::{Problem, WrongElements};
+use crate::basis::destination;
 use crate::basis::error::Error;
+use crate::basis::printable;
 use crate::basis::units::{Bytes, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{Binding, Descriptor};
@@ -15,7 +17,7 @@ use crate::record::{Case, Outcome, Record};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use serde_json::{Value, json};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes of inputs that are kept of a case; the command makes larger ones again.
 const MOST_INPUTS: Bytes = Bytes(64 << 20);
@@ -43,7 +45,7 @@ pub(super) fn keep(
         let command = reproducing(request, case, device).command();
         let validation = record.method.validation;
         let failure = Failure { case, device, group, chosen, substitute: None, command, validation };
-        failure.write(&folder.join(name(case)))?;
+        failure.write(folder, &name(case))?;
         kept += 1;
     }
     Ok(told(kept, folder))
@@ -63,7 +65,7 @@ pub(super) fn keep_sides(
         let chosen = tuned::with_tile(group, ran.variant(group), device, &Tuned::none());
         let (substitute, command) = (ran.substitute.as_ref(), command.to_string());
         let failure = Failure { case, device, group, chosen, substitute, command, validation };
-        failure.write(&folder.join(format!("{side}_{}", name(case))))?;
+        failure.write(folder, &format!("{side}_{}", name(case)))?;
         kept += 1;
     }
     Ok(told(kept, folder))
@@ -109,17 +111,31 @@ fn find<'a>(
     of_groups.find(|(group, chosen)| group.id(chosen.variant).to_string() == case.id)
 }
 
+/// Makes a folder of this name in `folder`, with a number where there is one: what an earlier run kept may be what this one
+/// was given.
+fn fresh(folder: &Path, name: &str) -> io::Result<PathBuf> {
+    std::fs::create_dir_all(folder)?;
+    let mut numbered = (2..).map(|number| folder.join(format!("{name}_{number}")));
+    let mut own = folder.join(name);
+    loop {
+        match std::fs::create_dir(&own) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => own = numbered.next().unwrap_or_default(),
+            made => return made.map(|()| own),
+        }
+    }
+}
+
 impl Failure<'_> {
-    /// Writes what is known of the case into `folder`.
-    fn write(&self, folder: &Path) -> Result<(), Error> {
-        self.try_write(folder).map_err(|e| {
-            Error::Failure(format!("cannot keep the failure of {} in '{}': {e}", self.case.id, folder.display()))
+    /// Writes what is known of the case into a folder of this name in `folder`.
+    fn write(&self, folder: &Path, name: &str) -> Result<(), Error> {
+        fresh(folder, name).and_then(|own| self.try_write(&own)).map_err(|e| {
+            let (id, shown, reason) = (&self.case.id, folder.display(), destination::explained(e));
+            Error::Failure(format!("cannot keep the failure of {id} in '{shown}': {reason}"))
         })
     }
 
     fn try_write(&self, folder: &Path) -> io::Result<()> {
         let Self { case, device, group, chosen, substitute, command, validation } = self;
-        std::fs::create_dir_all(folder)?;
         let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
         let program = program.map_err(io::Error::other)?;
@@ -137,7 +153,7 @@ impl Failure<'_> {
             "buffers": buffers(folder, problem.as_ref())?,
             "wrong_elements": wrong,
         });
-        std::fs::write(folder.join("failure.json"), serde_json::to_string_pretty(&document)? + "\n")
+        std::fs::write(folder.join("failure.json"), printable::json(serde_json::to_string_pretty(&document)? + "\n"))
     }
 }
 
@@ -296,6 +312,15 @@ mod tests {
         let kept = buffers(folder.path(), &Unmade).expect("written");
         assert_eq!((&kept[0]["input"], &kept[0]["missing"]), (&Value::Null, &json!("inputs.command failed")));
         assert_eq!(kept[1]["missing"], Value::Null);
+    }
+
+    #[test]
+    fn what_an_earlier_run_kept_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let made =
+            ["case", "case", "case", "other"].map(|name| fresh(&folder.path().join("kept"), name).expect("made"));
+        let names = made.map(|path| path.file_name().expect("a name").to_string_lossy().into_owned());
+        assert_eq!(names, ["case", "case_2", "case_3", "other"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `gpukern history`.
 
 use super::CommandOutput;
-use super::document::{self, Document, Target};
+use super::document::{Document, Files, Target};
 use crate::basis::error::{self, Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{brief, printable};
@@ -27,11 +27,13 @@ pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
         }
         (Some(other), _) => return Err(Error::Usage(error::unknown("format", other, "", &["otava"]))),
     };
-    if let Some(list) = Some(Path::new(&args.order)).filter(|_| matches!(settings.order, Order::Listed(_))) {
-        document::check_apart(&[("--output", args.output.as_deref())], &[("--order", list)])?;
-    }
+    let (records, left_out) = store::files(&args.folder)?;
+    let list = Some(&args.order).filter(|_| matches!(settings.order, Order::Listed(_)));
+    let files = Files::default().read("a record", &records).read("--order", list);
+    let files = files.written("--output", args.output.as_ref().filter(|_| !otava));
+    files.check()?;
     let page = args.output.as_deref().filter(|_| !otava).map(|path| Target::open(PAGE, path)).transpose()?;
-    let (runs, left_out) = store::read(&args.folder)?;
+    let (runs, left_out) = store::read(&records, left_out);
     let history = History::new(runs, left_out, &settings);
     let mut notes = String::new();
     for reason in &history.left_out {
@@ -41,12 +43,14 @@ pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
         let shown = printable(&args.folder.display().to_string()).into_owned();
         let reasons = if notes.is_empty() { String::new() } else { format!("\n{}", notes.trim_end()) };
         return Err(Error::Usage(format!(
-            "no measured case in the folder '{shown}'; put records there that `gpukern bench --json PATH` wrote{reasons}"
+            "no measured case in the folder '{shown}'; put records there that --json PATH of `gpukern bench` or `gpukern run` wrote{reasons}"
         )));
     }
     let mut answer = CommandOutput::new(report::history::text(&history, report::table::width()), notes, Exit::Success);
     if otava && let Some(folder) = &args.output {
-        write_folder(folder, &otava::documents(&history)?)?;
+        let documents = otava::documents(&history)?;
+        files.written("--output", documents.iter().map(|(name, _)| folder.join(name))).check()?;
+        write_folder(folder, &documents)?;
     }
     if let Some(page) = page {
         answer.deliver(page, &report::html::history(&history));

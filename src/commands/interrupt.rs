@@ -77,7 +77,12 @@ pub(super) fn flagged() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// Makes a write beyond the largest file that this process may have an error as of a full disk, not its end.
+/// What becomes true at the first signal to end after [`listen`]. Before, such a signal ends the process.
+pub(super) fn flag() -> &'static AtomicBool {
+    &INTERRUPTED
+}
+
+/// Makes a write beyond the largest file that this process may have an error, not its end.
 pub(super) fn outlive_file_limits() {
     #[cfg(unix)]
     {

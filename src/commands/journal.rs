@@ -2,7 +2,7 @@
 //! process that is killed loses the cases in flight alone.
 
 use super::progress::{self, Progress};
-use crate::basis::destination::Destination;
+use crate::basis::destination::{Destination, explained};
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
 use crate::device::capability::DeviceInfo;
@@ -119,6 +119,7 @@ impl Journal {
         }
         let case = Case { process: self.process, ..case.clone() };
         let written = line(&case).and_then(|text| self.file.write_all(&text).map(|()| text.len() as u64));
+        let written = written.map_err(explained);
         match written {
             Ok(length) => self.length += length,
             Err(error) => {

@@ -3,6 +3,7 @@
 use super::CommandOutput;
 use crate::algorithms::{self, ALGORITHMS};
 use crate::basis::error::{Error, Exit};
+use crate::basis::printable;
 use crate::measure::session::{Session, Setup};
 use crate::report::devices::DeviceCard;
 use crate::report::list::{self, Listed};
@@ -19,7 +20,7 @@ pub(super) fn algorithms(name: Option<&str>, json: bool) -> Result<CommandOutput
         _ if json => {
             let listed: Vec<_> = chosen.iter().map(|algorithm| Listed::new(algorithm)).collect();
             let text = serde_json::to_string_pretty(&listed);
-            text.map_err(|e| Error::Failure(format!("cannot write the list as JSON: {e}")))? + "\n"
+            printable::json(text.map_err(|e| Error::Failure(format!("cannot write the list as JSON: {e}")))? + "\n")
         }
         Some(_) => list::long(&chosen, width),
         None => list::short(&chosen, width),
@@ -33,7 +34,7 @@ pub(super) fn devices(selectors: &[String], json: bool, setup: &Setup) -> Result
     let chosen = session.select(if selectors.is_empty() { &all[..] } else { selectors })?;
     let reports: Vec<_> = chosen.iter().map(|device| DeviceCard::new(device)).collect();
     let output = if json {
-        serde_json::to_string_pretty(&reports).map_err(|e| Error::Failure(e.to_string()))? + "\n"
+        printable::json(serde_json::to_string_pretty(&reports).map_err(|e| Error::Failure(e.to_string()))? + "\n")
     } else {
         reports.iter().map(|report| report.card(table::width())).collect::<Vec<_>>().join("\n")
     };

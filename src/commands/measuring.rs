@@ -2,7 +2,7 @@
 
 use super::document::{JSON, Target};
 use super::rounds::Rounds;
-use super::{CommandOutput, beside, command_line, document, failures, journal, measure_keeping};
+use super::{CommandOutput, beside, command_line, failures, journal, measure_keeping};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{excerpt, printable};
@@ -60,7 +60,6 @@ pub(super) fn carry_out(
     let plan = &planned.plan;
     let processes = processes(request, setup)?;
     let path = output.json.as_deref().or(output.resume.as_deref());
-    document::check_apart(&[("the record", path)], &output.inputs(request))?;
     let without_limits = request.no_peak || request.noise.is_some() || planned.at_once;
     let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = tuned(request)?;

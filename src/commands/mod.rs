@@ -23,7 +23,7 @@ mod tune;
 mod verify;
 
 use crate::basis::error::{Error, Exit};
-use crate::basis::printable::say;
+use crate::basis::printable::{printable_lines, say};
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
 use crate::measure::executor::Silent;
@@ -33,12 +33,13 @@ use crate::measure::worker::serve;
 use crate::plan::request::VulkanOptions;
 use crate::plan::{HOST, Plan, PlannedRun, options};
 use crate::record::{NamedRecord, Record, reader};
-use crate::run::front_end;
+use crate::run::{front_end, guarded};
 use crate::vulkan::Validation;
 use document::Target;
 use journal::{Journal, Watch};
 use progress::{Progress, Verbosity};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,16 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
-    fn new(output: String, notes: String, exit: Exit) -> Self {
+    /// Text for a person: what a terminal would act on is visible.
+    fn new(mut output: String, notes: String, exit: Exit) -> Self {
+        if let Cow::Owned(shown) = printable_lines(&output) {
+            output = shown;
+        }
+        Self::document(output, notes, exit)
+    }
+
+    /// A document for a program, as it is.
+    fn document(output: String, notes: String, exit: Exit) -> Self {
         Self { output, notes, trouble: String::new(), exit }
     }
 
@@ -113,8 +123,13 @@ pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
     } else if cli.verbose {
         Verbosity::Verbose.set();
     }
-    if let Command::Worker { compiler } = cli.command {
-        return worker(compiler);
+    match cli.command {
+        Command::Worker { compiler } => return worker(compiler),
+        Command::Guard { words, scratch, joined } => {
+            let guarded = guarded::guard(&words, &scratch, joined);
+            return guarded.map_err(|e| Error::Failure(e.to_string())).map(|()| CommandOutput::success(String::new()));
+        }
+        _ => {}
     }
     let setup = setup(&cli.vulkan)?;
     if setup.isolation == Isolation::Workers {
@@ -139,7 +154,7 @@ pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
         Command::History(args) => history::run(&args),
         Command::Completions { shell } => Ok(shell::completions(shell)),
         Command::Man { output } => shell::man(output.as_deref()),
-        Command::Worker { compiler } => worker(compiler),
+        Command::Worker { .. } | Command::Guard { .. } => unreachable!("they need no setup"),
     }
 }
 
@@ -158,6 +173,7 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
+    guarded::limit(timeout, interrupt::flag());
     let loader = loader.clone().map(PathBuf::into_os_string);
     Ok(Setup { validation, loader, drivers: None, cache, isolation, timeout, max_run, kernels: vec![] })
 }

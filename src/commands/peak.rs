@@ -1,6 +1,6 @@
 //! `gpukern peak`.
 
-use super::document::{JSON, Target};
+use super::document::{Files, JSON, Target};
 use super::{CommandOutput, announce, beside, interrupt};
 use crate::basis::error::{Error, Exit};
 use crate::commands::progress::Progress;
@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &Setup) -> Result<CommandOutput, Error> {
+    Files::default().read("the loader", &setup.loader).written("--json", json).check()?;
     let target = json.map(|path| Target::open(JSON, path)).transpose()?;
     let extent = if quick { Extent::Quick } else { Extent::Full };
     let session = Session::open(setup)?;

@@ -1,6 +1,6 @@
 //! `gpukern export`, `gpukern report` and `gpukern merge`: records in other forms.
 
-use super::document::{self, JSON, Target};
+use super::document::{Files, JSON, Target};
 use super::{CommandOutput, command_line, read};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::counted;
@@ -14,16 +14,15 @@ use std::path::{Path, PathBuf};
 /// Writes a record in the format of this name.
 pub(super) fn export(run: &Path, format: &str, output: Option<&Path>) -> Result<CommandOutput, Error> {
     let format: Format = format.parse().map_err(Error::Usage)?;
-    document::check_apart(&[("--output", output)], &[("the record", run)])?;
+    Files::default().read("the record", [run]).written("--output", output).check()?;
     let mut notes = String::new();
     let text = format.export(&read(run, &mut notes)?.record)?;
     let target = Target::open([format.name(), "--output"], output.unwrap_or(Path::new("-")))?;
-    Ok(CommandOutput::new(target.deliver(&text)?.unwrap_or_default(), notes, Exit::Success))
+    Ok(CommandOutput::document(target.deliver(&text)?.unwrap_or_default(), notes, Exit::Success))
 }
 
 /// Draws records as a page, and its charts as files of the folder `svg`.
 pub(super) fn report(paths: &[PathBuf], output: &Path, svg: Option<&Path>) -> Result<CommandOutput, Error> {
-    check_apart(Some(output), paths)?;
     let (mut runs, mut notes) = (vec![], String::new());
     for path in paths {
         let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
@@ -31,11 +30,13 @@ pub(super) fn report(paths: &[PathBuf], output: &Path, svg: Option<&Path>) -> Re
     }
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(
-            "nothing to report: the records have no cases; measure some with `gpukern bench`".into(),
+            "nothing to report: the records have no cases; measure some with `gpukern bench` or `gpukern run`".into(),
         ));
     }
-    let target = Target::open(["a report", "--output"], output)?;
     let report = html::report(&runs);
+    let charts = svg.into_iter().flat_map(|folder| report.charts.iter().map(|(name, _)| folder.join(name)));
+    Files::default().read("a record", paths).written("--output", [output]).written("--svg", charts).check()?;
+    let target = Target::open(["a report", "--output"], output)?;
     if let Some(folder) = svg {
         let shown = folder.display();
         std::fs::create_dir_all(folder)
@@ -46,12 +47,12 @@ pub(super) fn report(paths: &[PathBuf], output: &Path, svg: Option<&Path>) -> Re
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();
     let _ = writeln!(notes, "{}, {}", counted(runs.len(), "record"), counted(report.charts.len(), "chart"));
-    Ok(CommandOutput::new(output, notes, Exit::Success))
+    Ok(CommandOutput::document(output, notes, Exit::Success))
 }
 
 /// Joins records in one.
 pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>) -> Result<CommandOutput, Error> {
-    check_apart(output, paths)?;
+    Files::default().read("a record", paths).written("--output", output).check()?;
     let mut notes = String::new();
     let mut parts = vec![];
     for path in paths {
@@ -70,11 +71,5 @@ pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>) -> Result<CommandO
     );
     let target = Target::open(JSON, output.unwrap_or(Path::new("-")))?;
     let output = target.deliver_json(&record)?.unwrap_or_default();
-    Ok(CommandOutput::new(output, notes, Exit::Success))
-}
-
-/// Refuses an output that is one of the records.
-fn check_apart(output: Option<&Path>, records: &[PathBuf]) -> Result<(), Error> {
-    let inputs: Vec<_> = records.iter().map(|path| ("a record", path.as_path())).collect();
-    document::check_apart(&[("--output", output)], &inputs)
+    Ok(CommandOutput::document(output, notes, Exit::Success))
 }

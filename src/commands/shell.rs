@@ -28,7 +28,7 @@ pub(super) fn completions(shell: Shell) -> CommandOutput {
             script.push_str(&line);
         }
     }
-    CommandOutput::success(script)
+    CommandOutput::document(script, String::new(), Exit::Success)
 }
 
 /// The command line with the names that its arguments take. The program itself reads them as text, and refuses what is no
@@ -67,7 +67,9 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
 pub(super) fn man(folder: Option<&Path>) -> Result<CommandOutput, Error> {
     let mut program = Cli::documented();
     program.build();
-    let Some(folder) = folder else { return Ok(CommandOutput::success(page(&program)?)) };
+    let Some(folder) = folder else {
+        return Ok(CommandOutput::document(page(&program)?, String::new(), Exit::Success));
+    };
     std::fs::create_dir_all(folder).map_err(|e| unwritable(folder, &e))?;
     let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
     let mut pages = 0_u32;

@@ -1,5 +1,6 @@
 //! `gpukern tune`.
 
+use super::document::Files;
 use super::{CommandOutput, announce, beside, interrupt};
 use crate::algorithms::tile::Tunable;
 use crate::algorithms::{self, Algorithm, CaseOptions};
@@ -48,6 +49,8 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
     let path = args.tuned.clone().or_else(tuned::default_path).ok_or_else(|| {
         Error::Usage("there is no configuration folder to keep results in; name a file with --tuned".into())
     })?;
+    let files = Files::default().read("the loader", &setup.loader).read("--shapes", &args.shapes);
+    files.written("--tuned", [&path]).check()?;
     let (algorithm, run) = plan(args)?;
     let known = Tuned::read(&path)?.unwrap_or_default();
     // The file is tried before any time is spent.

@@ -1,6 +1,6 @@
 //! `gpukern verify`.
 
-use super::document::{Document, Target, check_apart};
+use super::document::{Document, Files, Target};
 use super::{CommandOutput, beside, command_line, failures, measure, measuring};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -25,9 +25,9 @@ const LEFT_OUT: &str = "the largest sizes are left out on a software device; --f
 const JUNIT: Document = ["junit XML", "--junit"];
 
 pub(super) fn run(args: &VerifyArgs, setup: &Setup) -> Result<CommandOutput, Error> {
+    let files = Files::default().read("the loader", &setup.loader).read("--expect", &args.expect);
+    files.written("--junit", &args.junit).written("--keep-failures", &args.keep_failures).check()?;
     let known = args.expect.as_deref().map(read_known).transpose()?;
-    let inputs: Vec<_> = args.expect.iter().map(|path| ("--expect", path.as_path())).collect();
-    check_apart(&[("--junit", args.junit.as_deref())], &inputs)?;
     let target = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
     let failed = args.keep_failures.as_deref().map(failures::open).transpose()?;
     // Who names sizes means these.

@@ -3,6 +3,7 @@
 
 use super::{Compared, Comparison, State, Verdict};
 use crate::basis::error::Exit;
+use crate::basis::printable::brief;
 use crate::basis::units::{self, Nanos, significant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -90,14 +91,15 @@ impl TryFrom<Table> for GateLimit {
     }
 }
 
-/// A share such as `3%` or `0.03`, from 0 to 1000 %.
+/// A share such as `3%`, from 0 to 1000 %.
 ///
 /// # Errors
 /// A message when it is no such share.
 pub(crate) fn percentage(text: &str) -> Result<f64, String> {
-    units::fraction(text)
-        .filter(|value| (0.0..=10.0).contains(value))
-        .ok_or_else(|| format!("malformed share '{text}'; write a percentage from 0% to 1000%, such as 2%"))
+    let remedy = "a percentage from 0% to 1000%, such as 2%";
+    let value = units::fraction("share", text, remedy)?;
+    let refuse = || format!("share '{}' is out of range; write {remedy}", brief(text));
+    (0.0..=10.0).contains(&value).then_some(value).ok_or_else(refuse)
 }
 
 fn time(text: &str) -> Result<Nanos, String> {
@@ -291,8 +293,10 @@ mod tests {
             assert!(time(text).is_err(), "{text}");
         }
         assert!(rate("5", &["B/s"]).is_err() && rate("inf GB/s", &["B/s"]).is_err() && percentage("-1%").is_err());
-        // Two of a hundred, or twice?
-        assert!(percentage("2").is_err() && percentage("1").is_err());
+        assert_eq!(
+            percentage("1001%").expect_err("too much"),
+            "share '1001%' is out of range; write a percentage from 0% to 1000%, such as 2%"
+        );
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Files kept between runs in the user's cache folder: compiled pipelines and measured limits, keyed by device and
 //! driver. Everything here may be missing, damaged or read-only: then it is made again, and nothing fails.
 
-use crate::basis::destination::Destination;
+use crate::basis::destination::{Destination, make_private_folder};
 use crate::basis::input_file;
 use crate::device::capability::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The folder of files kept between runs, if there is one.
@@ -31,9 +32,12 @@ impl CacheFolder {
     }
 
     /// Why nothing can be kept in the folder, if so.
-    pub(crate) fn trouble(&self) -> Option<std::io::Error> {
-        let folder = self.folder.as_ref()?;
-        std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder)).err()
+    pub(crate) fn trouble(&self) -> Option<io::Error> {
+        let folder = Path::new(self.folder.as_ref()?);
+        make_private_folder(folder)
+            .and_then(|()| check_private(folder))
+            .and_then(|()| tempfile::tempfile_in(folder))
+            .err()
     }
 
     /// A cache that keeps nothing.
@@ -56,7 +60,9 @@ impl CacheFolder {
     /// The contents kept of this kind for a device with its driver; `None` where there are none, or damaged ones.
     #[must_use]
     pub fn get(&self, kind: &str, device: &DeviceInfo) -> Option<Vec<u8>> {
-        let file = input_file::read(&self.file(kind, device)?, MOST_BYTES).ok()?;
+        let path = self.file(kind, device)?;
+        path.parent().into_iter().chain([&*path]).try_for_each(check_private).ok()?;
+        let file = input_file::read(&path, MOST_BYTES).ok()?;
         let (checksum, contents) = file.split_at_checked(CHECKSUM)?;
         // A driver may trust its own data more than it should: hand it nothing that was cut off or altered.
         (Sha256::digest(contents)[..] == *checksum).then(|| contents.to_vec())
@@ -65,13 +71,28 @@ impl CacheFolder {
     /// Keeps `contents`, in one step or not at all.
     pub fn put(&self, kind: &str, device: &DeviceInfo, contents: &[u8]) {
         let Some(path) = self.file(kind, device) else { return };
-        let write = || -> std::io::Result<()> {
-            std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-            Destination::open(&path)?.write(&[&Sha256::digest(contents)[..], contents].concat())
+        let write = || -> io::Result<()> {
+            let folder = path.parent().unwrap_or(Path::new("."));
+            make_private_folder(folder)?;
+            check_private(folder)?;
+            Destination::open(&path)?.private()?.write(&[&Sha256::digest(contents)[..], contents].concat())
         };
         // A cache that cannot be written costs time, nothing else.
         let _ = write();
     }
+}
+
+/// Refuses a folder or a file that every user of this host may write: a driver runs what it finds in a pipeline cache, and a
+/// checksum is no signature. Its owner and its group are not looked at. Caches of CI are often restored by root or another
+/// user, and whoever gives a group the right to write means it.
+fn check_private(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    if std::os::unix::fs::PermissionsExt::mode(&path.metadata()?.permissions()) & 0o002 != 0 {
+        return Err(io::Error::other("every user of this host can write there; take that right away with chmod o-w"));
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
 }
 
 /// The first 64 bits of the SHA-256 of `parts`, in hexadecimal.
@@ -122,6 +143,37 @@ mod tests {
             std::fs::write(&path, damaged).expect("written");
             assert_eq!(cache.get("pipelines", &device), None);
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_is_kept_is_private_and_what_everybody_can_write_is_not_believed() {
+        use std::fs::Permissions;
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let below = folder.path().join("made/below");
+        let cache = CacheFolder::new(Some(&below));
+        let device = software_device();
+        cache.put("pipelines", &device, b"compiled");
+        let file = cache.file("pipelines", &device).expect("a folder was given");
+        let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
+        let set = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
+        assert_eq!([below.parent().expect("made"), &below, &file].map(mode), [0o700, 0o700, 0o600]);
+        // As a cache of CI that somebody else restored.
+        set(&below, 0o775);
+        set(&file, 0o664);
+        assert_eq!(cache.get("pipelines", &device).as_deref(), Some(&b"compiled"[..]));
+        set(&file, 0o666);
+        assert_eq!(cache.get("pipelines", &device), None);
+        cache.put("pipelines", &device, b"again");
+        assert_eq!((mode(&file), cache.get("pipelines", &device).as_deref()), (0o600, Some(&b"again"[..])));
+        set(&below, 0o1777);
+        assert_eq!(cache.get("pipelines", &device), None);
+        assert!(cache.trouble().expect("refused").to_string().contains("chmod o-w"));
+        cache.put("peak", &device, b"figures");
+        set(&below, 0o700);
+        assert_eq!(cache.get("peak", &device), None, "nothing was kept there");
+        assert!(cache.trouble().is_none());
     }
 
     #[test]

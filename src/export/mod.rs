@@ -15,6 +15,7 @@ pub(crate) mod otava;
 mod rows;
 
 use crate::basis::error::{Error, unknown};
+use crate::basis::printable;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Measured, Outcome, Record};
@@ -264,7 +265,8 @@ impl Serialize for Fields {
 
 /// `value` as JSON with a line end.
 fn json(value: &impl Serialize) -> Result<String, Error> {
-    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(|e| Error::Failure(e.to_string()))
+    let text = serde_json::to_string_pretty(value).map_err(|e| Error::Failure(e.to_string()))?;
+    Ok(printable::json(text + "\n"))
 }
 
 #[cfg(test)]
@@ -346,39 +348,81 @@ pub(crate) mod tests {
 
     /// A record with [`HOSTILE`] wherever a record has text from elsewhere.
     pub(crate) fn hostile() -> Record {
+        saying(HOSTILE)
+    }
+
+    /// A record with `text` wherever a record has text from elsewhere.
+    pub(crate) fn saying(text: &str) -> Record {
         let mut record = record();
         for device in &mut record.devices {
-            device.name = HOSTILE.into();
-            device.driver.info = HOSTILE.into();
+            device.name = text.into();
+            device.driver.info = text.into();
         }
-        record.command = vec![HOSTILE.into()];
-        record.started = HOSTILE.into();
-        record.origin.texts_mut().into_iter().for_each(|text| *text = Some(HOSTILE.into()));
-        record.version = HOSTILE.into();
+        record.command = vec![text.into()];
+        record.started = text.into();
+        record.origin.texts_mut().into_iter().for_each(|own| *own = Some(text.into()));
+        record.version = text.into();
         for (at, case) in record.cases.iter_mut().enumerate() {
             // The first as it is, like a formula; the others apart from it.
-            case.id = if at == 0 { HOSTILE.into() } else { format!("{at}{HOSTILE}") };
-            case.algorithm = HOSTILE.into();
-            case.variant = format!("{at}{HOSTILE}");
-            case.size = HOSTILE.into();
-            case.notes = vec![HOSTILE.into()];
+            case.id = if at == 0 { text.into() } else { format!("{at}{text}") };
+            case.algorithm = text.into();
+            case.variant = format!("{at}{text}");
+            case.size = text.into();
+            case.notes = vec![text.into()];
             match &mut case.outcome {
                 Outcome::Measured(measured) => match &mut measured.verification {
-                    Correctness::Verified(verification) => verification.worst = HOSTILE.into(),
-                    Correctness::Unverified { unverified } => *unverified = HOSTILE.into(),
+                    Correctness::Verified(verification) => verification.worst = text.into(),
+                    Correctness::Unverified { unverified } => *unverified = text.into(),
                 },
-                Outcome::Rejected(verification) => verification.worst = HOSTILE.into(),
-                Outcome::Skipped { reason } => *reason = HOSTILE.into(),
-                Outcome::Failed { error } => *error = HOSTILE.into(),
+                Outcome::Rejected(verification) => verification.worst = text.into(),
+                Outcome::Skipped { reason } => *reason = text.into(),
+                Outcome::Failed { error } => *error = text.into(),
                 Outcome::Crashed(death) | Outcome::TimedOut(death) => {
                     let Death { cause, kernels, driver, said } = death;
                     (*cause, *driver, *kernels, *said) =
-                        (HOSTILE.into(), HOSTILE.into(), vec![HOSTILE.into()], vec![HOSTILE.into()]);
+                        (text.into(), text.into(), vec![text.into()], vec![text.into()]);
                 }
                 Outcome::Interrupted => {}
             }
         }
         record
+    }
+
+    /// Signs that a terminal, a browser or the log of a CI service acts on: none of them leaves the program as it came.
+    #[test]
+    fn nothing_acts_in_any_output() {
+        const LIVE: &str = concat!(
+            "::error::\u{1b}[31m\u{9b}32m\u{0}\u{7f}\u{85}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{2029}",
+            "\u{feff}\n\r\n  ::stop-commands::x ##[group]y ##vso[z]"
+        );
+        let record = saying(LIVE);
+        let named = || crate::record::NamedRecord::new(LIVE, record.clone());
+        let (view, both) = (crate::report::long::View::of_width(200), std::slice::from_ref(&record));
+        let page = crate::report::html::report(&[named(), named()]);
+        let comparison = crate::compare::compare(both, both, &crate::compare::Settings::default());
+        let ruling = crate::compare::gate::Ruling::default();
+        let mut texts: Vec<(String, String)> = vec![
+            ("grid".into(), crate::report::grid::compact(&record, &view)),
+            ("long".into(), crate::report::long::long(&record, &view)),
+            ("verify".into(), crate::report::verify::table(&record, 200)),
+            ("page".into(), page.html),
+            ("comparison".into(), markdown::comparison(&comparison, &ruling)),
+            ("junit".into(), junit::comparison(&comparison, &ruling)),
+            ("text".into(), crate::report::compare::text(&comparison, &ruling, 200)),
+        ];
+        // The lines around tables are made visible as a whole.
+        for (_, text) in &mut texts[..3] {
+            *text = printable::printable_lines(text).into_owned();
+        }
+        texts.extend(page.charts);
+        let exports = Format::ALL.map(|format| (format.name().to_string(), format.export(&record).expect("measured")));
+        for (name, text) in texts.into_iter().chain(exports) {
+            let line = |c: char| c == '\n' || c == '\t';
+            let live = text.chars().find(|c| !line(*c) && printable::printable(&c.to_string()) != c.to_string());
+            assert_eq!(live, None, "{name}: {text}");
+            let command = text.lines().find(|line| line.trim_start().starts_with("::") || line.contains("##["));
+            assert_eq!(command, None, "{name}: {text}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! Otava would refuse a file with several.
 
 use crate::basis::error::Error;
+use crate::basis::printable::printable;
 use crate::history::{History, Series};
 use crate::record::NamedRecord;
 use serde_json::{Map, json};
@@ -32,8 +33,7 @@ pub(crate) fn documents(history: &History) -> Result<Vec<(String, String)>, Erro
         files.push((file, csv(history, series)?));
     }
     // JSON is YAML, and quotes what it has to.
-    let text = serde_json::to_string_pretty(&json!({ "tests": tests })).map_err(|e| Error::Failure(e.to_string()))?;
-    files.insert(0, (CONFIGURATION.into(), text + "\n"));
+    files.insert(0, (CONFIGURATION.into(), super::json(&json!({ "tests": tests }))?));
     Ok(files)
 }
 
@@ -58,7 +58,9 @@ fn csv(history: &History, series: &Series) -> Result<String, Error> {
             name.clone(),
             point.time.0.to_string(),
         ];
-        writer.write_record(row).map_err(|e| failure(e.to_string()))?;
+        writer
+            .write_record(row.iter().map(|field| printable(field).into_owned()))
+            .map_err(|e| failure(e.to_string()))?;
     }
     let bytes = writer.into_inner().map_err(|e| failure(e.to_string()))?;
     String::from_utf8(bytes).map_err(|e| failure(e.to_string()))
@@ -97,6 +99,6 @@ mod tests {
         let files = documents(&History::new(runs, vec![], &settings())).expect("files");
         assert!(files.iter().all(|(name, _)| name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c))));
         let mut reader = csv::Reader::from_reader(files[1].1.as_bytes());
-        assert!(reader.records().all(|row| row.expect("a row").get(3) == Some(HOSTILE)));
+        assert!(reader.records().all(|row| row.expect("a row").get(3) == Some(&printable(HOSTILE))));
     }
 }

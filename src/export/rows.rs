@@ -3,6 +3,7 @@
 
 use super::{Fields, NO_RATE, Named, bandwidth, identifier, named, rate, reason, samples};
 use crate::basis::error::Error;
+use crate::basis::printable::{self, printable};
 use crate::basis::units::Nanos;
 use crate::plan::axes;
 use crate::record::Record;
@@ -86,13 +87,15 @@ pub(crate) fn csv(record: &Record) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|e| Error::Failure(e.to_string()))
 }
 
-/// A value as a field: with an apostrophe before what a spreadsheet would take for a formula (OWASP, "CSV injection").
-/// Names of gpukern's own never begin so.
+/// A value as a field in one line, whose control characters are visible; with an apostrophe before what a spreadsheet would
+/// take for a formula (OWASP, "CSV injection"). Names of gpukern's own never begin so.
 fn field(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) => format!("'{text}"),
-        Value::String(text) => text.clone(),
+        Value::String(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) => {
+            format!("'{}", printable(text))
+        }
+        Value::String(text) => printable(text).into_owned(),
         other => other.to_string(),
     }
 }
@@ -107,7 +110,7 @@ pub(crate) fn json_lines(record: &Record) -> Result<String, Error> {
     for named in named(record) {
         let mut row = row(&named, record, &conditions);
         row.add("samples_ns", named.case.measured().map_or_else(Vec::new, |m| samples(named.case, m)));
-        out.push_str(&serde_json::to_string(&row).map_err(|e| Error::Failure(e.to_string()))?);
+        out.push_str(&printable::json(serde_json::to_string(&row).map_err(|e| Error::Failure(e.to_string()))?));
         out.push('\n');
     }
     Ok(out)
@@ -141,7 +144,8 @@ mod tests {
         let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
         assert_eq!(rows.len(), 6);
         assert!(rows.iter().all(|row| row.len() == columns));
-        assert_eq!(rows[0].get(0), Some(format!("'{HOSTILE}").as_str()));
+        assert_eq!(rows[0].get(0), Some(format!("'{}", printable(HOSTILE)).as_str()));
+        assert_eq!(text.lines().count(), 1 + rows.len());
     }
 
     #[test]

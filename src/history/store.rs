@@ -7,11 +7,11 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The records below `folder` by the paths of their files, and a sentence for each file there that is none.
+/// The files below `folder` that may be records, in order, and a sentence for each folder there that cannot be read.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub(crate) fn read(folder: &Path) -> Result<(Vec<NamedRecord>, Vec<String>), Error> {
+pub(crate) fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Error> {
     let (mut files, mut left_out) = (vec![], vec![]);
     let entries = std::fs::read_dir(folder).map_err(|e| {
         let shown = printable(&folder.display().to_string()).into_owned();
@@ -19,6 +19,11 @@ pub(crate) fn read(folder: &Path) -> Result<(Vec<NamedRecord>, Vec<String>), Err
     })?;
     walk(entries, &mut files, &mut left_out);
     files.sort();
+    Ok((files, left_out))
+}
+
+/// The records in `files` by their paths, and a sentence for each that is none, behind those of `left_out`.
+pub(crate) fn read(files: &[PathBuf], mut left_out: Vec<String>) -> (Vec<NamedRecord>, Vec<String>) {
     let mut runs = vec![];
     for (path, read) in files.iter().zip(files.par_iter().map(|path| reader::read(path)).collect::<Vec<_>>()) {
         match read {
@@ -26,7 +31,7 @@ pub(crate) fn read(folder: &Path) -> Result<(Vec<NamedRecord>, Vec<String>), Err
             Err(error) => left_out.push(error.to_string()),
         }
     }
-    Ok((runs, left_out))
+    (runs, left_out)
 }
 
 /// Collects the files of a folder and of those below it whose name ends in `.json`. Links to folders are not followed, so
@@ -131,14 +136,15 @@ mod tests {
         std::fs::write(folder.path().join("c.json"), "[]").expect("written");
         std::fs::write(folder.path().join(".hidden.json"), "").expect("written");
         std::fs::write(folder.path().join("notes.txt"), "not looked at").expect("written");
-        let (runs, left_out) = read(folder.path()).expect("a store");
+        let (found, left_out) = files(folder.path()).expect("a store");
+        let (runs, left_out) = read(&found, left_out);
         assert_eq!(runs.len(), 1);
         assert!(runs[0].name.ends_with("device/driver/a.json"), "{}", runs[0].name);
         assert!(
             left_out.len() == 2 && left_out[0].contains("b.json") && left_out[1].contains("c.json"),
             "{left_out:?}"
         );
-        let error = read(Path::new("/nonexistent")).expect_err("no folder").to_string();
+        let error = files(Path::new("/nonexistent")).expect_err("no folder").to_string();
         assert!(error.contains("'/nonexistent'") && error.contains("name a folder of records"), "{error}");
     }
 }

@@ -275,13 +275,12 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
     OneOrMany::deserialize(deserializer).map(OneOrMany::texts)
 }
 
-/// A fraction from `1%` or `0.01`.
+/// A fraction from `1%`.
 ///
 /// # Errors
-/// A message when it is no number, or not above 0 and at most 100 %.
+/// A message when it is no percentage, or not above 0 and at most 100 %.
 pub(crate) fn precision(text: &str) -> Result<f64, String> {
-    let malformed = || format!("malformed precision '{}'; write a percentage such as 1% or 0.5%", brief(text));
-    let value = units::fraction(text).ok_or_else(malformed)?;
+    let value = units::fraction("precision", text, "a percentage such as 1% or 0.5%")?;
     if value > 0.0 && value <= 1.0 {
         Ok(value)
     } else {
@@ -357,9 +356,9 @@ mod tests {
     }
 
     #[test]
-    fn precision_is_a_percentage_or_a_fraction() {
-        assert_eq!((precision("1%"), precision("0.5 %"), precision("0.02")), (Ok(0.01), Ok(0.005), Ok(0.02)));
-        for text in ["0%", "-1%", "200%", "1", "x", "nan", "inf"] {
+    fn precision_is_a_percentage() {
+        assert_eq!((precision("1%"), precision("0.5 %")), (Ok(0.01), Ok(0.005)));
+        for text in ["0%", "-1%", "200%", "1", "0.02", "x", "nan%", "inf"] {
             assert!(precision(text).is_err(), "{text}");
         }
     }

@@ -10,6 +10,7 @@ use toml::{Table, Value};
 /// What is to be measured and how. The names of its fields are those of the options of `bench` and of `run`.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Request {
     /// The user's kernels, which `run` measures in place of algorithms.
     #[arg(skip)]
@@ -25,6 +26,10 @@ pub struct Request {
     #[arg(long, value_name = "FILE")]
     #[serde(serialize_with = "texts")]
     pub config: Option<PathBuf>,
+
+    /// Refuse descriptions that have commands run ([reference] command, [inputs] command): for those of others.
+    #[arg(long)]
+    pub no_commands: bool,
 
     /// Measure one of so many parts of the cases, about equal in time, the same for everybody; `merge` joins the records.
     #[arg(long, value_name = "I/N")]
@@ -94,7 +99,7 @@ pub(crate) struct KernelFiles {
 #[serde(rename_all = "kebab-case")]
 pub struct VulkanOptions {
     /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
-    #[arg(long, global = true, hide = true, overrides_with = "validation", env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, hide = true, overrides_with = "validation", env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = truth)]
     pub validation: bool,
 
     /// Load Vulkan from this library in place of the system's loader.
@@ -124,7 +129,7 @@ pub struct VulkanOptions {
     pub cache_dir: Option<PathBuf>,
 
     /// Abandon a driver call, and its case, after this time; after ten times this time while it compiles a pipeline, and
-    /// after ten times what it took before if that is longer.
+    /// after ten times what it took before if that is longer. A command of a description has ten times this time
     #[arg(long, global = true, hide = true, overrides_with = "timeout", value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 
@@ -136,6 +141,15 @@ pub struct VulkanOptions {
     /// waited for.
     #[arg(long, global = true, hide = true, overrides_with = "in_process")]
     pub in_process: bool,
+}
+
+/// What a variable of the environment says of a flag; one that is empty is as good as none.
+fn truth(text: &str) -> Result<bool, String> {
+    match text.to_lowercase().as_str() {
+        "1" | "true" | "t" | "yes" | "y" | "on" => Ok(true),
+        "" | "0" | "false" | "f" | "no" | "n" | "off" => Ok(false),
+        _ => Err("set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, no or off".into()),
+    }
 }
 
 impl Default for VulkanOptions {

@@ -600,8 +600,7 @@ impl std::fmt::Display for Caveat {
             Self::OneProcess { device, apart } => write!(
                 f,
                 "device {device} shares the host's cores: ± holds within this process, and others may lie {:.0} % apart; \
-                 `bench --processes 5` measures it (users' kernels by [[run]] in its configuration), and `compare` takes all \
-                 of them",
+                 `--processes 5` measures it, and `compare` takes all of them",
                 100.0 * apart
             ),
             Self::Disturbed { device, ratio } => write!(

@@ -1,6 +1,6 @@
 //! The one table behind terminal, Markdown and pages: columns, and rows of cells, which each rendering lays out last.
 
-use crate::basis::printable::{self, escape};
+use crate::basis::printable::{self, escape, printable};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use std::fmt::Write;
 
@@ -30,7 +30,8 @@ impl Cell {
     }
 
     fn plain(&self) -> String {
-        [&*self.text, &self.detail].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+        let parts: Vec<_> = [&*self.text, &self.detail].into_iter().filter(|part| !part.is_empty()).collect();
+        printable(&parts.join(" ")).into_owned()
     }
 
     fn markdown(&self) -> String {

@@ -2,14 +2,17 @@
 
 use super::array;
 use super::builtin::{AUTO, Counterpart, dtype};
+use super::guarded;
 use super::loaded;
 use super::oracle::{Expected, NoReference, Saving};
 use super::resolved::{Buffer, Command, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun};
 use crate::algorithms::input::Input;
 use crate::algorithms::{Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
+use crate::basis::destination::Scratch;
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
+use crate::basis::printable::{excerpt, say};
 use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::device::cache::fingerprint;
@@ -20,7 +23,6 @@ use crate::kernel::program::{Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 
 /// A user's kernels that solve the same problem, and what runs beside them. A worker makes the same algorithm of them.
@@ -288,37 +290,36 @@ impl PointProblem {
 
     /// The answers of a command to `inputs`.
     fn asked(&self, command: &Command, inputs: &[HostArray]) -> Result<Expected, String> {
-        let folder = |what: &str| tempfile::tempdir().map_err(|e| format!("cannot make a folder for {what}: {e}"));
-        let (given, answered) = (folder("inputs")?, folder("answers")?);
+        let (scratch, [given, answered]) = folders(REFERENCE, ["in", "out"])?;
         for ((_, buffer), input) in self.filled().zip(inputs) {
-            let path = given.path().join(format!("{}.npy", buffer.name));
+            let path = given.join(format!("{}.npy", buffer.name));
             let written = array::write(&path, buffer.element, &buffer.shape, input.as_bytes());
-            written.map_err(|e| format!("cannot write '{}': {e}", path.display()))?;
+            written.map_err(|e| format!("cannot write '{}' for the reference command: {e}", path.display()))?;
         }
-        shell(&command.line, &command.folder, &[("in", given.path()), ("out", answered.path())])?;
+        shell(REFERENCE, command, &scratch, &[("in", &given), ("out", &answered)])?;
         let there = |buffer: &Buffer| {
-            ["npy", "bin"].iter().any(|kind| answered.path().join(format!("{}.{kind}", buffer.name)).exists())
+            ["npy", "bin"].iter().any(|kind| answered.join(format!("{}.{kind}", buffer.name)).is_file())
         };
         let without: Vec<&Buffer> = self.outputs().map(|(_, buffer)| buffer).filter(|buffer| !there(buffer)).collect();
         let answers = self.outputs().enumerate().filter(|(_, (_, buffer))| there(buffer));
         let answers = answers.map(|(index, (_, buffer))| {
-            found(buffer, Fill::Made, answered.path()).map(|answer| (index, buffer.clone(), answer))
+            found(buffer, Fill::Made, &answered).map(|answer| (index, buffer.clone(), answer))
         });
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         if answers.is_empty() {
             let names: Vec<_> = self.outputs().map(|(_, buffer)| format!("{}.npy", buffer.name)).collect();
             return Err(format!(
-                "the command `{}` wrote no answer; let it write {} to {{out}}",
-                command.line,
+                "the reference command `{}` wrote no answer; let it write {} to {{out}}",
+                excerpt(&command.line),
                 names.join(" or ")
             ));
         }
         if let Some(missing) = without.iter().find(|buffer| buffer.checked) {
             return Err(format!(
-                "the command `{}` did not write {}.npy, which has a check; it wrote {}",
-                command.line,
+                "the reference command `{}` did not write {}.npy, which has a check; it wrote {}",
+                excerpt(&command.line),
                 missing.name,
-                names_in(answered.path()).join(", ")
+                names_in(&answered).join(", ")
             ));
         }
         Ok(Expected::new(answers)?.beside(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
@@ -359,10 +360,17 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
+/// What is wrong with a file of a temporary folder, by its name there: nobody can look at it any more.
+fn named_in(folder: &Path, reason: &str) -> String {
+    let prefix = format!("{}/", folder.display());
+    reason.strip_prefix(&prefix).filter(|_| folder.is_absolute()).unwrap_or(reason).to_string()
+}
+
 /// The answer for a buffer, which `fill` says where to find.
 fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, String> {
     let answer = Buffer { fill: Some(fill), ..buffer.clone() };
-    answer.contents(0, 0, folder).map_err(|reason| format!("the reference for {}: {reason}", buffer.name))
+    let contents = answer.contents(0, 0, folder);
+    contents.map_err(|reason| format!("the reference for {}: {}", buffer.name, named_in(folder, &reason)))
 }
 
 impl Problem for PointProblem {
@@ -385,17 +393,18 @@ impl Problem for PointProblem {
     fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let made = match &self.point().inputs {
             None => None,
-            Some(Command { line, folder }) => {
-                let made = tempfile::tempdir().map_err(|e| format!("cannot make a folder for inputs: {e}"))?;
-                shell(line, folder, &[("out", made.path())])?;
-                Some(made)
+            Some(command) => {
+                let (scratch, [out]) = folders(INPUTS, ["out"])?;
+                shell(INPUTS, command, &scratch, &[("out", &out)])?;
+                Some((scratch, out))
             }
         };
-        let folder = made.as_ref().map_or(Path::new("."), tempfile::TempDir::path);
+        let folder = made.as_ref().map_or(Path::new("."), |(_, out)| out);
         let contents = self.filled().map(|(stream, buffer)| {
             let contents = buffer.contents(self.seed, stream as u64, folder);
             let contents = contents.map(|bytes| HostArray::of_bytes(buffer.element, &bytes));
-            contents.map_err(|reason| format!("buffer {}: {reason}", buffer.name))
+            let from = if buffer.fill == Some(Fill::Made) { ", from the inputs command" } else { "" };
+            contents.map_err(|reason| format!("buffer {}{from}: {}", buffer.name, named_in(folder, &reason)))
         });
         contents.collect()
     }
@@ -426,28 +435,42 @@ impl Problem for PointProblem {
     }
 }
 
-/// Has the shell run `line` in `folder`, with what is in braces replaced by the paths of `places`.
+/// What commands are for, in messages.
+const REFERENCE: &str = "reference";
+const INPUTS: &str = "inputs";
+
+/// A private folder for a command that is for this, and folders of these names in it.
+fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [PathBuf; N]), String> {
+    let refused = |e: std::io::Error| format!("cannot make a folder for the {what} command: {e}");
+    let scratch = Scratch::new().map_err(refused)?;
+    let folders = names.map(|name| scratch.path().join(name));
+    folders.iter().try_for_each(std::fs::create_dir).map_err(refused)?;
+    Ok((scratch, folders))
+}
+
+/// Has the shell run a command, with what is in braces replaced by the paths of `places` in `scratch`: these are one word of
+/// the line whether it quotes them or not.
 ///
 /// # Errors
-/// When it cannot be started or fails; with its last words.
-fn shell(line: &str, folder: &Path, places: &[(&str, &Path)]) -> Result<(), String> {
-    let mut text = line.to_string();
+/// When it cannot be started, fails or takes too long; with its last words.
+fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Path)]) -> Result<(), String> {
+    let Command { line, folder } = command;
+    let mut text = line.clone();
     for (name, path) in places {
         text = text.replace(&format!("{{{name}}}"), &path.to_string_lossy());
     }
     let (program, option) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let mut command = std::process::Command::new(program);
-    // Standard output may be the pipe to another process of this program.
-    command.args([option, &text]).current_dir(folder).stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = command.output().map_err(|e| format!("the command `{line}` cannot be started: {e}"))?;
-    if output.status.success() {
-        return Ok(());
+    let mut program = std::process::Command::new(program);
+    program.args([option, &text]).current_dir(folder);
+    let shown = excerpt(line);
+    let ended = guarded::run(&program, scratch, false).map_err(|e| format!("the {what} command `{shown}`: {e}"))?;
+    if ended.left {
+        say(&format!("note      the {what} command `{shown}` left processes running; they were ended\n"));
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-    Err(format!("the command `{line}` failed ({}): {last}", output.status))
+    let Some(status) = ended.failed else { return Ok(()) };
+    let last = ended.said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    Err(format!("the {what} command `{shown}` failed ({status}): {}", excerpt(last)))
 }
 
 #[cfg(test)]

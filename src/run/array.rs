@@ -1,5 +1,6 @@
 //! Arrays in files: `NumPy`'s `.npy`, which has a type and a shape, and raw bytes.
 
+use crate::basis::destination::explained;
 use crate::basis::dtype::DType;
 use crate::basis::printable::brief;
 use crate::basis::units::Bytes;
@@ -170,10 +171,22 @@ fn exactly(file: File, bytes: u64) -> Result<Vec<u8>, String> {
 /// # Errors
 /// When it cannot be written.
 pub(crate) fn write(path: &Path, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
+    write_to(File::create(path)?, element, shape, bytes)
+}
+
+/// Writes the elements in `bytes` as `.npy`.
+///
+/// # Errors
+/// When they cannot be written.
+pub(crate) fn write_to(file: impl Write, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
+    try_write(file, element, shape, bytes).map_err(explained)
+}
+
+fn try_write(file: impl Write, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
     use npyz::WriterBuilder;
     let dtype = npyz::DType::Plain(names(element)[0].parse().map_err(io::Error::other)?);
     let options = npyz::WriteOptions::new_header_only().dtype(dtype).shape(shape);
-    let mut file = options.writer(BufWriter::new(File::create(path)?)).write_header_only()?;
+    let mut file = options.writer(BufWriter::new(file)).write_header_only()?;
     file.write_all(bytes)?;
     file.flush()
 }

@@ -3,6 +3,8 @@
 
 use super::entry::{chosen, isolate, resize};
 use super::front_end;
+use super::guarded::{self, Ended};
+use crate::basis::destination::Scratch;
 use crate::basis::input_file;
 use crate::basis::printable::brief;
 use crate::basis::units::Bytes;
@@ -260,8 +262,8 @@ impl Source {
     /// SPIR-V by a compiler on the PATH.
     fn other(&self, ending: &str) -> Result<Vec<u32>, String> {
         let shown = self.path.display();
-        let folder = tempfile::tempdir().map_err(|e| format!("no folder for compiled kernels: {e}"))?;
-        let output = folder.path().join("kernel.spv");
+        let scratch = Scratch::new().map_err(|e| format!("no folder for compiled kernels: {e}"))?;
+        let output = scratch.path().join("kernel.spv");
         let entry = self.entry.as_deref().unwrap_or("main");
         let vulkan = if self.newest { "1.3" } else { "1.2" };
         let slang = || {
@@ -279,19 +281,22 @@ impl Source {
         let names: Vec<&str> = candidates.iter().map(|(_, name)| *name).collect();
         for (mut command, name) in candidates {
             command.args(self.include.iter().map(|folder| format!("-I{}", folder.display())));
-            command.args(self.define.iter().map(|(name, value)| format!("-D{name}={value}"))).arg(&self.path);
-            match command.output() {
+            command.args(self.define.iter().map(|(name, value)| format!("-D{name}={value}")));
+            // No name of a file is taken for an option.
+            command.arg(if self.path.is_absolute() { self.path.clone() } else { Path::new(".").join(&self.path) });
+            match guarded::run(&command, &scratch, true) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => return Err(format!("{shown}: {name} does not start: {e}")),
-                Ok(answer) if answer.status.success() && output.is_file() => {
-                    let bytes = std::fs::read(&output).map_err(|e| format!("{shown}: what {name} wrote: {e}"))?;
+                Err(e) => return Err(format!("{shown}: {name}: {e}")),
+                Ok(Ended { failed: None, .. }) if output.is_file() => {
+                    let bytes = input_file::read(&output, MOST_BYTES as u64);
+                    let bytes = bytes.map_err(|e| format!("{shown}: what {name} wrote: {e}"))?;
                     // slangc calls every entry point `main`.
                     let any = Self { entry: None, ..self.clone() };
                     return any.spirv(&bytes);
                 }
-                Ok(answer) => {
-                    let said = [answer.stderr, answer.stdout].concat();
-                    return Err(format!("{shown}: {name}: {}", String::from_utf8_lossy(&said).trim_end()));
+                Ok(Ended { failed, said, .. }) => {
+                    let said = if said.trim().is_empty() { failed.unwrap_or("it wrote nothing".into()) } else { said };
+                    return Err(format!("{shown}: {name}: {}", said.trim_end()));
                 }
             }
         }

@@ -75,6 +75,14 @@ impl Fill {
         }
     }
 
+    /// The file that it is read from.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Npy(path) | Self::Raw(path) => Some(path),
+            Self::Zero | Self::Iota | Self::Normal { .. } | Self::Uniform { .. } | Self::Made => None,
+        }
+    }
+
     /// Checks that a file, where it is one, fits a buffer.
     ///
     /// # Errors
@@ -126,7 +134,7 @@ impl Buffer {
                     (true, _) => array::read(&npy, element, &self.shape),
                     (false, true) => array::read_raw(&raw, self.bytes()),
                     (false, false) => Err(format!(
-                        "inputs.command wrote neither {0}.npy nor {0}.bin into {{out}}; write one, or state buffer.{0}.fill",
+                        "neither {0}.npy nor {0}.bin is in {{out}}; write one, or state buffer.{0}.fill",
                         self.name
                     )),
                 };

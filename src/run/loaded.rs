@@ -4,6 +4,7 @@ use super::compile::{Compiled, Source};
 use super::description::{Described, Description, Fault, Formula, Kernel, Listed, Named};
 use super::resolved::Module;
 use crate::kernel::interface::{Interface, Slot, SlotKind, SpecConstant, Word};
+use std::path::PathBuf;
 
 /// A kernel that solves the problem, or a sequence of them.
 #[derive(Debug)]
@@ -214,6 +215,11 @@ impl LoadedPass {
     pub(crate) fn module(&self, overrides: &[(String, f64)]) -> Result<Module, String> {
         let spirv = self.compiled.spirv(overrides)?;
         Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files().to_vec() })
+    }
+
+    /// Its source and all that it includes.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        self.compiled.files()
     }
 
     /// Whether its constants are compiled in.

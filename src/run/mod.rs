@@ -12,6 +12,7 @@ mod entry;
 mod expression;
 mod fill;
 pub(crate) mod front_end;
+pub(crate) mod guarded;
 pub(crate) mod init;
 mod loaded;
 pub(crate) mod options;

@@ -41,6 +41,13 @@ pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
 }
 
 impl Description {
+    /// The commands that it has run.
+    pub(crate) fn commands(&self) -> Vec<String> {
+        let reference = self.reference.as_ref().and_then(|reference| reference.command.clone());
+        let inputs = self.inputs.as_ref().and_then(|inputs| inputs.command.clone());
+        inputs.into_iter().chain(reference).collect()
+    }
+
     /// Takes what it leaves out of the problem from another description.
     fn inherit(&mut self, other: &Self) {
         if self.axes.is_empty() {
@@ -97,6 +104,7 @@ impl ResolvedRun {
             point.pass_lists.extend(more.pass_lists);
         }
         self.modules.extend(other.modules);
+        self.sources.extend(other.sources);
         self.configurations.extend(other.configurations);
         Ok(())
     }
@@ -166,7 +174,10 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
         Some(name) => named(name).map_err(|message| Fault::new("name", message))?,
         None => programs[0].name.clone(),
     };
-    Ok(ResolvedRun { name, axes, modules, configurations, points })
+    let file = described.file.iter().map(|(path, _)| path);
+    let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(loaded::LoadedPass::files);
+    let sources = file.chain(compiled).cloned().collect();
+    Ok(ResolvedRun { name, axes, modules, configurations, points, sources, commands: description.commands() })
 }
 
 /// One point of the axes.

@@ -26,9 +26,43 @@ pub(crate) struct ResolvedRun {
     pub configurations: Vec<Configuration>,
     /// The problems, in the order of the sweep.
     pub points: Vec<Point>,
+    /// The descriptions, and every source with what it includes, also where nothing of it runs. They have been read: a
+    /// worker has no use for them.
+    #[serde(skip)]
+    pub sources: Vec<PathBuf>,
+    /// The commands that it runs, as the description has them: for whoever starts it to see. No part of what is to be run.
+    #[serde(skip)]
+    pub commands: Vec<String>,
 }
 
 impl ResolvedRun {
+    /// Every file that is read for it, and what it is: nothing may be written there. Fields are named one by one, so that
+    /// whoever adds one decides whether it names a file.
+    pub(crate) fn files(&self) -> BTreeSet<(&'static str, PathBuf)> {
+        let Self { name: _, axes: _, modules, configurations: _, points, sources, commands: _ } = self;
+        let compiled = modules.iter().flat_map(|Module { name: _, spirv: _, files }| files);
+        let mut files: BTreeSet<_> = sources.iter().chain(compiled).map(|path| ("a source", path.clone())).collect();
+        let mut commands = BTreeSet::new();
+        for Point { values: _, buffers, reference, inputs, work: _, pass_lists } in points {
+            let scratch = pass_lists.iter().flatten().flat_map(|PassList { passes: _, scratch }| scratch);
+            let fills = buffers.iter().chain(scratch).filter_map(|buffer| buffer.fill.as_ref()?.path());
+            files.extend(fills.map(|path| ("a fill", path.to_path_buf())));
+            commands.extend(inputs);
+            match reference {
+                Reference::Files(answers) => {
+                    let answers = answers.iter().filter_map(|(_, answer)| answer.path());
+                    files.extend(answers.map(|path| ("the reference", path.to_path_buf())));
+                }
+                Reference::Command(command) => commands.extend([command]),
+                // A kernel is one of the modules.
+                Reference::None | Reference::Kernel(_) | Reference::Builtin(_) => {}
+            }
+        }
+        let named: BTreeSet<_> = commands.into_iter().flat_map(Command::words).collect();
+        files.extend(named.into_iter().filter(|path| path.is_file()).map(|path| ("a file of a command", path)));
+        files
+    }
+
     /// The size by which each point is known, unlike that of all others: of up to three axes their values, else the
     /// number of the point.
     pub(crate) fn sizes(&self) -> Vec<Size> {
@@ -271,12 +305,21 @@ pub(crate) struct Builtin {
 }
 
 /// A program to be run by `sh -c`, with placeholders replaced already but for the folders `{in}` and `{out}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Command {
     /// The line.
     pub line: String,
     /// The folder that it is run in: that of the description.
     pub folder: PathBuf,
+}
+
+impl Command {
+    /// The words of the line as paths: those that are files, such as its script, are of the user's making. What else the
+    /// program reads nobody knows.
+    fn words(&self) -> impl Iterator<Item = PathBuf> {
+        let ends = |c: char| c.is_whitespace() || "'\"`;|&<>()=".contains(c);
+        self.line.split(ends).filter(|word| !word.is_empty()).map(|word| self.folder.join(word))
+    }
 }
 
 #[cfg(test)]
@@ -298,7 +341,50 @@ mod tests {
             modules: vec![],
             configurations: vec![],
             points: points.iter().map(point).collect(),
+            sources: vec![],
+            commands: vec![],
         }
+    }
+
+    #[test]
+    fn every_file_that_a_run_reads_is_known() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("ref.py"), "").expect("written");
+        let command = |line: &str| Command { line: line.into(), folder: folder.path().to_path_buf() };
+        let buffer = |fill: Fill| Buffer {
+            name: "A".into(),
+            element: DType::F32,
+            shape: vec![1],
+            role: Role::Input,
+            fill: Some(fill),
+            tolerance: Tolerance::Exact,
+            checked: false,
+        };
+        let references = [
+            Reference::Files(vec![(0, Fill::Raw("right.bin".into()))]),
+            Reference::Command(command("python3 'ref.py' {in} {out}; cat absent")),
+            Reference::None,
+        ];
+        let mut run = run(&["N"], &[&[1], &[2], &[3]]);
+        for (point, reference) in run.points.iter_mut().zip(references) {
+            point.reference = reference;
+            point.buffers = vec![buffer(Fill::Npy("a.npy".into())), buffer(Fill::Iota), buffer(Fill::Made)];
+        }
+        run.points[0].inputs = Some(command("./make<seed.txt"));
+        std::fs::write(folder.path().join("seed.txt"), "").expect("written");
+        run.modules = vec![Module { name: "k".into(), spirv: vec![], files: vec!["k.comp".into(), "k.glsl".into()] }];
+        run.sources = vec!["k.toml".into(), "k.comp".into()];
+        let of_command = |name: &str| ("a file of a command", folder.path().join(name));
+        let expected = BTreeSet::from([
+            ("a source", "k.toml".into()),
+            ("a source", "k.comp".into()),
+            ("a source", "k.glsl".into()),
+            ("a fill", "a.npy".into()),
+            ("the reference", "right.bin".into()),
+            of_command("ref.py"),
+            of_command("seed.txt"),
+        ]);
+        assert_eq!(run.files(), expected);
     }
 
     #[test]

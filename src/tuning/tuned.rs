@@ -3,7 +3,7 @@
 
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{ALGORITHMS, Algorithm, CaseOptions, CaseSpec, Variant};
-use crate::basis::destination::Destination;
+use crate::basis::destination::{Destination, make_private_folder};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::input_file;
@@ -232,12 +232,15 @@ impl Tuned {
             ))
         };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder).map_err(refuse)?;
+        // A file that somebody names may be for others too.
+        let own = default_path().is_some_and(|usual| usual == path) && !path.exists();
+        if own { make_private_folder(folder) } else { std::fs::create_dir_all(folder) }.map_err(refuse)?;
         // From reading to writing the file is this process's alone: another that searches adds to it before or after.
         let _turn = take_turn(path);
         let mut tuned = Self::read(path)?.unwrap_or_default();
         tuned.add(found);
-        Destination::open(path)
+        let destination = Destination::open(path);
+        if own { destination.and_then(Destination::private) } else { destination }
             .map_err(refuse)?
             .write(tuned.text().as_bytes())
             .map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))

@@ -160,7 +160,8 @@ fn a_disk_that_is_full_in_the_middle_loses_the_cases_behind_it_and_no_others() {
     let output = expect_exit(command.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache")), 3);
     let message = stderr(&output);
     assert!(
-        message.contains("it is kept in memory until the end") && message.contains("cannot write JSON to"),
+        message.contains("raise `ulimit -f`, or LimitFSIZE= of a service; it is kept in memory until the end")
+            && message.contains("cannot write JSON to"),
         "{message}"
     );
     assert!(message.contains("some of what was measured is in") && stdout(&output).contains('★'), "{message}");

@@ -6,6 +6,7 @@
 mod ab;
 mod bench;
 mod broken_kernels;
+mod commands;
 mod compare;
 mod exports;
 mod factorisations;
@@ -15,6 +16,7 @@ mod journal;
 mod limits;
 mod listings;
 mod mistakes;
+mod overwriting;
 mod processes;
 mod run;
 mod survival;

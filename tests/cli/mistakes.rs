@@ -195,29 +195,30 @@ fn what_is_no_regular_file_or_a_huge_one_is_not_waited_for() {
 }
 
 #[test]
-fn no_file_that_is_read_is_written_and_none_twice() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let inside = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let [record, other, config] = [inside("run.json"), inside("other.json"), inside("config.toml")];
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/run-1.json");
-    for path in [&record, &other] {
-        std::fs::copy(fixture, path).expect("copied");
-    }
-    std::fs::write(&config, "[[bench]]\nalgorithm = 'matmul'\nsize = 8\n").expect("written");
-    let before = std::fs::read(&record).expect("there");
-    for arguments in [
-        &["export", &record, "--to", "csv", "--output", &record][..],
-        &["report", &other, &record, "--output", &record],
-        &["compare", &record, &other, "--json", &record],
-        &["compare", &other, &record, "--junit", &record],
-        &["compare", &other, &other, "--json", &inside("new"), "--junit", &inside("./new")],
-        &["compare", &record, &other, "--gate", &config, "--json", &config],
-        &["bench", "--config", &config, "--json", &config],
-        &["bench", "matmul", "-s", "8", "--compare", &record, "--json", &record],
+fn variables_of_the_environment_that_make_no_sense_are_refused() {
+    let mut command = gpukern(&["list"]);
+    for (variable, value, expected) in [
+        (
+            "GPUKERN_VALIDATION",
+            "rubbish",
+            "'rubbish' for '--validation': set GPUKERN_VALIDATION to 1, true, yes or on, or",
+        ),
+        ("GPUKERN_VALIDATION", "2", "set GPUKERN_VALIDATION to 1"),
     ] {
-        refused(arguments, &["would overwrite", "choose another path"]);
+        let message = stderr(&expect_exit(command.env(variable, value), 2));
+        assert!(message.contains(expected), "{variable}={value}: {message}");
     }
-    assert_eq!(std::fs::read(&record).expect("there"), before);
+    for value in ["", "0", "Off", "1", "TRUE"] {
+        expect_exit(command.env("GPUKERN_VALIDATION", value), 0);
+    }
+    let bench = |variable: &str, value: &str, expected: &str| {
+        let mut command = gpukern(&["bench", "matmul", "-s", "8"]);
+        let message = stderr(&expect_exit(command.env("GPUKERN_LOADER", "/nonexistent").env(variable, value), 2));
+        assert!(message.contains(expected), "{variable}={value}: {message}");
+    };
+    bench("GPUKERN_LABEL", " ", "is no label");
+    bench("GPUKERN_COMMIT", "rubbish", "GPUKERN_COMMIT is 'rubbish'");
+    bench("GPUKERN_TUNED", "/nonexistent", "there are no tuning results in '/nonexistent'");
 }
 
 #[test]

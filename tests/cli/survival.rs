@@ -123,10 +123,17 @@ fn a_record_that_cannot_be_written_takes_no_table_with_it() {
     let mut command = limited("ulimit -f 1", &gpukern(&BENCH));
     let output = expect_exit(command.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache")), 3);
     assert!(
-        stdout(&output).contains("naive") && stderr(&output).contains("cannot write JSON to"),
+        stdout(&output).contains("naive")
+            && stderr(&output).contains(&format!("cannot write JSON to '{}': the file would exceed", path.display()))
+            && stderr(&output).contains("raise `ulimit -f`"),
         "{}",
         stderr(&output)
     );
+    // Standard output may be such a file too.
+    let mut command = limited("ulimit -f 1", &gpukern(&["list", "--json"]));
+    let shown = std::fs::File::create(&path).expect("made");
+    let message = stderr(&expect_exit(command.stdout(shown), 3));
+    assert!(message.contains("cannot write to standard output: the file would exceed"), "{message}");
 }
 
 #[test]

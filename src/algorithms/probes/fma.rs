@@ -44,34 +44,33 @@ pub(crate) static FMA: Algorithm = Algorithm {
     problem: Static(&problem),
 };
 
+/// A variant that goes through so many sequences at a time in one of the forms of the kernel.
+macro_rules! chains {
+    ($name:literal, $chains:literal of $kernel:literal, quick: $quick:literal, $summary:literal) => {
+        Variant {
+            name: Borrowed($name),
+            aliases: &[],
+            summary: $summary,
+            source: "the method of every peak-rate benchmark",
+            measures: Measures::Limit { of: |_, dtype| Some(Quantity::Arithmetic { dtype }), quick: $quick },
+            kernels: &[$kernel],
+            program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, $chains, STEPS))),
+        }
+    };
+}
+
 static VARIANTS: &[Variant] = &[
-    Variant {
-        name: Borrowed("chains-16"),
-        aliases: &[],
-        summary: "16 sequences at a time: enough independent work to hide the latency of the unit",
-        source: "the method of every peak-rate benchmark",
-        measures: Measures::Limit { of: |_, dtype| Some(Quantity::Arithmetic { dtype }), quick: false },
-        kernels: &["fma/chains"],
-        program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, 16, STEPS))),
-    },
-    Variant {
-        name: Borrowed("chains-8"),
-        aliases: &[],
-        summary: "8 sequences at a time: fewer registers, more invocations side by side",
-        source: "the method of every peak-rate benchmark",
-        measures: Measures::Limit { of: |_, dtype| Some(Quantity::Arithmetic { dtype }), quick: true },
-        kernels: &["fma/chains"],
-        program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, 8, STEPS))),
-    },
-    Variant {
-        name: Borrowed("chains-4"),
-        aliases: &[],
-        summary: "4 sequences at a time: shows how much the unit depends on independent work",
-        source: "the method of every peak-rate benchmark",
-        measures: Measures::Limit { of: |_, dtype| Some(Quantity::Arithmetic { dtype }), quick: false },
-        kernels: &["fma/chains"],
-        program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, 4, STEPS))),
-    },
+    chains!("chains-16", 16 of "fma/chains", quick: true,
+        "16 sequences at a time, in vectors of two: enough independent work to hide the latency of the unit"),
+    chains!("chains-8", 8 of "fma/chains", quick: true,
+        "8 sequences at a time: fewer registers, more invocations side by side"),
+    chains!("chains-4", 4 of "fma/chains", quick: false,
+        "4 sequences at a time: shows how much the unit depends on independent work"),
+    chains!("chains-16-scalar", 16 of "fma/chains-scalar", quick: false, "16 sequences at a time, each a scalar"),
+    chains!("chains-16-vec4", 16 of "fma/chains-vec4", quick: false,
+        "16 sequences at a time, in vectors of four"),
+    chains!("chains-8-vec4", 8 of "fma/chains-vec4", quick: false,
+        "8 sequences at a time, in vectors of four"),
 ];
 
 /// Sequences of an invocation.
@@ -95,7 +94,11 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, chains: u32, steps: u32) -
     let n = invocations(case).expect("the problem of this case was made, which checks its size");
     let group = n.min(GROUP);
     let passes = SEQUENCES as u64 / u64::from(chains);
-    Dispatch::new(shader, &[("X", Value::Buffer(BufferId(0))), ("Y", Value::Buffer(BufferId(1)))])
+    let [a, b] = coefficients(case.dtype).map(|value| bits(case.dtype, value));
+    let word = |value: u64| Value::U32(value as u32);
+    let words = [("A", word(a)), ("A_HIGH", word(a >> 32)), ("B", word(b)), ("B_HIGH", word(b >> 32))];
+    let buffers = [("X", Value::Buffer(BufferId(0))), ("Y", Value::Buffer(BufferId(1)))];
+    Dispatch::new(shader, &[&buffers[..], &words].concat())
         .group_size([group as u32, 1, 1])
         .groups([n / group, 1, 1])
         .constant("CHAINS", chains)
@@ -116,7 +119,7 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     Ok(Box::new(Plain {
         extents: invocations.to_string(),
         buffers: vec![
-            BufferSpec::new("X", Role::Input, dtype, 2 + STARTS as u64),
+            BufferSpec::new("X", Role::Input, dtype, STARTS as u64),
             BufferSpec::new("Y", Role::Output, sum, invocations),
         ],
         work: Work { operations: invocations * SEQUENCES as u64 * u64::from(STEPS) * 2, bytes: Bytes(0) },
@@ -126,33 +129,50 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     }))
 }
 
-/// The factor, the summand and the start values.
+/// The factor and the summand.
+fn coefficients(dtype: DType) -> [f64; 2] {
+    match dtype {
+        DType::F16 => [-1.0, 1.0],
+        // Those of Numerical Recipes' quick generator: modulo 2³² a sequence returns to its start after 2³² steps.
+        DType::I32 => [1_664_525.0, 1_013_904_223.0],
+        _ => [1.0 - 2f64.powi(-10), 2f64.powi(-11)],
+    }
+}
+
+/// The bits of `value`, which each type holds exactly; of a half twice, side by side.
+fn bits(dtype: DType, value: f64) -> u64 {
+    match dtype {
+        DType::F64 => value.to_bits(),
+        DType::F16 => u64::from(f16::from_f64(value).to_bits()) * 0x1_0001,
+        DType::I32 => value as u64,
+        _ => u64::from((value as f32).to_bits()),
+    }
+}
+
+/// The start values.
 fn input(dtype: DType, seed: u64) -> HostArray {
     let mut rng = generator(seed, 0);
-    let mut draws = std::iter::repeat_with(|| rng.next_u32());
+    let draws = std::iter::repeat_with(|| rng.next_u32()).take(STARTS);
     // A multiple of 2⁻¹⁰ below 1.
     let fraction = |word: u32| f64::from(word % 1024) / 1024.0;
-    let floats = |a: f64, b: f64, starts: &mut dyn Iterator<Item = u32>| -> Vec<f64> {
-        [a, b].into_iter().chain(starts.take(STARTS).map(fraction)).collect()
-    };
-    let [slow, half_way] = [1.0 - 2f64.powi(-10), 2f64.powi(-11)];
     match dtype {
-        DType::F64 => HostArray::F64(floats(slow, half_way, &mut draws)),
-        DType::F16 => HostArray::F16(floats(-1.0, 1.0, &mut draws).into_iter().map(f16::from_f64).collect()),
-        DType::I32 => HostArray::I32(draws.take(2 + STARTS).map(|word| (word | 1) as i32).collect()),
-        _ => HostArray::F32(floats(slow, half_way, &mut draws).into_iter().map(|x| x as f32).collect()),
+        DType::F64 => HostArray::F64(draws.map(fraction).collect()),
+        DType::F16 => HostArray::F16(draws.map(|word| f16::from_f64(fraction(word))).collect()),
+        DType::I32 => HostArray::I32(draws.map(|word| word as i32).collect()),
+        _ => HostArray::F32(draws.map(|word| fraction(word) as f32).collect()),
     }
 }
 
 /// The sums of invocations, by their number modulo [`STARTS`].
-fn sums(x: &HostArray) -> Vec<f64> {
+fn sums(dtype: DType, x: &HostArray) -> Vec<f64> {
+    let [a, b] = coefficients(dtype);
     if let HostArray::I32(x) = x {
-        let end = |start: i32| (0..STEPS).fold(start, |v, _| v.wrapping_mul(x[0]).wrapping_add(x[1]));
-        let ends: Vec<i32> = x[2..].iter().map(|start| end(*start)).collect();
+        let end = |start: i32| (0..STEPS).fold(start, |v, _| v.wrapping_mul(a as i32).wrapping_add(b as i32));
+        let ends: Vec<i32> = x.iter().map(|start| end(*start)).collect();
         return (0..STARTS).map(|first| f64::from(window(&ends, first).fold(0i32, i32::wrapping_add))).collect();
     }
-    let end = |start: f64| (0..STEPS).fold(start, |v, _| v.mul_add(x.get(0), x.get(1)));
-    let ends: Vec<f64> = (2..2 + STARTS).map(|i| end(x.get(i))).collect();
+    let end = |start: f64| (0..STEPS).fold(start, |v, _| v.mul_add(a, b));
+    let ends: Vec<f64> = (0..STARTS).map(|i| end(x.get(i))).collect();
     (0..STARTS).map(|first| window(&ends, first).sum()).collect()
 }
 
@@ -162,7 +182,7 @@ fn window<T: Copy>(values: &[T], first: usize) -> impl Iterator<Item = T> {
 }
 
 fn oracle(dtype: DType, x: &HostArray) -> Box<dyn Oracle> {
-    let sums = sums(x);
+    let sums = sums(dtype, x);
     let u = match dtype {
         DType::F32 => 2f64.powi(-24),
         // Twice, since the host errs as much.
@@ -183,7 +203,8 @@ mod tests {
 
     /// The outputs of a right kernel that rounds after every operation, in f32.
     fn right(x: &[f32]) -> Vec<f32> {
-        let ends: Vec<f32> = x[2..].iter().map(|start| (0..STEPS).fold(*start, |v, _| v * x[0] + x[1])).collect();
+        let [a, b] = coefficients(DType::F32).map(|value| value as f32);
+        let ends: Vec<f32> = x.iter().map(|start| (0..STEPS).fold(*start, |v, _| v * a + b)).collect();
         (0..64).map(|i| window(&ends, i).sum()).collect()
     }
 
@@ -196,7 +217,8 @@ mod tests {
         let check = oracle.check(&[HostArray::F32(right(x))]).expect("an answer");
         assert!(check.passes() && check.residual > 0.0, "{check:?}");
         let mut short = right(x);
-        short[5] = window(&x[2..], 5).map(|start| (0..1843).fold(start, |v, _| v * x[0] + x[1])).sum();
+        let [a, b] = coefficients(DType::F32).map(|value| value as f32);
+        short[5] = window(x, 5).map(|start| (0..1843).fold(start, |v, _| v * a + b)).sum();
         assert!(!oracle.check(&[HostArray::F32(short)]).expect("an answer").passes());
         let mut nan = right(x);
         nan[63] = f32::NAN;
@@ -212,13 +234,14 @@ mod tests {
                 // f16 sequences have an even number of steps that undo each other: they end where they began.
                 DType::F16 => HostArray::F32({
                     let inputs = problem.inputs().expect("inputs");
-                    let starts: Vec<f64> = (2..66).map(|i| inputs[0].get(i)).collect();
+                    let starts: Vec<f64> = (0..64).map(|i| inputs[0].get(i)).collect();
                     (0..64).map(|i| (window(&starts, i).sum::<f64>() + off) as f32).collect()
                 }),
                 _ => HostArray::I32({
                     let HostArray::I32(x) = &problem.inputs().expect("inputs")[0] else { panic!("i32 was asked for") };
-                    let end = |s: i32| (0..STEPS).fold(s, |v, _| v.wrapping_mul(x[0]).wrapping_add(x[1]));
-                    let ends: Vec<i32> = x[2..].iter().map(|s| end(*s)).collect();
+                    let [a, b] = coefficients(dtype).map(|value| value as i32);
+                    let ends: Vec<i32> =
+                        x.iter().map(|s| (0..STEPS).fold(*s, |v, _| v.wrapping_mul(a).wrapping_add(b))).collect();
                     (0..64).map(|i| window(&ends, i).fold(off as i32, i32::wrapping_add)).collect()
                 }),
             };

@@ -1,5 +1,6 @@
 //! `--print` and `--save`: elements of buffers, shown or written to files.
 
+use crate::basis::destination::Scratch;
 use crate::basis::dtype::DType;
 use crate::basis::error::{self, Error};
 use crate::commands::CommandOutput;
@@ -11,7 +12,6 @@ use crate::run::resolved::{Buffer, ResolvedRun};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// Elements in a line of output at most, unless a range says otherwise.
 const MOST: u64 = 64;
@@ -22,7 +22,7 @@ pub(super) struct Wanted {
     pub(super) saves: Vec<Save>,
     prints: Vec<Print>,
     /// Where what is printed is written first, by the process that has it.
-    folder: Option<TempDir>,
+    folder: Option<Scratch>,
 }
 
 /// Elements to be shown.
@@ -56,13 +56,17 @@ impl Wanted {
                 })?;
             let buffer = written(&point.buffers, name)?;
             let path = std::path::absolute(path).map_err(|e| Error::Usage(format!("--save '{path}': {e}")))?;
+            // A worker writes it, whose streams are others.
+            if ["/dev/std", "/dev/fd/", "/proc/"].iter().any(|stream| path.to_string_lossy().starts_with(stream)) {
+                return Err(Error::Usage(format!("--save '{}' is a stream; name a file", path.display())));
+            }
             if !path.parent().is_some_and(Path::is_dir) {
                 return Err(Error::Usage(format!("--save '{}': there is no such folder; make it", path.display())));
             }
             wanted.saves.push(Save { buffer: buffer.name.clone(), path });
         }
         if !args.print.is_empty() {
-            let folder = tempfile::tempdir().map_err(|e| Error::Failure(format!("cannot make a folder: {e}")))?;
+            let folder = Scratch::new().map_err(|e| Error::Failure(format!("cannot make a folder: {e}")))?;
             for (index, text) in args.print.iter().enumerate() {
                 let (name, ranges) =
                     text.split_once('[').map_or((text.as_str(), None), |(name, rest)| (name, Some(rest)));

@@ -3,11 +3,13 @@
 mod elements;
 mod watch;
 
+use super::document::Files;
 use super::measuring::{self, Planned};
 use super::{CommandOutput, ab};
 use crate::algorithms::{Algorithm, CaseSpec};
-use crate::basis::error::Error;
+use crate::basis::error::{Error, Exit};
 use crate::basis::handle::Handle;
+use crate::basis::printable::{printable, say};
 use crate::commands::cli::RunArgs;
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
@@ -20,8 +22,10 @@ use crate::run::options::{self, Fields};
 use crate::run::resolved::ResolvedRun;
 use crate::run::{init, resolve};
 use elements::Wanted;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
     if args.watch {
@@ -30,23 +34,26 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     if args.init {
         let described = described(args)?;
         let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
-        return Ok(CommandOutput::success(texts.concat()));
+        return Ok(CommandOutput::document(texts.concat(), String::new(), Exit::Success));
     }
     // Everything that can be wrong with the command is found before a device is opened.
     let run = resolved(args)?;
     let wanted = Wanted::new(args, &run)?;
     let kernels = user_kernels(&args.against, run, wanted.saves.clone())?;
     let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-    let setup = &setup.with_kernels(vec![kernels.clone()]);
     let request = args.request(vulkan);
+    Files::of_measuring(&request, &args.output(), std::slice::from_ref(&kernels), setup.loader.as_ref()).check()?;
+    let setup = &setup.with_kernels(vec![kernels.clone()]);
     // Of several kernels --ab judges the first choices, of one the two that it has.
     let all = args.tune || args.ab && !kernels.has_several_kernels();
     let run = planned(&kernels, &own, all, &request.selection)?;
     if args.ab {
+        name_commands(&kernels);
         return ab::judge_run(args, run, setup);
     }
     let plan = Plan { runs: vec![run], run_tables: vec![] }.only(&request.only)?;
     let planned = Planned { options_hash: plan.options(), plan, shard: None, at_once: false };
+    name_commands(&kernels);
     let best = |record: &Record| if args.tune { best_choices(record, &kernels) } else { String::new() };
     let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, &best)?;
     wanted.show(&mut answer);
@@ -62,6 +69,7 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
         let description = table.description.as_ref().map(|path| folder.join(path));
         let fields = Fields { size: table.size.clone(), ..Fields::default() };
         let described = options::describe(&kernels, description.as_deref(), &fields)?;
+        check_commands(&described, request.no_commands)?;
         let mut kernels = user_kernels(&table.against, resolve::resolve(&described)?, vec![])?;
         // Tables of the same name are several problems.
         let taken = |name: &str| all.iter().any(|other| other.name == name);
@@ -82,7 +90,32 @@ fn described(args: &RunArgs) -> Result<Vec<Described>, Error> {
 
 /// What is to be run.
 fn resolved(args: &RunArgs) -> Result<ResolvedRun, Error> {
-    resolve::resolve(&described(args)?)
+    let described = described(args)?;
+    check_commands(&described, args.no_commands)?;
+    resolve::resolve(&described)
+}
+
+/// Refuses descriptions that have commands run, where they are `forbidden`.
+fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error> {
+    let found = described.iter().find_map(|own| Some((own, own.description.commands().into_iter().next()?)));
+    let Some((described, command)) = found.filter(|_| forbidden) else { return Ok(()) };
+    let from = described.file.as_ref().map_or_else(String::new, |(path, _)| format!("{}: ", path.display()));
+    Err(Error::Usage(format!(
+        "{from}it has the command `{}` run, and --no-commands forbids that; leave --no-commands out if you trust it",
+        printable(&command)
+    )))
+}
+
+/// Names the commands that the kernels' description has run, before the first of them is: each once in the life of this
+/// process.
+pub(super) fn name_commands(kernels: &UserKernels) {
+    static NAMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    for command in &kernels.run.commands {
+        if named.insert(command.clone()) {
+            say(&format!("runs: {}\n", printable(command)));
+        }
+    }
 }
 
 /// What was resolved, with the variants to run beside it.

@@ -1,6 +1,6 @@
 //! `run --watch`: measures again whenever a file changes, and says in a line what it takes now.
 
-use super::{CommandOutput, RunArgs, planned, resolved, user_kernels};
+use super::{CommandOutput, RunArgs, check_commands, described, name_commands, planned, resolved, user_kernels};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
 use crate::commands::{command_line, interrupt, measure_quietly, progress};
@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_millis(200);
 type Seen = Vec<Option<(SystemTime, u64)>>;
 
 pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
+    // What is forbidden once is refused; what a later edit brings is told, and waits to be mended.
+    check_commands(&described(args)?, args.no_commands)?;
     interrupt::listen()?;
     let request = args.request(vulkan);
     let mut files: BTreeSet<PathBuf> = args.kernel.iter().chain(&args.config).cloned().collect();
@@ -83,6 +85,7 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Resolved
 /// Measures what was read.
 fn measure(request: &Request, setup: &Setup, run: ResolvedRun) -> Result<Record, Error> {
     let kernels = user_kernels(&[], run, vec![])?;
+    name_commands(&kernels);
     let own = kernels.clone().algorithm().map_err(Error::Usage)?;
     let plan = Plan { runs: vec![planned(&kernels, &own, false, &request.selection)?], run_tables: vec![] };
     let limits = if request.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };

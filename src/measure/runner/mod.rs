@@ -371,7 +371,7 @@ impl Runner {
                 Some(reason) => Err(Outcome::Skipped { reason }),
                 None => match shared.load(&mut self.workbench, self.watcher.as_ref()) {
                     Ok(loaded) => prepare(self, loaded, &program),
-                    Err(error) => Err(failed(&error)),
+                    Err(error) => Err(self.keeper.broken(&error)),
                 },
             },
         };

@@ -12,6 +12,7 @@ use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::Case;
 use crate::run::algorithm::UserKernels;
+use crate::run::guarded;
 use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
 use serde::Serialize;
 use serde_json::Value;
@@ -46,6 +47,7 @@ pub(crate) fn serve() -> Result<(), Error> {
     let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
     let setup = &*setup;
     watch(setup.timeout);
+    guarded::limit(setup.timeout, &INTERRUPTED);
     let algorithms = catalogue(&setup.kernels).map_err(Error::Failure)?;
     let opened = Instance::new(setup.validation, setup.loader.as_deref().map(Path::new));
     let listed = opened.and_then(|instance| instance.devices().map(|physicals| (instance, physicals)));

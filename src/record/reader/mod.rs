@@ -40,7 +40,9 @@ pub(crate) fn read(path: &Path) -> Result<NamedRecord, Error> {
     let name = printable(&path.display().to_string()).into_owned();
     let refuse = |reason: String| Error::Usage(format!("cannot read '{name}': {reason}"));
     let bytes = input_file::read(path, MOST_BYTES).map_err(|e| match e.kind() {
-        ErrorKind::Other => refuse(format!("{e}; name a record that `gpukern bench --json PATH` wrote")),
+        ErrorKind::Other => {
+            refuse(format!("{e}; name a record that --json PATH of `gpukern bench` or `gpukern run` wrote"))
+        }
         _ => refuse(e.to_string()),
     })?;
     parse(&bytes, &name)

@@ -1,7 +1,8 @@
 //! Kernels of the user's on a device, described by hand: descriptors, blocks of bytes, constants, references, guards; and the commands that a description may name.
 
-use super::{Save, UserKernels, shell};
+use super::{REFERENCE, Save, UserKernels, folders, guarded, shell};
 use crate::algorithms::CaseSpec;
+use crate::basis::destination::Scratch;
 use crate::basis::dtype::DType;
 use crate::basis::units::Work;
 use crate::device::cache::CacheFolder;
@@ -16,7 +17,7 @@ use crate::plan::{CaseGroup, DeviceClass, PlannedRun};
 use crate::record::{Case, Outcome};
 use crate::run::array;
 use crate::run::resolved::{
-    Buffer, Builtin, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
+    Buffer, Builtin, Command, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
 };
 use crate::vulkan::{Device, Instance, Validation};
 use std::path::Path;
@@ -73,8 +74,9 @@ fn kernels(
     let configurations = (0..lists.len()).map(|index| configuration(&format!("k{index}"))).collect();
     let pass_lists = lists.into_iter().map(Ok).collect();
     let point = Point { values: vec![], buffers, reference, inputs: None, work: Work::default(), pass_lists };
-    let run = ResolvedRun { name: name.into(), axes: vec![], modules, configurations, points: vec![point] };
-    UserKernels { name: name.into(), run, against: vec![], saves: vec![] }
+    let (name, axes, points, sources, commands) = (name.to_string(), vec![], vec![point], vec![], vec![]);
+    let run = ResolvedRun { name: name.clone(), axes, modules, configurations, points, sources, commands };
+    UserKernels { name, run, against: vec![], saves: vec![] }
 }
 
 /// The passes of [`SHIFT`] over buffers A, U, D.
@@ -357,15 +359,97 @@ fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed()
     assert!(refused(&all, &[4], &["tilde"]).contains("unknown variant 'tilde'"), "{}", refused(&all, &[4], &["tilde"]));
 }
 
+/// What comes of a line that a shell runs in `folder`, and what it writes to `{out}/said`.
+#[cfg(unix)]
+fn of_shell(line: &str, folder: &Path) -> Result<String, String> {
+    let (scratch, [out]) = folders(REFERENCE, ["out"]).expect("a folder");
+    let command = Command { line: line.into(), folder: folder.into() };
+    shell(REFERENCE, &command, &scratch, &[("out", &out)])?;
+    Ok(std::fs::read_to_string(out.join("said")).unwrap_or_default())
+}
+
 #[test]
 #[cfg(unix)]
 fn a_command_runs_in_its_folder_with_the_paths_in_it_and_says_why_it_failed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("out");
-    shell("pwd > {out}", folder.path(), &[("out", &out)]).expect("it runs");
-    assert!(std::fs::read_to_string(&out).expect("written").contains(&*folder.path().to_string_lossy()));
-    let failed = shell("echo wrong >&2; exit 7", folder.path(), &[]).expect_err("it fails");
-    assert!(failed.contains("exit status: 7") && failed.ends_with("wrong"), "{failed}");
-    let missing = shell("no-such-program-here", Path::new(""), &[]).expect_err("there is none");
+    let said = of_shell("pwd > {out}/said", folder.path()).expect("it runs");
+    assert!(said.contains(&*folder.path().to_string_lossy()));
+    let failed = of_shell("echo wrong >&2; exit 7", folder.path()).expect_err("it fails");
+    assert_eq!(failed, "the reference command `echo wrong >&2; exit 7` failed (exit status: 7): wrong");
+    let missing = of_shell("no-such-program-here", Path::new("")).expect_err("there is none");
     assert!(missing.contains("no-such-program-here"), "{missing}");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_path_is_one_word_of_a_line_however_that_quotes_it() {
+    for line in ["echo x>{out}/said", "echo x>'{out}/said'", "echo x>\"{out}/said\"", "sh -c 'echo x>\"{out}\"/said'"] {
+        assert_eq!(of_shell(line, Path::new("")).as_deref(), Ok("x\n"), "{line}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn of_all_that_a_command_says_the_end_is_kept() {
+    // 40 MB to each stream.
+    let line = "head -c 40000000 /dev/zero; head -c 40000000 /dev/zero >&2; echo >&2; echo last >&2; exit 1";
+    let failed = of_shell(line, Path::new("")).expect_err("it fails");
+    assert!(failed.ends_with("(exit status: 1): last"), "{failed}");
+    let scratch = Scratch::new().expect("a folder");
+    let mut program = std::process::Command::new("sh");
+    program.args(["-c", "head -c 40000000 /dev/zero; head -c 40000000 /dev/zero >&2; printf end >&2"]);
+    for joined in [false, true] {
+        let said = guarded::run(&program, &scratch, joined).expect("it runs").said;
+        assert!(said.len() == 64 << 10 && said.ends_with("\0end"), "{}", said.len());
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_process_that_a_command_leaves_is_ended_though_it_holds_the_pipe() {
+    let line = "sleep 1000 & echo $! > {out}/said";
+    let left = of_shell(line, Path::new("")).expect("it runs");
+    let pid = nix::unistd::Pid::from_raw(left.trim().parse().expect("a number"));
+    // It is nobody's child here: whoever inherits it may take a while to see that it ended.
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    assert!(status.is_empty() || status.contains(") Z ") || cfg!(not(target_os = "linux")), "{status}");
+}
+
+/// What is wrong with a reference or with inputs that these lines make.
+#[cfg(unix)]
+fn fault(inputs: Option<&str>, reference: &str) -> String {
+    let command = |line: &str| Command { line: line.into(), folder: "".into() };
+    let fill = Some(if inputs.is_some() { Fill::Made } else { Fill::Iota });
+    let buffers = vec![buffer("A", 100, Role::Input, fill), buffer("D", 100, Role::Output, None)];
+    let mut own = kernels("faulty", vec![], buffers, Reference::Command(command(reference)), vec![]);
+    own.run.points[0].inputs = inputs.map(command);
+    let algorithm = own.clone().algorithm().expect("it fits");
+    let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+    let problem = (algorithm.problem)(&spec).expect("a problem");
+    let judged = problem.inputs().and_then(|inputs| problem.oracle(&inputs));
+    judged.err().expect("it is wrong")
+}
+
+#[test]
+#[cfg(unix)]
+fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
+    for (line, expected) in [
+        ("cp {in}/A.npy {out}/D.npy; exit 7", "the reference command `cp {in}/A.npy {out}/D.npy; exit 7` failed (exit"),
+        ("true", "the reference command `true` wrote no answer; let it write D.npy to {out}"),
+        ("mkdir {out}/D.npy", "the reference command `mkdir {out}/D.npy` wrote no answer; let it write D.npy"),
+        ("cp {in}/A.npy {out}/E.npy", "the reference command `cp {in}/A.npy {out}/E.npy` wrote no answer"),
+        ("echo no > {out}/D.npy", "the reference for D: D.npy: it is shorter than the header of a .npy"),
+        ("head -c 7 /dev/zero > {out}/D.bin", "the reference for D: D.bin: its data ends: it has 7 bytes"),
+    ] {
+        let said = fault(None, line);
+        assert!(said.starts_with(expected), "{line}: {said}");
+    }
+    for (line, expected) in [
+        ("exit 7", "the inputs command `exit 7` failed (exit status: 7): it said nothing"),
+        ("echo no > {out}/A.npy", "buffer A, from the inputs command: A.npy: it is shorter than the header of a .npy"),
+        ("true", "buffer A, from the inputs command: neither A.npy nor A.bin is in {out}"),
+    ] {
+        let said = fault(Some(line), "true");
+        assert!(said.starts_with(expected), "{line}: {said}");
+    }
 }

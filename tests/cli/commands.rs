@@ -1,0 +1,235 @@
+//! The commands of descriptions: named before they run, refused where they are forbidden, ended with all that they start.
+#![cfg(unix)]
+
+use super::{BRIEF, brief_bench, expect_exit, gpukern, signal, stderr, stdout, wait_until};
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const COPY: &str = "#version 460
+    layout(local_size_x = 64) in;
+    layout(binding = 0) readonly buffer A { float a[]; };
+    layout(binding = 1) writeonly buffer D { float d[]; };
+    layout(push_constant) uniform P { uint n; } p;
+    void main() { uint i = gl_GlobalInvocationID.x; if (i < p.n) d[i] = a[i]; }";
+
+const DESCRIPTION: &str = "[kernel]
+    source = 'copy.comp'
+    [axes]
+    N = [100, 200]
+    [push]
+    n = 'N'
+    [buffer.A]
+    type = 'f32'
+    shape = ['N']
+    fill = 'iota'
+    [buffer.D]
+    type = 'f32'
+    shape = ['N']
+    [dispatch]
+    groups = ['cdiv(N, 64)']
+    ";
+
+/// The command that has the right answer.
+const RIGHT: &str = "cp {in}/A.npy {out}/D.npy";
+
+/// A folder with the kernel and its description, whose reference is this command, or none.
+fn folder(command: Option<&str>) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let reference = command.map_or_else(String::new, |line| format!("[reference]\ncommand = '''{line}'''\n"));
+    fs::write(folder.path().join("copy.comp"), COPY).expect("written");
+    fs::write(folder.path().join("copy.toml"), format!("{DESCRIPTION}{reference}")).expect("written");
+    folder
+}
+
+/// `run` of the description in a folder, with few samples.
+fn run(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = gpukern(&["run", "copy.toml"]);
+    command.args(BRIEF).args(arguments).current_dir(folder);
+    command
+}
+
+/// The process that descends from `child` and is of this sub-command.
+#[cfg(target_os = "linux")]
+fn descendant(child: &Child, word: &str) -> Option<String> {
+    let children = |pid: &str| fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let mut all = vec![child.id().to_string()];
+    while let Some(pid) = all.pop() {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<_> = command.split(|byte| *byte == 0).collect();
+        if words.get(1).is_some_and(|own| *own == word.as_bytes()) {
+            return Some(pid);
+        }
+        all.extend(children(&pid).split_whitespace().map(String::from));
+    }
+    None
+}
+
+/// `run` of a kernel in Slang in a folder where its compiler is this script.
+fn compile(folder: &Path, script: &str) -> Command {
+    use std::os::unix::fs::PermissionsExt;
+    let bin = folder.join("bin");
+    fs::create_dir(&bin).expect("made");
+    fs::write(folder.join("k.slang"), "").expect("written");
+    fs::write(bin.join("slangc"), format!("#!/bin/sh\n{script}\n")).expect("written");
+    fs::set_permissions(bin.join("slangc"), fs::Permissions::from_mode(0o755)).expect("set");
+    let mut command = run(folder, &["k.slang"]);
+    command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default()));
+    command
+}
+
+/// A command that hangs, and starts processes that do: in its group, and in a session of their own. Each holds `alive`.
+const HANGS: &str = "exec 9<>alive; echo {out} > up
+    for each in 1 2; do { sleep 100; echo late >&9; } & done
+    setsid sh -c \"sleep 100; echo late >&9\" &
+    sleep 100; echo late >&9";
+
+/// Has `end` end a run whose command hangs, once that has begun; the exit code, when no process of it is left.
+#[cfg(target_os = "linux")]
+fn ended(command: &str, arguments: &[&str], end: impl Fn(&mut Child)) -> Option<i32> {
+    let folder = folder(Some(command));
+    ended_in(folder.path(), run(folder.path(), arguments), end)
+}
+
+#[cfg(target_os = "linux")]
+fn ended_in(folder: &Path, mut command: Command, end: impl Fn(&mut Child)) -> Option<i32> {
+    use std::os::unix::fs::OpenOptionsExt;
+    const O_NONBLOCK: i32 = 0o4000;
+    let temporary = tempfile::tempdir().expect("a folder");
+    assert!(Command::new("mkfifo").arg(folder.join("alive")).status().expect("it runs").success());
+    let child = command.env("TMPDIR", temporary.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut child = child.expect("it starts");
+    wait_until("a command", || {
+        assert!(child.try_wait().expect("a process").is_none(), "{command:?}: the run ended first");
+        folder.join("up").exists()
+    });
+    let alive = fs::File::options().read(true).custom_flags(O_NONBLOCK).open(folder.join("alive"));
+    let mut alive = alive.expect("a pipe");
+    end(&mut child);
+    // The pipe ends with the last process that has it.
+    wait_until("the end of what the command started", || match alive.read(&mut [0; 8]) {
+        Ok(count) => {
+            assert_eq!(count, 0, "{command:?}: a process outlived the run");
+            true
+        }
+        Err(_) => false,
+    });
+    let code = child.wait().expect("it ends").code();
+    wait_until("the end of temporary folders", || fs::read_dir(temporary.path()).expect("a folder").count() == 0);
+    code
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_that_hangs_ends_with_the_run_whatever_ends_that() {
+    for more in [&[][..], &["--in-process"]] {
+        assert_eq!(ended(HANGS, more, |child| signal(child, "TERM")), Some(130), "{more:?}");
+        assert_eq!(ended(HANGS, more, |child| signal(child, "INT")), Some(130), "{more:?}");
+        assert_eq!(ended(HANGS, more, |child| signal(child, "KILL")), None, "{more:?}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_that_hangs_ends_with_its_worker_and_with_its_guard() {
+    let kill = |pid: &str| assert!(Command::new("kill").args(["-KILL", pid]).status().expect("it runs").success());
+    // Without its guard a command ends with its group alone.
+    let in_group: Vec<_> = HANGS.lines().filter(|line| !line.contains("setsid")).collect();
+    for (process, command) in [("worker", HANGS), ("guard", &in_group.join("\n"))] {
+        ended(command, &[], |child| {
+            kill(&descendant(child, process).expect("it is there"));
+            // Of a dead worker the case is tried once more.
+            signal(child, "TERM");
+        });
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_compiler_that_hangs_ends_with_the_run_and_one_that_says_much_is_quoted_at_its_end() {
+    for name in ["TERM", "KILL"] {
+        let folder = folder(None);
+        assert_eq!(ended_in(folder.path(), compile(folder.path(), HANGS), |child| signal(child, name)), None, "{name}");
+    }
+    let folder = folder(None);
+    let script = "head -c 40000000 /dev/zero | tr '\\0' x >&2; echo; echo 'k.slang(1): error: no kernel'; exit 1";
+    let said = stderr(&expect_exit(&mut compile(folder.path(), script), 2));
+    assert!(said.ends_with("k.slang(1): error: no kernel\n") && said.len() < 70_000, "{} bytes", said.len());
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_ended_and_the_remedy_is_named() {
+    let folder = folder(Some("sleep 100; echo {out}"));
+    // In this process nothing else is waited for that long.
+    let output = expect_exit(&mut run(folder.path(), &["--in-process", "--timeout=20ms", "-s=N=100"]), 3);
+    let said = stderr(&output);
+    assert!(said.contains("the reference command `sleep 100; echo {out}`: it had not ended after 0.2 s"), "{said}");
+    assert!(said.contains("--timeout=0.04s gives it more"), "{said}");
+}
+
+#[test]
+fn a_process_that_a_command_leaves_behind_is_ended_with_a_note() {
+    let line = format!("{RIGHT}; {{ exec 9>alive; sleep 100; echo late >&9; }} & exit 0");
+    let folder = folder(Some(&line));
+    let output = expect_exit(&mut run(folder.path(), &["-s=N=100"]), 0);
+    assert!(stderr(&output).contains("left processes running; they were ended"), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(folder.path().join("alive")).unwrap_or_default(), "");
+}
+
+#[test]
+fn folders_of_commands_are_one_word_of_a_shell_wherever_temporary_files_are() {
+    let line =
+        "cp '{in}/A.npy' {out}/D.npy; cat \"{in}/A.npy\" | sh -c 'cat > \"{out}/D.npy\"'; ls -ld {in}/.. >&2; true";
+    let folder = folder(Some(line));
+    let temporary = folder.path().join("a b;touch owned;'$(touch owned)\"`touch owned`");
+    fs::create_dir(&temporary).expect("made");
+    let output = expect_exit(run(folder.path(), &["--json=-"]).env("TMPDIR", &temporary), 0);
+    let record: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    for case in record["cases"].as_array().expect("cases") {
+        assert!(case["outcome"]["verification"]["residual"].is_number(), "{case}");
+    }
+    assert!(!folder.path().join("owned").exists(), "a part of a path was run");
+    assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "a folder was left behind");
+}
+
+#[test]
+fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden() {
+    let line = format!("echo x >> ran; {RIGHT}");
+    let folder = folder(Some(&line));
+    let (path, named) = (folder.path(), format!("runs: {line}\n"));
+    fs::write(path.join("all.toml"), "[[run]]\ndescription = 'copy.toml'\n").expect("written");
+    let bench = |more: &[&str]| {
+        let mut bench = brief_bench(&["--config=all.toml"]);
+        bench.args(more).current_dir(path);
+        bench
+    };
+    let inputs = ["--no-commands", "--inputs-by=echo x > ran", "--right=matmul[N,1,1]"];
+    for (mut command, forbidden) in [
+        (run(path, &["--no-commands"]), line.as_str()),
+        (run(path, &["--no-commands", "--watch"]), &line),
+        (run(path, &["--no-commands", "--ab"]), &line),
+        (run(path, &inputs), "echo x > ran"),
+        (bench(&["--no-commands"]), &line),
+        (bench(&["--no-commands", "--dry-run"]), &line),
+    ] {
+        let said = stderr(&expect_exit(&mut command, 2));
+        let expected = format!("it has the command `{forbidden}` run, and --no-commands forbids that");
+        assert!(said.contains(&expected) && !said.contains("runs: "), "{said}");
+    }
+    // Neither a list of cases nor a description to be completed has a command run.
+    for mut command in [bench(&["--dry-run"]), run(path, &["--init"]), run(path, &["--init", "--no-commands"])] {
+        assert!(!stderr(&expect_exit(&mut command, 0)).contains("runs: "));
+    }
+    assert!(!path.join("ran").exists());
+    for mut command in [run(path, &["--processes=2", "--quiet"]), bench(&[])] {
+        let said = stderr(&expect_exit(&mut command, 0));
+        assert_eq!(said.matches(&named).count(), 1, "{said}");
+    }
+    assert!(path.join("ran").exists());
+    // Without a command there is nothing to forbid.
+    fs::write(path.join("copy.toml"), DESCRIPTION).expect("written");
+    let said = stderr(&expect_exit(&mut run(path, &["--no-commands"]), 0));
+    // What it advises is to be done with this command, not with that for built-in algorithms.
+    assert!(said.contains("`--processes 5`") && !said.contains("bench"), "{said}");
+}

@@ -1,0 +1,261 @@
+//! No command writes over a file that it reads, or over another that it writes: whoever does so loses data, or has the next
+//! run verified against a wrong answer.
+
+use super::{expect_exit, gpukern, stderr, stdout};
+use gpukern::Cli;
+use std::any::TypeId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+const KERNEL: &str = "
+    @group(0) @binding(0) var<storage, read> A: array<f32>;
+    @group(0) @binding(1) var<storage, read_write> D: array<f32>;
+    @compute @workgroup_size(4) fn double(@builtin(local_invocation_index) i: u32) { D[i] = 2.0 * A[i]; }";
+
+/// The same, with its half in another file.
+const INCLUDING: &str = "#version 460
+    #extension GL_GOOGLE_include_directive : require
+    #include \"double.glsl\"
+    layout(local_size_x = 4) in;
+    void main() { twice(gl_GlobalInvocationID.x); }";
+const INCLUDED: &str = "
+    layout(binding = 0) readonly buffer A { float a[]; };
+    layout(binding = 1) writeonly buffer D { float d[]; };
+    void twice(uint i) { d[i] = 2.0 * a[i]; }";
+
+/// What every description has.
+const COMMON: &str = "[buffer.D]\ntype = 'f32'\nshape = [4]\n[dispatch]\ngroups = [1]\n\
+    [kernel]\nsource = ['k.wgsl']\n[buffer.A]\ntype = 'f32'\nshape = [4]\n";
+
+/// Command lines, each of which would lose a file, in the folder of [`files`].
+const COMMANDS: &[&str] = &[
+    // Kernels and what they are run with.
+    "run k.toml --save D=k.toml",
+    "run k.toml --save D=./include/../k.wgsl",
+    "run include.toml --save D=include/double.glsl",
+    "run two.toml --json plain.wgsl",
+    "run k.toml --save D=a.npy",
+    "run k.toml --save D=right.npy",
+    "run k.toml --json right.npy",
+    "run k.toml --resume right.npy",
+    "run k.toml --save D=link.npy",
+    "run k.toml --save D=hard.npy",
+    "run --config k.toml --json k.toml",
+    "run bin.toml --json a.bin",
+    "run bin.toml --save D=right.bin",
+    "run by.toml --json make.sh",
+    "run by.toml --save D=ref.sh",
+    "run by-kernel.toml --save D=right.wgsl",
+    "run k.toml other.toml --json other.toml",
+    "run other.toml k.wgsl --json k.wgsl",
+    "run k.toml --right in.npy --json in.npy",
+    "run k.toml --buffer A=f32[4]:@in.npy --json in.npy",
+    "run two.toml --ab --json a.npy",
+    "run two.toml --tune --json a.npy",
+    // Two outputs.
+    "run k.toml --json new --save D=new",
+    "run k.toml --json new --save D=./include/../new",
+    "run k.toml --json new --save D=new.part",
+    "run k.toml --json new --keep-failures new",
+    "run k.toml --json new --compare m.json --rounds new",
+    "run k.toml --save D=new --save D=new",
+    "run k.toml --compare m.json --rounds rounds --save D=rounds/round-2.json",
+    "bench matmul --json new --keep-failures new",
+    "bench matmul --compare m.json --json new --rounds new",
+    "compare m.json other.json --json new --junit ./new",
+    "verify matmul --junit new --keep-failures new",
+    "ab matmul --a naive --b tiled -s 8 --json new --keep-failures new",
+    // Records and configurations.
+    "run k.toml --compare m.json --save D=m.json",
+    "run k.toml --compare m.json --resume m.json",
+    "bench --config config.toml --json config.toml",
+    "bench --config config.toml --json k.wgsl",
+    "bench --config config.toml --json k.toml",
+    "bench --config config.toml --json right.npy",
+    "bench --config config.toml --parallel --json a.npy",
+    "bench --config config.toml --explain --json config.toml",
+    "bench --config config.toml --resume k.toml",
+    "bench matmul --compare m.json --json hard.json",
+    "bench matmul --reference figures.csv --json figures.csv",
+    "bench matmul --tuned tuned.toml --json tuned.toml",
+    "bench matmul --compare m.json.part --json m.json",
+    "compare m.json other.json --json m.json",
+    "compare other.json m.json --junit link.json",
+    "compare other.json other.json --baseline m.json --json m.json",
+    "compare other.json other.json --candidate m.json --json m.json",
+    "compare m.json other.json --gate gate.toml --json gate.toml",
+    "export m.json --to csv --output hard.json",
+    "report other.json m.json --output m.json",
+    "report m.json --output charts/01-lu-f32-uniform-input-time-nvidia-h100-80gb-hbm3.svg --svg charts",
+    "report charts/01-lu-f32-uniform-input-time-nvidia-h100-80gb-hbm3.svg --output new --svg charts",
+    "merge m.json other.json --output ./m.json",
+    "history . --output m.json",
+    "history . --output link.json",
+    "history . --order order.txt --output order.txt",
+    "history store --order otava/otava.yaml --to otava --output otava",
+    "verify --expect known.toml --junit known.toml",
+    "ab matmul -V naive -s 8 --a-spirv k.spv --json k.spv",
+    "ab matmul -V naive -s 8 --b-spirv k.spv --json k.spv",
+    "ab matmul -V naive -s 8 --a-driver icd.json --b-driver other.json --json icd.json",
+    "ab matmul -V naive -s 8 --a-driver other.json --b-driver icd.json --json icd.json",
+    "tune matmul --shapes shapes.txt --tuned shapes.txt",
+    "peak --loader libvulkan.so --json libvulkan.so",
+];
+
+/// An array of four figures in `NumPy`'s format.
+fn npy(figures: [f32; 4]) -> Vec<u8> {
+    let mut header = "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }".to_string();
+    header += &" ".repeat(118 - 1 - header.len());
+    let data: Vec<u8> = figures.iter().flat_map(|figure| figure.to_le_bytes()).collect();
+    [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), b"\n", &data].concat()
+}
+
+/// A folder with a file of every kind that a command reads.
+fn files() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, contents: &[u8]| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, contents).expect("written");
+    };
+    for name in ["k.wgsl", "plain.wgsl", "right.wgsl"] {
+        write(name, KERNEL.as_bytes());
+    }
+    write("k.comp", INCLUDING.as_bytes());
+    write("include/double.glsl", INCLUDED.as_bytes());
+    for (name, source, rest) in [
+        ("k.toml", "'k.wgsl'", "fill = '@a.npy'\n[reference]\nfile = 'right.npy'\n"),
+        ("include.toml", "'k.comp']\ninclude = ['include'", "fill = 'iota'\n"),
+        ("bin.toml", "'k.wgsl'", "fill = '@a.bin'\n[reference]\nfile = 'right.bin'\n"),
+        (
+            "by.toml",
+            "'k.wgsl'",
+            "[reference]\ncommand = 'sh ref.sh {in} {out}'\n[inputs]\ncommand = 'sh ./make.sh {out}'\n",
+        ),
+        ("by-kernel.toml", "'k.wgsl'", "fill = 'iota'\n[reference]\nkernel = 'right.wgsl'\ngroups = [1]\n"),
+        ("two.toml", "'k.wgsl', 'plain.wgsl'", "fill = '@a.npy'\n"),
+        ("other.toml", "'plain.wgsl'", "fill = 'iota'\n"),
+    ] {
+        write(name, (COMMON.replace("'k.wgsl'", source) + rest).as_bytes());
+    }
+    for (name, figures) in [("a.npy", [1.0; 4]), ("right.npy", [2.0; 4]), ("in.npy", [3.0; 4])] {
+        write(name, &npy(figures));
+    }
+    write("a.bin", &[0; 16]);
+    write("right.bin", &[0; 16]);
+    write("config.toml", b"[[run]]\ndescription = 'k.toml'\n");
+    for name in ["make.sh", "ref.sh", "k.spv", "libvulkan.so", "figures.csv", "gate.toml", "known.toml", "shapes.txt"] {
+        write(name, name.as_bytes());
+    }
+    write("tuned.toml", b"schema = 'gpukern-tuned/1'\n");
+    write("icd.json", b"{}");
+    for name in ["order.txt", "otava/otava.yaml"] {
+        write(name, b"0123456789abcdef\n");
+    }
+    let record = include_bytes!("../fixtures/run-1.json");
+    let store = String::from_utf8_lossy(record).replacen('{', "{\"origin\":{\"commit\":\"0123456789abcdef\"},", 1);
+    write("store/run.json", store.as_bytes());
+    for name in ["m.json", "m.json.part", "other.json", "charts/01-lu-f32-uniform-input-time-nvidia-h100-80gb-hbm3.svg"]
+    {
+        write(name, record);
+    }
+    fs::create_dir(folder.path().join("rounds")).expect("made");
+    #[cfg(unix)]
+    for (target, name) in [("m", "json"), ("right", "npy")] {
+        let (target, inside) = (format!("{target}.{name}"), |link: &str| folder.path().join(format!("{link}.{name}")));
+        std::os::unix::fs::symlink(&target, inside("link")).expect("linked");
+        fs::hard_link(folder.path().join(&target), inside("hard")).expect("linked");
+    }
+    folder
+}
+
+/// The files below `folder` and what they hold.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(folder).expect("readable").map(|entry| entry.expect("readable").path());
+    let below = entries.flat_map(|path| {
+        if path.is_dir() {
+            contents(&path)
+        } else {
+            BTreeMap::from([(path.clone(), fs::read(path).expect("readable"))])
+        }
+    });
+    below.collect()
+}
+
+#[test]
+#[cfg(unix)]
+fn no_command_writes_where_it_reads_or_writes() {
+    let folder = files();
+    let before = contents(folder.path());
+    for line in COMMANDS {
+        let words: Vec<_> = line.split(' ').collect();
+        let mut command = gpukern(&words);
+        // No device is looked for.
+        command.env("GPUKERN_LOADER", "/nonexistent").current_dir(folder.path());
+        let output = expect_exit(&mut command, 2);
+        let message = stderr(&output);
+        assert!(
+            ["would overwrite '", "which has it alone"].iter().any(|part| message.contains(part)),
+            "{line}: {message}"
+        );
+        assert!(stdout(&output).is_empty(), "{line}: {}", stdout(&output));
+        assert!(contents(folder.path()) == before, "{line} changed a file");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_standard_stream_may_be_a_file_that_is_read_or_written() {
+    let folder = files();
+    let before = contents(folder.path());
+    let open = |name: &str| File::options().read(true).append(true).open(folder.path().join(name)).expect("there");
+    for (line, stream, file) in [
+        ("run k.toml", 1, "k.wgsl"),
+        ("export m.json --to csv", 1, "hard.json"),
+        ("merge other.json --output m.json", 1, "m.json"),
+        ("compare - other.json --json m.json", 0, "m.json"),
+        // Last, because the error goes where the person wants it.
+        ("export m.json --to csv", 2, "m.json"),
+    ] {
+        let words: Vec<_> = line.split(' ').collect();
+        let mut command = gpukern(&words);
+        command.env("GPUKERN_LOADER", "/nonexistent").current_dir(folder.path());
+        match stream {
+            0 => command.stdin(open(file)),
+            1 => command.stdout(open(file)),
+            _ => command.stderr(open(file)),
+        };
+        expect_exit(&mut command, 2);
+        assert!(stream == 2 || contents(folder.path()) == before, "{line} changed a file");
+    }
+    let text = fs::read_to_string(folder.path().join("m.json")).expect("readable");
+    assert!(text.contains("standard error would overwrite 'm.json', which is the record too"), "{text}");
+}
+
+/// Every option that names a file is in a command line above, so that a new one is not forgotten.
+#[test]
+fn every_option_that_names_a_file_is_tried() {
+    /// Folders with files of nobody's but gpukern's: caches, sources that name their includes, manual pages.
+    const NONE_IS_READ: [(&str, &str); 2] = [("run", "include"), ("man", "output")];
+    /// Options whose values name files among other things.
+    const AMONG_OTHERS: [&str; 4] = ["save", "right", "buffer", "order"];
+    let tried: BTreeSet<(&str, &str)> = COMMANDS
+        .iter()
+        .flat_map(|line| {
+            let (command, words) = line.split_once(' ').expect("words");
+            words.split(' ').filter_map(move |word| Some((command, word.strip_prefix("--")?)))
+        })
+        .collect();
+    let program = <Cli as clap::CommandFactory>::command();
+    for command in program.get_subcommands() {
+        for option in command.get_arguments() {
+            let Some(name) = option.get_long() else { continue };
+            let names_file = option.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+            let (command, exempt) = (command.get_name(), NONE_IS_READ.contains(&(command.get_name(), name)));
+            if (names_file || AMONG_OTHERS.contains(&name) && command != "list") && !exempt {
+                assert!(tried.contains(&(command, name)), "no line above has {command} --{name}");
+            }
+        }
+    }
+}
