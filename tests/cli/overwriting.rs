@@ -248,7 +248,8 @@ fn every_option_that_names_a_file_is_tried() {
         })
         .collect();
     let program = <Cli as clap::CommandFactory>::command();
-    for command in program.get_subcommands() {
+    // Hidden ones are for gpukern itself.
+    for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
         for option in command.get_arguments() {
             let Some(name) = option.get_long() else { continue };
             let names_file = option.get_value_parser().type_id() == TypeId::of::<PathBuf>();
