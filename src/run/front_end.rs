@@ -4,6 +4,7 @@
 //! compiles one source after the other for as long as it has nothing to complain of.
 
 use super::compile::{Compiled, Source};
+use super::guarded;
 use crate::basis::error::Error;
 use crate::basis::printable::{ending, is_kill};
 use std::any::Any;
@@ -51,7 +52,7 @@ pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Co
     let alive = kept.take().and_then(|mut last| matches!(last.child.try_wait(), Ok(None)).then_some(last));
     let start = || FrontEnd::start().map_err(|e| format!("cannot start this program again to compile: {e}"));
     let mut process = alive.map_or_else(start, Ok)?;
-    if let Some(answer) = process.ask(&order) {
+    if let Some(answer) = process.ask_until_interrupted(&order) {
         *kept = Some(process);
         return answer;
     }
@@ -77,6 +78,24 @@ impl FrontEnd {
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (orders, answers) = pipes.ok_or_else(|| std::io::Error::other("it has no pipes"))?;
         Ok(Self { child, orders, answers: BufReader::new(answers) })
+    }
+
+    /// [`Self::ask`], ended by what ends the commands of this process.
+    fn ask_until_interrupted(&mut self, order: &str) -> Option<Result<Compiled, String>> {
+        let id = self.child.id();
+        let (asked, answered) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                while answered.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                    if guarded::interrupted() {
+                        return guarded::kill(id);
+                    }
+                }
+            });
+            let answer = self.ask(order);
+            drop(asked);
+            answer
+        })
     }
 
     /// Has a source compiled; `None` where the process ended instead.

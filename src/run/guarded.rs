@@ -48,6 +48,11 @@ pub(crate) fn limit(timeout: Duration, interrupted: &'static AtomicBool) {
     let _ = LIMITS.set(Limits { timeout, interrupted });
 }
 
+/// Whether the programs of this process are to end.
+pub(super) fn interrupted() -> bool {
+    LIMITS.get().is_some_and(|limits| limits.interrupted.load(Ordering::Relaxed))
+}
+
 /// The end of a program.
 #[derive(Debug)]
 pub(super) struct Ended {
@@ -259,6 +264,11 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
         Ok(family) => family,
         Err(e) => return tell(&Report::Refused(e.kind() == ErrorKind::NotFound, e.to_string())),
     };
+    // Who ends the guard ends what it guards.
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&asked))?;
+    }
     // Where nobody hears that, standard input has ended too.
     let _ = tell(&Report::Started(family.child.id()));
     let (open, closed) = mpsc::channel::<()>();
@@ -268,7 +278,7 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
     });
     let gone = || io::Error::other("nobody waits for it");
     let status = family.wait(&mut |look| match closed.recv_timeout(look) {
-        Err(RecvTimeoutError::Timeout) => Ok(()),
+        Err(RecvTimeoutError::Timeout) if !asked.load(Ordering::Relaxed) => Ok(()),
         _ => Err(gone()),
     });
     if let Ok(status) = status {
@@ -398,6 +408,14 @@ impl Drop for Family {
 #[cfg(unix)]
 fn pid(id: u32) -> nix::unistd::Pid {
     nix::unistd::Pid::from_raw(id as i32)
+}
+
+/// Kills a process that nobody has waited for yet.
+pub(super) fn kill(id: u32) {
+    #[cfg(unix)]
+    let _ = nix::sys::signal::kill(pid(id), nix::sys::signal::Signal::SIGKILL);
+    #[cfg(not(unix))]
+    let _ = id;
 }
 
 /// Kills the processes of a group.

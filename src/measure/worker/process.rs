@@ -28,6 +28,9 @@ const LAST_LINES: usize = 8;
 /// Bytes of such a line that are kept.
 const LINE: usize = 400;
 
+/// Time that a worker has to end its case: one that was stopped, or waits for a disk, does not hear.
+const HEARD: Duration = Duration::from_secs(10);
+
 /// A worker with the devices that it sees, or why it cannot load Vulkan.
 pub(super) type Started = (Process, Result<Vec<DeviceInfo>, String>);
 
@@ -38,8 +41,8 @@ pub(super) struct Process {
     events: Receiver<Event>,
     /// Reads standard error to its end, and returns its last lines.
     said: Option<JoinHandle<Vec<String>>>,
-    /// Whether it was told to end its case.
-    interrupted: bool,
+    /// When it was told to end its case.
+    interrupted: Option<Instant>,
     /// The device that it has opened.
     pub(super) device: Option<usize>,
     /// The last name reported on the device for this order.
@@ -140,7 +143,7 @@ impl Process {
         }
         let said = child.stderr.take().map(|source| std::thread::spawn(|| last_lines(source)));
         let orders = child.stdin.take();
-        Ok(Self { child, orders, events, said, interrupted: false, device: None, on_device: None })
+        Ok(Self { child, orders, events, said, interrupted: None, device: None, on_device: None })
     }
 
     /// Has an order carried out; `hear` is told of what happens meanwhile, and may answer. With the result comes what the
@@ -192,8 +195,11 @@ impl Process {
                 Ok(event) => return Ok(event),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end(How::Crashed, None)),
                 Err(RecvTimeoutError::Timeout) => {
-                    if interrupted.load(Ordering::Relaxed) && !self.interrupted {
-                        self.interrupted = true;
+                    if self.interrupted.is_some_and(|told| told.elapsed() > HEARD) {
+                        return Err(self.end(How::Killed, Some("it did not end when it was told to".into())));
+                    }
+                    if interrupted.load(Ordering::Relaxed) && self.interrupted.is_none() {
+                        self.interrupted = Some(Instant::now());
                         self.send(&Order::Interrupt);
                     }
                 }
