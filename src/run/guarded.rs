@@ -260,16 +260,17 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(if joined { standard_error()? } else { Stdio::null() });
-    let mut family = match Family::start(&mut command, true) {
-        Ok(family) => family,
-        Err(e) => return tell(&Report::Refused(e.kind() == ErrorKind::NotFound, e.to_string())),
-    };
     // Who ends the guard ends what it guards.
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&asked))?;
     }
-    // Where nobody hears that, standard input has ended too.
+    let mut family = match Family::start(&mut command, true) {
+        Ok(family) => family,
+        Err(e) => return tell(&Report::Refused(e.kind() == ErrorKind::NotFound, e.to_string())),
+    };
+    // Nobody can end the program of a guard that is killed before it has said this, so it is the first thing that it does.
+    // Where nobody hears it, standard input has ended too.
     let _ = tell(&Report::Started(family.child.id()));
     let (open, closed) = mpsc::channel::<()>();
     std::thread::spawn(move || {

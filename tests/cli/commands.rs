@@ -138,7 +138,13 @@ fn a_command_that_hangs_ends_with_its_worker_and_with_its_guard() {
     let in_group: Vec<_> = HANGS.lines().filter(|line| !line.contains("setsid")).collect();
     for (process, command) in [("worker", HANGS), ("guard", &in_group.join("\n"))] {
         ended(command, &[], |child| {
-            kill(&descendant(child, process).expect("it is there"));
+            let pid = descendant(child, process).expect("it is there");
+            // A guard that reads its input, in its second thread, has told which group it guards.
+            wait_until("a guard at work", || {
+                let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("a process").count();
+                process != "guard" || threads > 1
+            });
+            kill(&pid);
             // Of a dead worker the case is tried once more.
             signal(child, "TERM");
         });

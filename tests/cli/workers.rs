@@ -200,16 +200,22 @@ fn a_victim_of_another_s_crash_is_measured_alone_and_says_so() {
     assert!(stderr(&output).contains("its process died beside others (SIGSEGV)"), "{}", stderr(&output));
 }
 
-#[test]
-fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
-    let Some(good) = software_driver() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let bad = folder.path().join("bad.json");
+/// The manifest of a driver that fails, written to `folder`.
+fn failing_driver(folder: &Path) -> std::path::PathBuf {
+    let path = folder.join("bad.json");
     let driver = serde_json::json!({
         "file_format_version": "1.0.0",
         "ICD": { "library_path": failing_library(), "api_version": "1.3.0" }
     });
-    std::fs::write(&bad, driver.to_string()).expect("written");
+    std::fs::write(&path, driver.to_string()).expect("written");
+    path
+}
+
+#[test]
+fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
+    let Some(good) = software_driver() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let bad = failing_driver(folder.path());
     let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
     let bench = [&["bench", "matmul", "-V", "naive", "-s", "8"], &BRIEF[..]].concat();
     for (arguments, how, cause) in [
@@ -236,12 +242,7 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
 fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
     let Some(good) = software_driver() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let bad = folder.path().join("bad.json");
-    let driver = serde_json::json!({
-        "file_format_version": "1.0.0",
-        "ICD": { "library_path": failing_library(), "api_version": "1.3.0" }
-    });
-    std::fs::write(&bad, driver.to_string()).expect("written");
+    let bad = failing_driver(folder.path());
     let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
     let devices = |drivers: &std::ffi::OsStr| {
         let mut command = gpukern(&["devices"]);
