@@ -4,8 +4,9 @@
 // X holds 64 start values; the host goes through the same sequences and compares the sums of their ends.
 // Sequences are grouped in scalars or vectors. What keeps halves from being computed in pairs (NVIDIA 580 does half as
 // many otherwise): a and b that a compiler knows to be one value for both, so they come as words of two; vectors that a
-// loop carries, which are taken apart and put together in each iteration, so words are carried. a and b are arguments
-// because operands out of constant memory are read beside registers: without, f64 is 7 % slower there.
+// loop carries, which are taken apart and put together in each iteration, so words are carried, and iterations of halves
+// are long. a and b are arguments because operands out of constant memory are read beside registers: without, f64 is 7 %
+// slower there.
 // Source: the method of every peak-rate benchmark; sequences and their check are ours.
 #version 460
 #pragma dtypes f32 f64 f16 i32
@@ -19,7 +20,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint CHAINS = 16;
 layout(constant_id = 2) const uint STEPS = 2048;
-const uint UNROLL = 16;
+layout(constant_id = 3) const uint UNROLL = 16;
 const uint STARTS = 64;
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Given { T at[]; };

@@ -412,6 +412,9 @@ features! {
         by "CooperativeMatrixPerElementOperationsNV",
     /// Loads of cooperative matrices that decode blocks.
     CooperativeMatrixBlockLoads = "cooperativeMatrixBlockLoads" by "CooperativeMatrixBlockLoadsNV",
+    /// Dot products of integers.
+    ShaderIntegerDotProduct = "shaderIntegerDotProduct"
+        by "DotProduct" | "DotProductInputAll" | "DotProductInput4x8Bit" | "DotProductInput4x8BitPacked",
     /// The Vulkan memory model.
     VulkanMemoryModel = "vulkanMemoryModel" by "VulkanMemoryModel",
     /// Its operations of device scope.
@@ -678,7 +681,7 @@ pub(crate) mod tests {
         let known: Vec<_> = (0..8192).filter_map(rspirv::spirv::Capability::from_u32).collect();
         let mapped = known.iter().filter(|capability| requirement(&format!("{capability:?}")).is_some()).count();
         // As many as there are names in the table: one with a slip would be none of them.
-        assert_eq!(mapped, 50);
+        assert_eq!(mapped, 54);
     }
 
     #[test]

@@ -58,6 +58,7 @@ pub(super) struct FeatureChain {
     pub(super) size_control: vk::PhysicalDeviceSubgroupSizeControlFeatures<'static>,
     /// Work-group sizes by id, as SPIR-V 1.6 states them.
     pub(super) maintenance4: vk::PhysicalDeviceMaintenance4Features<'static>,
+    pub(super) integer_dot: vk::PhysicalDeviceShaderIntegerDotProductFeatures<'static>,
     pub(super) atomic_float: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT<'static>,
     pub(super) atomic_float2: vk::PhysicalDeviceShaderAtomicFloat2FeaturesEXT<'static>,
     pub(super) matrix: vk::PhysicalDeviceCooperativeMatrixFeaturesKHR<'static>,
@@ -114,6 +115,7 @@ const MATRIX2: &CStr = c"VK_NV_cooperative_matrix2";
 pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
     // In the core since 1.3.
     ext::subgroup_size_control::NAME,
+    khr::shader_integer_dot_product::NAME,
     ext::shader_atomic_float::NAME,
     ext::shader_atomic_float2::NAME,
     khr::cooperative_matrix::NAME,
@@ -170,6 +172,7 @@ impl FeatureChain {
             v12 if api >= vk::API_VERSION_1_2;
             size_control if has_size_control(api, extensions);
             maintenance4 if api >= vk::API_VERSION_1_3;
+            integer_dot if api >= vk::API_VERSION_1_3 || has(khr::shader_integer_dot_product::NAME);
             atomic_float if has(ext::shader_atomic_float::NAME);
             atomic_float2 if has(ext::shader_atomic_float2::NAME);
             matrix if has(khr::cooperative_matrix::NAME);
@@ -244,6 +247,7 @@ impl FeatureChain {
             Feature::CooperativeMatrixConversions => self.matrix2.members[3],
             Feature::CooperativeMatrixPerElementOperations => self.matrix2.members[4],
             Feature::CooperativeMatrixBlockLoads => self.matrix2.members[6],
+            Feature::ShaderIntegerDotProduct => self.integer_dot.shader_integer_dot_product,
             Feature::VulkanMemoryModel => self.v12.vulkan_memory_model,
             Feature::VulkanMemoryModelDeviceScope => self.v12.vulkan_memory_model_device_scope,
             Feature::ShaderBFloat16 => self.bfloat16.members[0],

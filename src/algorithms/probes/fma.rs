@@ -1,6 +1,7 @@
 //! Arithmetic rate: sequences x ← x·a + b, 16 an invocation, 2048 steps each.
 //!
-//! Nominal work: n·16·2048·2 operations for n invocations; a multiply-add is two. Next to nothing is moved.
+//! Nominal work: n·16·2048·2 operations for n invocations; a multiply-add is two. Next to nothing is moved. In i8 a step
+//! is a dot product of four bytes and a sum: x is a word taken as four of them, and a step has 8 operations.
 //!
 //! The values converge slowly to a fixed point, so they are never denormal, never overflow, and cannot be computed
 //! in fewer steps by a compiler, which does not know a and b. Rounding: a step adds at most 2u·|x| ≤ 2u (u without
@@ -18,7 +19,7 @@ use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::device::capability::DeviceInfo;
+use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
@@ -31,7 +32,7 @@ pub(crate) static FMA: Algorithm = Algorithm {
     name: Borrowed("fma"),
     fingerprint: None,
     summary: "arithmetic rate: n invocations go through 16 sequences of 2048 multiply-adds each",
-    work: "n·16·2048·2 operations; no bytes to speak of",
+    work: "n·16·2048·2 operations, in i8 four times as many; no bytes to speak of",
     default_size: Sweeps { gpu: "2^23", cpu: "2^12" },
     verify_size: Sweeps::same("64,256,4096"),
     iterative: false,
@@ -54,7 +55,9 @@ macro_rules! chains {
             source: "the method of every peak-rate benchmark",
             measures: Measures::Limit { of: |_, dtype| Some(Quantity::Arithmetic { dtype }), quick: $quick },
             kernels: &[$kernel],
-            program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, $chains, STEPS))),
+            program: Static(&|shaders, case, device| {
+                Program::single(dispatch(shaders[0], case, device, $chains, STEPS))
+            }),
         }
     };
 }
@@ -71,6 +74,8 @@ static VARIANTS: &[Variant] = &[
         "16 sequences at a time, in vectors of four"),
     chains!("chains-8-vec4", 8 of "fma/chains-vec4", quick: false,
         "8 sequences at a time, in vectors of four"),
+    chains!("dots-16", 16 of "fma/dots", quick: true, "dot products of four bytes, 16 sequences at a time"),
+    chains!("dots-8", 8 of "fma/dots", quick: false, "dot products of four bytes, 8 sequences at a time"),
 ];
 
 /// Sequences of an invocation.
@@ -79,21 +84,29 @@ const SEQUENCES: usize = 16;
 pub(crate) const STEPS: u32 = 2048;
 /// Number of start values, from which invocations take theirs.
 const STARTS: usize = 64;
-/// Steps in one iteration of the kernel's loop.
-const UNROLL: u64 = 16;
+/// Steps in one iteration of the kernel's loop. On a GPU an iteration of halves costs as much beside its steps as 7 of them
+/// (H100), so there are many; a CPU's compiler would take long over them.
+fn unroll(dtype: DType, device: &DeviceInfo) -> u32 {
+    match dtype {
+        DType::F16 if device.kind != DeviceKind::Cpu => 256,
+        DType::I8 if device.kind != DeviceKind::Cpu => 64,
+        _ => 16,
+    }
+}
 
 /// A program of `steps` steps, 4 sequences at a time, that is only timed: the oracle checks no other number of steps
 /// than [`STEPS`]. `None` where the device cannot run it.
 pub(crate) fn prolonged(case: &CaseSpec, device: &DeviceInfo, steps: u32) -> Option<Program> {
     let shader = Shader::find("fma/chains", case.dtype)?;
-    let program = Program::single(dispatch(shader, case, 4, steps));
+    let program = Program::single(dispatch(shader, case, device, 4, steps));
     program.unsupported(device).is_none().then_some(program)
 }
 
-fn dispatch(shader: &'static Shader, case: &CaseSpec, chains: u32, steps: u32) -> Dispatch {
+fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, chains: u32, steps: u32) -> Dispatch {
     let n = invocations(case).expect("the problem of this case was made, which checks its size");
     let group = n.min(GROUP);
     let passes = SEQUENCES as u64 / u64::from(chains);
+    let unroll = unroll(case.dtype, device);
     let [a, b] = coefficients(case.dtype).map(|value| bits(case.dtype, value));
     let word = |value: u64| Value::U32(value as u32);
     let words = [("A", word(a)), ("A_HIGH", word(a >> 32)), ("B", word(b)), ("B_HIGH", word(b >> 32))];
@@ -103,7 +116,8 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, chains: u32, steps: u32) -
         .groups([n / group, 1, 1])
         .constant("CHAINS", chains)
         .constant("STEPS", steps)
-        .loops(passes * (1 + u64::from(steps) / UNROLL))
+        .constant("UNROLL", unroll)
+        .loops(passes * (1 + u64::from(steps / unroll)))
 }
 
 fn invocations(case: &CaseSpec) -> Result<u64, String> {
@@ -115,14 +129,20 @@ fn invocations(case: &CaseSpec) -> Result<u64, String> {
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let (invocations, dtype, seed) = (invocations(case)?, case.dtype, case.seed);
-    let sum = if dtype == DType::F16 { DType::F32 } else { dtype };
+    // Of i8 the words of four that a sequence goes through.
+    let (start, sum) = match dtype {
+        DType::F16 => (dtype, DType::F32),
+        DType::I8 => (DType::I32, DType::I32),
+        _ => (dtype, dtype),
+    };
+    let step = if dtype == DType::I8 { 8 } else { 2 };
     Ok(Box::new(Plain {
         extents: invocations.to_string(),
         buffers: vec![
-            BufferSpec::new("X", Role::Input, dtype, STARTS as u64),
+            BufferSpec::new("X", Role::Input, start, STARTS as u64),
             BufferSpec::new("Y", Role::Output, sum, invocations),
         ],
-        work: Work { operations: invocations * SEQUENCES as u64 * u64::from(STEPS) * 2, bytes: Bytes(0) },
+        work: Work { operations: invocations * SEQUENCES as u64 * u64::from(STEPS) * step, bytes: Bytes(0) },
         chain: None,
         inputs: Box::new(move || vec![input(dtype, seed)]),
         oracle: Box::new(move |inputs| oracle(dtype, &inputs[0])),
@@ -135,6 +155,8 @@ fn coefficients(dtype: DType) -> [f64; 2] {
         DType::F16 => [-1.0, 1.0],
         // Those of Numerical Recipes' quick generator: modulo 2³² a sequence returns to its start after 2³² steps.
         DType::I32 => [1_664_525.0, 1_013_904_223.0],
+        // Odd bytes, and a summand that makes all four bytes of x count.
+        DType::I8 => [f64::from(0x5DB3_6F4B), f64::from(0x1E35_A7BD)],
         _ => [1.0 - 2f64.powi(-10), 2f64.powi(-11)],
     }
 }
@@ -144,7 +166,7 @@ fn bits(dtype: DType, value: f64) -> u64 {
     match dtype {
         DType::F64 => value.to_bits(),
         DType::F16 => u64::from(f16::from_f64(value).to_bits()) * 0x1_0001,
-        DType::I32 => value as u64,
+        DType::I32 | DType::I8 => value as u64,
         _ => u64::from((value as f32).to_bits()),
     }
 }
@@ -158,7 +180,7 @@ fn input(dtype: DType, seed: u64) -> HostArray {
     match dtype {
         DType::F64 => HostArray::F64(draws.map(fraction).collect()),
         DType::F16 => HostArray::F16(draws.map(|word| f16::from_f64(fraction(word))).collect()),
-        DType::I32 => HostArray::I32(draws.map(|word| word as i32).collect()),
+        DType::I32 | DType::I8 => HostArray::I32(draws.map(|word| word as i32).collect()),
         _ => HostArray::F32(draws.map(|word| fraction(word) as f32).collect()),
     }
 }
@@ -167,13 +189,22 @@ fn input(dtype: DType, seed: u64) -> HostArray {
 fn sums(dtype: DType, x: &HostArray) -> Vec<f64> {
     let [a, b] = coefficients(dtype);
     if let HostArray::I32(x) = x {
-        let end = |start: i32| (0..STEPS).fold(start, |v, _| v.wrapping_mul(a as i32).wrapping_add(b as i32));
+        let end = |start: i32| (0..STEPS).fold(start, |v, _| step(dtype, v, a as i32, b as i32));
         let ends: Vec<i32> = x.iter().map(|start| end(*start)).collect();
         return (0..STARTS).map(|first| f64::from(window(&ends, first).fold(0i32, i32::wrapping_add))).collect();
     }
     let end = |start: f64| (0..STEPS).fold(start, |v, _| v.mul_add(a, b));
     let ends: Vec<f64> = (0..STARTS).map(|i| end(x.get(i))).collect();
     (0..STARTS).map(|first| window(&ends, first).sum()).collect()
+}
+
+/// One step of a sequence of integers.
+fn step(dtype: DType, x: i32, a: i32, b: i32) -> i32 {
+    if dtype != DType::I8 {
+        return x.wrapping_mul(a).wrapping_add(b);
+    }
+    let bytes = |word: i32| word.to_le_bytes().map(|byte| i32::from(byte.cast_signed()));
+    bytes(x).into_iter().zip(bytes(a)).map(|(x, a)| x * a).sum::<i32>().wrapping_add(b)
 }
 
 /// The sequences of an invocation, taken from the start values in a rotated order.
@@ -227,7 +258,7 @@ mod tests {
 
     #[test]
     fn half_precision_and_integers_must_be_exact() {
-        for dtype in [DType::F16, DType::I32] {
+        for dtype in [DType::F16, DType::I32, DType::I8] {
             let problem = problem(dtype);
             let oracle = problem.oracle(&problem.inputs().expect("inputs")).expect("an oracle");
             let output = |off: f64| match dtype {
@@ -240,13 +271,28 @@ mod tests {
                 _ => HostArray::I32({
                     let HostArray::I32(x) = &problem.inputs().expect("inputs")[0] else { panic!("i32 was asked for") };
                     let [a, b] = coefficients(dtype).map(|value| value as i32);
-                    let ends: Vec<i32> =
-                        x.iter().map(|s| (0..STEPS).fold(*s, |v, _| v.wrapping_mul(a).wrapping_add(b))).collect();
+                    let ends: Vec<i32> = x.iter().map(|s| (0..STEPS).fold(*s, |v, _| step(dtype, v, a, b))).collect();
                     (0..64).map(|i| window(&ends, i).fold(off as i32, i32::wrapping_add)).collect()
                 }),
             };
             assert!(oracle.check(&[output(0.0)]).expect("an answer").passes(), "{dtype}");
             assert!(!oracle.check(&[output(1.0)]).expect("an answer").passes(), "{dtype}");
         }
+    }
+
+    #[test]
+    fn dot_products_of_bytes_go_on_changing_to_the_last_step() {
+        // (−1)·1 + 2·2 + 127·(−1) + (−128)·1 + 7
+        assert_eq!(
+            step(DType::I8, i32::from_le_bytes([255, 2, 127, 128]), i32::from_le_bytes([1, 2, 255, 1]), 7),
+            -245
+        );
+        let [a, b] = coefficients(DType::I8).map(|value| value as i32);
+        let HostArray::I32(starts) = input(DType::I8, 1) else { panic!("words") };
+        let end = |steps: u32| starts.iter().map(move |x| (0..steps).fold(*x, |v, _| step(DType::I8, v, a, b)));
+        // A kernel that leaves out a step is found by its sums, as long as sequences neither meet nor stand still.
+        let same = end(STEPS).zip(end(STEPS - 1)).filter(|(x, y)| x == y).count();
+        let distinct: std::collections::BTreeSet<i32> = end(STEPS).collect();
+        assert!(same == 0 && distinct.len() > 8, "{same} stand still, {} distinct", distinct.len());
     }
 }
