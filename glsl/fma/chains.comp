@@ -3,10 +3,9 @@
 // Mapping: one invocation takes its sequences from X in a rotated order, so that no two lanes compute the same.
 // X holds 64 start values; the host goes through the same sequences and compares the sums of their ends.
 // Sequences are grouped in scalars or vectors. What keeps halves from being computed in pairs (NVIDIA 580 does half as
-// many otherwise): a and b that a compiler knows to be one value for both, so they come as words of two; vectors that a
-// loop carries, which are taken apart and put together in each iteration, so words are carried, and iterations of halves
-// are long. a and b are arguments because operands out of constant memory are read beside registers: without, f64 is 7 %
-// slower there.
+// many otherwise): a and b that a compiler knows to be one value for both, so they come as words of two. Vectors that a
+// loop carries are taken apart and put together in each iteration, so iterations of halves are long. a and b are arguments
+// because operands out of constant memory are read beside registers: without, f64 is 7 % slower there.
 // Source: the method of every peak-rate benchmark; sequences and their check are ours.
 #version 460
 #pragma dtypes f32 f64 f16 i32
@@ -42,7 +41,6 @@ layout(push_constant, scalar) uniform Arguments {
 #define pair_of(low, high) T2(uintBitsToFloat(low))
 #endif
 
-// V is what a step computes, HELD what an iteration leaves to the next.
 #if defined(SCALAR)
 #define V T
 #define spread(pair) (pair).x
@@ -58,19 +56,6 @@ ACC total(V x) { return ACC(x.x) + ACC(x.y) + ACC(x.z) + ACC(x.w); }
 #define spread(pair) (pair)
 const uint WIDTH = 2;
 ACC total(V x) { return ACC(x.x) + ACC(x.y); }
-#endif
-#if defined(SCALAR) || !defined(DTYPE_F16)
-#define HELD V
-#define hold(v) (v)
-#define held(v) (v)
-#elif defined(VEC4)
-#define HELD uvec2
-#define hold(v) uvec2(packFloat2x16((v).xy), packFloat2x16((v).zw))
-#define held(words) V(unpackFloat2x16((words).x), unpackFloat2x16((words).y))
-#else
-#define HELD uint
-#define hold(v) packFloat2x16(v)
-#define held(word) unpackFloat2x16(word)
 #endif
 
 T start(uint sequence) { return X.at[(gl_GlobalInvocationID.x + sequence) % STARTS]; }
@@ -89,17 +74,14 @@ void main() {
     V a = spread(pair_of(A, A_HIGH)), b = spread(pair_of(B, B_HIGH));
     ACC sum = ACC(0);
     for (uint first = 0; first < 16; first += CHAINS) {
-        HELD ends[CHAINS / WIDTH];
-        [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) ends[c] = hold(starts(first + WIDTH * c));
+        V x[CHAINS / WIDTH];
+        [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) x[c] = starts(first + WIDTH * c);
         for (uint i = 0; i < STEPS / UNROLL; ++i) {
-            V x[CHAINS / WIDTH];
-            [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) x[c] = held(ends[c]);
             [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
                 [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) x[c] = x[c] * a + b;
             }
-            [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) ends[c] = hold(x[c]);
         }
-        [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) sum += total(held(ends[c]));
+        [[unroll]] for (uint c = 0; c < CHAINS / WIDTH; ++c) sum += total(x[c]);
     }
     Y.at[gl_GlobalInvocationID.x] = sum;
 }
