@@ -53,6 +53,15 @@ pub(super) fn failing_library() -> PathBuf {
     library
 }
 
+#[test]
+fn the_fuzzer_begins_with_files_that_are_accepted() {
+    let fuzz = examples().join(format!("fuzz{}", std::env::consts::EXE_SUFFIX));
+    for target in ["records", "descriptions", "arrays", "spirv", "expressions"] {
+        let output = Command::new(&fuzz).args([target, "--executions", "20"]).output().expect("cargo builds examples");
+        assert!(output.status.success(), "{target}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// The binary under that layer, in which `function` fails.
 pub(super) fn with_failing(function: &str, arguments: &[&str], folder: &Path) -> Command {
     let manifest = serde_json::json!({
