@@ -73,6 +73,9 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
+/// The most columns of a page's table that fit side by side on a phone.
+const MOST_ON_A_PHONE: usize = 5;
+
 impl Table {
     pub(crate) fn captioned(caption: impl Into<String>) -> Self {
         Self { caption: caption.into(), ..Self::default() }
@@ -295,8 +298,11 @@ impl Table {
     }
 
     /// The table as an element of a page, of these classes. The first cell of each row is its heading.
+    /// A row is a block of named cells on a phone where the table has too many columns to stand beside one another.
     pub(crate) fn html(&self, classes: &str) -> String {
         let caption = escape(&self.caption);
+        let stacked = self.columns.len() > MOST_ON_A_PHONE;
+        let classes = if stacked { format!("{classes} stacked") } else { classes.to_owned() };
         let mut out = format!(
             r#"<section class="table" tabindex="0" aria-label="{caption}">
 <table class="{classes}"><caption>{caption}</caption>
@@ -312,13 +318,14 @@ impl Table {
         out.push_str("</tr></thead>\n<tbody>\n");
         for row in &self.rows {
             out.push_str("<tr>");
-            for (at, (cell, (_, kind))) in row.iter().zip(&self.columns).enumerate() {
+            for (at, (cell, (heading, kind))) in row.iter().zip(&self.columns).enumerate() {
                 let cell = cell.html();
+                let name = if stacked { format!(r#" data-name="{}""#, escape(&heading.text)) } else { String::new() };
                 let _ = match kind {
                     _ if at == 0 => write!(out, r#"<th scope="row">{cell}</th>"#),
-                    Kind::Text => write!(out, r#"<td class="w">{cell}</td>"#),
-                    Kind::Number => write!(out, r#"<td class="n">{cell}</td>"#),
-                    Kind::Prose => write!(out, "<td>{cell}</td>"),
+                    Kind::Text => write!(out, r#"<td class="w"{name}>{cell}</td>"#),
+                    Kind::Number => write!(out, r#"<td class="n"{name}>{cell}</td>"#),
+                    Kind::Prose => write!(out, "<td{name}>{cell}</td>"),
                 };
             }
             out.push_str("</tr>\n");
@@ -413,6 +420,9 @@ pub(crate) mod tests {
             html.contains(r#"aria-label="&lt;times&gt;""#) && html.contains(r#"<th scope="row">64</th>"#),
             "{html}"
         );
+        let wide = table.clone().numbers(["a", "b\""]).html("figures");
+        assert!(!html.contains("stacked") && wide.contains(r#"<table class="figures stacked">"#), "{wide}");
+        assert!(wide.contains(r#"<td class="n" data-name="a_b">★ 1.5"#), "a block names its cells: {wide}");
         let turned = table.turned("variant").without_details();
         assert_eq!(
             turned.markdown(),

@@ -172,6 +172,8 @@ pub(super) struct Plot {
 
 /// Height of the heading above a chart.
 const HEADING: u32 = 48;
+/// Height of a line of it.
+const LINE_OF_HEADING: i32 = 18;
 /// Height of a row of the legend.
 const ROW: u32 = 22;
 /// Where headings, names and legends begin.
@@ -199,7 +201,7 @@ impl Plot {
         let names = self.names(width);
         let mut drawn = String::new();
         let marks = self.draw(&mut drawn, (pixels, height), rows * ROW, &names);
-        // On a phone the legend has room for the names of two.
+        // On a phone the legend has the names of two.
         let source = match &self.pair {
             Some(_) if width == Width::Narrow => String::new(),
             Some([solid, dashed]) => format!("solid: {solid}, dashed: {dashed}"),
@@ -366,14 +368,18 @@ fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), narrow: bool)
     let ink = QUIET.hex();
     let text = |x: i32, y: i32, name: &str, turn: &str| {
         let name = escape(name);
-        // A rim of the ground keeps lines behind it from running through it.
-        let rim = format!(r#"stroke="{}" stroke-width="4" paint-order="stroke""#, GROUND.hex());
+        let rim = rim();
         format!(r#"<text x="{x}" y="{y}" font-family="{FONT}" font-size="11" fill="{ink}" {rim}{turn}>{name}</text>"#)
     };
     if ceiling.is_level() == narrow {
         return if narrow { text(from.0 + 4, from.1 - 5, &ceiling.name, "") } else { slope(ceiling, from, to, &text) };
     }
     String::new()
+}
+
+/// A rim of the ground keeps lines behind a text from running through it.
+fn rim() -> String {
+    format!(r#"stroke="{}" stroke-width="4" paint-order="stroke""#, GROUND.hex())
 }
 
 /// The name of a slope along it: what is in brackets, or all of it, goes where it would run past the end over a roof.
@@ -453,14 +459,56 @@ fn mark(style: usize, x: i32, y: i32) -> String {
     format!(r#"<path d="{path}" fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>"#)
 }
 
-/// The element that holds a chart, its name and its heading of two lines.
+/// The most lines of a heading's title or source.
+const MOST_LINES: usize = 4;
+
+/// `text` in lines of at most `most` characters, broken where it has to be: names of files have no spaces.
+fn lines(text: &str, most: usize) -> Vec<String> {
+    let (mut lines, mut line) = (vec![], String::new());
+    for word in text.split(' ') {
+        let mut rest = word;
+        while line.chars().count() + 1 + rest.chars().count() > most
+            && !(line.is_empty() && rest.chars().count() <= most)
+        {
+            if line.is_empty() {
+                let (end, _) = rest.char_indices().nth(most).unwrap_or((rest.len(), ' '));
+                line.push_str(&rest[..end]);
+                rest = &rest[end..];
+            }
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(rest);
+    }
+    lines.push(line);
+    if lines.len() > MOST_LINES {
+        lines.truncate(MOST_LINES);
+        lines[MOST_LINES - 1] = shortened(&lines[MOST_LINES - 1], most - 1) + "…";
+    }
+    lines
+}
+
+/// The element that holds a chart, its name and its heading: a title and a source of a line each, or of more above the chart
+/// where they are long.
 pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u32) -> String {
     let room = width as usize - 20;
-    let heading = label(MARGIN, 18, 14, "start", &INK.hex(), &shortened(title, room / 9));
-    let heading = heading.replacen("<text ", r#"<text font-weight="600" "#, 1);
-    let source_line = label(MARGIN, 36, 12, "start", &QUIET.hex(), &shortened(source, room * 5 / 32));
+    let (titles, sources) = (lines(title, room / 9), lines(source, room * 5 / 32));
+    let above = LINE_OF_HEADING * (titles.len() + sources.len() - 2) as i32;
+    let (top, height) = (-above, height as i32 + above);
+    let mut heading = String::new();
+    for (at, line) in titles.iter().chain(&sources).enumerate() {
+        let y = top + 18 + LINE_OF_HEADING * at as i32;
+        let (size, ink, weight) = if at < titles.len() { (14, INK, r#" font-weight="600""#) } else { (12, QUIET, "") };
+        let (ink, line) = (ink.hex(), escape(line));
+        let _ = write!(
+            heading,
+            r#"<text x="{MARGIN}" y="{y}" font-family="{FONT}" font-size="{size}" fill="{ink}"{weight}>{line}</text>"#
+        );
+    }
     format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{}">{heading}{source_line}"#,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {top} {width} {height}" role="img" aria-label="{}">{heading}"#,
         escape(&format!("{title}, {source}. {description}"))
     )
 }
@@ -519,10 +567,17 @@ impl Bars {
         let (left, room) = self.left(width);
         // The height of a row, and where in it a bar begins and the base line of its name lies.
         let [row, bar_top, base] = if left == MARGIN { [36, 18, 14] } else { [19, 3, 13] };
+        // A bar without a name belongs to the row above: it needs no room for one.
+        let skipped = |bar: &Bar| if bar.name.is_empty() { bar_top - 3 } else { 0 };
         let legend_items = self.legend.iter().map(|(style, name)| (&**name, bar_swatch(*style)));
         let (rows, legend) = legend(legend_items, pixels);
         let top = HEADING + if self.rule.is_some() { 16 } else { 0 };
-        let end = top + row * self.items.len() as u32;
+        let end = top + self.items.iter().map(|bar| row - skipped(bar)).sum::<u32>();
+        let rows_from = self.items.iter().scan(top, |next, bar| {
+            let y = *next - skipped(bar);
+            *next = y + row;
+            Some((bar, y))
+        });
         let most = self.items.iter().map(|bar| bar.value).chain(self.rule.map(|rule| rule.0)).fold(0.0, f64::max);
         // Room for the text at the end of the longest bar.
         let scale = f64::from(pixels - left - 70) / most.max(f64::MIN_POSITIVE);
@@ -531,26 +586,22 @@ impl Bars {
         if let Some((x, _)) = rule {
             out.push_str(&line([(x, top), (x, end)], QUIET));
         }
-        for (bar, y) in self.items.iter().zip((top + bar_top..).step_by(row as usize)) {
-            let length = (bar.value * scale).max(1.0) as u32;
+        for (bar, y) in rows_from.clone() {
+            let (length, y) = ((bar.value * scale).max(1.0) as u32, y + bar_top);
             out.push_str(&filled((left, y), (left + length, y + 12), SERIES[bar.style % SERIES.len()]));
         }
         if let Some((x, name)) = rule {
             out.push_str(&label(x, top - 4, 11, "middle", &QUIET.hex(), name));
         }
-        for (bar, y) in self.items.iter().zip((top..).step_by(row as usize)) {
-            let mut end = left + 6 + (bar.value * scale) as u32;
-            // Not through the rule, but behind it.
-            if let Some((at, _)) = rule
-                && (end..end + 4 + CHARACTER * bar.text.chars().count() as u32).contains(&at)
-            {
-                end = at + 6;
-            }
+        for (bar, y) in rows_from {
+            let end = left + 6 + (bar.value * scale) as u32;
             let _ = write!(out, r#"<g class="pt"><title>{}</title>"#, escape(&bar.tip));
             // Something to point at, as wide as the chart.
-            let _ = write!(out, r#"<rect x="0" y="{y}" width="{pixels}" height="{row}" fill-opacity="0"/>"#);
+            let (from, high) = (y + skipped(bar), row - skipped(bar));
+            let _ = write!(out, r#"<rect x="0" y="{from}" width="{pixels}" height="{high}" fill-opacity="0"/>"#);
             out.push_str(&label(MARGIN, y + base, 12, "start", &INK.hex(), &shortened(&bar.name, room)));
-            let _ = write!(out, "{}</g>", label(end, y + bar_top + 10, 12, "start", &QUIET.hex(), &bar.text));
+            let text = label(end, y + bar_top + 10, 12, "start", &QUIET.hex(), &bar.text);
+            let _ = write!(out, "{}</g>", text.replacen("<text ", &format!("<text {} ", rim()), 1));
         }
         let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, end + 6, legend);
         out
@@ -625,6 +676,39 @@ mod tests {
         let placed = apart(&[100, 102, 98, 199, 198], [0, 200]);
         assert_eq!(placed, [112, 126, 98, 200, 186]);
         assert_eq!(apart(&[0, 0], [6, 200]), [6, 20]);
+    }
+
+    #[test]
+    fn a_long_heading_has_more_lines_and_loses_nothing() {
+        assert_eq!(lines("", 10), [""]);
+        assert_eq!(lines("matmul f32, TFLOP/s", 12), ["matmul f32,", "TFLOP/s"]);
+        assert_eq!(lines("run of h100-processes.json", 10), ["run of", "h100-proce", "sses.json"]);
+        assert_eq!(lines("exactly-10 exactly-10", 10), ["exactly-10", "exactly-10"]);
+        let endless = lines(&"long".repeat(100), 10);
+        assert!(endless.len() == MOST_LINES && endless[MOST_LINES - 1].ends_with('…'), "{endless:?}");
+        let title = "a-kernel-with-a-long-name f32 1024, share of hardware limit";
+        let svg = opening([title, "a.json"], "", Width::Narrow.pixels(), 100);
+        assert!(svg.contains("viewBox=\"0 -18 350 118\"") && svg.contains(">share of hardware limit</text>"), "{svg}");
+    }
+
+    #[test]
+    fn bars_of_one_case_lie_together_and_their_text_at_their_ends() {
+        let bar =
+            |name: &str, value| Bar { name: name.into(), value, text: "9 %".into(), style: 0, tip: String::new() };
+        let long = "a-name-that-does-not-fit-beside-its-bar";
+        let (title, source, description) = (String::new(), String::new(), String::new());
+        let items = vec![bar(long, 0.9), bar("", 0.8), bar(long, 0.7)];
+        let bars = Bars { title, source, description, items, legend: vec![], rule: Some((1.0, "the limit")) };
+        let svg = bars.svg(Width::Narrow);
+        let tops = |svg: &str| -> Vec<u32> {
+            let bars = svg.split(r#"height="12" opacity"#).map(|before| before.rsplit_once(r#" y=""#));
+            bars.filter_map(|found| found?.1.split_once('"')?.0.parse().ok()).collect()
+        };
+        let tops = tops(&svg);
+        let [first, second, third] = tops[..3] else { panic!("{svg}") };
+        assert!(second - first < third - second, "{tops:?}");
+        let ends: Vec<_> = svg.match_indices(r#"stroke-width="4" paint-order="stroke""#).collect();
+        assert_eq!(ends.len(), 3, "the rule does not run through a text: {svg}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::super::table::Table;
 use super::axis;
 use super::chart::{AXIS, FONT, GRID, INK, QUIET, SERIES, Width, content, opening};
-use super::{Page, started};
+use super::{Page, place_and_date, started};
 use crate::basis::printable::escape;
 use crate::basis::units::counted;
 use crate::history::{Event, History, Series, Step};
@@ -16,11 +16,12 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn page(history: &History) -> String {
     let mut page = Page::default();
-    page.opening(&format!("gpukern: history of {}", counted(history.runs.len(), "run")));
+    let place = place_and_date(history.runs.iter().map(|run| &run.record));
+    page.opening(&format!("History of {} on {place}", counted(history.runs.len(), "run")));
     page.line("<main>");
     let _ = writeln!(page.html, r#"<p id="results" tabindex="-1">{}</p>"#, escape(&summary(history)));
     if !history.events.is_empty() {
-        page.line("<h2>Where cases changed</h2>");
+        page.line("<h2>Changes</h2>");
         for event in &history.events {
             self::event(&mut page, history, event);
         }
@@ -28,7 +29,7 @@ pub(crate) fn page(history: &History) -> String {
     for device in devices(history) {
         page.element("h2", device);
         page.line(
-            r#"<p class="quiet">A dot for each run, the level between steps as a line, a step as a vertical one.</p>"#,
+            r#"<p class="quiet">Each dot is a run. A horizontal line is the level between two steps, a vertical line is a step.</p>"#,
         );
         if let Some(shortage) = shortage(history, device) {
             page.paragraph("quiet", &format!("{shortage}."));
@@ -47,11 +48,11 @@ pub(crate) fn page(history: &History) -> String {
 
 fn event(page: &mut Page, history: &History, event: &Event) {
     let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
-    page.element("h3", &format!("Run {}, after {}: {after}", event.after + 1, event.before + 1));
-    page.paragraph("quiet", &format!("The run before: {before}"));
+    page.element("h3", &format!("Run {}, compared with {}: {after}", event.after + 1, event.before + 1));
+    page.paragraph("quiet", &format!("Previous run: {before}"));
     page.element("p", &format!("Changed: {}", event.changes_in_words()));
     let table = Table::captioned("Cases that changed").text(["case"]);
-    let mut table = table.numbers(["change", "levels", "runs", "by chance"]).prose(["what changed of it"]);
+    let mut table = table.numbers(["change", "levels", "runs", "by chance"]).prose(["what changed"]);
     for moved in &event.moves {
         let series = &history.series[moved.series];
         let step = &series.steps[moved.step];
@@ -77,7 +78,7 @@ fn event(page: &mut Page, history: &History, event: &Event) {
 
 fn runs(page: &mut Page, history: &History) {
     page.line("<h2>Runs</h2>");
-    let headings = ["began", "file", "commit", "label", "host", "driver", "gpukern"];
+    let headings = ["started", "file", "commit", "label", "host", "driver", "gpukern"];
     let mut table = Table::captioned("The runs, in order").text(["run"]).prose(headings);
     for (at, run) in history.runs.iter().enumerate() {
         let (record, origin) = (&run.record, &run.record.origin);

@@ -56,7 +56,7 @@ pub fn report(runs: &[NamedRecord]) -> Page {
     let sources = Source::all(&shown);
     let groups = ChartGroup::all(&sources);
     let mut page = Page::default();
-    page.head(runs, &groups);
+    page.head(&sources, &groups);
     page.answer(judged.as_ref(), &sources, &groups);
     for (at, group) in groups.iter().enumerate() {
         page.group(at, group, &sources);
@@ -88,12 +88,14 @@ impl Page {
         self.line("</ul>");
     }
 
-    fn head(&mut self, runs: &[NamedRecord], groups: &[ChartGroup<'_>]) {
-        let title = match runs {
-            [run] => format!("gpukern: {}", run.name),
-            runs => format!("gpukern: {} runs", runs.len()),
-        };
-        self.opening(&title);
+    fn head(&mut self, sources: &[Source<'_>], groups: &[ChartGroup<'_>]) {
+        let algorithms = distinct(groups.iter().map(ChartGroup::algorithm));
+        let subject = several(&algorithms, 3, "algorithms").map_or_else(String::new, |names| format!("{names} on "));
+        let records = distinct(sources.iter().map(|source| &*source.run.name));
+        self.opening(&format!("{subject}{}", place_and_date(sources.iter().map(|source| &source.run.record))));
+        if let Some(names) = several(&records, 3, "records") {
+            self.paragraph("quiet", &format!("gpukern report of {names}"));
+        }
         if groups.len() > 1 {
             self.line(r#"<nav aria-label="Contents"><ul>"#);
             for (at, group) in groups.iter().enumerate() {
@@ -119,7 +121,7 @@ impl Page {
 <meta charset="utf-8"/>
 <meta http-equiv="Content-Security-Policy" content="{policy}"/>
 <meta name="viewport" content="width=device-width, initial-scale=1"/>
-<title>{title}</title>
+<title>{title} – gpukern</title>
 <style>
 {STYLE}@media screen and (prefers-color-scheme: dark) {{
 {dark}}}
@@ -154,7 +156,7 @@ impl Page {
             );
             self.element("p", &text);
         }
-        self.line("<details><summary>Devices and method in full</summary>");
+        self.line("<details><summary>Device and method details</summary>");
         let names = sources.iter().map(|source| source.name.as_str());
         let mut table = Table::captioned("Devices and method").text([""]).prose(names);
         let mut row = |name: &str, value: &dyn Fn(&Source<'_>) -> String| {
@@ -177,9 +179,9 @@ impl Page {
             }
         }
         row("command", &|source| source.run.record.command.join(" "));
-        row("measured by", &|source| method(&source.run.record));
+        row("method", &|source| method(&source.run.record));
         row("cases", &|source| tally(source.cases()));
-        row("host time", &|source| source.run.record.wall_time.to_string());
+        row("wall time", &|source| source.run.record.wall_time.to_string());
         self.line(&(table.html("facts") + "</details></section>"));
     }
 
@@ -190,7 +192,12 @@ impl Page {
         sources: &[Source<'_>],
         groups: &[ChartGroup<'_>],
     ) {
-        self.line(r#"<section aria-labelledby="answer"><h2 id="answer" tabindex="-1"><span id="results"></span>Fastest of each size</h2>"#);
+        let contest = (0..sources.len()).any(|at| groups.iter().any(|group| group.is_contest(at)));
+        let heading = if contest && judged.is_none() { "Fastest at each size" } else { "Results" };
+        let _ = writeln!(
+            self.html,
+            r#"<section aria-labelledby="answer"><h2 id="answer" tabindex="-1"><span id="results"></span>{heading}</h2>"#
+        );
         if let Some((sentence, comparison)) = judged {
             self.verdict(sentence, comparison.as_ref());
         }
@@ -215,8 +222,8 @@ impl Page {
     fn conditions(&mut self, sources: &[Source<'_>]) {
         for source in sources {
             let Some(sentence) = source.conditions.sentence(source.device.index) else { continue };
-            let whose = if sources.len() > 1 { format!("{}: ", source.name) } else { String::new() };
-            self.paragraph("quiet", &format!("{whose}{sentence}"));
+            let whose = if sources.len() > 1 { &source.name } else { "Conditions" };
+            self.paragraph("quiet", &format!("{whose}: {sentence}"));
         }
     }
 
@@ -266,7 +273,9 @@ impl Page {
         };
         let table = Table::captioned(title).text(["size"]);
         let table = match own {
-            [_] => table.text(["fastest"]).numbers(["time", "of hardware"]),
+            [at] => {
+                table.text([if group.is_contest(*at) { "fastest" } else { "variant" }]).numbers(["time", "of hardware"])
+            }
             // A column for each source: a phone has no room for more.
             several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
         };
@@ -303,7 +312,7 @@ impl Page {
         let _ = writeln!(self.html, r#"<h2 id="group-{at}">{}</h2>"#, escape(&group.title()));
         let [charts, folded] = group.charts(sources);
         self.charts(charts);
-        self.line("<details><summary>Every case: times, tables, samples, answers and kernels</summary>");
+        self.line("<details><summary>All cases: tables, samples, checks and kernels</summary>");
         self.charts(folded);
         if group.cases.iter().filter(|cases| !cases.is_empty()).count() > 1 {
             self.comparison(group, sources);
@@ -385,7 +394,7 @@ impl Page {
     /// The values of a group's charts for one source.
     fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case]) {
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
-        let one = if cases.iter().any(|case| case.chain.is_some()) { ", times of one operation" } else { "" };
+        let one = if cases.iter().any(|case| case.chain.is_some()) { ", time per operation" } else { "" };
         let table = Table::captioned(format!("{title}: {}{one}", source.name)).text(["size", "variant"]);
         let table = table.numbers(["median", "±", "minimum", "GFLOP/s", "GB/s", "samples"]);
         let table = table.numbers(["of hardware", "host ÷ device"]);
@@ -427,7 +436,9 @@ fn cells_alone(case: Option<&Case>) -> [Cell; 3] {
 fn cell_beside(case: Option<&Case>, is_best: bool, conditions: &RunConditions) -> Cell {
     let Some(case) = case else { return "–".into() };
     let time = median(case).map(|time| time.to_string());
-    let detail = time.into_iter().chain(share_of(case)).collect::<Vec<_>>().join(", ");
+    // A number keeps its unit where lines are short.
+    let figures = time.into_iter().chain(share_of(case)).map(|figure| figure.replace(' ', "\u{a0}"));
+    let detail = figures.collect::<Vec<_>>().join(", ");
     Cell { is_best, detail, marks: conditions.signs(case), ..Cell::from(&*case.variant) }
 }
 
@@ -473,6 +484,40 @@ fn standalone(svg: &str) -> String {
     );
     let svg = svg.split_once('>').map_or_else(|| svg.to_string(), |(open, rest)| format!("{open}>{style}{rest}"));
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{svg}\n")
+}
+
+/// Names in one line: "a, b and c", or how many there are of `what` beyond `most`; `None` without any.
+fn several(names: &[&str], most: usize, what: &str) -> Option<String> {
+    match names {
+        [] => None,
+        [only] => Some((*only).to_string()),
+        _ if names.len() > most => Some(format!("{} {what}", names.len())),
+        [first @ .., last] => Some(format!("{} and {last}", first.join(", "))),
+    }
+}
+
+/// The devices and days of some records, for a headline. Processors count only where nothing else was measured.
+fn place_and_date<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> String {
+    let devices = || records.clone().flat_map(|record| &record.devices);
+    let of_kind = |host: bool| devices().filter(move |device| (device.kind == DeviceKind::Host) == host);
+    let mut names = distinct(of_kind(false).map(|device| &*device.name));
+    if names.is_empty() {
+        names = distinct(of_kind(true).map(|device| &*device.name));
+    }
+    let mut times: Vec<_> = records.map(|record| &record.started).collect();
+    times.sort();
+    // Spaces where no line ends.
+    let day = |time: &String| {
+        let time = time.parse::<jiff::Timestamp>();
+        time.map_or_else(|_| String::new(), |time| time.strftime("%-d\u{a0}%b\u{a0}%Y").to_string())
+    };
+    let days = distinct(times.into_iter().map(day).filter(|day| !day.is_empty()));
+    let days = match &days[..] {
+        [first, .., last] => format!("{first} to {last}"),
+        days => days.concat(),
+    };
+    let parts = several(&names, 2, "devices").into_iter().chain(Some(days));
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// A time as people write it; text that is no time stays as it is.
@@ -538,19 +583,19 @@ fn facts(case: &Case) -> Vec<String> {
             let [min, low, median, high, max] =
                 [s.min, s.lower_quartile, s.median, s.upper_quartile, s.max].map(|time| case.shown(time));
             facts.push(format!(
-                "{} samples of {} runs: minimum {min}, quartiles {low} and {high}, median {median}, maximum {max}, {} \
+                "{} samples of {} runs each: minimum {min}, quartiles {low} and {high}, median {median}, maximum {max}, {} \
                  outliers",
                 s.count, m.repeats, s.outliers
             ));
             if let Some([low, high]) = s.interval {
                 let [low, high] = [low, high].map(|time| case.shown(time));
-                facts.push(format!("median between {low} and {high} with 95 % confidence"));
+                facts.push(format!("95 % confidence interval of the median: {low} to {high}"));
             }
             if let Some([before, after]) = m.conditions.canary {
-                facts.push(format!("canary kernel {before} before, {after} after"));
+                facts.push(format!("canary kernel: {before} before, {after} after"));
             }
             if let Some([before, after]) = m.conditions.clock_mhz {
-                facts.push(format!("clock {before:.0} MHz before, {after:.0} MHz after"));
+                facts.push(format!("clock: {before:.0} MHz before, {after:.0} MHz after"));
             }
             m.verification.verified()
         }
@@ -566,7 +611,7 @@ fn facts(case: &Case) -> Vec<String> {
     }
     if let Some(share) = case.share {
         let (fraction, limit) = (percent(share.fraction), share.limit.name());
-        facts.push(format!("{fraction} of the {limit} limit, which allows {}", case.shown(share.least)));
+        facts.push(format!("{fraction} of the {limit} limit, which allows {} at best", case.shown(share.least)));
     }
     facts.push(format!("{} operations, {}; seed {}", case.work.operations, case.work.bytes, case.seed));
     for kernel in &case.kernels {
@@ -730,9 +775,47 @@ mod tests {
     fn the_page_begins_with_the_winner_of_each_size_and_ends_with_the_method() {
         let html = report(&[run(full())]).html;
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
-        assert!(at("Fastest of each size") < at(r#"<td class="w">local</td><td class="n">125.0 µs</td>"#));
+        assert!(at("Fastest at each size") < at(r#"<td class="w">local</td><td class="n">125.0 µs</td>"#));
         assert!(at("125.0 µs</td>") < at("<figure>") && at("<figure>") < at("How it was measured"));
         assert!(!html.contains("verdict\""));
+    }
+
+    #[test]
+    fn the_headline_has_algorithms_device_and_days() {
+        let heading = |runs: &[NamedRecord]| {
+            let html = report(runs).html;
+            let (_, rest) = html.split_once("<h1>").expect("a heading");
+            rest.split_once("</h1>").expect("its end").0.to_owned()
+        };
+        let mut first = full();
+        first.started = "2026-01-02T23:59:59Z".into();
+        first.devices[0].name = "A <GPU>".into();
+        assert_eq!(heading(&[run(first.clone())]), "matmul on A &lt;GPU&gt;, 2\u{a0}Jan\u{a0}2026");
+        let mut later = first.clone();
+        later.started = "2026-01-05T00:00:00Z".into();
+        later.devices[0].name = "B".into();
+        later.cases[0].algorithm = "lu".into();
+        let both = [run(later), run(first.clone())];
+        assert_eq!(
+            heading(&both),
+            "lu and matmul on B and A &lt;GPU&gt;, 2\u{a0}Jan\u{a0}2026 to 5\u{a0}Jan\u{a0}2026"
+        );
+        first.cases.clear();
+        first.started.clear();
+        assert_eq!(heading(&[run(first)]), "A &lt;GPU&gt;");
+    }
+
+    #[test]
+    fn nothing_is_the_fastest_where_it_is_alone() {
+        let mut record = full();
+        for case in &mut record.cases {
+            case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction: 0.5, interval: None });
+        }
+        let html = report(&[run(record.clone())]).html;
+        assert!(html.contains('★') && html.contains(">fastest</th>"), "{html}");
+        record.cases.retain(|case| case.variant == "local");
+        let html = report(&[run(record)]).html;
+        assert!(!html.contains('★') && !html.contains("astest") && html.contains(">variant</th>"), "{html}");
     }
 
     #[test]
@@ -741,15 +824,18 @@ mod tests {
         let page = |record: &Record| report(&[run(record.clone())]).html;
         let html = page(&record);
         document(&html);
-        assert!(html.contains(r#"<p class="quiet">the device ran 0 to 9 % below the best seen here</p>"#), "{html}");
+        assert!(
+            html.contains(r#"<p class="quiet">Conditions: the device ran 0 to 9 % below the best seen here</p>"#),
+            "{html}"
+        );
         assert_eq!(html.matches("<b>d</b> disturbed: the canary kernel").count(), 1, "{html}");
-        assert_eq!(html.matches(r#"<td class="w">d</td>"#).count(), 1, "{html}");
+        assert_eq!(html.matches(">d</td>").count(), 1, "{html}");
         // Where it wins its size, above the charts too.
         let Outcome::Measured(measured) = &mut record.cases[3].outcome else { panic!("it is measured") };
         measured.summary.median = Nanos(1.0);
         let html = page(&record);
         assert_eq!(html.matches("<b>d</b> disturbed: the canary kernel").count(), 2, "{html}");
-        assert!(html.find(r#"<td class="w">d</td>"#) < html.find("<figure>"), "{html}");
+        assert!(html.find(">d</td>") < html.find("<figure>"), "{html}");
     }
 
     #[test]

@@ -77,6 +77,22 @@ impl<'a> ChartGroup<'a> {
         self.first.kind()
     }
 
+    pub(super) fn algorithm(&self) -> &'a str {
+        &self.first.algorithm
+    }
+
+    /// Whether a source timed two cases of one size, so that one of them is the fastest.
+    pub(super) fn is_contest(&self, at: usize) -> bool {
+        self.cases[at].iter().any(|case| self.has_rival(at, case))
+    }
+
+    /// Whether a source timed another case of this case's size.
+    fn has_rival(&self, at: usize, case: &Case) -> bool {
+        self.cases[at]
+            .iter()
+            .any(|other| !std::ptr::eq(*other, case) && median(other).is_some() && row(other) == row(case))
+    }
+
     fn everything(&self) -> impl Iterator<Item = &'a Case> + Clone {
         self.cases.iter().flatten().copied()
     }
@@ -217,7 +233,7 @@ impl<'a> ChartGroup<'a> {
                 _ => None,
             },
             description: format!(
-                "{} over size for {} variants, logarithmic axes; the table below has the values",
+                "{} over size for {} variants, logarithmic axes; values in the table below",
                 shown.title(&y),
                 series_list.len()
             ),
@@ -280,7 +296,7 @@ impl<'a> ChartGroup<'a> {
             Some(Bar { name: series(case), value: time.0, text, style, tip: tip(case, m) })
         };
         let bars = self.bars_of(own, &size, &bar, true);
-        let one = if self.first.chain.is_some() { "time an operation" } else { "time" };
+        let one = if self.first.chain.is_some() { "time per operation" } else { "time" };
         let forms = || match self.first.chain {
             Some(_) => names.iter().map(ToString::to_string).enumerate().collect(),
             None => vec![],
@@ -289,7 +305,7 @@ impl<'a> ChartGroup<'a> {
             let drawn = Bars {
                 title: format!("{} {}, {one}", self.first.algorithm, size),
                 source: own.iter().map(|at| &*sources[*at].name).collect::<Vec<_>>().join(", "),
-                description: format!("{one} of {} variants; the table below has the values", bars.len()),
+                description: format!("{one} of {} variants; values in the table below", bars.len()),
                 items: bars,
                 legend: Self::pair(sources, own).unwrap_or_else(forms),
                 rule: None,
@@ -305,8 +321,8 @@ impl<'a> ChartGroup<'a> {
         let own: Vec<usize> = own.iter().filter(shared).copied().collect();
         let own = own.as_slice();
         let size = self.telling_size(own)?;
-        let winners: Vec<&Case> =
-            own.iter().flat_map(|at| self.winners(*at)).filter(|case| case.row() == size).collect();
+        let of = |at: usize| self.winners(at).into_iter().filter(move |case| self.has_rival(at, case));
+        let winners: Vec<&Case> = own.iter().flat_map(|at| of(*at)).filter(|case| case.row() == size).collect();
         let bar = |case: &Case| {
             let (m, share) = (case.measured()?, finite_share(case)?);
             let text = percent(share.fraction);
@@ -319,21 +335,21 @@ impl<'a> ChartGroup<'a> {
         let mut bars = self.bars_of(own, &size, &bar, false);
         let all = bars.len();
         bars.truncate(MOST_BARS * own.len());
-        let best = if bars.len() < all { format!("best {} of {all}", bars.len()) } else { String::new() };
+        let best = if bars.len() < all { format!("top {} of {all}", bars.len()) } else { String::new() };
         let limits = || {
             let shown = own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);
             let shares = shown.filter(|case| case.measured().is_some()).filter_map(|case| case.share);
-            distinct(shares.map(|share| (share.limit as usize, share.limit.name().to_string())))
+            distinct(shares.map(|share| (share.limit as usize, format!("{} limit", share.limit.name()))))
         };
         // Of two the legend has the names.
         let of = if let [only] = own { &sources[*only].name } else { "" };
         (!bars.is_empty()).then(|| {
-            let parts = [of, &best, "★ fastest"].into_iter().filter(|part| !part.is_empty());
+            let star = if winners.is_empty() { "" } else { "★ fastest" };
+            let parts = [of, &best, star].into_iter().filter(|part| !part.is_empty());
             let drawn = Bars {
-                title: format!("{} {} {size}, share of hardware", self.first.algorithm, self.first.dtype),
+                title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.dtype),
                 source: parts.collect::<Vec<_>>().join(", "),
-                description: "how near each case comes to the limit that binds it; the table below has the values"
-                    .into(),
+                description: "how close each case comes to the limit that binds it; values in the table below".into(),
                 items: bars,
                 legend: Self::pair(sources, own).unwrap_or_else(limits),
                 rule: Some((1.0, "the limit")),
@@ -457,7 +473,7 @@ impl ChartGroup<'_> {
             source: source.name.clone(),
             pair: None,
             description,
-            x_title: "operations a byte".into(),
+            x_title: "operations per byte".into(),
             x,
             x_label: axis::number,
             y_label: Shown::Rate.label(&y),
