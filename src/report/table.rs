@@ -304,7 +304,7 @@ impl Table {
         let stacked = self.columns.len() > MOST_ON_A_PHONE;
         let classes = if stacked { format!("{classes} stacked") } else { classes.to_owned() };
         let mut out = format!(
-            r#"<section class="table" tabindex="0" aria-label="{caption}">
+            r#"<div class="table" role="group" tabindex="0" aria-label="{caption}">
 <table class="{classes}"><caption>{caption}</caption>
 <thead><tr>"#
         );
@@ -330,7 +330,7 @@ impl Table {
             }
             out.push_str("</tr>\n");
         }
-        out + "</tbody></table></section>\n"
+        out + "</tbody></table></div>\n"
     }
 }
 

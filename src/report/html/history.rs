@@ -17,7 +17,7 @@ use std::fmt::Write;
 pub(crate) fn page(history: &History) -> String {
     let mut page = Page::default();
     let place = place_and_date(history.runs.iter().map(|run| &run.record));
-    page.opening(&format!("History of {} on {place}", counted(history.runs.len(), "run")));
+    page.opening(&format!("History of {} on {place}", counted(history.runs.len(), "run")), "gpukern history");
     page.line("<main>");
     let _ = writeln!(page.html, r#"<p id="results" tabindex="-1">{}</p>"#, escape(&summary(history)));
     if !history.events.is_empty() {
@@ -114,7 +114,7 @@ fn trend(history: &History, series: &Series, width: Width) -> String {
     let step = |step: &Step| format!("{} at run {}", percent(step.ratio()), series.points[step.at].run + 1);
     let steps: Vec<_> = series.steps.iter().map(step).collect();
     let changed = if steps.is_empty() { "no step".to_string() } else { steps.join(", ") };
-    let source = format!("{}, {} runs, {changed}", series.level(), series.points.len());
+    let source = format!("{}, {}, {changed}", series.level(), counted(series.points.len(), "run"));
     let mut drawn = String::new();
     let marks = draw(&mut drawn, size, history.runs.len(), series, width == Width::Wide);
     let mut out = opening([&series.id, &source], &format!("Time over runs: {changed}"), size.0, size.1);
@@ -147,7 +147,7 @@ fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &Series, tips
         .light_line_style(TRANSPARENT)
         .label_style(TextStyle::from((FONT, 14.0)).color(&QUIET.light))
         .y_labels(5)
-        .x_label_formatter(&|x| format!("{x:.0}"))
+        .x_label_formatter(&|x| if x.fract() == 0.0 { format!("{x:.0}") } else { String::new() })
         .y_label_formatter(&|y| axis::time(*y))
         .draw()
         .ok()?;
@@ -186,6 +186,15 @@ mod tests {
     use super::*;
     use crate::export::tests::HOSTILE;
     use crate::history::tests::{driver_change, settings};
+
+    #[test]
+    fn a_chart_names_a_run_once() {
+        let one = driver_change().into_iter().take(1).collect();
+        let page = page(&History::new(one, vec![], &settings()));
+        let named: Vec<_> = page.split("<svg").skip(1).map(|chart| chart.matches("\n1\n</text>").count()).collect();
+        assert!(!named.is_empty() && named.iter().all(|count| *count == 1), "{named:?}");
+        assert!(page.contains(", 1 run, ") && page.contains("<h1>History of 1 run on "), "{page}");
+    }
 
     #[test]
     fn the_page_is_well_formed_and_text_of_records_is_text() {

@@ -92,10 +92,11 @@ impl Page {
         let algorithms = distinct(groups.iter().map(ChartGroup::algorithm));
         let subject = several(&algorithms, 3, "algorithms").map_or_else(String::new, |names| format!("{names} on "));
         let records = distinct(sources.iter().map(|source| &*source.run.name));
-        self.opening(&format!("{subject}{}", place_and_date(sources.iter().map(|source| &source.run.record))));
-        if let Some(names) = several(&records, 3, "records") {
-            self.paragraph("quiet", &format!("gpukern report of {names}"));
-        }
+        let title = format!("{subject}{}", place_and_date(sources.iter().map(|source| &source.run.record)));
+        self.opening(
+            &title,
+            &several(&records, 3, "records").map_or_else(String::new, |names| format!("gpukern report of {names}")),
+        );
         if groups.len() > 1 {
             self.line(r#"<nav aria-label="Contents"><ul>"#);
             for (at, group) in groups.iter().enumerate() {
@@ -106,9 +107,9 @@ impl Page {
         self.line("<main>");
     }
 
-    /// The head of a page, and its heading.
-    fn opening(&mut self, title: &str) {
-        let title = escape(title);
+    /// The head of a page, its heading and what stands below that.
+    fn opening(&mut self, title: &str, below: &str) {
+        let (title, below) = (escape(title), escape(below));
         let policy = format!(
             "default-src 'none'; style-src 'unsafe-inline'; script-src '{SCRIPT_HASH}'; base-uri 'none'; form-action 'none'"
         );
@@ -131,6 +132,7 @@ impl Page {
 <a class="skip" href="#results">Skip to the results</a>
 <header>
 <h1>{title}</h1>
+<p class="quiet">{below}</p>
 </header>"##
         );
     }
