@@ -21,7 +21,7 @@ pub(super) fn schema(name: &str) -> String {
 /// The message for JSON without a schema: it names the tool that wrote it, if the shape is known.
 pub(super) fn explain(text: &str) -> String {
     let what = recognise(text).map_or_else(
-        || "it is JSON, but no record".to_string(),
+        || "it is JSON, but not a record".to_string(),
         |tool| format!("it is {tool}, not a record of gpukern"),
     );
     format!("{what}; {RECORD}")

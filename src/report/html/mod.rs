@@ -741,7 +741,10 @@ mod tests {
         let page = |record: &Record| report(&[run(record.clone())]).html;
         let html = page(&record);
         document(&html);
-        assert!(html.contains(r#"<p class="quiet">the device ran 0 to 9 % below the best seen here</p>"#), "{html}");
+        assert!(
+            html.contains(r#"<p class="quiet">the device ran 0 to 9 % slower than its best on record</p>"#),
+            "{html}"
+        );
         assert_eq!(html.matches("<b>d</b> disturbed: the canary kernel").count(), 1, "{html}");
         assert_eq!(html.matches(r#"<td class="w">d</td>"#).count(), 1, "{html}");
         // Where it wins its size, above the charts too.
