@@ -295,12 +295,14 @@ fn a_part_of_the_cases_is_resumed_as_the_same_part_alone() {
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
     // A part may be all there is.
     for shard in ["1/1", "1/2"] {
-        let said = format!("is all cases (no --shard), and this is --shard {shard}; it was `gpukern bench");
+        let said = format!(
+            "measured all cases (no --shard), and this one measures --shard {shard}; repeat the options of `gpukern bench"
+        );
         refused(&["--shard", shard], &said);
     }
     expect_exit(bench("8,16").args(["--shard", "1/2", "--json"]).arg(&path), 0);
-    refused(&[], "is --shard 1/2, and this is all cases (no --shard)");
-    refused(&["--shard", "2/2"], "is --shard 1/2, and this is --shard 2/2");
+    refused(&[], "measured --shard 1/2, and this one measures all cases (no --shard)");
+    refused(&["--shard", "2/2"], "measured --shard 1/2, and this one measures --shard 2/2");
     expect_exit(bench("8,16").args(["--shard", "1/2", "--resume"]).arg(&path), 0);
 }
 

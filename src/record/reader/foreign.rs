@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// What a record looks like, for messages.
 pub(super) const RECORD: &str =
-    r#"a record begins with {"schema":"gpukern-run/…", and --json PATH of `gpukern bench` or `gpukern run` writes one"#;
+    r#"a record begins with {"schema":"gpukern-run/…"; `gpukern bench` and `gpukern run` write one with --json PATH"#;
 
 /// The message for a document whose schema is not that of a run.
 pub(super) fn schema(name: &str) -> String {
