@@ -1,4 +1,4 @@
-// C = A·B by TILE × TILE work-groups, each of which walks along K with a tile of A and one of B in workgroup memory.
+// C = A·B by TILE × TILE work-groups that walk along K with a tile of A and one of B in workgroup memory.
 override TILE: u32 = 16;
 
 struct Shape { M: u32, N: u32, K: u32 }
@@ -8,7 +8,7 @@ struct Shape { M: u32, N: u32, K: u32 }
 @group(0) @binding(2) var<storage, read_write> C: array<f32>;
 var<immediate> shape: Shape;
 
-// 16 × 16 at most: the length of an array in workgroup memory is an override only where it is the whole of it.
+// At most 16 × 16: an override can size a workgroup array only as its whole length.
 var<workgroup> a_tile: array<f32, 256>;
 var<workgroup> b_tile: array<f32, 256>;
 

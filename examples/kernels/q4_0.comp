@@ -3,7 +3,7 @@
 #extension GL_EXT_shader_8bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #extension GL_GOOGLE_include_directive : require
-// Q4_0 as in llama.cpp: a scale and 32 values of four bits, 8 above what they mean; byte i has value i in its low half and
+// Q4_0 as in llama.cpp: a scale and 32 four-bit values with an offset of 8; byte i has value i in its low half and
 // value i + 16 in its high half.
 struct Block { float16_t d; uint8_t qs[16]; };
 layout(set = 0, binding = 0, std430) readonly buffer W { Block blocks[]; };

@@ -1,5 +1,5 @@
-// y = W·x by a work-group of 32 for each row of W, whose rows are blocks of 32 quantised values with a scale. The file that
-// includes this declares `blocks` and the product of a block with 32 elements of x.
+// y = W·x, a work-group of 32 per row of W. Rows are blocks of 32 quantised values with a scale. The including file
+// declares `blocks` and the product of a block with 32 elements of x.
 layout(local_size_x = 32) in;
 layout(set = 0, binding = 1) readonly buffer X { float x[]; };
 layout(set = 0, binding = 2) writeonly buffer Y { float y[]; };

@@ -1,5 +1,5 @@
 #version 460
-// Sums x in two passes: each work-group leaves a sum, and a last one adds those.
+// Sums x in two passes: each work-group leaves a sum, and a last one adds them up.
 layout(local_size_x = 256) in;
 layout(set = 0, binding = 0) readonly buffer X { float x[]; };
 layout(set = 0, binding = 1) writeonly buffer Sums { float sums[]; };

@@ -1,5 +1,5 @@
 #version 460
-// Inclusive prefix sums by one invocation: slow, and plainly right.
+// Inclusive prefix sums by one invocation: slow, but obviously right.
 layout(local_size_x = 1) in;
 layout(set = 0, binding = 0) readonly buffer Values { uint values[]; };
 layout(set = 0, binding = 1) writeonly buffer Scan { uint scan[]; };

@@ -1,6 +1,6 @@
 #version 460
-// Inclusive prefix sums: BLOCKS scans each block of 256 and leaves its total, SUMS scans the totals, ADD adds those of all
-// blocks before.
+// Inclusive prefix sums: BLOCKS scans each block of 256 and leaves its total, SUMS scans the totals, ADD adds to each block
+// the total of those before it.
 layout(local_size_x = 256) in;
 layout(set = 0, binding = 0) buffer Values { uint values[]; };
 layout(set = 0, binding = 1) buffer Scan { uint scan[]; };
@@ -9,7 +9,7 @@ layout(push_constant) uniform Arguments { uint N; };
 
 shared uint sums[256];
 
-// The sum of the values of this invocation and of all before it.
+// The sum of this invocation's values and all earlier ones.
 uint scanned(uint value) {
     const uint lane = gl_LocalInvocationID.x;
     sums[lane] = value;

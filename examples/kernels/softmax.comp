@@ -1,5 +1,5 @@
 #version 460
-// The softmax of each row: a work-group for a row, the largest element taken off first.
+// The softmax of each row: one work-group per row, the largest element subtracted first.
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint LANES = 128;
 layout(set = 0, binding = 0) readonly buffer X { float x[]; };

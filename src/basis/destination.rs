@@ -118,7 +118,7 @@ pub fn explained(error: io::Error) -> io::Error {
     if error.kind() != ErrorKind::FileTooLarge {
         return error;
     }
-    let remedy = "the file would exceed the largest size that this process may write; raise `ulimit -f`, or LimitFSIZE= of \
+    let remedy = "the file would exceed this process's file-size limit; raise `ulimit -f`, or LimitFSIZE= of \
                   a service";
     io::Error::new(ErrorKind::FileTooLarge, remedy)
 }
@@ -262,7 +262,10 @@ impl Scratch {
             std::os::unix::fs::symlink(own, link.folder.path().join(LINK)).ok().map(|()| link)
         };
         let Some(link) = PLACES_OF_LINKS.iter().find_map(|place| linked(place)) else {
-            let message = format!("a shell would act on the path '{}'; set TMPDIR to another folder", own.display());
+            let message = format!(
+                "the path '{}' has characters that a shell interprets; set TMPDIR to another folder",
+                own.display()
+            );
             return Err(io::Error::other(message));
         };
         self.link = Some(Box::new(link));
@@ -317,7 +320,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
         let target = path.read_link()?;
         path = path.parent().map_or_else(|| target.clone(), |folder| folder.join(&target));
     }
-    Err(io::Error::other("it is a link to a link, and so on without end"))
+    Err(io::Error::other("it is an endless chain of links"))
 }
 
 /// The standard stream that is the same file as `there`, with its place in it.

@@ -20,7 +20,7 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is a folder"));
     }
     if !there.is_file() && !is_open_already(path) {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let too_large = || io::Error::other(format!("it is larger than {}", Bytes(most)));
     if there.is_file() && there.len() > most {
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(refused(folder.path(), 1), "it is a folder");
         if cfg!(unix) {
             assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
-            assert_eq!(refused(&pipe, 1), "it is no regular file");
+            assert_eq!(refused(&pipe, 1), "it is not a regular file");
         }
         std::fs::write(&file, [0xff]).expect("written");
         assert_eq!(read_text(&file).expect_err("refused").to_string(), "it is not UTF-8 text");

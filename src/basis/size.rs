@@ -86,7 +86,7 @@ const MOST_SIZES: usize = 10_000;
 /// A message when it is malformed, or a size is out of range.
 pub(crate) fn sweep(text: &str) -> Result<Vec<Size>, String> {
     if text.contains(',') && text.split(',').any(|item| item.trim().is_empty()) {
-        return Err(format!("sizes '{}' have an empty one among them; leave out a comma", brief(text)));
+        return Err(format!("sizes '{}' include an empty one; remove a comma", brief(text)));
     }
     let sizes = text.split(',').map(|item| range(item.trim())).collect::<Result<Vec<_>, _>>()?;
     Ok(distinct(sizes.into_iter().flatten()))
@@ -97,9 +97,10 @@ fn range(item: &str) -> Result<Vec<Size>, String> {
     let Some((first, rest)) = item.split_once("..") else { return Ok(vec![size(item)?]) };
     let (last, step) = rest.split_once(':').map_or((rest, None), |(last, step)| (last, Some(step)));
     if [Some(first), Some(last), step].iter().flatten().any(|part| part.trim().is_empty()) {
-        return Err(format!("size range '{}' is not whole; write 128..8192 or 128..1024:128", brief(item)));
+        return Err(format!("size range '{}' is incomplete; write 128..8192 or 128..1024:128", brief(item)));
     }
-    let no_step = |step: &str| format!("step '{}' of size range '{}' is no size from 1 on", brief(step), brief(item));
+    let no_step =
+        |step: &str| format!("step '{}' of size range '{}' must be a whole number from 1", brief(step), brief(item));
     let step = step.map(|step| extent(step).map_err(|_| no_step(step))).transpose()?;
     let (first, last) = (extent(first)?, extent(last)?);
     if first > last {
@@ -120,7 +121,7 @@ fn size(text: &str) -> Result<Size, String> {
     let zero = |item: &str| item.trim().parse() == Ok(0u64);
     if text.contains('x') && text.split('x').any(zero) {
         return Err(format!(
-            "size '{}' has an extent of zero: x stands between extents, as in 1000x70x130, and they are decimal",
+            "size '{}' has an extent of zero; write decimal extents with x between them, as in 1000x70x130",
             brief(text)
         ));
     }
@@ -196,15 +197,15 @@ mod tests {
             ("", "malformed size ''"),
             ("-1", "malformed size '-1'"),
             ("12x", "size '12x' lacks an extent"),
-            ("64,,32", "sizes '64,,32' have an empty one"),
-            ("64..", "size range '64..' is not whole"),
-            ("64..128:", "size range '64..128:' is not whole"),
+            ("64,,32", "sizes '64,,32' include an empty one"),
+            ("64..", "size range '64..' is incomplete"),
+            ("64..128:", "size range '64..128:' is incomplete"),
             ("99999999999999999999", "too large"),
             ("2^64", "too large"),
             ("2147483648", "too large"),
             ("1..2000000000:1", "at most 10000"),
-            ("1..10:0", "step '0' of size range '1..10:0' is no size from 1 on"),
-            ("0x10", "size '0x10' has an extent of zero: x stands between extents"),
+            ("1..10:0", "step '0' of size range '1..10:0' must be a whole number from 1"),
+            ("0x10", "size '0x10' has an extent of zero; write decimal extents"),
             ("64x0x64", "has an extent of zero"),
         ] {
             let error = super::sweep(text).expect_err(text);

@@ -88,7 +88,7 @@ impl CacheFolder {
 fn check_private(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if std::os::unix::fs::PermissionsExt::mode(&path.metadata()?.permissions()) & 0o002 != 0 {
-        return Err(io::Error::other("every user of this host can write there; take that right away with chmod o-w"));
+        return Err(io::Error::other("every user of this host can write there; revoke that with chmod o-w"));
     }
     #[cfg(not(unix))]
     let _ = path;

@@ -499,7 +499,7 @@ impl DeviceInfo {
     #[must_use]
     pub fn unusable(&self) -> Option<String> {
         if let Some(nonsense) = self.nonsense() {
-            return Some(format!("makes no sense: {nonsense}"));
+            return Some(format!("reports nonsense: {nonsense}"));
         }
         let lacking = Self::BASE.iter().find(|feature| !self.features.contains(feature));
         if let Some(feature) = lacking {
@@ -562,7 +562,7 @@ impl DeviceInfo {
             Some(needed) if own >= needed => None,
             Some([x, y]) => {
                 let own = &self.api_version;
-                Some(format!("needs SPIR-V {major}.{minor} of Vulkan {x}.{y}; the device has Vulkan {own}"))
+                Some(format!("needs SPIR-V {major}.{minor}, so Vulkan {x}.{y}; the device has Vulkan {own}"))
             }
             None => Some(format!("needs SPIR-V {major}.{minor}, which gpukern does not know")),
         }
@@ -648,19 +648,19 @@ pub(crate) mod tests {
         let told = |device: DeviceInfo| device.unusable().expect("refused");
         for period_ns in [f32::INFINITY, f32::NAN, 0.0, -1.0] {
             let device = DeviceInfo { timestamps: Timestamps { period_ns, valid_bits: 64 }, ..software_device() };
-            let reason = format!("makes no sense: its clock has {period_ns} ns a tick");
+            let reason = format!("reports nonsense: its clock has {period_ns} ns a tick");
             assert_eq!(told(device.clone()), reason);
             // As another process is told of it.
             let json = serde_json::to_string(&device).expect("JSON");
             let read: DeviceInfo = serde_json::from_str(&json).expect(&json);
-            assert!(told(read).starts_with("makes no sense: its clock has "), "{json}");
+            assert!(told(read).starts_with("reports nonsense: its clock has "), "{json}");
         }
         let mut device = software_device();
         device.subgroup.size = 0;
-        assert_eq!(told(device), "makes no sense: its sub-groups have 0 invocations");
+        assert_eq!(told(device), "reports nonsense: its sub-groups have 0 invocations");
         let mut device = software_device();
         device.limits.group_count[1] = 0;
-        assert_eq!(told(device), "makes no sense: its work-groups have 0 invocations");
+        assert_eq!(told(device), "reports nonsense: its work-groups have 0 invocations");
     }
 
     #[test]
@@ -724,7 +724,7 @@ pub(crate) mod tests {
             assert_eq!(device(vulkan).too_old_for(spirv).is_none(), fits, "{vulkan} {spirv:?}");
         }
         let reason = device("1.2.203").too_old_for([1, 6]).expect("too old");
-        assert_eq!(reason, "needs SPIR-V 1.6 of Vulkan 1.3; the device has Vulkan 1.2.203");
+        assert_eq!(reason, "needs SPIR-V 1.6, so Vulkan 1.3; the device has Vulkan 1.2.203");
     }
 
     #[test]

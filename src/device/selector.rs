@@ -31,7 +31,7 @@ pub(crate) fn check(selectors: &[String]) -> Result<(), String> {
     match selectors.iter().find(|selector| selector.trim().is_empty()) {
         None => Ok(()),
         Some(empty) => Err(format!(
-            "'{empty}' names no device; give --device (or GPUKERN_DEVICE) an index, a part of the name, a UUID, gpu, cpu or \
+            "'{empty}' names no device; give --device (or GPUKERN_DEVICE) an index, part of a name, a UUID, gpu, cpu or \
              all, or leave it out"
         )),
     }

@@ -214,7 +214,7 @@ fn identifier(outcome: &Outcome) -> String {
 }
 
 /// Why a rate is missing beside a time.
-const NO_RATE: &str = "no rate: its time is below what the device's clock resolves";
+const NO_RATE: &str = "no rate: its time is below the resolution of the device's clock";
 
 /// Arithmetic rate in operations a second of a case that took `time`; `None` where it has no operations or no finite
 /// rate.

@@ -26,7 +26,7 @@ impl Event {
     /// What changed there, in words.
     pub(crate) fn changes_in_words(&self) -> String {
         if self.changes.is_empty() {
-            return "nothing that records have of all cases".into();
+            return "nothing that the records show for all cases".into();
         }
         self.changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }

@@ -204,7 +204,7 @@ pub(crate) mod tests {
         let history = History::new(runs, vec![], &settings());
         assert_eq!(history.runs.len(), 2);
         let said = history.left_out.join("\n");
-        assert!(said.contains("'copy.json' is the run of '001.json'") && said.contains("validation"), "{said}");
+        assert!(said.contains("'copy.json' is the same run as '001.json'") && said.contains("validation"), "{said}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn walk(entries: std::fs::ReadDir, files: &mut Vec<PathBuf>, left_out: &mut Vec<
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                left_out.push(format!("a folder cannot be read to its end: {error}"));
+                left_out.push(format!("cannot read all of a folder: {error}"));
                 continue;
             }
         };
@@ -88,7 +88,7 @@ pub(super) fn ordered(runs: Vec<NamedRecord>, order: &Order, left_out: &mut Vec<
         let record = &run.record;
         let key = (record.started.clone(), record.command.clone(), record.origin.host.clone(), record.cases.len());
         if let Some(first) = known.get(&key) {
-            left_out.push(format!("'{}' is the run of '{}'", printable(&run.name), printable(first)));
+            left_out.push(format!("'{}' is the same run as '{}'", printable(&run.name), printable(first)));
         } else {
             known.insert(key, run.name.clone());
             kept.push(run);
@@ -101,7 +101,7 @@ pub(super) fn ordered(runs: Vec<NamedRecord>, order: &Order, left_out: &mut Vec<
 fn place(run: &NamedRecord, order: &Order) -> Result<(i128, i128), String> {
     let time = |text: &str| text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_nanosecond).ok();
     if run.record.method.validation {
-        return Err("ran under the validation layers, whose times are no kernel's".into());
+        return Err("ran under the validation layers, which distort times".into());
     }
     let started = time(&run.record.started).ok_or("does not say when it began")?;
     let origin = &run.record.origin;
@@ -112,10 +112,10 @@ fn place(run: &NamedRecord, order: &Order) -> Result<(i128, i128), String> {
             committed.ok_or("does not say when its commit was made")?
         }
         Order::Listed(commits) => {
-            let own = origin.commit.as_deref().ok_or("does not say of which commit it is")?;
+            let own = origin.commit.as_deref().ok_or("does not name its commit")?;
             let same = |listed: &String| own.starts_with(listed.as_str()) || listed.starts_with(own);
             let at = commits.iter().position(same);
-            at.ok_or_else(|| format!("is of commit {own}, which the list of commits lacks"))? as i128
+            at.ok_or_else(|| format!("is from commit {own}, which is not in the list of commits"))? as i128
         }
     };
     Ok((commit, started))

@@ -25,7 +25,7 @@ pub(super) static PRODUCT: Baseline = Baseline {
     algorithm: &MATMUL,
     dtypes: &[DType::F32, DType::F64],
     name: "faer",
-    summary: "blocked product on all cores with the vector instructions of the CPU, matrices as they are stored",
+    summary: "blocked product on all cores with CPU vector instructions, matrices as stored",
     make: |case, inputs| {
         Some(match inputs {
             [HostArray::F32(a), HostArray::F32(b)] => Box::new(Product::new(case, a, b, HostArray::F32)),
@@ -79,8 +79,8 @@ pub(super) static FACTORISATION: Baseline = Baseline {
     // Systems in f64 alone: factors are asked for in f32.
     dtypes: &[DType::F32, DType::F64],
     name: "faer",
-    summary: "recursive factorisation P·A = L·U on all cores, in place and column major, with partial pivoting, which most \
-              variants do without",
+    summary: "recursive factorisation P·A = L·U on all cores, in place and column major, with partial pivoting (which most \
+              variants lack)",
     make: |case, inputs| match inputs {
         [HostArray::F32(a), _] => Some(Box::new(Factorisation::new(extent(case), a))),
         [HostArray::F32(a), _, HostArray::F32(b)] => Some(Box::new(Solution::new(extent(case), a, b, in_f32))),

@@ -58,7 +58,7 @@ pub(super) fn neighbours_agree(s: &[f32], eps: f32) -> bool {
 
 pub(super) static ROW_SUM: Baseline = Baseline::loops(
     &eigen::ROW_SUM,
-    "rows in parallel, each summed from left to right: no vector instructions, which would change the order",
+    "rows in parallel, each summed left to right without vector instructions, which would change the order",
     |case, inputs| {
         let [a] = reals(inputs)?;
         let result = vec![0.0; extent(case)];
@@ -74,7 +74,7 @@ pub(super) static ROW_SUM: Baseline = Baseline::loops(
 
 pub(super) static VECTOR_MAX: Baseline = Baseline::loops(
     &eigen::VECTOR_MAX,
-    "pieces of the vector in parallel, then the largest of their maxima",
+    "chunks of the vector in parallel, then the largest of their maxima",
     |_, inputs| {
         let operands = reals(inputs)?;
         let run = |[x]: [&[f32]; 1], max: &mut [f32]| max[0] = largest(x);
@@ -83,7 +83,7 @@ pub(super) static VECTOR_MAX: Baseline = Baseline::loops(
 );
 
 pub(super) static EIGENVECTOR: Baseline =
-    Baseline::loops(&eigen::EIGENVECTOR, "pieces of the vector in parallel, in place", |_, inputs| {
+    Baseline::loops(&eigen::EIGENVECTOR, "chunks of the vector in parallel, in place", |_, inputs| {
         let [s, max, e] = reals(inputs)?;
         let run = |[s, max]: [&[f32]; 2], e: &mut [f32]| scale(e, s, max[0]);
         Some(Box::new(Kernel::in_place([s, max], e, run)))
@@ -97,7 +97,7 @@ pub(super) static NEXT_MATRIX: Baseline =
 
 pub(super) static STOP_CHECK: Baseline = Baseline::loops(
     &eigen::STOP_CHECK,
-    "pieces of the vector in parallel; none is begun after one has found a pair too far apart",
+    "chunks of the vector in parallel; none starts after one has found a pair too far apart",
     |_, inputs| {
         let operands = reals(inputs)?;
         let run = |[s]: [&[f32]; 1], stop: &mut [i32]| stop[0] = i32::from(neighbours_agree(s, STOP_CHECK_EPS));
@@ -148,7 +148,7 @@ impl<const N: usize, T: Copy> HostProgram for Kernel<'_, N, T> {
 }
 
 pub(super) static TRANSFORM: Baseline =
-    Baseline::loops(&EIGEN, "the same steps, each a parallel loop, until the same stop rule holds", |case, inputs| {
+    Baseline::loops(&EIGEN, "the same steps as parallel loops, until the same stop rule holds", |case, inputs| {
         let [a] = reals(inputs)?;
         Some(Box::new(Transform::new(extent(case), case.stop_rule(), a)))
     });

@@ -166,7 +166,7 @@ pub(super) fn unsupported(descriptors: &[Descriptor], limits: &DeviceLimits) -> 
         let name = kind.name();
         let of_kind = || bound().filter(move |descriptor| descriptor.at.kind == kind);
         if of_kind().count() > most as usize {
-            return Some(format!("binds {} {name} buffers; the device has room for {most}", of_kind().count()));
+            return Some(format!("binds {} {name} buffers; the device allows {most}", of_kind().count()));
         }
         let bytes = |descriptor: &Descriptor| descriptor.bytes.unwrap_or_default();
         if let Some(long) = of_kind().find(|descriptor| bytes(descriptor) > range.0) {
@@ -202,7 +202,7 @@ mod tests {
             Some("uses descriptor set 9; the device has sets 0 to 7")
         );
         let many = (0..40).map(|binding| storage(0, binding, 4)).collect();
-        assert_eq!(reason(many).as_deref(), Some("binds 40 storage buffers; the device has room for 32"));
+        assert_eq!(reason(many).as_deref(), Some("binds 40 storage buffers; the device allows 32"));
         let long = reason(vec![storage(1, 2, 1 << 30)]).expect("too long");
         assert_eq!(long, "binds 1 GiB to set 1, binding 2; the device allows 128 MiB in one storage buffer");
         assert_eq!(reason(uniform(64 << 10)), None);

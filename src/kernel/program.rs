@@ -394,8 +394,8 @@ impl Dispatch {
         let (lanes, most) = self.subgroup_size.zip(device.subgroup.most_in_group)?;
         (invocations > u64::from(lanes) * u64::from(most)).then(|| {
             format!(
-                "needs work-groups of {invocations} invocations; where sub-groups of {lanes} are required, the device has at \
-                 most {most} of them in a group"
+                "needs work-groups of {invocations} invocations; the device has at most {most} of the required sub-groups of {lanes} in \
+                 a group"
             )
         })
     }
@@ -409,7 +409,7 @@ impl Dispatch {
             return Some(reason);
         }
         if let Some(shape) = self.matrix.filter(|shape| !device.multiplies(shape)) {
-            return Some(format!("needs cooperative matrices of {shape}; `gpukern devices` names those of the device"));
+            return Some(format!("needs cooperative matrices of {shape}; `gpukern devices` lists the device's"));
         }
         if let Some(reason) = self.too_large_groups(device) {
             return Some(reason);
@@ -445,7 +445,7 @@ impl Dispatch {
             // Only full sub-groups may be required.
             let [x, ..] = self.shader.interface.local_size.map(|word| word.value(&self.constants));
             if group.size_control && group.full_subgroups && !x.is_multiple_of(size) {
-                return Some(format!("has work-groups of {x}, which sub-groups of {size} do not fill"));
+                return Some(format!("has work-groups of {x}, not a multiple of the sub-group size {size}"));
             }
         }
         limits.loop_iterations.filter(|most| self.loop_iterations > *most).map(|most| {
@@ -757,7 +757,7 @@ mod tests {
         let of = |x| Program::single(naive().group_size([x, 16, 1]).subgroups_of(8));
         assert_eq!(of(16).unsupported(&software_device()), None);
         let reason = of(4).unsupported(&software_device()).expect("half a sub-group");
-        assert_eq!(reason, "has work-groups of 4, which sub-groups of 8 do not fill");
+        assert_eq!(reason, "has work-groups of 4, not a multiple of the sub-group size 8");
     }
 
     #[test]

@@ -101,17 +101,19 @@ impl Declarations {
         const LOCAL_SIZE_ID: u32 = ExecutionMode::LocalSizeId as u32;
         if binary.len() < 4 * HEADER || !binary.len().is_multiple_of(4) {
             return Err(format!(
-                "it has {} bytes, which SPIR-V has not; compile it, as with `glslc -o FILE.spv`",
+                "its size, {} bytes, is impossible for SPIR-V; compile it, for example with `glslc -o FILE.spv`",
                 binary.len()
             ));
         }
         let words: Vec<u32> =
             binary.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
         if words[0] == MAGIC.swap_bytes() {
-            return Err("its bytes are in the order of another machine; compile it for this one".into());
+            return Err("its byte order is another machine's; compile it for this one".into());
         }
         if words[0] != MAGIC {
-            return Err("it is not SPIR-V: its first word is not the magic number; compile it, as with `glslc`".into());
+            return Err(
+                "it is not SPIR-V: its first word is not the magic number; compile it, for example with `glslc`".into(),
+            );
         }
         let [_, minor, major, _] = words[1].to_le_bytes();
         let mut found = Self {
@@ -145,7 +147,7 @@ impl Declarations {
         }
         // An entry point without a function, as where a file was cut off before the first, crashes drivers.
         if (in_functions || entered) && last != Some(Op::FunctionEnd) {
-            return Err("it is damaged: it does not end with the end of a function".into());
+            return Err("it is damaged: it does not end after a function".into());
         }
         found.features = required.features.into_iter().map(Cow::Owned).collect();
         Ok(found)
@@ -217,7 +219,7 @@ fn entry_point(module: &Module) -> Result<(), String> {
         [[Operand::ExecutionModel(model), _, Operand::LiteralString(name), ..], ..] => Err(format!(
             "its entry point is '{name}' of execution model {}{}; compile one compute shader with `void main()`",
             *model as u32,
-            if entries.len() > 1 { ", and it has others" } else { "" }
+            if entries.len() > 1 { ", and there are others" } else { "" }
         )),
         _ => Err("its entry point has neither model nor name; check it with `spirv-val`".into()),
     }
@@ -312,7 +314,7 @@ impl<'a> Reflector<'a> {
                 sizes.iter().map(|size| literal(size).map(Word::Literal)).collect::<Result<_, _>>()?
             }
         };
-        sizes.try_into().map_err(|_| "its work-group size has not three extents".into())
+        sizes.try_into().map_err(|_| "its work-group size does not have three extents".into())
     }
 
     /// A constant or specialization constant as a `Word`.
@@ -346,7 +348,7 @@ impl<'a> Reflector<'a> {
                 (Op::SpecConstant, Some(value)) => {
                     let kind = instruction.result_type.ok_or("a constant has no type")?;
                     let scalar = scalar(self.definition(kind)?)
-                        .ok_or_else(|| format!("specialization constant {id} is no number"))?;
+                        .ok_or_else(|| format!("specialization constant {id} is not a number"))?;
                     let bits = match value {
                         Operand::LiteralBit32(bits) => u64::from(*bits),
                         Operand::LiteralBit64(bits) => *bits,
@@ -371,7 +373,7 @@ impl<'a> Reflector<'a> {
         members.sort_by_key(|member| member.offset);
         match members.iter().find(|member| member.offset > MOST_PUSH) {
             Some(member) => {
-                Err(format!("push constant '{}' is at byte {}, which no device has", member.name, member.offset))
+                Err(format!("push constant '{}' is at byte {}, beyond what any device has", member.name, member.offset))
             }
             None => Ok(members),
         }
@@ -418,7 +420,7 @@ impl<'a> Reflector<'a> {
         }
         if definition.class.opcode != Op::TypeStruct {
             return Err(format!(
-                "'{name}' is an array of buffers or no block; declare each buffer as a block of its own"
+                "'{name}' is an array of buffers or not a block; declare each buffer as its own block"
             ));
         }
         let old = definition.result_id.is_some_and(|of| self.decoration(of, None, Decoration::BufferBlock).is_some());
@@ -516,7 +518,7 @@ impl<'a> Reflector<'a> {
             let compared = self.definition(condition)?;
             let greater = Operand::LiteralSpecConstantOpInteger(Op::UGreaterThan);
             if compared.operands.first() != Some(&greater) || ids(compared).collect::<Vec<_>>() != [a, b] {
-                return Err("an array length selects other than the larger of two, `a > b ? a : b`".into());
+                return Err("an array length selects something other than the larger of two, `a > b ? a : b`".into());
             }
             self.value(a, depth, program)?;
             self.value(b, depth, program)?;
@@ -530,7 +532,7 @@ impl<'a> Reflector<'a> {
             Op::UDiv | Op::SDiv => SizeOp::Div,
             other => return Err(format!("an array length uses {other:?}; use +, -, *, / and the larger of two")),
         };
-        let &[left, right] = operands.as_slice() else { return Err(format!("%{id} has not two operands")) };
+        let &[left, right] = operands.as_slice() else { return Err(format!("%{id} does not have two operands")) };
         self.value(left, depth, program)?;
         self.value(right, depth, program)?;
         program.push(operation);
@@ -546,7 +548,7 @@ const MOST_OPERATIONS: usize = 1 << 12;
 /// The depth left one level down.
 fn deeper(depth: usize, program: &[SizeOp]) -> Result<usize, String> {
     let left = depth.checked_sub(1).filter(|_| program.len() < MOST_OPERATIONS);
-    left.ok_or_else(|| "the size of its shared memory is too long an expression; use plain arrays".into())
+    left.ok_or_else(|| "the expression for its shared-memory size is too long; use plain arrays".into())
 }
 
 /// The ids among an instruction's operands.
@@ -591,7 +593,7 @@ fn flatten(
     depth: usize,
     members: &mut Vec<Argument>,
 ) -> Result<(), String> {
-    let endless = || "its push constants are too many, or hold themselves".to_string();
+    let endless = || "it has too many push constants, or they contain themselves".to_string();
     let depth = depth.checked_sub(1).filter(|_| members.len() < MOST_MEMBERS).ok_or_else(endless)?;
     let definition = reflector.definition(id)?;
     let single = |kind| Argument { name: name.to_string().into(), offset, kind };
@@ -600,7 +602,7 @@ fn flatten(
         return Ok(());
     }
     // Of such, a structure that doubles at each level would add no members, and go on for ever.
-    let empty = || format!("push constant '{name}' holds nothing; leave it out");
+    let empty = || format!("push constant '{name}' is empty; remove it");
     let within = |bytes: u32| offset.saturating_add(bytes);
     match (definition.class.opcode, definition.operands.as_slice()) {
         (Op::TypePointer, _) => members.push(single(ArgumentKind::Address)),
@@ -733,7 +735,7 @@ fn uniform_scalar(reflector: &Reflector<'_>, id: u32, depth: usize) -> Option<Sc
 
 /// Bytes of type `id` in a buffer, without padding behind it.
 fn size(reflector: &Reflector<'_>, id: u32, depth: usize) -> Result<u64, String> {
-    let depth = depth.checked_sub(1).ok_or("a type of its buffers holds itself")?;
+    let depth = depth.checked_sub(1).ok_or("the type of one of its buffers contains itself")?;
     let definition = reflector.definition(id)?;
     if let Some(scalar) = scalar(definition) {
         return Ok(u64::from(scalar.bytes()));
@@ -824,7 +826,7 @@ mod tests {
         let sum = [push(0), push(0), push(4), SizeOp::Add, push(3), push(4), SizeOp::Mul, SizeOp::Add, SizeOp::Add];
         assert_eq!(*shared(&[Op::TypeStruct as u32, 8, 2, 4]).expect("a kernel").shared, sum);
         let endless = shared(&[Op::TypeStruct as u32, 8, 8, 8]).expect_err("it holds itself");
-        assert!(endless.contains("too long an expression"), "{endless}");
+        assert!(endless.contains("expression for its shared-memory size is too long"), "{endless}");
         // What takes a kernel's place may have shared memory of any size that its driver understands.
         assert!(Interface::read(&binary(&[Op::TypeStruct as u32, 8, 8, 8])).is_ok());
     }
@@ -856,7 +858,7 @@ mod tests {
         declarations.push(vec![Op::Variable as u32, 70, 71, class]);
         let declarations: Vec<&[u32]> = declarations.iter().map(Vec::as_slice).collect();
         let refused = Interface::read(&module(&declarations)).expect_err("it holds nothing");
-        assert_eq!(refused, "push constant '' holds nothing; leave it out");
+        assert_eq!(refused, "push constant '' is empty; remove it");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
     if found.version > expected.version {
         let text = |[major, minor]: [u8; 2]| format!("{major}.{minor}");
         return Err(format!(
-            "it is SPIR-V {}, the kernel is {}; compile for that, as with --target-env",
+            "it is SPIR-V {}, but the kernel is {}; compile for that version, for example with --target-env",
             text(found.version),
             text(expected.version)
         ));
@@ -27,12 +27,12 @@ pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
     let more = found.capabilities.iter().filter(|name| !expected.capabilities.contains(name));
     if let Some(more) = listed(more) {
         return Err(format!(
-            "it needs SPIR-V capabilities that the kernel does not, and that the device may lack: {more}; leave them out"
+            "it needs SPIR-V capabilities that the kernel does not need and the device may lack: {more}; remove them"
         ));
     }
     if let Some(missing) = listed(constants(expected).difference(&constants(&found))) {
         return Err(format!(
-            "it lacks specialization constants of the kernel (constant_id {missing}); start from the source in glsl/"
+            "it lacks the kernel's specialization constants (constant_id {missing}); start from the source in glsl/"
         ));
     }
     // Each argument must lie where the kernel takes it; a file that was stripped has no names.
@@ -45,13 +45,13 @@ pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
     });
     if let Some(argument) = foreign {
         return Err(format!(
-            "it takes an argument that the kernel does not ('{}' at byte {} of the push constants); start from the source \
+            "it has an argument that the kernel lacks ('{}' at byte {} of the push constants); start from the source \
              in glsl/",
             argument.name, argument.offset
         ));
     }
     if let Some(more) = listed(found.views().skip(expected.views().count())) {
-        return Err(format!("it has texel views that the kernel has not ({more}); start from the source in glsl/"));
+        return Err(format!("it has texel views that the kernel lacks ({more}); start from the source in glsl/"));
     }
     Ok(())
 }
@@ -95,12 +95,12 @@ mod tests {
         let error = |bytes: &[u8]| check(bytes, naive).expect_err("refused");
         assert!(error(b"").contains("0 bytes"));
         assert!(error(b"#version 460 void main() {}!").contains("it is not SPIR-V"));
-        assert!(error(&bytes(&[MAGIC.swap_bytes(), 0, 0, 0, 0])).contains("order of another machine"));
+        assert!(error(&bytes(&[MAGIC.swap_bytes(), 0, 0, 0, 0])).contains("byte order is another machine's"));
         assert!(error(&bytes(&[MAGIC, 0x1_0000, 0, 1, 0])).contains("no entry point"));
-        assert!(error(&naive.spirv[..naive.spirv.len() - 4]).contains("does not end with the end of a function"));
+        assert!(error(&naive.spirv[..naive.spirv.len() - 4]).contains("does not end after a function"));
         let functions = naive.spirv.chunks_exact(4).position(|word| *word == 0x5_0036u32.to_le_bytes());
         let declarations = &naive.spirv[..4 * functions.expect("it has a function")];
-        assert!(error(declarations).contains("does not end with the end of a function"));
+        assert!(error(declarations).contains("does not end after a function"));
         let at = entry_point(&naive.spirv);
         assert!(error(&naive.spirv[..4 * (at + 2)]).contains(&format!("is damaged at word {at}")));
         assert!(error(&bytes(&[MAGIC, 0x1_0000, 0, 1, 0, 0])).contains("is damaged at word 5"));
@@ -112,7 +112,7 @@ mod tests {
         let mut vertex = naive.spirv.to_vec();
         vertex[4 * (at + 1)] = 0;
         assert!(error(&vertex).contains("execution model 0"), "{}", error(&vertex));
-        assert!(error(&kernel("matmul/naive-column").spirv).contains("lacks specialization constants of the kernel"));
+        assert!(error(&kernel("matmul/naive-column").spirv).contains("lacks the kernel's specialization constants"));
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(super) fn devices(
             })
         };
         let threads: Vec<_> = devices.iter().map(begin).collect();
-        let died = || Err(Error::Failure("a thread that waited for a device panicked".into()));
+        let died = || Err(Error::Failure("the thread of a device panicked".into()));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).collect::<Vec<_>>()
     });
     for ((device, alone), part) in devices.iter().zip(alone).zip(parts) {

@@ -61,7 +61,7 @@ impl dyn Executor + '_ {
                 let left_out = |variant: &Variant| Missing {
                     case: group.id(variant).to_string(),
                     reason: format!(
-                        "left out, for the quick run had taken {} on this slow device; `gpukern peak` waits for it, once",
+                        "left out: the quick run had already taken {} on this slow device; run `gpukern peak` once",
                         Nanos::from(most)
                     ),
                 };
@@ -309,7 +309,9 @@ mod tests {
             let (cases, missing) = executor.run_for(run(), most, &mut Silent);
             assert_eq!(cases.len() + missing.len(), all, "each is there or missing");
             assert_eq!(missing.is_empty(), !some_left_out, "{missing:?}");
-            assert!(missing.iter().all(|missing| missing.reason.contains("left out, for the quick run had taken 45")));
+            assert!(
+                missing.iter().all(|missing| missing.reason.contains("left out: the quick run had already taken 45"))
+            );
             assert!(!cases.is_empty() && (!some_left_out || cases.len() < all), "{} of {all}", cases.len());
         }
     }

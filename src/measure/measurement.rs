@@ -309,7 +309,7 @@ impl<'a> Measurement<'a> {
         };
         if results.cases.is_empty() {
             let why = options.left_out.map_or_else(String::new, |why| format!("; {why}"));
-            return Err(Error::Usage(format!("nothing to measure: these cases are for devices of other kinds{why}")));
+            return Err(Error::Usage(format!("nothing to measure: these cases need another kind of device{why}")));
         }
         if results.cases.iter().all(|case| reason(case).is_some()) {
             let first = results.cases.first().and_then(reason).unwrap_or_default();

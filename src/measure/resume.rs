@@ -18,20 +18,20 @@ use std::collections::BTreeSet;
 pub(super) fn usable(record: Record, plan: &str, shard: Option<Shard>, method: Method) -> Result<Record, Error> {
     let refuse = |what: &str| {
         let command = printable(&record.command.join(" ")).into_owned();
-        Err(Error::Usage(format!("the run to resume {what}; it was `{command}`: repeat its options, or measure anew")))
+        Err(Error::Usage(format!("cannot resume: the run {what}; repeat the options of `{command}`, or measure anew")))
     };
     if record.version != env!("CARGO_PKG_VERSION") {
-        return refuse(&format!("was begun by gpukern {}", printable(&record.version)));
+        return refuse(&format!("was started by gpukern {}", printable(&record.version)));
     }
     let own = shard.as_slice();
     if record.shards != own {
-        return refuse(&format!("is {}, and this is {}", part(&record.shards), part(own)));
+        return refuse(&format!("measured {}, and this one measures {}", part(&record.shards), part(own)));
     }
     if record.plan.as_deref() != Some(plan) {
         return refuse("has another plan: its cases or its sampling differ");
     }
     if record.method != method {
-        return refuse("was begun with another method: validation layers, clock, cache or robust access differ");
+        return refuse("used another method: validation layers, clock, cache or robust access differ");
     }
     let processes = record.processes();
     let cases = record.cases.into_iter().filter_map(as_measured).collect();
@@ -41,7 +41,7 @@ pub(super) fn usable(record: Record, plan: &str, shard: Option<Shard>, method: M
 /// What `shards` are of the whole.
 fn part(shards: &[Shard]) -> String {
     let names: Vec<_> = shards.iter().map(ToString::to_string).collect();
-    if names.is_empty() { "of all cases (without --shard)".into() } else { format!("--shard {}", names.join(" and ")) }
+    if names.is_empty() { "all cases (no --shard)".into() } else { format!("--shard {}", names.join(" and ")) }
 }
 
 /// Adds the cases that `run` has on `device` to `taken`.
@@ -92,7 +92,7 @@ fn cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<Vec<&
     match known.filter(|known| of(known) != of(device)) {
         None => Ok(cases),
         Some(known) => Err(Error::Usage(format!(
-            "the run to resume was on device {} '{}' ({}), which is '{}' ({}) now: measure anew",
+            "cannot resume: device {} was '{}' ({}) and is now '{}' ({}); measure anew",
             device.index,
             printable(&known.name),
             printable(&known.driver.info),
@@ -125,7 +125,7 @@ fn check_program(case: &Case, chosen: &Configuration, group: &CaseGroup, device:
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "'{}' of the run to resume ran another program than it would now (kernels or tuned tiles changed): measure anew",
+        "cannot resume: '{}' would run another program now (kernels or tuned tiles changed); measure anew",
         case.id
     )))
 }

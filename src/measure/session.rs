@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
         let usable: Vec<_> = chosen.iter().copied().filter(|device| device.unusable().is_none()).collect();
         match chosen.iter().find_map(|device| device.unusable().map(|reason| (&device.name, reason))) {
             Some((name, reason)) if usable.is_empty() => {
-                Err(Error::Usage(format!("nothing can be measured on '{name}': it {reason}; choose another --device")))
+                Err(Error::Usage(format!("cannot measure on '{name}': it {reason}; choose another --device")))
             }
             _ => Ok(usable),
         }
@@ -157,7 +157,7 @@ impl<'a> Session<'a> {
         }
         let line = |device: &&DeviceInfo| {
             let reason = device.unusable()?;
-            Some(format!("device {} '{}', on which nothing can be measured: it {reason}", device.index, device.name))
+            Some(format!("device {} '{}', which cannot be measured: it {reason}", device.index, device.name))
         };
         self.select(selectors).unwrap_or_default().iter().filter_map(line).collect()
     }

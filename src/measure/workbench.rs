@@ -170,8 +170,8 @@ impl Rounds {
             }
             if host.0 > Nanos::from(self.longest).0 {
                 return Err(VulkanError::TooLong(format!(
-                    "not done after {:.0} s, which {round} of at most {} submissions took; `--max-run` allows more, and \
-                     fewer rounds take less",
+                    "stopped after {:.0} s and {round} of at most {} submissions; allow longer with `--max-run`, or use \
+                     fewer rounds",
                     host.seconds(),
                     self.bound
                 )));
@@ -258,7 +258,7 @@ impl Zone<'_> {
         let (at, _) = changed?;
         let place = at as i64 - RED_ZONE as i64;
         let (name, bytes) = (&self.spec.name, self.spec.bytes().0);
-        Some(format!("the kernel wrote outside of buffer {name}: byte {place} changed, and it has {bytes}"))
+        Some(format!("the kernel wrote outside buffer {name}: byte {place} changed, but the buffer has {bytes}"))
     }
 }
 
@@ -289,7 +289,7 @@ pub(super) fn correctness(
 
 /// The check of a second answer, over other contents of memory than the first, which was right.
 fn again(check: Result<Check, String>) -> Result<Check, String> {
-    let said = |wrong: &str| format!("right in one run, wrong in the next, over other contents of memory: {wrong}");
+    let said = |wrong: &str| format!("right in one run, wrong in the next with other memory contents: {wrong}");
     match check {
         Ok(check) if check.passes() => Ok(check),
         Ok(check) => Ok(Check { worst: said(&check.worst), ..check }),
@@ -382,7 +382,7 @@ impl Workbench {
             let program = program.feasible(&loaded.specs, &self.device.info);
             let Run { outputs, trespass, .. } = self.run(&loaded, &program.map_err(refused)?, Poison::NaN)?;
             if let Some(trespass) = trespass {
-                return Err(VulkanError::Problem(format!("the reference does not count: {trespass}")));
+                return Err(VulkanError::Problem(format!("the reference is unusable: {trespass}")));
             }
             loaded.oracle = oracle(outputs).map_err(VulkanError::Problem)?;
         }

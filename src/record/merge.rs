@@ -21,7 +21,7 @@ struct Joined {
 /// Why two of them do not belong together.
 pub(crate) fn merge(parts: Vec<NamedRecord>, command: Vec<String>) -> Result<(Record, Vec<String>), String> {
     let mut parts = parts.into_iter();
-    let Some(first) = parts.next() else { return Err("there is nothing to merge; name two records".into()) };
+    let Some(first) = parts.next() else { return Err("nothing to merge; name two records".into()) };
     let origin = first.record.origin.clone();
     let mut whole = Whole::new(first, command);
     let mut origins = vec![origin];
@@ -66,14 +66,12 @@ impl Whole {
         }
         if own.method != other.method {
             return Err(format!(
-                "{b} was measured by another method than {a}: validation layers, clock, cache or robust access differ"
+                "{b} was measured with another method than {a}: validation layers, clock, cache or robust access differ"
             ));
         }
         if own.options.is_none() || other.options.is_none() {
             let name = if own.options.is_none() { a } else { b };
-            return Err(format!(
-                "{name} does not say with which options it was measured; measure it with this gpukern"
-            ));
+            return Err(format!("{name} does not record its options; measure it again with this gpukern"));
         }
         if own.options != other.options {
             return Err(format!(
@@ -86,7 +84,7 @@ impl Whole {
         if state(&own.origin) != state(&other.origin) {
             let [one, two] = [own, other].map(|record| printable(&commit(&record.origin)).into_owned());
             return Err(format!(
-                "{b} is of {two}, and {a} of {one}; measure one commit (GPUKERN_COMMIT names it where there is no git)"
+                "{b} is from {two}, and {a} from {one}; measure one commit (set GPUKERN_COMMIT if there is no git)"
             ));
         }
         let count = |shards: &[Shard]| shards.first().map(|shard| shard.count);
@@ -110,7 +108,7 @@ impl Whole {
             let key = (case.device, case.id.clone());
             if let Some(other) = self.cases.get(&key) {
                 return Err(format!(
-                    "'{}' has case '{}' of '{}', which '{}' has too; a case is measured in one part alone",
+                    "'{}' has case '{}' of '{}', which '{}' has too; merge records that share no case",
                     printable(&name),
                     printable(&case.id),
                     printable(self.record.device(*place).map_or("", |device| &device.name)),
@@ -184,7 +182,7 @@ impl Whole {
         let count = shards.first().map_or(0, |shard| shard.count);
         let missing: Vec<_> = (1..=count).filter(|index| !shards.iter().any(|shard| shard.index == *index)).collect();
         let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
-        let note = format!("of {count} shards, these are missing: {}", names.join(", "));
+        let note = format!("missing shards, of {count}: {}", names.join(", "));
         (self.record, if missing.is_empty() { vec![] } else { vec![note] })
     }
 }
@@ -250,10 +248,13 @@ mod tests {
         type Change = fn(&mut Record);
         let cases: [(Change, &str); 8] = [
             (|record| record.version = "9".into(), "'1.json' was measured by gpukern 9, and '0.json' by 0.0.0"),
-            (|record| record.method.validation = true, "by another method"),
+            (|record| record.method.validation = true, "with another method"),
             (|record| record.options = Some("other".into()), "other options than '0.json': `gpukern bench-1`"),
-            (|record| record.options = None, "'1.json' does not say with which options"),
-            (|record| record.origin.commit = Some("fedcba9".into()), "'1.json' is of fedcba9, and '0.json' of 0123456"),
+            (|record| record.options = None, "'1.json' does not record its options"),
+            (
+                |record| record.origin.commit = Some("fedcba9".into()),
+                "'1.json' is from fedcba9, and '0.json' from 0123456",
+            ),
             (|record| record.origin.modified = true, "0123456 (modified)"),
             (|record| record.shards = vec![Shard { index: 1, count: 3 }], "one of 3 shards, and '0.json' one of 2"),
             (|record| record.cases[0].id = "matmul/naive/f32/64x64x64".into(), "which '0.json' has too"),
@@ -270,10 +271,10 @@ mod tests {
     fn missing_shards_are_named_and_a_part_of_a_merge_can_be_merged() {
         let (first, notes) =
             merged(vec![part(0, "a", Some(shard(1, 4))), part(1, "b", Some(shard(3, 4)))]).expect("two");
-        assert_eq!(notes, ["of 4 shards, these are missing: 2, 4"]);
+        assert_eq!(notes, ["missing shards, of 4: 2, 4"]);
         let first = NamedRecord::new("first.json", first);
         let (all, notes) = merged(vec![first, part(2, "c", Some(shard(2, 4)))]).expect("three");
         assert_eq!((all.cases.len(), all.devices.len(), all.processes.len()), (3, 1, 3));
-        assert_eq!(notes, ["of 4 shards, these are missing: 4"]);
+        assert_eq!(notes, ["missing shards, of 4: 4"]);
     }
 }

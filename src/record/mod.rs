@@ -275,7 +275,7 @@ impl std::fmt::Display for Death {
         let Self { cause, kernels, driver, said } = self;
         write!(f, "{cause} (in {}; driver {driver})", kernels.join(", "))?;
         match said.last() {
-            Some(last) => write!(f, "; the last that its process said: {last}"),
+            Some(last) => write!(f, "; its process last printed: {last}"),
             None => Ok(()),
         }
     }
@@ -543,14 +543,12 @@ impl Warning {
     pub fn explanation(self) -> &'static str {
         match self {
             Self::UnstableClock => "times did not settle within 1 % during warm-up",
-            Self::TimeLimit => "stopped at --max-time (or 1000 samples) before --precision was reached",
+            Self::TimeLimit => "sampling reached --max-time (or 1000 samples) before --precision",
             Self::Interrupted => "interrupted while sampling",
-            Self::Stopped { .. } => {
-                "the process was stopped while it was sampled; the samples around that were dropped"
-            }
-            Self::Drift { .. } => "the device's speed changed by more than 2 % while it was sampled (canary kernel)",
-            Self::SlowClock { .. } => "the device ran more than 5 % slower than it did at its best (canary kernel)",
-            Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
+            Self::Stopped { .. } => "the process was suspended during sampling; the samples around that were dropped",
+            Self::Drift { .. } => "the device's speed changed by more than 2 % during sampling (canary kernel)",
+            Self::SlowClock { .. } => "the device ran more than 5 % slower than at its best (canary kernel)",
+            Self::AboveLimit { .. } => "faster than the measured limit, which is therefore wrong; rerun `gpukern peak`",
         }
     }
 }
@@ -599,14 +597,14 @@ impl std::fmt::Display for Caveat {
         match self {
             Self::OneProcess { device, apart } => write!(
                 f,
-                "device {device} shares the host's cores: ± holds within this process, and others may lie {:.0} % apart; \
-                 `--processes 5` measures it, and `compare` takes all of them",
+                "device {device} runs on the CPU: ± covers this process only, separate runs can differ by {:.0} %; \
+                 `--processes 5` measures that, and `compare` uses it",
                 100.0 * apart
             ),
             Self::Disturbed { device, ratio } => write!(
                 f,
-                "device {device} was disturbed by those measured beside it: its canary kernel took {}× the time that it \
-                 takes alone; measure without --parallel",
+                "the devices measured in parallel slowed device {device}: its canary kernel took {}× its time alone; \
+                 measure without --parallel",
                 crate::basis::units::ratio(*ratio)
             ),
         }

@@ -94,10 +94,10 @@ impl Origin {
         }
         let hexadecimal = |text: &&String| !is_commit(text);
         if let Some(commit) = self.commit.as_ref().filter(hexadecimal) {
-            return Some(format!("`commit` is '{commit}'; it is 7 to 64 hexadecimal digits"));
+            return Some(format!("`commit` is '{commit}', not 7 to 64 hexadecimal digits"));
         }
         let time = |text: &&String| text.parse::<jiff::Timestamp>().is_err();
-        self.committed.as_ref().filter(time).map(|text| format!("`committed` is '{text}'; it is a time (RFC 3339)"))
+        self.committed.as_ref().filter(time).map(|text| format!("`committed` is '{text}', not a time (RFC 3339)"))
     }
 }
 

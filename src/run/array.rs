@@ -153,7 +153,7 @@ fn other_length(there: u64, bytes: u64) -> String {
 
 /// A regular file.
 fn open(path: &Path) -> io::Result<File> {
-    if path.metadata()?.is_file() { File::open(path) } else { Err(io::Error::other("it is no regular file")) }
+    if path.metadata()?.is_file() { File::open(path) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 fn exactly(file: File, bytes: u64) -> Result<Vec<u8>, String> {
@@ -232,7 +232,7 @@ mod tests {
             let error = check(&path, DType::F32, &[4]).expect_err(expected);
             assert!(error.contains(expected), "{error}");
         }
-        assert!(check(folder.path(), DType::F32, &[4]).expect_err("a folder").contains("no regular file"));
+        assert!(check(folder.path(), DType::F32, &[4]).expect_err("a folder").contains("not a regular file"));
         std::fs::write(&path, [1, 2, 3]).expect("written");
         assert_eq!(read_raw(&path, 3), Ok(vec![1, 2, 3]));
         assert!(check_raw(&path, 4).expect_err("shorter").contains("it has 3 bytes, the buffer 4"));

@@ -63,10 +63,10 @@ impl VulkanError {
 
 fn advice(result: vk::Result) -> &'static str {
     match result {
-        vk::Result::ERROR_DEVICE_LOST => "; the kernel hung or crashed the device, see the system log",
+        vk::Result::ERROR_DEVICE_LOST => "; the kernel hung or crashed the device: see the system log",
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => "; choose a smaller size",
         vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
-            "; the driver does not work here, choose another device with --device or reinstall it"
+            "; the driver does not work here: choose another device with --device, or reinstall the driver"
         }
         _ => "",
     }

@@ -96,7 +96,7 @@ fn of_several_kernels_a_file_takes_the_place_of_the_one_that_it_fits() {
     // A kernel that the case has no use for is not measured under its name.
     let sums = write(&folder, "sums.spv", &spirv("matmul/sum-shared"));
     let output = expect_exit(matmul("96x96x4").args(["--b-spirv", &sums]), 3);
-    assert!(stdout(&output).contains("the case does not run matmul/sum-shared.f32"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("the case does not use matmul/sum-shared.f32"), "{}", stdout(&output));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
     for arguments in [&["export", "--to", "csv"][..], &["report", "-o", "-"]] {
         let output = expect_exit(gpukern(arguments).arg(journal(&path)), 0);
         let message = stderr(&output);
-        assert!(message.contains(&format!("did not end: it has {kept} cases")), "{arguments:?}: {message}");
+        assert!(message.contains(&format!("unfinished run: it has {kept} cases")), "{arguments:?}: {message}");
     }
     expect_exit(gpukern(&["compare"]).arg(journal(&path)).arg(journal(&path)), 0);
 
@@ -191,7 +191,7 @@ fn what_cannot_be_resumed_is_refused_and_left_alone() {
     kill_at(bench(SIZES).arg("--json").arg(&path), &path, 3);
     let text = std::fs::read_to_string(journal(&path)).expect("a journal");
     refused(bench(SIZES).arg("--json").arg(&path), &["cases of a run that was killed", "--resume"]);
-    refused(bench("8,16").arg("--resume").arg(&path), &["has another plan", "repeat its options"]);
+    refused(bench("8,16").arg("--resume").arg(&path), &["has another plan", "repeat the options"]);
     let other = bench(SIZES).args(["--seed", "2"]).arg("--resume").arg(&path).output().expect("it starts");
     assert_eq!(other.status.code(), Some(2), "{}", stderr(&other));
     refused(bench(SIZES).args(["--clock", "host"]).arg("--resume").arg(&path), &["another plan"]);
@@ -201,18 +201,18 @@ fn what_cannot_be_resumed_is_refused_and_left_alone() {
     let first: Value = serde_json::from_str(text.lines().nth(1).expect("a case")).expect("a line of JSON");
     let hash = first["kernels"][0]["hash"].as_str().expect("a hash");
     with(hash, "0123456789abcdef");
-    refused(bench(SIZES).arg("--resume").arg(&path), &["ran another program than it would now"]);
+    refused(bench(SIZES).arg("--resume").arg(&path), &["would run another program now"]);
     let head: Value = serde_json::from_str(text.lines().next().expect("a head")).expect("a line of JSON");
     let device = head["devices"][0]["name"].as_str().expect("a name");
     with(device, "another device");
     refused(bench(SIZES).arg("--resume").arg(&path), &["'another device'", "measure anew"]);
     with(&format!("\"version\":{}", head["version"]), "\"version\":\"0.0.1\"");
-    refused(bench(SIZES).arg("--resume").arg(&path), &["was begun by gpukern 0.0.1"]);
+    refused(bench(SIZES).arg("--resume").arg(&path), &["was started by gpukern 0.0.1"]);
 
     // A last line that breaks off is that of the case in flight.
     std::fs::write(journal(&path), &text[..text.len() - 40]).expect("written");
     let output = expect_exit(gpukern(&["export", "--to", "csv"]).arg(journal(&path)), 0);
-    assert!(stderr(&output).contains("and breaks off within the next"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("and part of the next"), "{}", stderr(&output));
     expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
     assert_eq!(cases(&read_json(&path)).len(), CASES);
 }
@@ -295,12 +295,14 @@ fn a_part_of_the_cases_is_resumed_as_the_same_part_alone() {
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
     // A part may be all there is.
     for shard in ["1/1", "1/2"] {
-        let said = format!("is of all cases (without --shard), and this is --shard {shard}; it was `gpukern bench");
+        let said = format!(
+            "measured all cases (no --shard), and this one measures --shard {shard}; repeat the options of `gpukern bench"
+        );
         refused(&["--shard", shard], &said);
     }
     expect_exit(bench("8,16").args(["--shard", "1/2", "--json"]).arg(&path), 0);
-    refused(&[], "is --shard 1/2, and this is of all cases (without --shard)");
-    refused(&["--shard", "2/2"], "is --shard 1/2, and this is --shard 2/2");
+    refused(&[], "measured --shard 1/2, and this one measures all cases (no --shard)");
+    refused(&["--shard", "2/2"], "measured --shard 1/2, and this one measures --shard 2/2");
     expect_exit(bench("8,16").args(["--shard", "1/2", "--resume"]).arg(&path), 0);
 }
 

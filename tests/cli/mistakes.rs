@@ -108,7 +108,7 @@ fn sizes_beyond_the_device_are_skipped_with_the_limit_and_the_sweep_goes_on() {
 fn a_quick_run_that_leaves_out_all_that_was_asked_for_says_so() {
     let arguments = ["verify", "matmul", "-V", "naive", "--quick", "-s", "4096", "-d", "cpu"];
     let output = expect_exit(&mut gpukern(&arguments), 2);
-    let expected = "nothing to measure: these cases are for devices of other kinds; the largest sizes are left out on a \
+    let expected = "nothing to measure: these cases need another kind of device; the largest sizes are left out on a \
                     software device; --full has them";
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
 }
@@ -125,7 +125,7 @@ fn numbers_below_zero_and_of_other_kinds_get_a_sentence_of_ours() {
     bench(&["matmul", "--size", "-64"], "malformed size '-64'");
     bench(&["eigen", "--eps", "-1"], "eps -1 is not a positive number; write --eps 1e-4");
     bench(&["eigen", "--eps", "1e30", "--stop", "neighbour"], "eps 1e30 asks for no precision");
-    bench(&["matmul", "-s", "0x10"], "size '0x10' has an extent of zero: x stands between extents");
+    bench(&["matmul", "-s", "0x10"], "size '0x10' has an extent of zero; write decimal extents");
     bench(&["matmul", "--eps", "1e-3"], "--eps says how eigen stops; matmul does not iterate");
     bench(&["matmul", "lu", "--stop", "bracket"], "--stop says how eigen stops; matmul, lu does not iterate");
     bench(&["lu", "--max-rounds", "3"], "--max-rounds says how eigen stops");
@@ -179,7 +179,7 @@ fn what_is_no_regular_file_or_a_huge_one_is_not_waited_for() {
     let [pipe, sparse] = [inside("pipe"), inside("sparse")];
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
     std::fs::File::create(&sparse).and_then(|file| file.set_len(1 << 42)).expect("made");
-    for (file, reason) in [(&pipe, "it is no regular file"), (&sparse, "it is larger than")] {
+    for (file, reason) in [(&pipe, "it is not a regular file"), (&sparse, "it is larger than")] {
         refused(&["compare", file, file], &[file, reason]);
         refused(&["export", "--to", "csv", file], &[file, reason]);
         refused(&["bench", "--config", file], &[file, reason]);

@@ -438,7 +438,7 @@ fn a_kernel_that_writes_elsewhere_crashes_or_hangs_ends_as_such() {
     // 1000 is no multiple of 64: one invocation more writes one element more.
     let output = expect_exit(&mut command(path, &["behind.comp", "--config=double.toml"]), 1);
     assert!(
-        stderr(&output).contains("the kernel wrote outside of buffer D: byte 4000 changed, and it has 4000"),
+        stderr(&output).contains("the kernel wrote outside buffer D: byte 4000 changed, but the buffer has 4000"),
         "{}",
         stderr(&output)
     );

@@ -52,7 +52,7 @@ fn a_crash_or_a_lost_device_costs_its_cases_alone_wherever_it_happens() {
                 let line = line.unwrap_or_else(|| panic!("{function} {how}: {notes}"));
                 let kernel = "in matmul/naive.f32; driver llvmpipe";
                 assert!(line.contains(cause) && line.contains(kernel), "{function} {how}: {line}");
-                let last = "the last that its process said: the layer aborts";
+                let last = "its process last printed: the layer aborts";
                 assert_eq!(line.contains(last), how == "abort", "{line}");
             }
         }
@@ -137,7 +137,7 @@ fn a_run_that_goes_on_round_by_round_ends_when_it_is_asked_to_or_has_taken_too_l
     signal(&child, "TERM");
     assert_eq!(end_of(&mut child), Some(130));
     let message = stderr(&expect_exit(&mut gpukern(&[&endless[..], &["--max-run=1s"]].concat()), 2));
-    assert!(message.contains("not done after ") && message.contains("`--max-run`"), "{message}");
+    assert!(message.contains("stopped after ") && message.contains("`--max-run`"), "{message}");
 }
 
 #[test]
@@ -146,14 +146,14 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
     let output = expect_exit(&mut gpukern(&verify), 0);
     let notes = stderr(&output);
     let line =
-        notes.lines().find(|line| line.starts_with("skipped   matmul/naive/f32/4096x4096x4096: a run would take"));
+        notes.lines().find(|line| line.starts_with("skipped   matmul/naive/f32/4096x4096x4096: predicted to take"));
     let line = line.unwrap_or_else(|| panic!("{notes}"));
-    assert!(line.contains(" about ") && line.contains("`--max-run ") && line.ends_with("` waits for it"), "{line}");
+    assert!(line.contains(" about ") && line.contains("`--max-run ") && line.ends_with("` allows it"), "{line}");
     assert!(stdout(&output).contains("1 passed, 0 wrong, 1 skipped"), "{}", stdout(&output));
     assert!(!notes.contains('±'), "signs of times beside answers alone: {notes}");
     let all = ["verify", "matmul", "-V", "naive", "-s", "4096", "-t", "f32", "--input=uniform", "--max-run=1s"];
     let message = stderr(&expect_exit(&mut gpukern(&all), 2));
-    assert!(message.contains("nothing to measure") && message.contains("a run would take about"), "{message}");
+    assert!(message.contains("nothing to measure") && message.contains("predicted to take about"), "{message}");
 }
 
 /// A run of a thousandth of its work is mostly launches, and a driver that compiles; a scripted device in
@@ -197,7 +197,7 @@ fn a_victim_of_another_s_crash_is_measured_alone_and_says_so() {
     let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
     let output = expect_exit(command.env("GPUKERN_TEST_ONCE", folder.path().join("once")), 0);
     assert!(stdout(&output).contains("4 passed, 0 wrong, 0 skipped"), "{}", stdout(&output));
-    assert!(stderr(&output).contains("its process died beside others (SIGSEGV)"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the worker it shared with other cases died (SIGSEGV)"), "{}", stderr(&output));
 }
 
 /// The manifest of a driver that fails, written to `folder`.
@@ -219,14 +219,14 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
     let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
     let bench = [&["bench", "matmul", "-V", "naive", "-s", "8"], &BRIEF[..]].concat();
     for (arguments, how, cause) in [
-        (&["devices"][..], "segv", "crashes when its devices are listed: SIGSEGV"),
-        (&["devices", "--json"], "exit", "crashes when its devices are listed: exit code 7"),
+        (&["devices"][..], "segv", "crashed while listing its devices: SIGSEGV"),
+        (&["devices", "--json"], "exit", "crashed while listing its devices: exit code 7"),
         (
             &["devices", "--timeout=15s"],
             "hang",
-            "hangs when its devices are listed: vkEnumerateInstanceExtensionProperties has",
+            "hung while listing its devices: vkEnumerateInstanceExtensionProperties has",
         ),
-        (&bench, "abort", "crashes when its devices are listed: SIGABRT"),
+        (&bench, "abort", "crashed while listing its devices: SIGABRT"),
     ] {
         let mut command = gpukern(arguments);
         command.env("VK_DRIVER_FILES", &both).env("VK_ICD_FILENAMES", &both).env("GPUKERN_TEST_HOW", how);
@@ -254,9 +254,9 @@ fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
     assert!(stdout(&output).contains("llvmpipe") && !stderr(&output).contains("kill"), "{}", stderr(&output));
     // One that is killed whenever it loads a driver does without that.
     let notes = stderr(&expect_exit(&mut devices(&both), 0));
-    assert!(notes.contains("is killed when its devices are listed: killed (SIGKILL"), "{notes}");
+    assert!(notes.contains("was killed while listing its devices: killed (SIGKILL"), "{notes}");
     let message = stderr(&expect_exit(&mut devices(bad.as_os_str()), 3));
-    assert!(message.contains("the process that lists devices died twice: killed (SIGKILL"), "{message}");
+    assert!(message.contains("the worker that lists devices died twice: killed (SIGKILL"), "{message}");
     assert!(!message.contains("crash"), "{message}");
 }
 
@@ -299,17 +299,14 @@ fn a_device_of_no_use_is_left_out_with_the_reason_beside_others() {
         let notes = stderr(&output);
         let line = notes.lines().find(|line| line.starts_with("left out: device 0 'llvmpipe")).expect(&notes);
         assert!(
-            line.ends_with("nothing can be measured: it makes no sense: its sub-groups have 0 invocations"),
+            line.ends_with("which cannot be measured: it reports nonsense: its sub-groups have 0 invocations"),
             "{line}"
         );
         let record = read_json(&path);
         assert_eq!((statuses(&record), &record["cases"][0]["device"]), (vec!["measured"], &1.into()), "{options:?}");
     }
     let message = stderr(&expect_exit(with_null(&bench).arg(&path).args(BRIEF).args(["-d", "0"]), 2));
-    assert!(
-        message.contains("nothing can be measured on 'llvmpipe") && message.contains("choose another"),
-        "{message}"
-    );
+    assert!(message.contains("cannot measure on 'llvmpipe") && message.contains("choose another"), "{message}");
     assert!(!message.contains("left out"), "{message}");
 }
 
@@ -424,7 +421,7 @@ fn a_side_of_ab_whose_process_died_is_tried_again_alone() {
     expect_exit(command().env("GPUKERN_TEST_ONCE", once).arg("--json").arg(&path), 4);
     assert_eq!([status("a"), status("b")], ["measured", "measured"]);
     let notes = read_json(&path)["b"]["case"]["notes"].to_string();
-    assert!(notes.contains("its process died beside others (SIGSEGV)"), "{notes}");
+    assert!(notes.contains("the worker it shared with other cases died (SIGSEGV)"), "{notes}");
 }
 
 #[test]

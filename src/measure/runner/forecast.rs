@@ -158,7 +158,7 @@ fn refusal(time: Nanos) -> String {
     let steps = [(120.0, "2m"), (300.0, "5m"), (600.0, "10m"), (1200.0, "20m"), (1800.0, "30m"), (3600.0, "1h")];
     let allowed = steps.iter().find(|(most, _)| enough <= *most).map(|(_, text)| (*text).to_string());
     let allowed = allowed.unwrap_or_else(|| format!("{:.0}h", (enough / 3600.0).ceil()));
-    format!("a run would take about {about}; `--max-run {allowed}` waits for it")
+    format!("predicted to take about {about} a run; `--max-run {allowed}` allows it")
 }
 
 /// Each extent of `size` halved so many times.
@@ -310,9 +310,9 @@ mod tests {
     #[test]
     fn a_refusal_says_how_long_and_what_waits_for_it() {
         for (seconds, expected) in [
-            (70.0, "a run would take about 70 s; `--max-run 2m` waits for it"),
-            (2640.0, "a run would take about 44 min; `--max-run 1h` waits for it"),
-            (36000.0, "a run would take about 10 h; `--max-run 12h` waits for it"),
+            (70.0, "predicted to take about 70 s a run; `--max-run 2m` allows it"),
+            (2640.0, "predicted to take about 44 min a run; `--max-run 1h` allows it"),
+            (36000.0, "predicted to take about 10 h a run; `--max-run 12h` allows it"),
         ] {
             assert_eq!(refusal(Nanos(seconds * 1e9)), expected);
         }

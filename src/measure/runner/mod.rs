@@ -340,7 +340,7 @@ impl Runner {
                 if let (Some(Ok(Correctness::Unverified { .. })), Correctness::Unverified { unverified }) =
                     (other, &mut measured.verification)
                 {
-                    let _ = write!(unverified, "; its answer is another after {runs} more runs");
+                    let _ = write!(unverified, "; its answer changed after {runs} more runs");
                 }
                 Outcome::Measured(Box::new(measured))
             }
@@ -491,7 +491,7 @@ impl Runner {
         if let Some((label, spirv)) = &side.substitute {
             // Which of a variant's kernels run is a matter of the device and the size.
             let Some(own) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label) else {
-                return Err(failed(&format!("the case does not run {label}; choose another size")));
+                return Err(failed(&format!("the case does not use {label} at this size; choose another size")));
             };
             self.workbench.pipelines.substitute(&own.shader, spirv.clone());
         }

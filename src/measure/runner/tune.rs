@@ -331,7 +331,7 @@ impl TriedTiles {
     fn fruitless(self) -> Option<Refusal> {
         let Self { mut refused, tried, .. } = self;
         refused.sort_by_key(|(_, refusal)| matches!(refusal, Refusal::Failed(_)));
-        let of_all = |tile: Tile, why: String| format!("none of {tried} tiles ran rightly, such as {tile}: {why}");
+        let of_all = |tile: Tile, why: String| format!("none of {tried} tiles worked, for example {tile}: {why}");
         let refusal = match refused.into_iter().next()? {
             (tile, Refusal::Rejected(why)) => Refusal::Rejected(of_all(tile, why)),
             (tile, Refusal::Failed(why) | Refusal::Unsupported(why)) => Refusal::Failed(of_all(tile, why)),
@@ -450,7 +450,7 @@ mod tests {
         let Err(Refusal::Rejected(why)) = tiles(&[], &refused).decide(BUILT_IN, 7, &[]) else {
             panic!("rejected");
         };
-        assert!(why.starts_with("none of 2 tiles ran rightly, such as") && why.ends_with("C[0] is 3"), "{why}");
+        assert!(why.starts_with("none of 2 tiles worked, for example") && why.ends_with("C[0] is 3"), "{why}");
         assert_eq!(tiles(&[], &[]).decide(BUILT_IN, 7, &[]), Ok(None));
     }
 }

@@ -96,7 +96,7 @@ impl Ended {
 impl std::fmt::Display for Ended {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.cause)?;
-        self.said.last().map_or(Ok(()), |last| write!(f, "; the last that its process said: {last}"))
+        self.said.last().map_or(Ok(()), |last| write!(f, "; its process last printed: {last}"))
     }
 }
 
@@ -164,7 +164,9 @@ impl Process {
                 Event::OnDevice(name) => self.on_device = Some(name),
                 Event::Done(result, messages) => {
                     let result = serde_json::from_value(result);
-                    let result = result.map_err(|_| Ended::refused("the worker is another program".into()))?;
+                    let result = result.map_err(|_| {
+                        Ended::refused("the worker runs another build of gpukern; repeat the command".into())
+                    })?;
                     return Ok((result, messages));
                 }
                 event => {
@@ -196,7 +198,7 @@ impl Process {
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end(How::Crashed, None)),
                 Err(RecvTimeoutError::Timeout) => {
                     if self.interrupted.is_some_and(|told| told.elapsed() > HEARD) {
-                        return Err(self.end(How::Killed, Some("it did not end when it was told to".into())));
+                        return Err(self.end(How::Killed, Some("it ignored the request to end".into())));
                     }
                     if interrupted.load(Ordering::Relaxed) && self.interrupted.is_none() {
                         self.interrupted = Some(Instant::now());
@@ -243,9 +245,7 @@ impl Drop for Process {
 /// That no worker can be started, and what does without.
 fn cannot_start(error: &io::Error) -> Ended {
     let proc = if cfg!(target_os = "linux") { " (is /proc mounted?)" } else { "" };
-    Ended::refused(format!(
-        "cannot start this program again to do the work on devices: {error}{proc}; --in-process does it without"
-    ))
+    Ended::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
 }
 
 /// The lines of a pipe, whatever bytes are in them.
@@ -285,7 +285,7 @@ mod tests {
         let error = Process::spawn(Err(missing()), None).map(drop).expect_err("there is no program");
         let ended = cannot_start(&error);
         assert_eq!(ended.how, How::Refused);
-        assert!(ended.cause.contains("; --in-process does it without"), "{ended}");
+        assert!(ended.cause.contains("; --in-process works without one"), "{ended}");
         #[cfg(target_os = "linux")]
         assert!(ended.cause.contains("is /proc mounted?"), "{ended}");
     }

@@ -64,7 +64,7 @@ impl<'a> Remote<'a> {
             Ok(()) => {}
             Err(ended) if ended.how == How::Refused => return Err(ended.to_string()),
             Err(ended) => {
-                let cause = format!("{} when '{}' was opened", ended.cause, remote.device.name);
+                let cause = format!("{} while opening '{}'", ended.cause, remote.device.name);
                 remote.dead = Some(Ended { cause, ..ended });
             }
         }
@@ -102,7 +102,7 @@ impl<'a> Remote<'a> {
         let devices = devices.map_err(Ended::refused)?;
         let same = |other: &DeviceInfo| (&other.uuid, &other.name) == (&self.device.uuid, &self.device.name);
         if !devices.get(self.device.index).is_some_and(same) {
-            return Err(Ended::refused(format!("device '{}' is gone", self.device.name)));
+            return Err(Ended::refused(format!("device '{}' has disappeared", self.device.name)));
         }
         Ok(process)
     }
@@ -391,7 +391,7 @@ impl Drop for Remote<'_> {
 
 /// What is to be said of a case that was measured after all.
 fn victim(ended: &Ended) -> String {
-    format!("its process died beside others ({}); this is from one of its own", ended.cause)
+    format!("the worker it shared with other cases died ({}); measured again alone", ended.cause)
 }
 
 /// Marks the cases during which the device was slow. A worker compares with the best that it had seen until then; the

@@ -246,7 +246,7 @@ impl Worker<'_> {
     }
 
     fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner, String> {
-        let physical = self.physicals.get(index).ok_or("the device is gone")?;
+        let physical = self.physicals.get(index).ok_or("the device has disappeared")?;
         let text = |error: VulkanError| error.to_string();
         let device = Device::open_with(&self.instance, physical, self.setup.robust_access()).map_err(text)?;
         let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;

@@ -63,12 +63,12 @@ impl<'a> Workers<'a> {
             match Process::start(self.setup, Some(manifest.as_os_str()), &uninterrupted) {
                 Err(ended) if ended.how != How::Refused => {
                     let how = match ended.how {
-                        How::Hung => "hangs",
-                        How::Killed => "is killed",
-                        How::Crashed | How::Refused => "crashes",
+                        How::Hung => "hung",
+                        How::Killed => "was killed",
+                        How::Crashed | How::Refused => "crashed",
                     };
                     let manifest = manifest.display();
-                    self.dead.push(format!("driver {manifest} {how} when its devices are listed: {ended}"));
+                    self.dead.push(format!("driver {manifest} {how} while listing its devices: {ended}"));
                 }
                 _ => alive.push(manifest),
             }
@@ -76,16 +76,18 @@ impl<'a> Workers<'a> {
         let said = self.dead.iter().map(|driver| format!("; {driver}")).collect::<String>();
         if self.dead.is_empty() || alive.is_empty() {
             let what = match ended.how {
-                How::Killed => "the process that lists devices died twice",
-                How::Hung => "a driver or a layer hung when devices were listed",
-                How::Crashed | How::Refused => "a driver or a layer crashed when devices were listed",
+                How::Killed => "the worker that lists devices died twice",
+                How::Hung => "a driver or a layer hung while listing devices",
+                How::Crashed | How::Refused => "a driver or a layer crashed while listing devices",
             };
             return Err(format!("{what}: {ended}{said}"));
         }
-        let alive = env::join_paths(&alive).map_err(|e| format!("a manifest's path cannot be passed on: {e}"))?;
+        let alive =
+            env::join_paths(&alive).map_err(|e| format!("cannot pass a driver manifest's path to a worker: {e}"))?;
         self.drivers = Some(alive);
         let started = self.start(&uninterrupted);
-        let (process, devices) = started.map_err(|ended| format!("a driver crashes beside others: {ended}{said}"))?;
+        let (process, devices) =
+            started.map_err(|ended| format!("a driver crashes only when others are loaded too: {ended}{said}"))?;
         Ok((process, devices.map_err(|error| format!("{error}{said}"))))
     }
 
@@ -144,7 +146,7 @@ impl<'a> HostWorker<'a> {
             let outcome = if interrupted.load(Ordering::Relaxed) {
                 Outcome::Interrupted
             } else {
-                Outcome::Failed { error: format!("its process died: {ended}") }
+                Outcome::Failed { error: format!("its worker died: {ended}") }
             };
             Case::new(group, name, problem.as_ref(), index, outcome)
         })

@@ -34,17 +34,17 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, 
         if !indices.contains(&case.device) {
             let known: Vec<_> = record.devices.iter().map(|device| device.index.to_string()).collect();
             return Err(refuse(format!(
-                "case '{name}' is of device {}; the record has: {}",
+                "case '{name}' names device {}; the record has: {}",
                 case.device,
                 known.join(", ")
             )));
         }
         if case.process > 0 && case.process >= record.processes.len() {
             let count = record.processes.len();
-            return Err(refuse(format!("case '{name}' is of process {}; the record has {count}", case.process)));
+            return Err(refuse(format!("case '{name}' names process {}; the record has {count}", case.process)));
         }
         if !ids.insert((case.device, case.process, case.id.clone())) {
-            return Err(refuse(format!("case '{name}' is there twice for device {}; remove one", case.device)));
+            return Err(refuse(format!("case '{name}' appears twice for device {}; remove one", case.device)));
         }
         if case.chain == Some(0) {
             return Err(refuse(format!("case '{name}' is a chain of 0 operations")));
@@ -61,7 +61,7 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, 
     let mut notes = vec![];
     if let [first, others @ ..] = &mended[..] {
         let others = if others.is_empty() { String::new() } else { format!(" (and of {} more)", others.len()) };
-        notes.push(format!("the summary of {first}{others} is not that of the samples; the samples count"));
+        notes.push(format!("the summary of {first}{others} contradicts its samples; using the samples"));
     }
     if verified > 0 {
         notes.push(format!("{verified} cases were verified only: they have no samples, so no time"));
@@ -86,12 +86,12 @@ fn check_whole(record: &Record) -> Result<HashSet<usize>, String> {
     }
     let totals = [("wall_time", record.wall_time), ("device_time", record.device_time)];
     if let Some((name, time)) = totals.into_iter().find(|(_, time)| !believable(*time)) {
-        return Err(format!("`{name}` is {} ns, which no run takes", time.0));
+        return Err(format!("`{name}` is {} ns, impossible for a run", time.0));
     }
     for peak in &record.peaks {
         if let Some(figure) = peak.figures.iter().find(|figure| figure.best <= 0.0 || figure.median <= 0.0) {
             return Err(format!(
-                "`peaks`: a limit of '{}' is {} at best and {} in the median, which no device has",
+                "`peaks`: a limit of '{}' is {} at best and {} in the median, impossible for a device",
                 printable(&peak.device),
                 figure.best,
                 figure.median

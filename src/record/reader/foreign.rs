@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// What a record looks like, for messages.
 pub(super) const RECORD: &str =
-    r#"a record begins with {"schema":"gpukern-run/…", and --json PATH of `gpukern bench` or `gpukern run` writes one"#;
+    r#"a record begins with {"schema":"gpukern-run/…"; `gpukern bench` and `gpukern run` write one with --json PATH"#;
 
 /// The message for a document whose schema is not that of a run.
 pub(super) fn schema(name: &str) -> String {
@@ -21,7 +21,7 @@ pub(super) fn schema(name: &str) -> String {
 /// The message for JSON without a schema: it names the tool that wrote it, if the shape is known.
 pub(super) fn explain(text: &str) -> String {
     let what = recognise(text).map_or_else(
-        || "it is JSON, but no record".to_string(),
+        || "it is JSON, but not a record".to_string(),
         |tool| format!("it is {tool}, not a record of gpukern"),
     );
     format!("{what}; {RECORD}")

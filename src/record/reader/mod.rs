@@ -54,7 +54,7 @@ fn take(input: impl Read) -> Result<Vec<u8>, Error> {
     let mut bytes = vec![];
     input.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|e| refuse(e.to_string()))?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(refuse(format!("it is larger than {}, which no record is", Bytes(MOST_BYTES))));
+        return Err(refuse(format!("it is larger than {}, too large for a record", Bytes(MOST_BYTES))));
     }
     Ok(bytes)
 }
@@ -82,7 +82,9 @@ fn decode<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, Error> {
         return refuse("is empty; was the run that should have written it interrupted?");
     }
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
-        return refuse("is UTF-16; records are UTF-8: convert it, and redirect with `--json PATH` in place of `>`");
+        return refuse(
+            "is UTF-16, but records are UTF-8: convert it, and write the next with `--json PATH` instead of `>`",
+        );
     }
     if bytes.starts_with(b"\x1f\x8b") {
         return refuse("is compressed with gzip; unpack it: gunzip -c FILE | gpukern … -");
@@ -142,9 +144,9 @@ impl<'a> RawRecord<'a> {
                 }
             }
         }
-        let cut = if lines.ends_with('\n') { "" } else { ", and breaks off within the next" };
+        let cut = if lines.ends_with('\n') { "" } else { ", and part of the next" };
         let (name, count) = (self.name, cases.len());
-        let note = format!("'{name}' is the journal of a run that did not end: it has {count} cases{cut}");
+        let note = format!("'{name}' is the journal of an unfinished run: it has {count} cases{cut}");
         Some(self.version(&frame).and_then(|version| {
             let record = serde_json::from_str(head).map_err(|error| self.syntax(&error, head, 0, ""))?;
             self.loaded(record, &frame, version, vec![note])
@@ -224,7 +226,7 @@ impl<'a> RawRecord<'a> {
     /// The record without its cases.
     fn record(&self, frame: &Frame<'_>) -> Result<Record, Error> {
         let Some(cases) = frame.cases.as_ref() else {
-            return Err(self.error(None, "it lacks `cases`; is it a part of a record?"));
+            return Err(self.error(None, "it lacks `cases`; is it only part of a record?"));
         };
         // Cut the cases out of the text, so that positions before them are right and those after can be mended.
         let cut = match (cases.first(), cases.last()) {

@@ -87,7 +87,9 @@ impl<'de> Deserialize<'de> for Correctness {
         let found = Found::deserialize(deserializer)?;
         match (found.unverified, found.tolerance) {
             (Some(unverified), None) => Ok(Self::Unverified { unverified }),
-            (Some(_), Some(_)) => Err(D::Error::custom("`unverified` beside a `tolerance`: it is one or the other")),
+            (Some(_), Some(_)) => {
+                Err(D::Error::custom("both `unverified` and a `tolerance`, which exclude each other"))
+            }
             (None, tolerance) => Ok(Self::Verified(Verification {
                 residual: found.residual,
                 tolerance: there(tolerance, "tolerance")?,
@@ -154,7 +156,7 @@ mod tests {
         assert_eq!(read, case.outcome);
         let both = text.replace(r#"given"}"#, r#"given","tolerance":1.0}"#);
         let error = serde_json::from_str::<Outcome>(&both).expect_err("both").to_string();
-        assert!(error.starts_with("`unverified` beside a `tolerance`"), "{error}");
+        assert!(error.starts_with("both `unverified` and a `tolerance`"), "{error}");
     }
 
     #[test]

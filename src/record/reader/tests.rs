@@ -72,8 +72,8 @@ fn documents_of_other_tools_are_recognised() {
     refused(r#"{"results":[{"command":"ls","mean":1.0,"stddev":null}]}"#, &["hyperfine"]);
     refused(r#"{"schema":"gpukern-peak/1"}"#, &["limits of a device"]);
     refused(r#"{"schema":"other/3"}"#, &["its schema is 'other/3'"]);
-    refused("[]", &["it is JSON, but no record"]);
-    refused(r#"{"cases":[]}"#, &["it is JSON, but no record", "--json PATH of `gpukern bench` or `gpukern run`"]);
+    refused("[]", &["it is JSON, but not a record"]);
+    refused(r#"{"cases":[]}"#, &["it is JSON, but not a record", "--json PATH of `gpukern bench` or `gpukern run`"]);
     refused(r#"{"schema":"gpukern-run/2"}"#, &["lacks `cases`"]);
     refused("null", &["it is not JSON"]);
 }
@@ -98,7 +98,7 @@ fn numbers_that_cannot_be_are_refused_with_their_place() {
     refused(&with("/cases/0/chain", 0.into()), &["a chain of 0 operations"]);
     refused(&with("/wall_time", (-1.0).into()), &["`wall_time` is -1 ns"]);
     refused(&with("/wall_time", Value::Null), &["invalid type: null, expected f64"]);
-    refused(&with("/cases/0/device", 3.into()), &["is of device 3; the record has: 0"]);
+    refused(&with("/cases/0/device", 3.into()), &["names device 3; the record has: 0"]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_case_that_is_there_twice_is_refused_by_name() {
     let mut record: Value = serde_json::from_str(&current()).expect("JSON");
     let first = record["cases"][0].clone();
     record["cases"].as_array_mut().expect("cases").push(first);
-    refused(&format!("{record:#}"), &["case 'lu/naive/f32/1024x1024' is there twice for device 0", "line "]);
+    refused(&format!("{record:#}"), &["case 'lu/naive/f32/1024x1024' appears twice for device 0", "line "]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn samples_win_over_a_summary_that_says_otherwise() {
     let loaded = parse(with("/cases/0/outcome/summary/median", 1.0.into()).as_bytes(), "x").expect("a record");
     let expected = parse(OLD.as_bytes(), "old").expect("a record").record;
     assert_eq!(loaded.record.cases[0], expected.cases[0]);
-    assert!(loaded.notes[0].contains("summary of lu/naive/f32/1024x1024 is not that of the samples"));
+    assert!(loaded.notes[0].contains("summary of lu/naive/f32/1024x1024 contradicts its samples"));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn names_that_would_act_on_a_terminal_are_made_visible() {
     assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d<b>"), "a\\u{1b}[31mb\\nc\\u{202e}d<b>");
     refused(
         &with("/cases/0/id", "x\u{1b}]0;gone\u{7}".into()).replace("\"device\":0", "\"device\":9"),
-        &["case 'x\\u{1b}]0;gone\\u{7}' is of device 9"],
+        &["case 'x\\u{1b}]0;gone\\u{7}' names device 9"],
     );
 }
 
