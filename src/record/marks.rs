@@ -3,6 +3,7 @@
 use super::{Case, Measured, Record, SLOW, Warning};
 use crate::basis::units::significant;
 use crate::stats;
+use std::borrow::Cow;
 
 /// Half the width of a median's interval, relative to it, from which a median may be marked.
 const WIDE: f64 = 0.05;
@@ -26,14 +27,14 @@ const ROBUST: f64 = 1.4826;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     /// The sign that stands for it beside a number.
-    pub(crate) sign: &'static str,
+    pub(crate) sign: Cow<'static, str>,
     /// What it means.
     pub(crate) meaning: String,
 }
 
 impl Mark {
-    fn new(sign: &'static str, meaning: impl Into<String>) -> Self {
-        Self { sign, meaning: meaning.into() }
+    pub(crate) fn new(sign: impl Into<Cow<'static, str>>, meaning: impl Into<String>) -> Self {
+        Self { sign: sign.into(), meaning: meaning.into() }
     }
 }
 
@@ -113,17 +114,17 @@ impl RunConditions {
             } else {
                 format!("{} %", percent(middle))
             };
-            parts.push(format!("other programs took {share} of the host's processors"));
+            parts.push(format!("other programs used {share} of the CPU"));
         }
         if let Some(error) = of.error.filter(|error| *error > LOOSE) {
-            parts.push(format!("half of the medians are known to ±{:.0} % or better", 100.0 * error));
+            parts.push(format!("median precision: ±{:.0} % for half of the cases", 100.0 * error));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
     /// The signs of a case's marks: `± d`.
     pub(crate) fn signs(&self, case: &Case) -> String {
-        self.marks(case).iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
+        self.marks(case).into_iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
     }
 
     /// What sets `case` apart from the others of its device.
@@ -143,14 +144,14 @@ impl RunConditions {
         let wide = usual.map_or(WIDE, |error| WIDE.max(WIDER * error));
         // What was run once for its answer has no time.
         if m.summary.relative_error().map_or(!m.samples.is_empty(), |error| error > wide) {
-            let others = if usual.is_some() { ", and three times as badly as the others" } else { "" };
-            marks.push(Mark::new("±", format!("known to no better than ±5 % when sampling ended{others}")));
+            let others = if usual.is_some() { ", three times less precise than the rest" } else { "" };
+            marks.push(Mark::new("±", format!("sampling ended at ±5 % or worse{others}")));
         }
         if of.is_some_and(|of| of.disturbed(m)) {
             let meaning = if of.is_some_and(|of| of.on_host) {
-                "disturbed: the canary kernel, or what other programs took, was not as beside the other cases"
+                "disturbed: the canary kernel or other programs behaved differently from the rest of the run"
             } else {
-                "disturbed: the canary kernel was more than 5 % off that of the other cases, or changed by that"
+                "disturbed: the canary kernel was more than 5 % off the rest of the run, or changed by that much"
             };
             marks.push(Mark::new("d", meaning));
         }
@@ -169,11 +170,11 @@ impl OnDevice {
         let [high, low, typical] = [least, most, middle].map(below);
         let steady = most - least <= SLOW.ln();
         Some(match (steady, typical >= 2.0) {
-            (true, false) => format!("the device ran{clock} throughout, as fast as at its best here"),
-            (true, true) => format!("the device ran{clock} throughout, {typical:.0} % below the best seen here"),
+            (true, false) => format!("the device ran steadily{clock}, as fast as its best on record"),
+            (true, true) => format!("the device ran steadily{clock}, {typical:.0} % slower than its best on record"),
             (false, _) => {
                 let comma = if clock.is_empty() { "" } else { "," };
-                format!("the device ran{clock}{comma} {high:.0} to {low:.0} % below the best seen here")
+                format!("the device ran{clock}{comma} {high:.0} to {low:.0} % slower than its best on record")
             }
         })
     }
@@ -239,7 +240,7 @@ pub(crate) mod tests {
 
     fn told(record: &Record) -> (String, Vec<String>) {
         let conditions = RunConditions::of(record);
-        let signs = |case| conditions.marks(case).iter().map(|mark| mark.sign).collect::<String>();
+        let signs = |case| conditions.marks(case).into_iter().map(|mark| mark.sign).collect::<String>();
         (conditions.sentence(0).unwrap_or_default(), record.cases.iter().map(signs).collect())
     }
 
@@ -247,13 +248,13 @@ pub(crate) mod tests {
     fn what_is_true_of_the_whole_run_is_a_sentence_and_marks_no_row() {
         let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..seen(79e3) };
         let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
-        assert_eq!(sentence, "the device ran at 1.900 GHz throughout, 5 % below the best seen here");
+        assert_eq!(sentence, "the device ran steadily at 1.900 GHz, 5 % slower than its best on record");
         assert_eq!(signs, [""; 5]);
         let (sentence, _) = told(&record(DeviceKind::DiscreteGpu, &[seen(75.2e3); 5]));
-        assert_eq!(sentence, "the device ran throughout, as fast as at its best here");
+        assert_eq!(sentence, "the device ran steadily, as fast as its best on record");
         let loaded = Conditions { others: Some(0.5), ..seen(75e3) };
         let (sentence, signs) = told(&record(DeviceKind::Cpu, &[loaded; 5]));
-        assert!(sentence.ends_with("; other programs took 50 % of the host's processors"), "{sentence}");
+        assert!(sentence.ends_with("; other programs used 50 % of the CPU"), "{sentence}");
         assert_eq!(signs, [""; 5]);
         assert_eq!(told(&record(DeviceKind::Cpu, &[Conditions::default(); 2])).0, "");
     }
@@ -264,7 +265,7 @@ pub(crate) mod tests {
         conditions[3] = seen(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
         let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &conditions));
-        assert_eq!(sentence, "the device ran 0 to 9 % below the best seen here");
+        assert_eq!(sentence, "the device ran 0 to 9 % slower than its best on record");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // One reading on the host's processors may be off; what others took, or most readings, tell.
         conditions[7].others = Some(0.4);
@@ -282,7 +283,7 @@ pub(crate) mod tests {
         let restless = [0.1, 0.35, 0.2, 0.5, 0.3, 0.15, 0.45, 0.25, 0.4];
         let conditions = restless.map(|others| Conditions { others: Some(others), ..seen(75e3) });
         let (sentence, signs) = told(&record(DeviceKind::Cpu, &conditions));
-        assert!(sentence.ends_with("other programs took 10 to 50 % of the host's processors"), "{sentence}");
+        assert!(sentence.ends_with("other programs used 10 to 50 % of the CPU"), "{sentence}");
         assert_eq!(signs, [""; 9]);
     }
 
@@ -297,12 +298,12 @@ pub(crate) mod tests {
         }
         let (sentence, signs) = told(&record);
         assert_eq!(signs, ["", "", "±"]);
-        assert_eq!(sentence, "the device ran throughout, as fast as at its best here");
+        assert_eq!(sentence, "the device ran steadily, as fast as its best on record");
         // Where most are like that, it is true of the run.
         record.cases.swap_remove(0);
         record.cases.push(record.cases[0].clone());
         let (sentence, signs) = told(&record);
         assert_eq!(signs, [""; 3]);
-        assert!(sentence.ends_with("; half of the medians are known to ±17 % or better"), "{sentence}");
+        assert!(sentence.ends_with("; median precision: ±17 % for half of the cases"), "{sentence}");
     }
 }

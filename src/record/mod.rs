@@ -2,6 +2,7 @@
 //! the two.
 
 mod case_size;
+pub(crate) mod class;
 pub(crate) mod marks;
 pub(crate) mod merge;
 mod origin;
@@ -9,7 +10,10 @@ pub(crate) mod peak;
 pub(crate) mod processes;
 pub(crate) mod reader;
 
-use crate::algorithms::{self, ALGORITHMS, CaseOptions, Check, CheckMethod, Form, Problem, Variant, WrongElements};
+use crate::algorithms::{
+    self, ALGORITHMS, CaseOptions, Check, CheckMethod, Form, Problem, Shortcut, Variant, WrongElements,
+};
+use crate::basis::dtype::DType;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Nanos, Work};
 use crate::device::capability::DeviceInfo;
@@ -23,7 +27,7 @@ use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
 pub(crate) use origin::{LONGEST, Origin, is_commit};
 pub(crate) use peak::Peak;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::ops::{Deref, DerefMut};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
@@ -145,6 +149,10 @@ pub struct Case {
     /// What was asked for beside the size.
     #[serde(flatten)]
     pub options: CaseOptions,
+    /// Element type of the output of a user's kernel, where that is none of `dtype`, which is f32 then.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "of_buffer")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub element: Option<DType>,
     /// Size as it was asked for: `1024`.
     #[cfg_attr(test, schemars(with = "String"))]
     pub size: CaseSize,
@@ -171,6 +179,10 @@ pub struct Case {
     /// What it computes with, where that is not the element type: its share of the limit is of that type's.
     #[serde(default)]
     pub computes: Option<Computes>,
+    /// What it does without that others of its algorithm give: it is ranked among those that do without the same. Absent
+    /// where that is nothing, and in records from before it was noted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shortcuts: Vec<Shortcut>,
     /// What a reader should know beside the outcome: `float atomics: compare-exchange`.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -543,14 +555,16 @@ impl Warning {
     pub fn explanation(self) -> &'static str {
         match self {
             Self::UnstableClock => "times did not settle within 1 % during warm-up",
-            Self::TimeLimit => "stopped at --max-time (or 1000 samples) before --precision was reached",
+            Self::TimeLimit => "stopped at --max-time (or 1000 samples) before it reached --precision",
             Self::Interrupted => "interrupted while sampling",
             Self::Stopped { .. } => {
-                "the process was stopped while it was sampled; the samples around that were dropped"
+                "the process was suspended during sampling; the samples around the pause were dropped"
             }
-            Self::Drift { .. } => "the device's speed changed by more than 2 % while it was sampled (canary kernel)",
-            Self::SlowClock { .. } => "the device ran more than 5 % slower than it did at its best (canary kernel)",
-            Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
+            Self::Drift { .. } => "the device's speed changed by more than 2 % during sampling (canary kernel)",
+            Self::SlowClock { .. } => "the device ran more than 5 % slower than its best (canary kernel)",
+            Self::AboveLimit { .. } => {
+                "faster than the measured limit, so one of the two is wrong; rerun `gpukern peak`"
+            }
         }
     }
 }
@@ -599,14 +613,14 @@ impl std::fmt::Display for Caveat {
         match self {
             Self::OneProcess { device, apart } => write!(
                 f,
-                "device {device} shares the host's cores: ± holds within this process, and others may lie {:.0} % apart; \
-                 `--processes 5` measures it, and `compare` takes all of them",
+                "device {device} runs on the host's CPU: ± covers this process only; separate runs can differ by {:.0} %, which \
+                 `--processes 5` measures and `compare` takes into account",
                 100.0 * apart
             ),
             Self::Disturbed { device, ratio } => write!(
                 f,
-                "device {device} was disturbed by those measured beside it: its canary kernel took {}× the time that it \
-                 takes alone; measure without --parallel",
+                "device {device} was disturbed by the devices measured beside it: its canary kernel took {}× as long as \
+                 alone; measure without --parallel",
                 crate::basis::units::ratio(*ratio)
             ),
         }
@@ -635,6 +649,12 @@ pub struct Phases {
     /// Device time in verification, warm-up and samples.
     #[serde(default)]
     pub device: Nanos,
+}
+
+/// Reads the type of a user's buffer.
+fn of_buffer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DType>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    name.map(|name| DType::of_buffer(&name)).transpose().map_err(serde::de::Error::custom)
 }
 
 fn is_default<T: Default + PartialEq>(field: &T) -> bool {
@@ -731,14 +751,26 @@ impl Case {
     /// description's, without.
     #[must_use]
     pub fn kind(&self) -> String {
+        self.subject() + &self.of_input()
+    }
+
+    /// What a heading says of the kind of input: `, uniform input`; nothing of a kernel of the user's.
+    #[must_use]
+    pub(crate) fn of_input(&self) -> String {
         let ours = ALGORITHMS.iter().any(|algorithm| algorithm.name == self.algorithm);
-        if ours { format!("{}, {} input", self.subject(), self.input) } else { self.subject() }
+        if ours { format!(", {} input", self.input) } else { String::new() }
     }
 
     /// The algorithm, what was asked of it, the element type, and the layout that is not the usual: `lu --solve f32`.
     #[must_use]
     pub fn subject(&self) -> String {
-        axes::heading(&self.algorithm, &self.options, |_| true)
+        axes::heading(&self.algorithm, &CaseOptions { dtype: self.element(), ..self.options }, |_| true)
+    }
+
+    /// The type of its elements.
+    #[must_use]
+    pub fn element(&self) -> DType {
+        self.element.unwrap_or(self.dtype)
     }
 
     /// The algorithm and what was asked of it: `lu --solve`.
@@ -750,7 +782,7 @@ impl Case {
     /// What it computes with.
     #[must_use]
     pub fn computed_in(&self) -> Computes {
-        self.computes.unwrap_or(Computes { dtype: self.dtype, operations: 1 })
+        self.computes.unwrap_or(Computes { dtype: self.element(), operations: 1 })
     }
 
     /// Its measurement, if it was measured.
@@ -780,12 +812,15 @@ impl Case {
     /// The record of the variant, or the baseline, of this name in `group` on device `device`.
     #[must_use]
     pub fn new(group: &CaseGroup, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Self {
+        let of_variant = group.algorithm.variants.iter().find(|own| own.name == variant);
         let outputs: Vec<_> = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output()).collect();
+        let named = outputs.iter().any(|output| DType::ALL.contains(&output.dtype));
         Self {
             id: group.id_of(variant).to_string(),
             algorithm: group.algorithm.name.to_string(),
             variant: variant.into(),
             options: group.spec.options,
+            element: outputs.first().map(|output| output.dtype).filter(|_| !named),
             size: group.spec.size.into(),
             device,
             process: 0,
@@ -795,6 +830,7 @@ impl Case {
             chain: problem.chain(),
             launches: 0,
             computes: None,
+            shortcuts: of_variant.map_or(&[][..], Variant::shortcuts).to_vec(),
             notes: vec![],
             kernels: vec![],
             share: None,
