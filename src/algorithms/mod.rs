@@ -162,6 +162,8 @@ pub struct Variant {
 pub enum Measures {
     /// How fast it solves the problem.
     Problem,
+    /// How fast it solves the problem by shortcuts, which make its answer another one: it is ranked among its like.
+    Shortcuts(&'static [Shortcut]),
     /// How fast it solves a system of equations. It has no result but the solution.
     Solution,
     /// The cost of an operation in one of its forms.
@@ -173,6 +175,37 @@ pub enum Measures {
         /// Whether shares need it: runs that measure nothing else have it too.
         quick: bool,
     },
+}
+
+/// What a variant does without that others of its algorithm give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Shortcut {
+    /// It divides by whatever is on the diagonal.
+    NoPivoting,
+    /// Its answer may be less accurate than the element type promises.
+    LessAccurate,
+}
+
+impl Shortcut {
+    /// As it stands beside the name of a variant.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoPivoting => "no pivoting",
+            Self::LessAccurate => "less accurate",
+        }
+    }
+
+    /// What it means for whoever takes the variant.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::NoPivoting => "divides by whatever is on the diagonal, so rounding errors can grow without bound",
+            Self::LessAccurate => "allowed larger errors than other variants of its element type",
+        }
+    }
 }
 
 /// One of several ways to do the same operation: tables put them beside one another.
@@ -422,7 +455,7 @@ impl Algorithm {
     pub fn program(&self, variant: &Variant, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let program = variant.program(case, device)?;
         match (case.goal, variant.measures, self.solution) {
-            (Goal::Solution, Measures::Problem, Some(solution)) => {
+            (Goal::Solution, Measures::Problem | Measures::Shortcuts(_), Some(solution)) => {
                 let program = (solution.program)(program, case, device);
                 program.unsupported(device).map_or(Ok(program), Err)
             }
@@ -491,7 +524,16 @@ impl Variant {
     pub fn form(&self) -> Option<Form> {
         match self.measures {
             Measures::Form(form) => Some(form),
-            Measures::Problem | Measures::Solution | Measures::Limit { .. } => None,
+            Measures::Problem | Measures::Shortcuts(_) | Measures::Solution | Measures::Limit { .. } => None,
+        }
+    }
+
+    /// The shortcuts that it takes.
+    #[must_use]
+    pub fn shortcuts(&self) -> &'static [Shortcut] {
+        match self.measures {
+            Measures::Shortcuts(shortcuts) => shortcuts,
+            Measures::Problem | Measures::Solution | Measures::Form(_) | Measures::Limit { .. } => &[],
         }
     }
 
@@ -500,7 +542,7 @@ impl Variant {
     pub fn limit(&self, size: Size, dtype: DType) -> Option<Quantity> {
         match self.measures {
             Measures::Limit { of, .. } => of(size, dtype),
-            Measures::Problem | Measures::Solution | Measures::Form(_) => None,
+            Measures::Problem | Measures::Shortcuts(_) | Measures::Solution | Measures::Form(_) => None,
         }
     }
 
@@ -546,7 +588,8 @@ fn compiled(
 mod tests {
     use super::*;
     use crate::basis::size::sweep;
-    use crate::device::capability::tests::software_device;
+    use crate::device::capability::tests::{gpu, software_device};
+    use crate::device::capability::{CooperativeMatrix, Feature};
 
     fn all_variants() -> impl Iterator<Item = (&'static Algorithm, &'static Variant)> {
         ALGORITHMS.iter().flat_map(|algorithm| algorithm.variants.iter().map(move |variant| (*algorithm, variant)))
@@ -631,6 +674,41 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    /// A variant that is allowed larger errors says so, and one of lu that promises no bound of its multipliers does not
+    /// pivot.
+    #[test]
+    fn shortcuts_are_those_of_the_programs() {
+        let mut device = gpu();
+        device.features = Feature::ALL.iter().copied().collect();
+        device.cooperative_matrices = ["f16", "f32"]
+            .map(|accumulator| CooperativeMatrix {
+                m: 16,
+                n: 16,
+                k: 16,
+                input: "f16".into(),
+                accumulator: accumulator.into(),
+                scope: "subgroup".into(),
+            })
+            .into();
+        let mut seen = BTreeSet::new();
+        for (algorithm, variant) in all_variants() {
+            let place = format!("{}/{}", algorithm.name, variant.name);
+            let size = sweep(algorithm.default_size.cpu).expect("a sweep")[0];
+            let case = |dtype| CaseSpec::new(algorithm, size, dtype);
+            let dtypes = DType::ALL.into_iter().filter(|dtype| variant.reaches(Goal::Result, *dtype));
+            let is = |shortcut| variant.shortcuts().contains(&shortcut);
+            for program in dtypes.filter_map(|dtype| variant.program(&case(dtype), &device).ok()) {
+                assert_eq!(program.allowance > 0.0, is(Shortcut::LessAccurate), "{place}");
+                let unbounded = algorithm.name == "lu" && program.promise.is_none();
+                assert_eq!(unbounded, is(Shortcut::NoPivoting), "{place}");
+                seen.extend((!variant.shortcuts().is_empty()).then(|| place.clone()));
+            }
+        }
+        for place in ["matmul/split", "matmul/coopmat-narrow", "lu/naive", "lu/blocked-split"] {
+            assert!(seen.contains(place), "{place} does not run: {seen:?}");
         }
     }
 

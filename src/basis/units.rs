@@ -215,13 +215,22 @@ pub struct Metric {
     pub name: String,
     /// Its value; `null` when it is not finite.
     pub value: Option<f64>,
+    /// Whether it is part of the answer, which every table shows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shown: bool,
 }
 
 impl Metric {
     /// A metric of this name.
     #[must_use]
     pub fn new(name: &str, value: f64) -> Self {
-        Self { name: name.into(), value: value.is_finite().then_some(value) }
+        Self { name: name.into(), value: value.is_finite().then_some(value), shown: false }
+    }
+
+    /// The same, as a part of the answer that every table shows.
+    #[must_use]
+    pub fn shown(self) -> Self {
+        Self { shown: true, ..self }
     }
 }
 

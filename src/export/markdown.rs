@@ -8,7 +8,7 @@ use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Compared, Comparison, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Measured, Record};
-use crate::report::bench::main_sections;
+use crate::report::bench::{main_sections, signs};
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -46,7 +46,8 @@ pub(crate) fn text(record: &Record) -> String {
         if timed.len() < cases.len() {
             out.push('\n');
         }
-        let marks: BTreeSet<_> = timed.iter().flat_map(|(named, _)| conditions.marks(named.case)).collect();
+        let timed_cases: Vec<_> = timed.iter().map(|(named, _)| named.case).collect();
+        let marks = signs(&timed_cases, &conditions);
         for Mark { sign, meaning } in &marks {
             let _ = writeln!(out, "- {} {}", plain(sign), plain(meaning));
         }

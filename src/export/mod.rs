@@ -507,7 +507,8 @@ pub(crate) mod tests {
             case.id = format!("convolve/{}-shared/f32/3x3x64x64", case.variant);
             (case.algorithm, case.size) = ("convolve".into(), "3x3x64x64".into());
             case.variant = format!("{}-shared", case.variant);
-            case.chain = Some(10);
+            // Chains have no share of a limit.
+            (case.chain, case.share) = (Some(10), None);
         }
         let json = serde_json::to_string(&record).expect("JSON");
         let read = crate::record::reader::parse(json.as_bytes(), "run.json").expect("a record").record;

@@ -3,6 +3,7 @@
 use super::{Case, Measured, Record, SLOW, Warning};
 use crate::basis::units::significant;
 use crate::stats;
+use std::borrow::Cow;
 
 /// Half the width of a median's interval, relative to it, from which a median may be marked.
 const WIDE: f64 = 0.05;
@@ -26,14 +27,14 @@ const ROBUST: f64 = 1.4826;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     /// The sign that stands for it beside a number.
-    pub(crate) sign: &'static str,
+    pub(crate) sign: Cow<'static, str>,
     /// What it means.
     pub(crate) meaning: String,
 }
 
 impl Mark {
-    fn new(sign: &'static str, meaning: impl Into<String>) -> Self {
-        Self { sign, meaning: meaning.into() }
+    pub(crate) fn new(sign: impl Into<Cow<'static, str>>, meaning: impl Into<String>) -> Self {
+        Self { sign: sign.into(), meaning: meaning.into() }
     }
 }
 
@@ -123,7 +124,7 @@ impl RunConditions {
 
     /// The signs of a case's marks: `± d`.
     pub(crate) fn signs(&self, case: &Case) -> String {
-        self.marks(case).iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
+        self.marks(case).into_iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
     }
 
     /// What sets `case` apart from the others of its device.
@@ -239,7 +240,7 @@ pub(crate) mod tests {
 
     fn told(record: &Record) -> (String, Vec<String>) {
         let conditions = RunConditions::of(record);
-        let signs = |case| conditions.marks(case).iter().map(|mark| mark.sign).collect::<String>();
+        let signs = |case| conditions.marks(case).into_iter().map(|mark| mark.sign).collect::<String>();
         (conditions.sentence(0).unwrap_or_default(), record.cases.iter().map(signs).collect())
     }
 

@@ -2,6 +2,7 @@
 //! the two.
 
 mod case_size;
+pub(crate) mod class;
 pub(crate) mod marks;
 pub(crate) mod merge;
 mod origin;
@@ -9,7 +10,10 @@ pub(crate) mod peak;
 pub(crate) mod processes;
 pub(crate) mod reader;
 
-use crate::algorithms::{self, ALGORITHMS, CaseOptions, Check, CheckMethod, Form, Problem, Variant, WrongElements};
+use crate::algorithms::{
+    self, ALGORITHMS, CaseOptions, Check, CheckMethod, Form, Problem, Shortcut, Variant, WrongElements,
+};
+use crate::basis::dtype::DType;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Nanos, Work};
 use crate::device::capability::DeviceInfo;
@@ -23,7 +27,7 @@ use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
 pub(crate) use origin::{LONGEST, Origin, is_commit};
 pub(crate) use peak::Peak;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::ops::{Deref, DerefMut};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
@@ -145,6 +149,10 @@ pub struct Case {
     /// What was asked for beside the size.
     #[serde(flatten)]
     pub options: CaseOptions,
+    /// Element type of the output of a user's kernel, where that is none of `dtype`, which is f32 then.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "of_buffer")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub element: Option<DType>,
     /// Size as it was asked for: `1024`.
     #[cfg_attr(test, schemars(with = "String"))]
     pub size: CaseSize,
@@ -171,6 +179,10 @@ pub struct Case {
     /// What it computes with, where that is not the element type: its share of the limit is of that type's.
     #[serde(default)]
     pub computes: Option<Computes>,
+    /// What it does without that others of its algorithm give: it is ranked among those that do without the same. Absent
+    /// where that is nothing, and in records from before it was noted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shortcuts: Vec<Shortcut>,
     /// What a reader should know beside the outcome: `float atomics: compare-exchange`.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -635,6 +647,12 @@ pub struct Phases {
     pub device: Nanos,
 }
 
+/// Reads the type of a user's buffer.
+fn of_buffer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DType>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    name.map(|name| DType::of_buffer(&name)).transpose().map_err(serde::de::Error::custom)
+}
+
 fn is_default<T: Default + PartialEq>(field: &T) -> bool {
     *field == T::default()
 }
@@ -729,14 +747,26 @@ impl Case {
     /// description's, without.
     #[must_use]
     pub fn kind(&self) -> String {
+        self.subject() + &self.of_input()
+    }
+
+    /// What a heading says of the kind of input: `, uniform input`; nothing of a kernel of the user's.
+    #[must_use]
+    pub(crate) fn of_input(&self) -> String {
         let ours = ALGORITHMS.iter().any(|algorithm| algorithm.name == self.algorithm);
-        if ours { format!("{}, {} input", self.subject(), self.input) } else { self.subject() }
+        if ours { format!(", {} input", self.input) } else { String::new() }
     }
 
     /// The algorithm, what was asked of it, the element type, and the layout that is not the usual: `lu --solve f32`.
     #[must_use]
     pub fn subject(&self) -> String {
-        axes::heading(&self.algorithm, &self.options, |_| true)
+        axes::heading(&self.algorithm, &CaseOptions { dtype: self.element(), ..self.options }, |_| true)
+    }
+
+    /// The type of its elements.
+    #[must_use]
+    pub fn element(&self) -> DType {
+        self.element.unwrap_or(self.dtype)
     }
 
     /// The algorithm and what was asked of it: `lu --solve`.
@@ -748,7 +778,7 @@ impl Case {
     /// What it computes with.
     #[must_use]
     pub fn computed_in(&self) -> Computes {
-        self.computes.unwrap_or(Computes { dtype: self.dtype, operations: 1 })
+        self.computes.unwrap_or(Computes { dtype: self.element(), operations: 1 })
     }
 
     /// Its measurement, if it was measured.
@@ -778,12 +808,15 @@ impl Case {
     /// The record of the variant, or the baseline, of this name in `group` on device `device`.
     #[must_use]
     pub fn new(group: &CaseGroup, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Self {
+        let of_variant = group.algorithm.variants.iter().find(|own| own.name == variant);
         let outputs: Vec<_> = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output()).collect();
+        let named = outputs.iter().any(|output| DType::ALL.contains(&output.dtype));
         Self {
             id: group.id_of(variant).to_string(),
             algorithm: group.algorithm.name.to_string(),
             variant: variant.into(),
             options: group.spec.options,
+            element: outputs.first().map(|output| output.dtype).filter(|_| !named),
             size: group.spec.size.into(),
             device,
             process: 0,
@@ -793,6 +826,7 @@ impl Case {
             chain: problem.chain(),
             launches: 0,
             computes: None,
+            shortcuts: of_variant.map_or(&[][..], Variant::shortcuts).to_vec(),
             notes: vec![],
             kernels: vec![],
             share: None,

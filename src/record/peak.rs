@@ -216,7 +216,7 @@ impl Peak {
     pub(crate) fn arithmetic(&self, dtype: DType) -> Option<&Figure> {
         let wider = match dtype {
             DType::F16 | DType::Bf16 => DType::F32,
-            DType::I8 | DType::U8 => DType::I32,
+            DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::U32 => DType::I32,
             own => own,
         };
         self.best(|quantity| match quantity {
@@ -254,10 +254,14 @@ impl Peak {
 
     /// The share of what the hardware allows that a case reaches which took `median`: the limit is whichever of
     /// arithmetic, memory and one launch asks for most time, the same for all variants of a problem that compute in one
-    /// type. `None` for a case without work, or where no limit was measured.
+    /// type. `None` for a case without work, for a chain, whose operations wait for one another and not for a limit, and where
+    /// no limit was measured.
     #[must_use]
     pub fn share(&self, case: &Case, median: Nanos) -> Option<Share> {
         let work = case.work;
+        if case.chain.is_some() {
+            return None;
+        }
         let Computes { dtype, operations } = case.computed_in();
         let operations = (work.operations * operations) as f64;
         let compute = self.arithmetic(dtype).map(|rate| (Limit::Compute, rate, operations * 1e9));
@@ -273,6 +277,9 @@ impl Peak {
     /// for more time than they do.
     #[must_use]
     pub fn structure(&self, case: &Case, median: Nanos) -> Option<Share> {
+        if case.chain.is_some() {
+            return None;
+        }
         let own = self.launch()?.share(Limit::Launch, case.launches as f64, median)?;
         let hardware = self.share(case, median);
         (case.launches > 1 && hardware.is_none_or(|share| own.least.0 > share.least.0)).then_some(own)
@@ -399,6 +406,12 @@ mod tests {
         let computes = Some(Computes { dtype: DType::F16, operations: 4 });
         let share = peak.share(&Case { computes, ..case(1_000_000, 0, 0) }, Nanos(20e3)).expect("limits were measured");
         assert_eq!((share.limit, share.fraction), (Limit::Compute, 0.25));
+    }
+
+    #[test]
+    fn a_chain_whose_operations_wait_for_one_another_has_no_share() {
+        let chain = Case { chain: Some(1000), ..case(1000, 1000, 4) };
+        assert_eq!((peak().share(&chain, Nanos(5e3)), peak().structure(&chain, Nanos(5e3))), (None, None));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! What the tables of `bench` have in common: the cases that share one, and the notes below.
 
-use super::table;
+use super::table::{self, Cell};
 use crate::basis::alike::{alike, distinct};
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Caveat, Record};
 use std::collections::BTreeSet;
@@ -58,19 +59,27 @@ pub(crate) fn median(case: &Case) -> Option<Nanos> {
     case.measured().map(|measured| case.shown(measured.summary.median))
 }
 
-/// What the numbers do not say: why cases have none, and what the signs beside them mean.
+/// What the signs beside the names and the times of `cases` mean: those of names first.
+pub(crate) fn signs(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
+    let names = distinct(cases.iter().flat_map(|case| Class::of(case).caveats()));
+    let times: BTreeSet<_> = cases.iter().flat_map(|case| conditions.marks(case)).collect();
+    names.into_iter().chain(times).collect()
+}
+
+/// The name of a case's variant, with what sets its answer apart.
+pub(crate) fn variant(case: &Case) -> Cell {
+    Cell { detail: Class::of(case).to_string(), ..Cell::code(&*case.variant) }
+}
+
+/// What the numbers do not say: why cases have none, and what is true of all of a device.
 #[must_use]
 pub fn notes(record: &Record) -> String {
     let mut out = outcomes(record);
-    let conditions = RunConditions::of(record);
-    for Mark { sign, meaning } in record.cases.iter().flat_map(|case| conditions.marks(case)).collect::<BTreeSet<_>>() {
-        let _ = writeln!(out, "{sign}  {meaning}");
-    }
     for peak in record.peaks.iter().filter(|peak| peak.is_disturbed()) {
         let _ = writeln!(
             out,
-            "note      limits of {} were measured while it was slower than at its best, or shared: shares may be too high, \
-             and those limits were not kept; `gpukern peak` measures them when it is quiet",
+            "note      {} was busy when its limits were measured, so shares may read high; rerun `gpukern peak` when it is \
+             idle",
             peak.device
         );
     }
@@ -155,6 +164,7 @@ pub(crate) mod tests {
             variant: variant.into(),
             size: "64".into(),
             options: CaseOptions::new(&MATMUL, DType::F32),
+            element: None,
             device: 0,
             process: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
@@ -163,6 +173,7 @@ pub(crate) mod tests {
             chain: None,
             launches: 1,
             computes: None,
+            shortcuts: vec![],
             notes: vec![],
             kernels: vec![],
             share: None,
@@ -283,12 +294,13 @@ pub(crate) mod tests {
         assert_eq!(row(&shown(&crate::export::tests::record())), None);
         let compact = compact(&record, &view);
         assert!(compact.contains("250.0 u"), "{compact}");
-        assert!(notes(&record).contains("u  unverified: no expected output was given\n"), "{}", notes(&record));
+        assert!(compact.contains("\nu  unverified: no expected output was given\n"), "{compact}");
+        assert!(shown(&record).ends_with("\n\nu  unverified: no expected output was given\n"), "{}", shown(&record));
         assert!(super::super::verify::summary(&record).ends_with(", 1 unverified\n"));
     }
 
     #[test]
-    fn notes_explain_what_has_no_time_and_what_the_signs_mean() {
+    fn notes_explain_what_has_no_time() {
         insta::assert_snapshot!(notes(&record()));
     }
 }

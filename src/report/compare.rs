@@ -5,8 +5,9 @@ use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
-use crate::compare::paired::{Finding, Trial, Turns};
+use crate::compare::paired::{Finding, SideResult, Trial, Turns};
 use crate::compare::{Compared, Comparison, Difference, Unmatched, Verdict};
+use crate::record::class::Class;
 use std::fmt::Write;
 
 /// What differs, a row for each case, what has no ratio, broken limits, and a line that sums up.
@@ -120,22 +121,27 @@ pub(crate) fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
 #[must_use]
 pub(crate) fn trial(trial: &Trial) -> String {
     let case = &trial.a.case;
-    let mut out = format!("{} {}, {} input\n", case.subject(), case.row(), case.input);
+    let mut out = format!("{} {}{}\n", case.subject(), case.row(), case.of_input());
     let _ = writeln!(out, "{}", finding(trial));
     let medians = trial.sides().into_iter().filter_map(|(_, side)| side.median.map(|time| side.case.shown(time)));
     let unit = medians.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(TimeUnit::for_value);
-    let width = trial.sides().map(|(_, side)| printable(&side.label).chars().count()).into_iter().max().unwrap_or(0);
+    let width = trial.sides().map(|(_, side)| label(side).chars().count()).into_iter().max().unwrap_or(0);
     for (name, side) in trial.sides() {
         let time = match (side.case.outcome.reason(), side.median, unit) {
             (Some(reason), ..) => format!("{}: {}", side.case.outcome.status(), printable(&reason)),
             (None, Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
             _ => "no round was completed".into(),
         };
-        let label = printable(&side.label);
+        let label = label(side);
         let (device, driver) = (printable(&side.device.name), printable(&side.device.driver.info));
         let _ = writeln!(out, "  {name}  {label:<width$}  {time}  ({device}, {driver})");
     }
     out
+}
+
+/// The name of a side, with what sets its answer apart.
+fn label(side: &SideResult) -> String {
+    format!("{} {}", printable(&side.label), Class::of(&side.case)).trim_end().to_string()
 }
 
 /// The verdict of a trial, in a line.
@@ -155,4 +161,20 @@ fn finding(trial: &Trial) -> String {
         Verdict::Undecided => "undecided",
     };
     format!("{word}: B/A {ratio:.4}, 95 % interval {low:.4} … {high:.4}, {rounds}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::Shortcut;
+    use crate::device::capability::tests::software_device;
+
+    #[test]
+    fn a_side_that_takes_a_shortcut_says_so() {
+        let case = crate::report::bench::tests::record().cases.remove(0);
+        let mut side = SideResult { label: "naive".into(), device: software_device(), case, median: None };
+        assert_eq!(label(&side), "naive");
+        side.case.shortcuts = vec![Shortcut::NoPivoting];
+        assert_eq!(label(&side), "naive (no pivoting)");
+    }
 }

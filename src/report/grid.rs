@@ -1,18 +1,25 @@
 //! Cases as people compare them: sizes by variants, whichever way round fits, or devices side by side.
 
-use super::bench::{Section, heading, main_sections, median, row};
-use super::long::View;
+use super::bench::{self, Section, heading, main_sections, median, row};
+use super::long::{View, metric, shown_metrics};
 use super::reference::ReferenceTime;
-use super::table::{self, Cell, Table};
+use super::table::{self, Cell, STAR, Table};
 use crate::basis::alike::distinct;
 use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::record::marks::RunConditions;
+use crate::record::class::Class;
+use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Outcome, Record};
 use std::fmt::Write;
 
-/// A heading and, for each size, a time that competes for the star and what else is in its cell.
-type Line = (Cell, Vec<(Option<Nanos>, Cell)>);
+/// What stands in the column of a variant, or in its row where sizes are columns.
+struct Line {
+    heading: Cell,
+    /// What its times compete with for the star.
+    class: Class,
+    /// Of each size a time, where there is one, and what else is in its cell.
+    cells: Vec<(Option<Nanos>, Cell)>,
+}
 
 impl<'a> Section<'a> {
     fn sizes(&self) -> Vec<String> {
@@ -32,7 +39,8 @@ impl<'a> Section<'a> {
         self.cases.iter().find(|case| place(case).0 == size).and_then(|case| ReferenceTime::of(figures, case))
     }
 
-    /// The lines of some variants and of the host; with shares and marks where conditions are given.
+    /// The lines of some variants, of the host and of the metrics that are part of the answer; with shares and marks where
+    /// conditions are given.
     fn lines(&self, variants: &[&str], conditions: Option<&RunConditions>) -> Vec<Line> {
         let sizes = self.sizes();
         let of = |case: Option<&Case>| match case.map(|case| (case, median(case))) {
@@ -45,14 +53,27 @@ impl<'a> Section<'a> {
             }
         };
         let line = |variant: &&str| {
-            (Cell::code(*variant), sizes.iter().map(|size| of(self.case(size, variant))).collect::<Vec<_>>())
+            let first = self.cases.iter().find(|case| place(case).1 == *variant);
+            let class = first.map(|case| Class::of(case)).unwrap_or_default();
+            let heading = Cell { detail: class.to_string(), ..Cell::code(*variant) };
+            Line { heading, class, cells: sizes.iter().map(|size| of(self.case(size, variant))).collect() }
         };
         let host = self.host.first().map(|baseline| {
             let case = |size: &String| self.host.iter().find(|case| place(case).0 == *size).copied();
             let heading = Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) };
-            (heading, sizes.iter().map(|size| of(case(size))).collect())
+            Line { heading, class: Class::default(), cells: sizes.iter().map(|size| of(case(size))).collect() }
         });
-        variants.iter().map(line).chain(host).collect()
+        let metrics = shown_metrics(&self.cases).into_iter().map(|name| {
+            let cells = sizes.iter().map(|size| (None, self.metric(size, name).into())).collect();
+            Line { heading: name.into(), class: Class::default(), cells }
+        });
+        variants.iter().map(line).chain(host).chain(metrics).collect()
+    }
+
+    /// The values that the variants of a size found for a metric: one where they agree.
+    fn metric(&self, size: &str, name: &str) -> String {
+        let of_size = self.cases.iter().filter(|case| place(case).0 == size);
+        distinct(of_size.map(|case| metric(case, name)).filter(|value| !value.is_empty())).join(", ")
     }
 
     /// Its times: a row for each size, a column for each variant and for the host.
@@ -61,17 +82,24 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A row for each size, in the unit of its least time, which has a star.
+/// A row for each size, in the unit of its least time. The least time of each class has a star.
 fn table(sizes: &[String], lines: &[Line]) -> Table {
-    let mut table = Table::default().text(["size", ""]).numbers(lines.iter().map(|(heading, _)| heading.clone()));
+    let mut table = Table::default().text(["size", ""]).numbers(lines.iter().map(|line| line.heading.clone()));
     for (at, size) in sizes.iter().enumerate() {
-        let times = lines.iter().filter_map(|(_, cells)| cells[at].0);
-        let best = times.min_by(|a, b| a.0.total_cmp(&b.0));
+        let times = || lines.iter().filter_map(|line| Some((&line.class, line.cells[at].0?)));
+        let least = |times: &mut dyn Iterator<Item = Nanos>| times.min_by(|a, b| a.0.total_cmp(&b.0));
+        let best = least(&mut times().map(|(_, time)| time));
         let unit = best.map(TimeUnit::for_value);
-        let cells = lines.iter().map(|(_, cells)| {
-            let (time, cell) = cells[at].clone();
+        let competes = times().nth(1).is_some();
+        let cells = lines.iter().map(|line| {
+            let (time, cell) = line.cells[at].clone();
             let text = time.zip(unit).map_or(cell.text, |(time, unit)| unit.number(time));
-            Cell { text, is_best: time.is_some() && time == best, ..cell }
+            let rivals = || times().filter(|(class, _)| **class == line.class).map(|(_, time)| time);
+            // Whoever takes a shortcut alone has beaten nobody.
+            let has_rivals = line.class.is_exact() || rivals().nth(1).is_some() || rivals().count() == times().count();
+            let wins = time.is_some() && has_rivals && time == least(&mut rivals());
+            let bar = best.zip(time).filter(|_| competes).map(|(best, time)| best.0 / time.0);
+            Cell { text, is_best: wins, bar, ..cell }
         });
         let unit = unit.map_or_else(String::new, |unit| unit.to_string());
         table.row([Cell::from(size), unit.into()].into_iter().chain(cells));
@@ -88,24 +116,26 @@ fn place(case: &Case) -> (String, &str) {
 /// A section as a table in each of its forms, and what is said above and below it.
 struct Shown {
     heading: String,
-    legend: &'static str,
-    /// With variants beside each other and with sizes, each with shares of the limit and without: the one that is read most
-    /// easily first.
-    forms: [Table; 4],
-    /// Whether figures of others stand beside the times.
-    has_reference: bool,
+    times: &'static str,
+    /// With variants beside each other and with sizes: with a bar in each cell, without bars, without shares of the limit
+    /// too.
+    forms: [Table; 6],
+    /// What competes for each star.
+    star: &'static str,
+    /// The other signs of the table, and what they mean.
+    signs: Vec<Mark>,
     notes: Vec<String>,
 }
 
-/// Sizes by variants, as in the posts: the median kernel time and, where there is space, the share of the limit; the
-/// fastest of each size marked. Chains show the time of one operation, with the forms of an operation beside one another.
-/// The tables of a record all have the same form.
+/// Sizes by variants, as in the posts: the median kernel time and, where there is space, the share of the limit and a bar;
+/// the fastest of each size marked. Chains show the time of one operation, with the forms of an operation beside one
+/// another. The tables of a record all have the same form.
 #[must_use]
 pub fn compact(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
     let shown: Vec<_> =
         main_sections(record).into_iter().map(|section| Shown::new(&section, view, &conditions)).collect();
-    let form = (0..4).find(|form| shown.iter().all(|shown| shown.forms[*form].width() <= view.width));
+    let form = (0..6).find(|form| shown.iter().all(|shown| shown.forms[*form].width() <= view.width));
     shown.iter().map(|shown| shown.text(form, view.width)).collect::<Vec<_>>().join("\n")
 }
 
@@ -124,37 +154,61 @@ impl Shown {
             notes.push(format!("skipped: {}", skipped.join(", ")));
         }
         let reference = view.reference.as_ref().map(|times| reference(section, times, &mut notes)).unwrap_or_default();
-        let has_reference = !reference.is_empty();
-        lines.extend(reference);
-        let table = table(&section.sizes(), &lines);
-        let bare = table.clone().without_details();
-        Self {
-            heading: heading(section, conditions, view.width),
-            legend: match section.cases[0].chain {
-                None => "median kernel time",
-                Some(_) => "time of one operation: median kernel time / operations of the chain",
-            },
-            forms: [table.clone(), table.turned("variant"), bare.clone(), bare.turned("variant")],
-            has_reference,
-            notes,
+        let competing = lines.iter().filter(|line| line.cells.iter().any(|(time, _)| time.is_some()));
+        let (star, fastest) = match distinct(competing.map(|line| &line.class)).len() {
+            0 | 1 => ("fastest of its size", "fastest variant"),
+            _ => ("fastest of its size among variants with the same caveats", "fastest variant without caveats"),
+        };
+        let mut signs: Vec<Mark> = vec![];
+        if !reference.is_empty() {
+            signs.push(Mark::new("× reference", format!("speed of the {fastest} relative to the reference")));
         }
+        lines.extend(reference);
+        let stands = |case: &&&Case| others.contains(&place(case).1);
+        let cases: Vec<&Case> = section.cases.iter().filter(stands).chain(&section.host).copied().collect();
+        signs.extend(bench::signs(&cases, conditions));
+        let bars = table(&section.sizes(), &lines);
+        let plain = bars.clone().without_bars();
+        let bare = plain.clone().without_details();
+        let forms = [
+            bars.clone(),
+            bars.turned("variant"),
+            plain.clone(),
+            plain.turned("variant"),
+            bare.clone(),
+            bare.turned("variant"),
+        ];
+        let times = match section.cases[0].chain {
+            None => "median kernel time",
+            Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
+        };
+        Self { heading: heading(section, conditions, view.width), times, forms, star, signs, notes }
+    }
+
+    /// What a reader needs to know of the table, below it.
+    fn legend(&self, has_bars: bool) -> Vec<Mark> {
+        let star = self.forms[0].any(|cell| cell.is_best).then(|| Mark::new(STAR, self.star));
+        let bars = has_bars.then(|| Mark::new("█", "speed relative to the fastest of the size"));
+        star.into_iter().chain(bars).chain(self.signs.iter().cloned()).collect()
     }
 
     fn text(&self, form: Option<usize>, width: usize) -> String {
-        let shares = form.is_some_and(|form| self.forms[form].has_details());
+        let shown = form.map(|form| &self.forms[form]);
+        let shares = shown.is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
         let shares = if shares { " and its share of what the hardware allows" } else { "" };
-        let ratio = "; × reference: how many times as fast as it the fastest variant is";
-        let ratio = if self.has_reference { ratio } else { "" };
-        let legend = format!("{}{shares}, ★ fastest of its size{ratio}", self.legend);
-        let table = if let Some(form) = form {
-            self.forms[form].terminal(width)
-        } else {
-            // In parts below each other, the way that needs fewer lines.
-            let parts = [3, 2].map(|form| self.forms[form].terminal(width));
-            parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default()
-        };
-        let notes = self.notes.iter().map(|note| table::prose(note, width, 2));
-        format!("{}{}\n{table}{}", self.heading, table::prose(&legend, width, 2), notes.collect::<String>())
+        let table = shown.map_or_else(
+            || {
+                // In parts below each other, the way that needs fewer lines.
+                let parts = [5, 4].map(|form| self.forms[form].terminal(width));
+                parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default()
+            },
+            |shown| shown.terminal(width),
+        );
+        let legend =
+            table::legend(&self.legend(shown.is_some_and(|table| table.any(|cell| cell.bar.is_some()))), width);
+        let notes: String = self.notes.iter().map(|note| table::prose(note, width, 2)).collect();
+        let heading = table::prose(&format!("{}{shares}", self.times), width, 2);
+        format!("{}{heading}\n{table}\n{legend}{notes}", self.heading)
     }
 }
 
@@ -166,9 +220,12 @@ fn reference(section: &Section<'_>, of_others: &[ReferenceTime], notes: &mut Vec
         notes.push("--reference has no figure of these cases".into());
         return vec![];
     }
+    // A library's product is exact, so it is held against an exact one where there is one.
     let winner = |size: &String| {
-        let medians = section.cases.iter().filter(|case| place(case).0 == *size).filter_map(|case| median(case));
-        medians.min_by(|a, b| a.0.total_cmp(&b.0))
+        let of_size = || section.cases.iter().filter(|case| place(case).0 == *size);
+        let exact = || of_size().filter(|case| Class::of(case).is_exact()).filter_map(|case| median(case));
+        let least = |a: &Nanos, b: &Nanos| a.0.total_cmp(&b.0);
+        exact().min_by(least).or_else(|| of_size().filter_map(|case| median(case)).min_by(least))
     };
     let ratio = |(size, figure): (&String, Option<&ReferenceTime>)| {
         let ratio = winner(size).zip(figure).map(|(ours, figure)| significant(figure.time.0 / ours.0));
@@ -182,7 +239,8 @@ fn reference(section: &Section<'_>, of_others: &[ReferenceTime], notes: &mut Vec
         notes.push(format!("reference: {source}{of}"));
     }
     let times = figures.iter().map(|figure| (figure.map(|figure| figure.time), Cell::default())).collect();
-    vec![("reference".into(), times), ("× reference".into(), ratios)]
+    let line = |heading: &str, cells| Line { heading: heading.into(), class: Class::default(), cells };
+    vec![line("reference", times), line("× reference", ratios)]
 }
 
 /// A share in as few characters as tell it from others: `61%`, `0.4%`.
@@ -234,7 +292,9 @@ pub(crate) fn side_by_side(record: &Record, width: usize) -> String {
 mod tests {
     use super::super::table::tests::widest;
     use super::*;
-    use crate::record::reader;
+    use crate::algorithms::Shortcut;
+    use crate::basis::units::Metric;
+    use crate::record::{Correctness, reader};
 
     fn published(path: &str) -> Record {
         let bytes = std::fs::read(path).expect("a published record");
@@ -277,7 +337,7 @@ mod tests {
 
     #[test]
     fn the_star_is_for_the_fastest_of_all_that_the_table_shows() {
-        let mut record = super::super::bench::tests::record();
+        let mut record = bench::tests::record();
         let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,5 us,somebody's library 1.0\n";
         let reference = Some(ReferenceTime::of_csv(csv).expect("a reference"));
         let view = View { width: 100, reference, columns: None };
@@ -290,6 +350,97 @@ mod tests {
             "{none}"
         );
         assert!(compact(&record, &View::of_width(80)).contains("★ 125.0"));
+    }
+
+    /// A record of two variants that are level, and of two that take a shortcut, one of which is the fastest.
+    fn with_a_shortcut() -> Record {
+        let mut record = bench::tests::record();
+        record.cases[2].outcome = record.cases[0].outcome.clone();
+        record.cases[3].outcome = record.cases[0].outcome.clone();
+        record.cases[1].shortcuts = vec![Shortcut::NoPivoting];
+        record.cases[3].shortcuts = vec![Shortcut::NoPivoting];
+        record
+    }
+
+    #[test]
+    fn a_star_is_given_within_a_class_and_a_caveat_stands_beside_its_name() {
+        for width in [60, 80, 200] {
+            let text = compact(&with_a_shortcut(), &View::of_width(width));
+            let table = text.split_once("★  fastest of its size").expect("a legend").0;
+            assert_eq!(table.matches("★ 125.0").count(), 1, "{text}");
+            assert_eq!(table.matches("★ 250.0").count(), 2, "exact ones are level:\n{text}");
+            assert!(table.contains("local (no pivoting)") && widest(&text) <= width, "{text}");
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains("★ fastest of its size among variants with the same caveats"), "{text}");
+            assert!(words.contains("no pivoting divides by whatever is on the diagonal"), "{text}");
+        }
+        let mut alone = with_a_shortcut();
+        alone.cases.truncate(3);
+        let text = compact(&alone, &View::of_width(80));
+        assert!(!text.contains("★ 125.0") && text.contains("125.0") && text.contains("★ 250.0"), "{text}");
+        alone.cases.retain(|case| case.variant == "local");
+        let text = compact(&alone, &View::of_width(80));
+        assert!(text.contains("★ 125.0") && text.contains("\n★  fastest of its size\n"), "{text}");
+        let long = super::super::long::long(&with_a_shortcut(), &View::of_width(120));
+        assert!(long.contains(" local (no pivoting) ") && long.contains("\nno pivoting  divides"), "{long}");
+        let markdown = crate::export::Format::Markdown.export(&with_a_shortcut()).expect("Markdown");
+        assert!(markdown.contains("`local` (no pivoting)") && markdown.contains("**250.0**"), "{markdown}");
+        assert!(markdown.contains("- no pivoting divides by whatever"), "{markdown}");
+    }
+
+    #[test]
+    fn a_reference_is_held_against_an_exact_variant() {
+        let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,500 us,somebody's library 1.0\n";
+        let view = View { reference: Some(ReferenceTime::of_csv(csv).expect("a reference")), ..View::of_width(100) };
+        let text = compact(&with_a_shortcut(), &view);
+        assert!(text.contains("2.000") && !text.contains("4.000"), "{text}");
+        assert!(text.contains("× reference  speed of the fastest variant without caveats relative to the"), "{text}");
+        let mut record = with_a_shortcut();
+        record.cases.retain(|case| case.variant == "local");
+        assert!(compact(&record, &view).contains("4.000"), "without any, against what there is");
+    }
+
+    #[test]
+    fn bars_show_speed_where_there_is_space() {
+        let record = bench::tests::record();
+        let bars = |width| compact(&record, &View::of_width(width));
+        let wide = bars(80);
+        assert!(
+            wide.contains("★ 125.0 ████████") && wide.contains("250.0 ████ ") && wide.contains("\n█  speed"),
+            "{wide}"
+        );
+        assert!(!bars(30).contains('█') && bars(30).contains("★    125.0"), "{}", bars(30));
+        let mut alone = record.clone();
+        alone.cases.truncate(1);
+        assert!(!compact(&alone, &View::of_width(80)).contains('█'), "one time is no comparison");
+    }
+
+    #[test]
+    fn a_metric_that_is_part_of_the_answer_is_in_every_table() {
+        let mut record = bench::tests::record();
+        for (case, rounds) in record.cases.iter_mut().zip([7.0, 9.0]) {
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            let Correctness::Verified(verification) = &mut measured.verification else { panic!("it is verified") };
+            verification.metrics = vec![
+                Metric::new("rounds", rounds).shown(),
+                Metric::new("lambda", 1.860_074_8).shown(),
+                Metric::new("growth", 3.25),
+            ];
+        }
+        for width in [60, 80, 200] {
+            let text = compact(&record, &View::of_width(width));
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains("rounds") && words.contains("7, 9") && words.contains("1.86007"), "{text}");
+            assert!(!text.contains("3.25") && widest(&text) <= width, "{text}");
+        }
+        let long = super::super::long::long(&record, &View::of_width(80));
+        assert!(long.contains(" rounds ") && long.contains(" lambda") && !long.contains("3.25"), "{long}");
+    }
+
+    #[test]
+    fn a_chain_of_latencies_has_no_share() {
+        let text = compact(&published("results/h100-collectives.json"), &View::of_width(80));
+        assert!(text.contains("ns") && !text.contains('%') && !text.contains("share of what"), "{text}");
     }
 
     #[test]
@@ -313,7 +464,7 @@ mod tests {
 
     #[test]
     fn each_device_has_a_column_and_each_size_and_variant_a_row() {
-        let mut record = super::super::bench::tests::record();
+        let mut record = bench::tests::record();
         let mut second = record.devices[0].clone();
         second.index = 1;
         second.name = "another".into();

@@ -1,7 +1,7 @@
 //! The text of `list`.
 
 use super::table;
-use crate::algorithms::{Algorithm, Measures, Solution, Sweeps, Variant};
+use crate::algorithms::{Algorithm, Measures, Shortcut, Solution, Sweeps, Variant};
 use crate::basis::alike::distinct;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
@@ -63,13 +63,13 @@ pub(crate) fn short(algorithms: &[&Algorithm], width: usize) -> String {
     let first_limit = algorithms.iter().position(|algorithm| is_limit(algorithm));
     for (at, algorithm) in algorithms.iter().enumerate() {
         if first_limit == Some(at) {
-            out.push_str("\nlimits of a device, which `gpukern peak` measures:\n\n");
+            out.push_str("\ndevice limits, which `gpukern peak` measures:\n\n");
         }
         let names: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
         out.push_str(&table::prose(&format!("{}  {}", algorithm.name, algorithm.summary), width, 4));
         out.push_str(&table::prose(&format!("    {}", names.join(", ")), width, 4));
     }
-    out + "\n`gpukern list ALGORITHM` says what its variants show and need.\n"
+    out + "\n`gpukern list ALGORITHM` describes its variants and what they need.\n"
 }
 
 /// What `list --json` says of an algorithm.
@@ -98,6 +98,7 @@ struct ListedVariant {
     from: &'static str,
     dtypes: Vec<&'static str>,
     layouts: Vec<&'static str>,
+    shortcuts: &'static [Shortcut],
     needs: String,
 }
 
@@ -111,6 +112,7 @@ impl Listed {
             from: variant.source,
             dtypes: dtypes(variant),
             layouts: layouts(algorithm, variant),
+            shortcuts: variant.shortcuts(),
             needs: needs(variant),
         };
         Self {
@@ -158,7 +160,7 @@ fn lines(algorithms: &[&Algorithm]) -> String {
         let _ = writeln!(out, "    work     {}", algorithm.work);
         let sizes = match algorithm.default_size {
             Sweeps { gpu, cpu } if gpu == cpu => format!("{gpu} by default"),
-            Sweeps { gpu, cpu } => format!("{gpu} by default, on a software device {cpu}"),
+            Sweeps { gpu, cpu } => format!("{gpu} by default, {cpu} on a software device"),
         };
         let _ = writeln!(out, "    sizes    {sizes}");
         let _ = writeln!(out, "    inputs   {}", inputs.join(", "));
@@ -174,8 +176,11 @@ fn lines(algorithms: &[&Algorithm]) -> String {
             let _ = writeln!(out, "\n  {}{aliases}", variant.name);
             let _ = writeln!(out, "    shows    {}", variant.summary);
             let _ = writeln!(out, "    from     {}", variant.source);
-            let only = if matches!(variant.measures, Measures::Solution) { ", with --solve alone" } else { "" };
+            let only = if matches!(variant.measures, Measures::Solution) { ", only with --solve" } else { "" };
             let _ = writeln!(out, "    dtypes   {}{only}", dtypes.join(", "));
+            for shortcut in variant.shortcuts() {
+                let _ = writeln!(out, "    caveat   {}: {}", shortcut.name(), shortcut.meaning());
+            }
             if algorithm.layouts.len() > 1 {
                 let layouts = layouts(algorithm, variant);
                 let _ = writeln!(out, "    layouts  {}", layouts.join(", "));

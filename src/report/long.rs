@@ -1,11 +1,12 @@
 //! The long table of `bench`: a line for each case, with the columns that fit or those that were asked for.
 
-use super::bench::{Section, heading, median, sections};
+use super::bench::{Section, heading, median, sections, signs, variant};
 use super::reference::ReferenceTime;
-use super::table::{self, Table};
+use super::table::{self, Cell, Table};
 use crate::basis::alike::distinct;
 use crate::basis::error::unknown;
 use crate::basis::units::{percent, significant};
+use crate::record::class::Class;
 use crate::record::marks::RunConditions;
 use crate::record::{Case, Measured, Outcome, Record, Share};
 
@@ -128,6 +129,8 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
     let columns = view.columns.clone().unwrap_or_else(|| COLUMNS.iter().collect());
     let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
+    // Those that are part of the answer go last where there is no space.
+    let shown = shown_metrics(&section.cases);
     let own = |column: &&'static Column| if column.name == METRICS { metrics.clone() } else { vec![column.heading] };
     let mut table = Table::default().text(["size", "variant"]).numbers(columns.iter().flat_map(own));
     for case in &section.cases {
@@ -135,30 +138,43 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
             METRICS => metrics.iter().map(|name| metric(case, name)).collect(),
             _ => vec![(column.cell)(case, view, conditions)],
         });
-        table.row([case.row(), case.variant.clone()].into_iter().chain(cells));
+        table.row([case.row().into(), variant(case)].into_iter().chain(cells.map(Cell::from)));
     }
     let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
     table.leave_out_empty(&may_go.collect::<Vec<_>>(), "0");
     if view.columns.is_none() {
+        let whole = table.width();
         let mut least: Vec<_> = COLUMNS.iter().filter(|column| column.importance != STAYS).collect();
         least.sort_by_key(|column| column.importance);
-        let gone = table.fit(view.width, &least.iter().flat_map(own).collect::<Vec<_>>());
+        let (last, least): (Vec<_>, Vec<_>) = least.iter().flat_map(own).partition(|name| shown.contains(name));
+        let gone = table.fit(view.width, &[least, last].concat());
         // One that all rows have may stand above them.
         let first = &section.cases[0].variant;
         if table.width() > view.width && section.cases.iter().all(|case| case.variant == *first) {
             table.fit(0, &["variant"]);
-            out.push_str(&table::prose(&format!("variant {first}"), view.width, 2));
+            let caveats = Class::of(section.cases[0]);
+            out.push_str(&table::prose(format!("variant {first} {caveats}").trim_end(), view.width, 2));
         }
-        if !gone.is_empty() {
-            let text = format!("no space for: {}; --columns shows them", gone.join(", "));
-            out.push_str(&table::prose(&text, view.width, 2));
-        }
+        out.push_str(&table::hidden(&gone, whole, view.width));
     }
     out.push('\n');
-    out + &table.terminal(view.width)
+    out.push_str(&table.terminal(view.width));
+    let signs = signs(&section.cases, conditions);
+    if !signs.is_empty() {
+        out.push('\n');
+    }
+    out + &table::legend(&signs, view.width)
 }
 
-fn metric(case: &Case, name: &str) -> String {
+/// The metrics of some cases that are part of their answers.
+pub(super) fn shown_metrics<'c>(cases: &[&'c Case]) -> Vec<&'c str> {
+    let answers = cases.iter().filter_map(|case| case.measured()?.verification.verified());
+    let shown = answers.flat_map(|answer| answer.metrics.iter().filter(|metric| metric.shown));
+    distinct(shown.map(|metric| metric.name.as_str()))
+}
+
+/// The value of a metric of a case; empty where it has none.
+pub(super) fn metric(case: &Case, name: &str) -> String {
     let found = case.measured().and_then(|m| m.verification.verified());
     let found = found.and_then(|v| v.metrics.iter().find(|metric| metric.name == name));
     found.map_or_else(String::new, |metric| metric.value.map_or_else(|| "not finite".into(), figure))
@@ -238,7 +254,7 @@ mod tests {
     #[test]
     fn columns_that_do_not_fit_are_named() {
         let table = long(&record(), &View::of_width(60));
-        assert!(table.contains("no space for: allowed, min, samples") && table.contains("GFLOP/s"), "{table}");
+        assert!(table.contains("hidden for width: allowed, min, samples") && table.contains("GFLOP/s"), "{table}");
     }
 
     #[test]

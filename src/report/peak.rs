@@ -53,7 +53,7 @@ fn figures(peak: &Peak) -> Table {
 }
 
 /// Characters of the bar of the largest bandwidth.
-const BAR: f64 = 30.0;
+const BAR: usize = 30;
 
 /// Bandwidth over working set, with the levels it shows.
 fn staircase(peak: &Peak, width: usize) -> String {
@@ -66,7 +66,7 @@ fn staircase(peak: &Peak, width: usize) -> String {
     let mut table = Table::default().numbers(["working set", "read", "write", "copy"]).text(["GB/s", "read"]);
     for (set, read) in &found[0] {
         let cell = |rates: &BTreeMap<Bytes, f64>| rates.get(set).map_or("–".into(), |rate| significant(rate * 1e-9));
-        let bar = "█".repeat((BAR * read / largest).round().max(1.0) as usize);
+        let bar = table::bar(read / largest, BAR);
         let [read, write, copy] = [0, 1, 2].map(|pattern| cell(&found[pattern]));
         table.row([set.to_string(), read, write, copy, String::new(), bar]);
     }

@@ -1,6 +1,7 @@
 //! The one table behind terminal, Markdown and pages: columns, and rows of cells, which each rendering lays out last.
 
 use crate::basis::printable::{self, escape, printable};
+use crate::record::marks::Mark;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use std::fmt::Write;
 
@@ -15,6 +16,34 @@ pub(crate) struct Cell {
     /// What stands beside the text, or below it on a page.
     pub(crate) detail: String,
     pub(crate) marks: String,
+    /// The part of a whole bar that stands behind it on a terminal.
+    pub(crate) bar: Option<f64>,
+}
+
+/// What stands before the best of its row.
+pub(crate) const STAR: &str = "★";
+
+/// Characters of a whole bar in a cell.
+const BAR: usize = 8;
+
+/// A bar of this part of `whole` characters, in eighths of one; never nothing.
+pub(crate) fn bar(part: f64, whole: usize) -> String {
+    let eighths = ((8 * whole) as f64 * part.clamp(0.0, 1.0)).round().max(1.0) as usize;
+    let last = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+    "█".repeat(eighths / 8) + last
+}
+
+/// What a table leaves out on a terminal that is too narrow for it; `whole` is its width with all.
+pub(crate) fn hidden(gone: &[&str], whole: usize, width: usize) -> String {
+    match gone {
+        [] => String::new(),
+        gone => prose(&format!("hidden for width: {} ({whole} columns show all)", gone.join(", ")), width, 2),
+    }
+}
+
+/// What signs mean, below the table that has them: a line each, or more where it is long.
+pub(crate) fn legend<'m>(marks: impl IntoIterator<Item = &'m Mark>, width: usize) -> String {
+    marks.into_iter().map(|Mark { sign, meaning }| prose(&format!("{sign}  {meaning}"), width, 3)).collect()
 }
 
 impl<T: Into<String>> From<T> for Cell {
@@ -41,7 +70,7 @@ impl Cell {
     }
 
     fn html(&self) -> String {
-        let mut out = if self.is_best { String::from("★ ") } else { String::new() };
+        let mut out = if self.is_best { format!("{STAR} ") } else { String::new() };
         out.push_str(&escape(&self.text));
         if !self.detail.is_empty() {
             let _ = write!(out, "<br/>{}", escape(&self.detail));
@@ -116,9 +145,15 @@ impl Table {
         self.columns.iter().take_while(|(_, kind)| *kind == Kind::Text).count()
     }
 
-    /// Whether a cell has something beside its text.
-    pub(crate) fn has_details(&self) -> bool {
-        self.rows.iter().flatten().any(|cell| !cell.detail.is_empty())
+    /// Whether `is` holds for a cell beside those that name rows.
+    pub(crate) fn any(&self, is: impl Fn(&Cell) -> bool) -> bool {
+        self.rows.iter().any(|row| row[self.names()..].iter().any(&is))
+    }
+
+    /// The same without bars.
+    pub(crate) fn without_bars(mut self) -> Self {
+        self.rows.iter_mut().flatten().for_each(|cell| cell.bar = None);
+        self
     }
 
     /// The same without what stands beside the texts of its cells.
@@ -248,7 +283,7 @@ impl Table {
         table.to_string().lines().map(str::trim_end).map(|line| line.to_string() + "\n").collect()
     }
 
-    /// The cells of a column: stars, texts, details and marks of numbers below each other.
+    /// The cells of a column: stars, texts, details, marks and bars of numbers below each other.
     fn cells(&self, column: usize) -> Vec<String> {
         let cells = || self.rows.iter().map(|row| &row[column]);
         if self.columns[column].1 != Kind::Number {
@@ -260,16 +295,20 @@ impl Table {
         let numbers = cells().filter(|cell| !cell.detail.is_empty() || detail == 0);
         let number = numbers.map(|cell| cell.text.chars().count()).max().unwrap_or(0);
         let stars = cells().any(|cell| cell.is_best);
+        let bars = cells().any(|cell| cell.bar.is_some());
         let aligned = |cell: &Cell| {
             let mut text = format!("{:>number$}", cell.text);
             if detail > 0 && (!cell.detail.is_empty() || text.chars().count() == number) {
                 let _ = write!(text, " {:>detail$}", cell.detail);
             }
             if stars {
-                text = format!("{} {text}", if cell.is_best { '★' } else { ' ' });
+                text = format!("{} {text}", if cell.is_best { STAR } else { " " });
             }
             if marks > 0 {
                 let _ = write!(text, " {:<marks$}", cell.marks);
+            }
+            if bars {
+                let _ = write!(text, " {:<BAR$}", cell.bar.map_or_else(String::new, |part| bar(part, BAR)));
             }
             if text.trim().is_empty() { String::new() } else { text }
         };
@@ -428,6 +467,11 @@ pub(crate) mod tests {
             turned.markdown(),
             "| variant | 64 ms |\n| :--- | ---: |\n| `a_b` | **1.5** |\n| why | it\\_is&lt;fast&gt; |\n"
         );
+    }
+
+    #[test]
+    fn a_bar_has_eighths_and_is_never_nothing() {
+        assert_eq!([1.0, 0.5, 0.3, 0.01, 0.0].map(|part| bar(part, 4)), ["████", "██", "█▎", "▏", "▏"]);
     }
 
     #[test]

@@ -45,10 +45,7 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
             out.push_str(&table::prose(&sentence(row), width, 2));
         }
     } else {
-        if !gone.is_empty() {
-            let text = format!("no space for: {}; COLUMNS={whole} shows all", gone.join(", "));
-            out.push_str(&table::prose(&text, width, 2));
-        }
+        out.push_str(&table::hidden(&gone, whole, width));
         out.push('\n');
         out.push_str(&table.terminal(width));
     }
@@ -142,7 +139,10 @@ mod tests {
             assert!(text.contains("12 of 2412"), "{width}:\n{text}");
         }
         let one = text(&device, algorithm, &rows[..1], 80);
-        assert!(one.contains("no space for: tried; COLUMNS=90 shows all") && one.contains("built in   gain"), "{one}");
+        assert!(
+            one.contains("hidden for width: tried (90 columns show all)") && one.contains("built in   gain"),
+            "{one}"
+        );
         rows[1].spec.layout = Layout::Nt;
         rows[1].spec.dtype = DType::F16;
         let text = text(&device, algorithm, &rows, 200);

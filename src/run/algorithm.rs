@@ -7,7 +7,7 @@ use super::loaded;
 use super::oracle::{Expected, NoReference, Saving};
 use super::resolved::{Buffer, Command, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun};
 use crate::algorithms::input::Input;
-use crate::algorithms::{Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{self, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Shortcut, Sweeps, Variant};
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle;
@@ -86,6 +86,7 @@ impl Loaded {
 /// A variant of a user's algorithm.
 fn variant(
     name: String,
+    shortcuts: &'static [Shortcut],
     program: impl Fn(&CaseSpec, &DeviceInfo) -> Result<Program, String> + Send + Sync + 'static,
 ) -> Variant {
     Variant {
@@ -93,7 +94,7 @@ fn variant(
         aliases: &[],
         summary: "a kernel of the user's",
         source: "the user",
-        measures: Measures::Problem,
+        measures: Measures::Shortcuts(shortcuts),
         kernels: &[],
         program: Handle::Shared(Arc::new(move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
             program(case, device).unwrap_or_else(Program::refused)
@@ -107,13 +108,17 @@ fn label(Configuration { kernel, choice }: &Configuration) -> String {
     if chosen.is_empty() { kernel.clone() } else { format!("{kernel}[{}]", chosen.join(",")) }
 }
 
-/// The name of a built-in variant beside them: `matmul:tiled`.
-fn label_of_builtin(own: &UserKernels, variant: &str) -> String {
-    let of = own.run.points.iter().find_map(|point| match &point.reference {
+/// The name of the built-in algorithm that is the reference, where one is.
+fn reference_algorithm(own: &UserKernels) -> Option<&str> {
+    own.run.points.iter().find_map(|point| match &point.reference {
         Reference::Builtin(builtin) => Some(builtin.algorithm.as_str()),
         _ => None,
-    });
-    format!("{}:{variant}", of.unwrap_or("builtin"))
+    })
+}
+
+/// The name of a built-in variant beside them: `matmul:tiled`.
+fn label_of_builtin(own: &UserKernels, variant: &str) -> String {
+    format!("{}:{variant}", reference_algorithm(own).unwrap_or("builtin"))
 }
 
 impl UserKernels {
@@ -138,11 +143,14 @@ impl UserKernels {
         let own = &loaded.own;
         let kernels = own.run.configurations.iter().map(label).enumerate().map(|(index, label)| {
             let loaded = Arc::clone(&loaded);
-            variant(label, move |case, device| loaded.kernel(index, case, device))
+            variant(label, &[], move |case, device| loaded.kernel(index, case, device))
         });
         let against = own.against.iter().cloned().map(|name| {
             let loaded = Arc::clone(&loaded);
-            variant(label_of_builtin(own, &name), move |case, device| loaded.builtin(&name, case, device))
+            let known = reference_algorithm(own).and_then(|of| algorithms::find(of).ok()?.variant(&name).ok());
+            variant(label_of_builtin(own, &name), known.map_or(&[], Variant::shortcuts), move |case, device| {
+                loaded.builtin(&name, case, device)
+            })
         });
         Ok(Handle::Shared(Arc::new(Algorithm {
             name: own.name.clone().into(),

@@ -15,6 +15,10 @@ fn list_explains_every_algorithm_and_variant() {
             for part in [&*variant.name, variant.summary, variant.source, "dtypes", "needs"] {
                 assert!(plain(&own).contains(&plain(part)), "{}/{}: {part}", algorithm.name, variant.name);
             }
+            for shortcut in variant.shortcuts() {
+                let caveat = format!("caveat {}: {}", shortcut.name(), shortcut.meaning());
+                assert!(plain(&own).contains(&caveat), "{}/{}: {caveat}", algorithm.name, variant.name);
+            }
         }
         assert!(widest(&own) <= 80, "{own}");
     }

@@ -239,6 +239,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     };
     let output = expect_exit(&mut judge(&ab), 0);
     assert!(stdout(&output).contains("faster"), "{}", stdout(&output));
+    assert!(!stdout(&output).contains(" input"), "a description says what fills its buffers: {}", stdout(&output));
     let specs = ["--config=double.toml", "--ab", "--spec=WORK=1,600", "--size=N=2000"];
     let output = expect_exit(&mut judge(&specs), 1);
     assert!(stdout(&output).contains("SLOWER"), "{}", stdout(&output));

@@ -34,8 +34,8 @@ use variants::{SUBGROUPS, chain_length};
 pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     name: Borrowed("collectives"),
     fingerprint: None,
-    summary: "cost of one collective operation: a chain of n dependent ones in one work-group of two sub-groups",
-    work: "n operations; the time per operation is the kernel time divided by n: latency, with the launch's share in it",
+    summary: "latency of a collective operation: a chain of n dependent ones in one work-group of two sub-groups",
+    work: "n operations; the time of one is the kernel time divided by n, launch included",
     default_size: Sweeps::same("8192"),
     verify_size: Sweeps::same("1,2,3,33,1000"),
     iterative: false,

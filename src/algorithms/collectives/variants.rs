@@ -37,35 +37,35 @@ macro_rules! chains {
 #[rustfmt::skip]
 chains! {
     "nothing", "subgroup": Nothing, "the zero of the scale",
-        "the loop of the chain without an operation: to be subtracted from the other times";
+        "the empty loop: subtract its time from the others";
     "barrier", "subgroup": Nothing, "Data Parallel C++, barriers of sub-groups",
-        "a barrier of the sub-group alone: subgroupBarrier";
+        "a sub-group barrier: subgroupBarrier";
     "barrier", "workgroup": Nothing, "Data Parallel C++, barriers of work-groups",
-        "a barrier of the work-group: what each exchange through shared memory needs";
+        "a work-group barrier, which every exchange through shared memory needs";
     "broadcast", "subgroup": Broadcast, "Data Parallel C++, group_broadcast (figure 9-10)",
-        "all lanes get the value of one: subgroupBroadcast from a run-time lane";
+        "all lanes get one lane's value: subgroupBroadcast from a lane chosen at run time";
     "broadcast", "shared": Broadcast, "Data Parallel C++, group_broadcast (figure 9-10)",
-        "a value written to shared memory by one lane, read by all after a work-group barrier";
+        "one lane writes to shared memory, and all read it after a work-group barrier";
     "vote-any", "subgroup": VoteAny, "Data Parallel C++, any_of_group (figure 9-13)",
         "whether a condition holds in any lane: subgroupAny";
     "vote-any", "shared": VoteAny, "Data Parallel C++, any_of_group (figure 9-13)",
-        "whether a condition holds in any lane: atomic or into a flag in shared memory, one work-group barrier";
+        "whether a condition holds in any lane: an atomic OR into a shared flag, one work-group barrier";
     "vote-all", "subgroup": VoteAll, "Data Parallel C++, all_of_group (figure 9-13)",
         "whether a condition holds in all lanes: subgroupAll";
     "vote-all", "shared": VoteAll, "Data Parallel C++, all_of_group (figure 9-13)",
-        "whether a condition holds in all lanes: atomic or of its negation into a flag in shared memory";
+        "whether a condition holds in all lanes: an atomic OR of its negation into a shared flag";
     "vote-none", "subgroup": VoteNone, "Data Parallel C++, none_of_group (figure 9-13)",
         "whether a condition holds in no lane: the negation of subgroupAny";
     "vote-none", "shared": VoteNone, "Data Parallel C++, none_of_group (figure 9-13)",
-        "whether a condition holds in no lane: atomic or into a flag in shared memory, read as its negation";
+        "whether a condition holds in no lane: an atomic OR into a shared flag, then negated";
     "ballot", "subgroup": Ballot, "Data Parallel C++, votes (figure 9-13) lane by lane",
-        "the lanes in which a condition holds as a set of bits: subgroupBallot";
+        "a bit mask of the lanes in which a condition holds: subgroupBallot";
     "ballot", "shared": Ballot, "Data Parallel C++, votes (figure 9-13) lane by lane",
-        "a set of bits in shared memory, each set by its lane with atomic or";
+        "the same bit mask in shared memory: each lane sets its bit with an atomic OR";
     "shuffle", "subgroup": Select, "Data Parallel C++, select_from_group (figure 9-14)",
-        "each lane reads a lane of its own choice: subgroupShuffle";
+        "each lane reads a lane of its choice: subgroupShuffle";
     "shuffle", "shared": Select, "Data Parallel C++, select_from_group (figure 9-14)",
-        "each lane reads a place of its own choice in shared memory after a work-group barrier";
+        "each lane reads a slot of its choice in shared memory after a work-group barrier";
     "shift-left", "subgroup": ShiftLeft, "Data Parallel C++, shift_group_left (figure 9-15)",
         "each lane reads the one 5/8 of a sub-group above: subgroupShuffleDown";
     "shift-left", "shared": ShiftLeft, "Data Parallel C++, shift_group_left (figure 9-15)",
@@ -79,15 +79,15 @@ chains! {
     "xor", "shared": Xor, "Data Parallel C++, permute_group_by_xor (figure 9-16)",
         "neighbouring lanes swap through shared memory and a work-group barrier";
     "reverse", "subgroup": Reverse, "Data Parallel C++, permute_group_by_xor (figure 9-17)",
-        "the lanes reverse their order: subgroupShuffleXor with a mask of ones";
+        "lanes in reverse order: subgroupShuffleXor with a mask of ones";
     "reverse", "shared": Reverse, "Data Parallel C++, permute_group_by_xor (figure 9-17)",
-        "the lanes reverse their order through shared memory and a work-group barrier";
+        "lanes in reverse order through shared memory and a work-group barrier";
     "reduce-add", "subgroup": ReduceAdd, "Data Parallel C++, collective functions",
-        "all lanes get the sum of their values: subgroupAdd";
+        "all lanes get the sum over all: subgroupAdd";
     "reduce-add", "shared": ReduceAdd, log2, "Data Parallel C++, collective functions",
-        "the sum by a butterfly through shared memory: log2(lanes) work-group barriers";
+        "a butterfly sum through shared memory: log2(lanes) work-group barriers";
     "scan", "subgroup": Scan, "Data Parallel C++, inclusive scans by shifts (at figure 9-15)",
-        "each lane gets the sum up to its own: subgroupInclusiveAdd";
+        "each lane gets the sum up to its own value: subgroupInclusiveAdd";
     "scan", "shared": Scan, log2, "Data Parallel C++, inclusive scans by shifts (at figure 9-15)",
         "Hillis and Steele's inclusive scan through shared memory: log2(lanes) work-group barriers";
 }

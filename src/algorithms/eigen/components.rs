@@ -37,7 +37,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
         Variant {
             name: Borrowed("atomic"),
             aliases: &["v0"],
-            summary: "every invocation adds its element to the sum of its row: n atomic additions to one word",
+            summary: "every invocation adds its element to its row's sum: n atomic additions to one word",
             source: "the similarity post, kernelSumAcrossRows_v0",
             measures: Measures::Problem,
             kernels: &["row-sum/atomic", "row-sum/atomic-cas"],
@@ -46,7 +46,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
         Variant {
             name: Borrowed("subgroup"),
             aliases: &["v1"],
-            summary: "subgroupAdd first, one atomic addition a sub-group",
+            summary: "subgroupAdd first, then one atomic addition per sub-group",
             source: "the similarity post, kernelSumAcrossRows_v1",
             measures: Measures::Problem,
             kernels: &["row-sum/subgroup", "row-sum/subgroup-cas"],
@@ -55,7 +55,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
         Variant {
             name: Borrowed("local"),
             aliases: &["v2"],
-            summary: "subgroupAdd, then shared memory and a barrier, one atomic addition a work-group",
+            summary: "subgroupAdd, then shared memory and a barrier: one atomic addition per work-group",
             source: "the similarity post, kernelSumAcrossRows_v2",
             measures: Measures::Problem,
             kernels: &["row-sum/local", "row-sum/local-cas"],
@@ -64,7 +64,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
         Variant {
             name: Borrowed("streaming"),
             aliases: &[],
-            summary: "16-byte loads with many in flight; one team adds a row up, so there is no atomic addition",
+            summary: "16-byte loads with many in flight; one team sums each row, so it needs no atomic additions",
             source: "ours, after the similarity post",
             measures: Measures::Problem,
             kernels: &["row-sum/streaming", "row-sum/streaming-texel"],
@@ -133,7 +133,7 @@ fn row_sum_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
     name: Borrowed("vector-max"),
     fingerprint: None,
-    summary: "largest of the n non-negative elements of a vector",
+    summary: "largest element of a vector of n non-negative numbers",
     work: "n comparisons; x read once, max written once",
     default_size: VECTOR_SIZES,
     verify_size: AWKWARD_VECTORS,
@@ -144,7 +144,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
         Variant {
             name: Borrowed("atomic"),
             aliases: &["v0"],
-            summary: "every invocation takes an atomic maximum in global memory",
+            summary: "every invocation does an atomic maximum in global memory",
             source: "the similarity post, kernelMaxInVector_v0",
             measures: Measures::Problem,
             kernels: &["vector-max/atomic"],
@@ -153,7 +153,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
         Variant {
             name: Borrowed("subgroup"),
             aliases: &["v1"],
-            summary: "subgroupMax first, one atomic maximum a sub-group",
+            summary: "subgroupMax first, then one atomic maximum per sub-group",
             source: "the similarity post, kernelMaxInVector_v1",
             measures: Measures::Problem,
             kernels: &["vector-max/subgroup"],
@@ -162,7 +162,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
         Variant {
             name: Borrowed("local"),
             aliases: &["v2"],
-            summary: "subgroupMax, then an atomic maximum in shared memory and a barrier, one in global memory a work-group",
+            summary: "subgroupMax, then an atomic maximum in shared memory and a barrier; one in global memory per work-group",
             source: "the similarity post, kernelMaxInVector_v2, with its last line a maximum where the post adds",
             measures: Measures::Problem,
             kernels: &["vector-max/local"],
@@ -171,7 +171,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
         Variant {
             name: Borrowed("streaming"),
             aliases: &[],
-            summary: "16-byte loads in one pass: one atomic maximum a work-group, the last to arrive writes",
+            summary: "16-byte loads in one pass: one atomic maximum per work-group, and the last one writes the result",
             source: "ours, after the similarity post",
             measures: Measures::Problem,
             kernels: &["vector-max/streaming", "vector-max/streaming-texel"],
@@ -239,7 +239,7 @@ fn vector_max_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
     name: Borrowed("eigenvector"),
     fingerprint: None,
-    summary: "one round of the eigenvector, e[i] ← e[i]·s[i]/max, in place",
+    summary: "one update of the eigenvector, e[i] ← e[i]·s[i]/max, in place",
     work: "2·n operations; s, max and e read once, e written once",
     default_size: VECTOR_SIZES,
     verify_size: AWKWARD_VECTORS,
@@ -351,7 +351,7 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
         Variant {
             name: Borrowed("local"),
             aliases: &["v1"],
-            summary: "the row sums of a work-group's row and columns are staged in shared memory",
+            summary: "stages the row sums of a work-group's row and columns in shared memory",
             source: "the similarity post, kernelSimilarityTransform, with the column as the column index",
             measures: Measures::Problem,
             kernels: &["next-matrix/local"],
@@ -360,7 +360,7 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
         Variant {
             name: Borrowed("streaming"),
             aliases: &[],
-            summary: "16-byte loads and stores, and a reciprocal a row",
+            summary: "16-byte loads and stores, and one reciprocal per row",
             source: "ours, after the similarity post",
             measures: Measures::Problem,
             kernels: &["next-matrix/streaming", "next-matrix/streaming-texel"],

@@ -48,7 +48,7 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
     name: Borrowed("eigen"),
     fingerprint: None,
     summary: "dominant eigenvalue and eigenvector of a positive matrix by similarity transform",
-    work: "3·n² operations, those of one round, for the number of rounds depends on the data; A read once, v and λ written \
+    work: "3·n² operations, counted for one round because their number depends on the data; A read once, v and λ written \
            once",
     default_size: MATRIX_SIZES,
     verify_size: AWKWARD_MATRICES,
@@ -59,7 +59,7 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
         Variant {
             name: Borrowed("pipeline"),
             aliases: &[],
-            summary: "the post's final kernels in a loop: the host looks at the stop flag after each round",
+            summary: "the post's final kernels in a loop: the host checks the stop flag after each round",
             source: "the similarity post, the whole pipeline",
             measures: Measures::Problem,
             kernels: &[
@@ -76,7 +76,7 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
         Variant {
             name: Borrowed("fused"),
             aliases: &[],
-            summary: "power iteration: a round is one dispatch that reads A once, and the device decides when to stop",
+            summary: "power iteration: one dispatch per round reads A once, and the device decides when to stop",
             source: "ours; Collatz and Wielandt bound the eigenvalue",
             measures: Measures::Problem,
             kernels: &["eigen/fused", "eigen/fused-texel", "eigen/fused-small"],
@@ -334,8 +334,8 @@ impl Oracle for Expected {
 
         let mut check = worst.check(1.0);
         check.metrics = vec![
-            Metric::new("rounds", k),
-            Metric::new("lambda", lambda),
+            Metric::new("rounds", k).shown(),
+            Metric::new("lambda", lambda).shown(),
             Metric::new("bracket min", low),
             Metric::new("bracket max", high),
             Metric::new("v residual", Self::vector_residual(lambda, &v, &av)),

@@ -24,7 +24,7 @@ use std::borrow::Cow::Borrowed;
 pub(crate) static STOP_CHECK: Algorithm = Algorithm {
     name: Borrowed("stop-check"),
     fingerprint: None,
-    summary: "whether neighbouring elements of a vector, the last and the first too, differ by less than 0.001",
+    summary: "whether all neighbouring elements of a vector, last and first included, differ by less than 0.001",
     work: "2·n operations (a difference and a comparison); s read once, the flag written once",
     default_size: VECTOR_SIZES,
     verify_size: AWKWARD_VECTORS,
@@ -53,7 +53,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
         Variant {
             name: Borrowed("local"),
             aliases: &["v2"],
-            summary: "as shuffle, with a flag in shared memory: one atomic minimum in global memory a work-group",
+            summary: "shuffle with a flag in shared memory: one atomic minimum in global memory per work-group",
             source: "the similarity post, kernelStopCriteria, the final kernel",
             measures: Measures::Problem,
             kernels: &["stop-check/local"],
@@ -62,7 +62,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
         Variant {
             name: Borrowed("ballot"),
             aliases: &[],
-            summary: "as shuffle, deciding by subgroupBallot in place of subgroupAll",
+            summary: "shuffle, deciding with subgroupBallot instead of subgroupAll",
             source: "ours, after the similarity post and Data Parallel C++",
             measures: Measures::Problem,
             kernels: &["stop-check/ballot"],
@@ -71,7 +71,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
         Variant {
             name: Borrowed("streaming"),
             aliases: &[],
-            summary: "16-byte loads in one pass: only what is too far apart is told atomically, and the last work-group writes",
+            summary: "16-byte loads in one pass: only pairs too far apart cost an atomic, and the last work-group writes",
             source: "ours, after the similarity post",
             measures: Measures::Problem,
             kernels: &["stop-check/streaming", "stop-check/streaming-texel"],

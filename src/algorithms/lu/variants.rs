@@ -7,7 +7,7 @@
 use super::factors::{A, L, NO_BAD_PIVOT, STATUS, U, order};
 use super::{blocked, pivot, refine, solve};
 use crate::algorithms::elements::groups_over;
-use crate::algorithms::{CaseSpec, Input, Measures, Solution, Variant};
+use crate::algorithms::{CaseSpec, Input, Measures, Shortcut, Solution, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::handle::Handle::Static;
 use crate::device::capability::DeviceInfo;
@@ -18,16 +18,13 @@ use std::borrow::Cow::Borrowed;
 /// Invocations of a work-group: the document's 64, neighbouring columns of one row, or rows of one column.
 const GROUP: u32 = 64;
 
-/// The variants that divide by whatever is on the diagonal.
-pub(super) const WITHOUT_PIVOTING: &[&str] = &["naive", "offset-copy", "in-place", "blocked", "blocked-split"];
-
 pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("naive"),
         aliases: &["v0"],
-        summary: "an n×n launch and a copy of all of U for every pivot: most invocations only find that they have no work",
+        summary: "an n×n launch and a full copy of U per pivot: most invocations find no work",
         source: "the LU post, the naive version",
-        measures: Measures::Problem,
+        measures: Measures::Shortcuts(&[Shortcut::NoPivoting]),
         kernels: &["lu/identity-square", "lu/naive"],
         program: Static(&|shaders, case, device| {
             let grid = Launch::new(case, device);
@@ -40,9 +37,9 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("offset-copy"),
         aliases: &["v1"],
-        summary: "launches and copies of exactly the elements that a pivot changes",
+        summary: "launches and copies cover only the elements that a pivot changes",
         source: "the LU post, offsets, non-uniform groups and sub-buffers",
-        measures: Measures::Problem,
+        measures: Measures::Shortcuts(&[Shortcut::NoPivoting]),
         kernels: &["lu/identity", "lu/offset-column", "lu/offset-update", "lu/offset-copy"],
         program: Static(&|shaders, case, device| {
             let grid = Launch::new(case, device);
@@ -59,9 +56,9 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("in-place"),
         aliases: &["v2"],
-        summary: "U updated in place, without a copy; the pivot read once a sub-group and shared through local memory",
+        summary: "updates U in place, without a copy; each sub-group reads the pivot once and shares it in local memory",
         source: "the LU post, the split update and the sub-group leader",
-        measures: Measures::Problem,
+        measures: Measures::Shortcuts(&[Shortcut::NoPivoting]),
         kernels: &["lu/identity", "lu/in-place-column", "lu/in-place-update", "lu/in-place-clear"],
         program: Static(&|shaders, case, device| {
             let grid = Launch::new(case, device);
@@ -78,18 +75,18 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("blocked"),
         aliases: &[],
-        summary: "blocks of columns: one large product each, and the next diagonal block factorised beside it",
+        summary: "one large product per block of columns, with the next diagonal block factorised alongside",
         source: "right-looking with look-ahead; docs/lu.md",
-        measures: Measures::Problem,
+        measures: Measures::Shortcuts(&[Shortcut::NoPivoting]),
         kernels: &["lu/blocked-pad", "lu/blocked-corner", "lu/blocked-solve", "lu/blocked-update"],
         program: Static(&blocked::without_pivoting),
     },
     Variant {
         name: Borrowed("blocked-split"),
         aliases: &[],
-        summary: "blocked, with its large products on the matrix units: three products of f16 for one of f32",
+        summary: "blocked with its large products on the matrix units: three f16 products for each one in f32",
         source: "as blocked, and Ootomo and Yokota 2022; docs/lu.md",
-        measures: Measures::Problem,
+        measures: Measures::Shortcuts(&[Shortcut::NoPivoting, Shortcut::LessAccurate]),
         kernels: &[
             "lu/blocked-pad",
             "lu/blocked-corner",
@@ -104,7 +101,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("blocked-pivot"),
         aliases: &[],
-        summary: "the same with partial pivoting: rows stay where they are and are found through a list",
+        summary: "blocked with partial pivoting: rows stay in place and are looked up through a list",
         source: "right-looking with look-ahead; docs/lu.md",
         measures: Measures::Problem,
         kernels: pivot::KERNELS,
@@ -113,7 +110,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("blocked-pivot-texel"),
         aliases: &[],
-        summary: "for software devices: the same with products through texel views, P by shuffle",
+        summary: "blocked-pivot for software devices: products load through texel views and shuffle the panel",
         source: "measured on llvmpipe; docs/lu.md",
         measures: Measures::Problem,
         kernels: &[
@@ -132,7 +129,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("refined"),
         aliases: &[],
-        summary: "a solution in f64 by the f32 factors of blocked-pivot, refined until its backward error is 1e-12",
+        summary: "an f64 solution from the f32 factors of blocked-pivot, refined to a backward error of 1e-12",
         source: "HPL-MxP; LAPACK's DSGESV; docs/lu.md",
         measures: Measures::Solution,
         kernels: refine::KERNELS,
@@ -141,7 +138,7 @@ pub(super) static VARIANTS: &[Variant] = &[
 ];
 
 pub(super) static SOLUTION: Solution = Solution {
-    summary: "A·x = b by the factors, or refined from f32 factors to f64; right if HPL's scaled residual is below 16",
+    summary: "solves A·x = b with the factors, or refines it from f32 to f64; right if HPL's scaled residual is below 16",
     work: "2/3·n³ + 2·n² operations; A and b read once, x written once",
     inputs,
     kernels: solve::KERNELS,
@@ -163,7 +160,8 @@ pub(super) static SOLUTION: Solution = Solution {
 /// theorems 9.9 and 10.3). With it the growth of Wilkinson's takes every digit, and the condition of Hilbert's those that a
 /// refinement to f64 would begin with.
 fn inputs(variant: &str, dtype: DType) -> &'static [Input] {
-    match (WITHOUT_PIVOTING.contains(&variant), dtype) {
+    let own = VARIANTS.iter().find(|own| own.name == variant);
+    match (own.is_some_and(|own| own.shortcuts().contains(&Shortcut::NoPivoting)), dtype) {
         (true, _) => &[Input::DiagonallyDominant, Input::Hilbert],
         (false, DType::F64) => &[Input::Uniform, Input::DiagonallyDominant, Input::IllScaled],
         (false, _) => &[Input::Uniform, Input::DiagonallyDominant, Input::Hilbert, Input::IllScaled],

@@ -115,6 +115,7 @@ pub(super) fn predict(
 mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
+    use crate::algorithms::tile::Tunable;
     use crate::algorithms::{Goal, tile};
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
@@ -126,8 +127,8 @@ mod tests {
 
     #[test]
     fn every_tunable_variant_is_a_candidate_by_its_own_table_unless_it_is_less_accurate() {
-        let less_accurate = ["coopmat-narrow", "coopmat2-narrow", "split"];
-        let tunable = MATMUL.tunable.iter().filter(|own| !less_accurate.contains(&own.variant));
+        let exact = |own: &&Tunable| MATMUL.variant(own.variant).is_ok_and(|own| own.shortcuts().is_empty());
+        let tunable = MATMUL.tunable.iter().filter(exact);
         let tables: Vec<_> = tunable.map(|own| (own.variant, std::ptr::from_ref(own.tiles).cast::<()>())).collect();
         assert_eq!(WITH_TILES.map(|(name, table)| (name, std::ptr::from_ref(table).cast())).to_vec(), tables);
     }
@@ -146,8 +147,8 @@ mod tests {
                 let candidates = candidates(&case, &device);
                 assert!(candidates.is_sorted_by_key(|own| rank(own.predicted, own.tile)), "{dtype} {n}");
                 for Candidate { variant, predicted, .. } in candidates {
-                    assert!(variant != "split" && !variant.ends_with("-narrow"), "{variant}");
-                    assert!(MATMUL.variant(variant).is_ok_and(|v| v.supports(dtype)), "{variant} {dtype}");
+                    let exact = MATMUL.variant(variant).is_ok_and(|v| v.supports(dtype) && v.shortcuts().is_empty());
+                    assert!(exact, "{variant} {dtype}");
                     assert!(predicted.0.is_finite() && predicted.0 > 0.0, "{variant} {dtype} {n}: {predicted:?}");
                 }
             }

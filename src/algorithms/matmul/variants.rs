@@ -9,7 +9,7 @@ use super::{direct, evenly, gemv};
 use crate::algorithms::elements::groups_over;
 use crate::algorithms::product::Dims;
 use crate::algorithms::tile::Tunable;
-use crate::algorithms::{CaseSpec, Measures, Variant};
+use crate::algorithms::{CaseSpec, Measures, Shortcut, Variant};
 use crate::basis::handle::Handle::Static;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::kernel::program::{BufferId, Dispatch, Program};
@@ -23,7 +23,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("naive"),
         aliases: &["v0"],
-        summary: "global loads only: every element of C reads its row of A and its column of B",
+        summary: "no shared memory: each invocation reads its row of A and its column of B from global memory",
         source: "the matmul post, kernel v0; the SYCL workshop",
         measures: Measures::Problem,
         kernels: &["matmul/naive"],
@@ -36,7 +36,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("naive-column"),
         aliases: &[],
-        summary: "the naive product with x as the row of C: the same arithmetic, uncoalesced loads and stores",
+        summary: "naive with x along the rows of C: the same arithmetic, but loads and stores do not coalesce",
         source: "the matmul post, the published code's work-group {B,1}",
         measures: Measures::Problem,
         kernels: &["matmul/naive-column"],
@@ -49,7 +49,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("local"),
         aliases: &["v1"],
-        summary: "a tile of one row of A in shared memory, between two work-group barriers",
+        summary: "stages a tile of one row of A in shared memory, with two work-group barriers per tile",
         source: "the matmul post, kernel v1; Data Parallel C++, figure 9-8",
         measures: Measures::Problem,
         kernels: &["matmul/local"],
@@ -58,7 +58,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("local-2d"),
         aliases: &[],
-        summary: "square tiles of A and B in shared memory: locality in both dimensions",
+        summary: "square tiles of A and B in shared memory, reused in both dimensions",
         source: "the SYCL workshop, the tiled exercise",
         measures: Measures::Problem,
         kernels: &["matmul/local-2d"],
@@ -72,7 +72,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("subgroup"),
         aliases: &["v2"],
-        summary: "the tile in registers, handed round by subgroupBroadcast: no shared memory, no barrier",
+        summary: "keeps the tile in registers and passes it around with subgroupBroadcast: no shared memory, no barrier",
         source: "the matmul post, kernel v2; Data Parallel C++, figure 9-12",
         measures: Measures::Problem,
         kernels: &["matmul/subgroup"],
@@ -83,7 +83,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("subgroup-shuffle"),
         aliases: &[],
-        summary: "the subgroup product with subgroupShuffle: what a run-time lane costs",
+        summary: "subgroup with subgroupShuffle: shows the cost of a lane chosen at run time",
         source: "Data Parallel C++, select_from_group (figure 9-14)",
         measures: Measures::Problem,
         kernels: &["matmul/subgroup-shuffle"],
@@ -94,7 +94,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("tile-1d"),
         aliases: &[],
-        summary: "a 1-D tile of C in the registers of each invocation: a value of B serves several products",
+        summary: "each invocation keeps a 1-D tile of C in registers: one value of B feeds several products",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 4",
         measures: Measures::Problem,
         kernels: &["matmul/tile-1d"],
@@ -107,7 +107,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("tile-2d"),
         aliases: &[],
-        summary: "a 2-D tile of C in the registers of each invocation: far fewer reads of shared memory a product",
+        summary: "each invocation keeps a 2-D tile of C in registers: far fewer shared-memory reads per product",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 5",
         measures: Measures::Problem,
         kernels: &["matmul/tile-2d"],
@@ -121,7 +121,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("vectorised"),
         aliases: &[],
-        summary: "the 2-D register tile with loads and stores of 16 bytes, A transposed in shared memory",
+        summary: "tile-2d with 16-byte loads and stores, and A transposed in shared memory",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 6",
         measures: Measures::Problem,
         kernels: &["matmul/vectorised"],
@@ -136,7 +136,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("tiled"),
         aliases: &[],
-        summary: "register tiles in warp tiles, the next slab prefetched, no bank conflicts, a grid that suits the cache",
+        summary: "register tiles inside warp tiles, prefetched slabs, no bank conflicts, a grid ordered for the cache",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 10; CUTLASS",
         measures: Measures::Problem,
         kernels: &["matmul/tiled", "matmul/tiled-evenly", "matmul/sum-shared"],
@@ -148,7 +148,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("coopmat"),
         aliases: &[],
-        summary: "matrix units through cooperative matrices of a sub-group, staged in shared memory; sums in 32 bits",
+        summary: "matrix units via cooperative matrices of a sub-group, staged in shared memory; sums in 32 bits",
         source: "GL_KHR_cooperative_matrix; CUTLASS",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat", "matmul/coopmat-parts", "matmul/sum-parts"],
@@ -157,16 +157,16 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("coopmat-narrow"),
         aliases: &[],
-        summary: "the same with sums in the 16 bits of the operands: less accurate, half the registers",
+        summary: "coopmat with 16-bit sums: less accurate, half the registers",
         source: "GL_KHR_cooperative_matrix; CUTLASS",
-        measures: Measures::Problem,
+        measures: Measures::Shortcuts(&[Shortcut::LessAccurate]),
         kernels: &["matmul/coopmat-narrow", "matmul/coopmat-narrow-parts", "matmul/sum-parts"],
         program: Static(&|shaders, case, device| units::staged(shaders, Accumulator::Narrow, case, device)),
     },
     Variant {
         name: Borrowed("coopmat-direct"),
         aliases: &[],
-        summary: "the same without shared memory: components lane by lane from global memory, K shared by sub-groups",
+        summary: "coopmat without shared memory: each lane loads its components from global memory, sub-groups split K",
         source: "ours; see docs/matmul.md",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat-direct"],
@@ -175,7 +175,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("coopmat2"),
         aliases: &[],
-        summary: "matrix units through cooperative matrices of a whole work-group, staged by the driver; sums in 32 bits",
+        summary: "matrix units via cooperative matrices of a whole work-group, staged by the driver; sums in 32 bits",
         source: "GL_NV_cooperative_matrix2",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat2"],
@@ -184,18 +184,18 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("coopmat2-narrow"),
         aliases: &[],
-        summary: "the same with sums in the 16 bits of the operands",
+        summary: "coopmat2 with 16-bit sums: less accurate",
         source: "GL_NV_cooperative_matrix2",
-        measures: Measures::Problem,
+        measures: Measures::Shortcuts(&[Shortcut::LessAccurate]),
         kernels: &["matmul/coopmat2-narrow"],
         program: Static(&|shaders, case, device| units::whole(shaders[0], Accumulator::Narrow, case, device)),
     },
     Variant {
         name: Borrowed("split"),
         aliases: &[],
-        summary: "f32 on the matrix units: each operand split into two f16, three of their products summed up in f32",
+        summary: "f32 on the matrix units: splits each operand into two f16 halves and sums three of their products",
         source: "H. Ootomo, R. Yokota (2022), arXiv 2203.03341",
-        measures: Measures::Problem,
+        measures: Measures::Shortcuts(&[Shortcut::LessAccurate]),
         kernels: &[
             "matmul/split-largest",
             "matmul/split-halves",
@@ -208,7 +208,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("texel"),
         aliases: &[],
-        summary: "for software devices: operands through texel views, a column of rows in registers, A by shuffle",
+        summary: "for software devices: loads through texel views, several rows in registers, A passed around by shuffle",
         source: "measured on llvmpipe; see docs/matmul.md",
         measures: Measures::Problem,
         kernels: &["matmul/texel"],
@@ -230,7 +230,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("gemv"),
         aliases: &[],
-        summary: "at most 8 rows or columns of C: the other operand read once, 16 bytes at a time, K in parts",
+        summary: "for at most 8 rows or columns of C: reads the other operand once, 16 bytes at a time, and splits K",
         source: "ours; see docs/matmul.md",
         measures: Measures::Problem,
         kernels: &["matmul/gemv-along", "matmul/gemv-across"],
@@ -239,7 +239,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("gemv-texel"),
         aliases: &[],
-        summary: "the same for software devices: operands through texel views",
+        summary: "gemv for software devices: loads through texel views",
         source: "measured on llvmpipe; see docs/matmul.md",
         measures: Measures::Problem,
         kernels: &["matmul/gemv-texel-along", "matmul/gemv-texel-across"],

@@ -31,8 +31,8 @@ use std::borrow::Cow::Borrowed;
 pub(crate) static FMA: Algorithm = Algorithm {
     name: Borrowed("fma"),
     fingerprint: None,
-    summary: "arithmetic rate: n invocations go through 16 sequences of 2048 multiply-adds each",
-    work: "n·16·2048·2 operations, in i8 four times as many; no bytes to speak of",
+    summary: "arithmetic rate: n invocations run 16 sequences of 2048 multiply-adds each",
+    work: "n·16·2048·2 operations, four times as many in i8; almost no bytes",
     default_size: Sweeps { gpu: "2^23", cpu: "2^12" },
     verify_size: Sweeps::same("64,256,4096"),
     iterative: false,

@@ -34,7 +34,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
         Variant {
             name: Borrowed("empty"),
             aliases: &[],
-            summary: "dispatches of a kernel that does nothing, in no order",
+            summary: "dispatches of an empty kernel, in no order",
             source: "the usual method",
             measures: Measures::Limit {
                 of: |_, _| Some(Quantity::Latency { of: Operation::EmptyDispatch }),
@@ -50,7 +50,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
         Variant {
             name: Borrowed("dependent"),
             aliases: &[],
-            summary: "dispatches that each add 1 to what the one before left, behind a barrier each",
+            summary: "dispatches that each add 1 to the previous result, with a barrier before each",
             source: "the usual method",
             measures: Measures::Limit {
                 of: |_, _| Some(Quantity::Latency { of: Operation::DependentDispatch }),
@@ -65,7 +65,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
         Variant {
             name: Borrowed("indirect"),
             aliases: &[],
-            summary: "indirect dispatches of zero work-groups, behind a barrier each: what it costs to skip a step",
+            summary: "indirect dispatches of zero work-groups, with a barrier before each: the cost of skipping a step",
             source: "vkCmdDispatchIndirect with counts that the device holds",
             measures: Measures::Limit {
                 of: |_, _| Some(Quantity::Latency { of: Operation::EmptyIndirectDispatch }),

@@ -28,8 +28,8 @@ use std::borrow::Cow::Borrowed;
 pub(crate) static MATRIX_UNIT: Algorithm = Algorithm {
     name: Borrowed("matrix-unit"),
     fingerprint: None,
-    summary: "rate of the matrix units: products of one shape MxNxK of cooperative matrices, kept in registers",
-    work: "16384 sub-groups · 4 accumulators · 1025 products · 2·M·N·K operations; no bytes to speak of",
+    summary: "matrix-unit rate: products of cooperative matrices of one shape MxNxK, kept in registers",
+    work: "16384 sub-groups · 4 accumulators · 1025 products · 2·M·N·K operations; almost no bytes",
     default_size: Sweeps::same("16x16x16"),
     verify_size: Sweeps::same("16x16x16,16x8x16,16x8x8,16x8x32,16x16x32"),
     iterative: false,
@@ -46,7 +46,7 @@ static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("wide"),
         aliases: &[],
-        summary: "sums in 32 bits: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
+        summary: "32-bit sums: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
         measures: Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Wide), quick: true },
         kernels: &["matrix-unit/wide"],
@@ -57,7 +57,7 @@ static VARIANTS: &[Variant] = &[
     Variant {
         name: Borrowed("narrow"),
         aliases: &[],
-        summary: "sums in the type of the operands: f16 into f16",
+        summary: "sums in the operands' type: f16 into f16",
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
         measures: Measures::Limit { of: |size, dtype| limit(size, dtype, Accumulator::Narrow), quick: true },
         kernels: &["matrix-unit/narrow"],

@@ -64,22 +64,22 @@ macro_rules! memory {
 #[rustfmt::skip]
 memory! {
     MEMORY_READ "memory-read" Read
-        "read bandwidth: a working set of W words is read until T words were"
+        "read bandwidth: reads a working set of W words over and over until it has read T words"
         "16-byte loads, neighbouring invocations at neighbouring addresses" "the read test of every memory benchmark"
         Variant {
             name: Borrowed("texel"),
             aliases: &[],
-            summary: "fetches of four words through a texel view: the fastest way to memory on software devices",
+            summary: "four-word fetches through a texel view: the fastest path to memory on software devices",
             source: "none; known from llvmpipe, where a fetch costs less than a load",
             measures: Measures::Limit { of: |size, _| limit(size, Pattern::Read), quick: true },
             kernels: &["memory-read/texel"],
             program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::Read))),
         };
     MEMORY_WRITE "memory-write" Write
-        "write bandwidth: a working set of W words is written until T words were"
+        "write bandwidth: writes a working set of W words over and over until it has written T words"
         "16-byte stores, neighbouring invocations at neighbouring addresses" "the write test of every memory benchmark";
     MEMORY_COPY "memory-copy" Copy
-        "copy bandwidth: half of a working set of W words is copied to the other until T words were touched"
+        "copy bandwidth: copies half of a working set of W words to the other half until it has touched T words"
         "a 16-byte load and store a step" "STREAM (McCalpin 1995), its copy";
 }
 
@@ -238,7 +238,7 @@ fn total(expected: i32) -> Box<dyn Oracle> {
 pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
     name: Borrowed("shared-memory"),
     fingerprint: None,
-    summary: "shared-memory bandwidth: n work-groups of 256 invocations load 4096 vectors of 16 bytes each",
+    summary: "shared-memory bandwidth: n work-groups of 256 invocations, each loading 4096 vectors of 16 bytes",
     work: "n·256·4096·16 bytes; no operations",
     default_size: Sweeps { gpu: "2^13", cpu: "2^4" },
     verify_size: Sweeps::same("1,2,64"),
@@ -249,7 +249,7 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
         name: Borrowed("read"),
         aliases: &[],
         summary: "16-byte loads without bank conflicts",
-        source: "the usual method: a tile is filled once and read again and again",
+        source: "the usual method: fill a tile once and read it again and again",
         measures: Measures::Limit { of: |_, _| Some(Quantity::SharedMemory), quick: false },
         kernels: &["shared-memory/read"],
         program: Static(&|shaders, case, _| {
@@ -306,8 +306,8 @@ fn shared_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
 pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
     name: Borrowed("atomic-add"),
     fingerprint: None,
-    summary: "rate of atomic additions: N invocations add 64 times each to C counters",
-    work: "64·N operations; no bytes to speak of",
+    summary: "rate of atomic additions: N invocations each add 64 times to C counters",
+    work: "64·N operations; almost no bytes",
     default_size: Sweeps { gpu: "2^18x1,2^18x2^18", cpu: "2^12x1,2^12x2^12" },
     verify_size: Sweeps::same("64x1,2^12x2^12,2^12x64"),
     iterative: false,
@@ -316,7 +316,7 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
     variants: Borrowed(&[Variant {
         name: Borrowed("counters"),
         aliases: &[],
-        summary: "32-bit integer atomicAdd to global memory, its result unused",
+        summary: "32-bit integer atomicAdd to global memory, result unused",
         source: "the usual method",
         measures: Measures::Limit {
             of: |size, _| match size {

@@ -285,10 +285,13 @@ impl<'a> RawRecord<'a> {
 }
 
 /// Parts the shares of a version that took a variant's own launches for a limit of the hardware: those are of its
-/// structure.
+/// structure. Drops those of chains, whose operations wait for one another.
 fn part_shares(record: &mut Record) {
     let Record { devices, peaks, cases, .. } = record;
     for case in cases {
+        if case.chain.is_some() {
+            (case.share, case.structure) = (None, None);
+        }
         let own = case.share.is_some_and(|share| share.limit == Limit::Launch) && case.launches > 1;
         let device = devices.iter().find(|device| device.index == case.device);
         let peak = device.and_then(|device| peaks.iter().find(|peak| peak.uuid == device.uuid));

@@ -10,7 +10,7 @@ mod model;
 
 pub(crate) use history::page as history;
 
-use super::bench::{median, row};
+use super::bench::{median, row, signs, variant};
 use super::table::{Cell, Table};
 use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::escape;
@@ -19,6 +19,7 @@ use crate::compare::gate::Ruling;
 use crate::compare::{self, Compared, Comparison, Settings, Verdict};
 use crate::device::capability::DeviceKind;
 use crate::plan::{CacheState, Clock};
+use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Outcome, Record};
 use chart::{Width, histogram};
@@ -212,10 +213,8 @@ impl Page {
             }
         }
         self.line("</div>");
-        let winners = |at| groups.iter().flat_map(move |group| group.winners(at));
-        let marks = |(at, source): (usize, &Source<'_>)| {
-            winners(at).flat_map(|case| source.conditions.marks(case)).collect::<Vec<_>>()
-        };
+        let leaders = |at| groups.iter().flat_map(move |group| group.leaders(at));
+        let marks = |(at, source): (usize, &Source<'_>)| signs(&leaders(at).collect::<Vec<_>>(), &source.conditions);
         self.legend(sources.iter().enumerate().flat_map(marks));
         self.line("</section>");
     }
@@ -232,7 +231,7 @@ impl Page {
     /// What the signs in tables mean.
     fn legend(&mut self, marks: impl Iterator<Item = Mark>) {
         for Mark { sign, meaning } in marks.collect::<BTreeSet<_>>() {
-            let _ = writeln!(self.html, r#"<p class="quiet"><b>{}</b> {}</p>"#, escape(sign), escape(&meaning));
+            let _ = writeln!(self.html, r#"<p class="quiet"><b>{}</b> {}</p>"#, escape(&sign), escape(&meaning));
         }
     }
 
@@ -264,7 +263,7 @@ impl Page {
         own: &[usize],
         judged: Option<&Comparison>,
     ) {
-        let all: Vec<Vec<&'a Case>> = own.iter().map(|at| group.winners(*at)).collect();
+        let all: Vec<Vec<&'a Case>> = own.iter().map(|at| group.leaders(*at)).collect();
         if all.iter().all(Vec::is_empty) {
             return;
         }
@@ -282,12 +281,14 @@ impl Page {
             several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
         };
         let mut table = table.text(judged.map(|_| "verdict")).text(alone.then_some("mark"));
-        for name in distinct(all.iter().flatten().map(|case| row(case))) {
-            let of_row = |cases: &Vec<&'a Case>| cases.iter().find(|case| row(case) == name).copied();
+        let key = |case: &Case| (row(case), Class::of(case));
+        let keys = alike(distinct(all.iter().flatten().map(|case| key(case))), |(a, _), (b, _)| a == b);
+        for own_key in keys.into_iter().flatten() {
+            let of_row = |cases: &Vec<&'a Case>| cases.iter().find(|case| key(case) == own_key).copied();
             let cases: Vec<Option<&Case>> = all.iter().map(of_row).collect();
             let best =
                 cases.iter().flatten().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
-            let mut cells = vec![Cell::from(name)];
+            let mut cells = vec![Cell::from(own_key.0.clone())];
             for (case, at) in cases.iter().zip(own) {
                 if alone {
                     cells.extend(cells_alone(*case));
@@ -322,7 +323,7 @@ impl Page {
         for (source, cases) in sources.iter().zip(&group.cases) {
             if !cases.is_empty() {
                 self.table(&group.title(), source, cases);
-                self.legend(cases.iter().flat_map(|case| source.conditions.marks(case)));
+                self.legend(signs(cases, &source.conditions).into_iter());
                 self.details(cases);
             }
         }
@@ -405,9 +406,9 @@ impl Page {
             let figures = case.measured().map_or_else(|| vec!["–".to_string(); 6], |m| figures(case, m));
             let share = share_of(case).filter(|_| case.measured().is_some()).unwrap_or_else(|| "–".into());
             let speedup = case.speedup.map_or_else(|| "–".into(), significant);
-            let names = [case.row(), case.variant.clone()].into_iter();
-            let cells = names.chain(figures).chain([share, speedup, source.conditions.signs(case)]);
-            table.row(cells.chain(remarked.then(|| remarks(case))));
+            let names = [case.row().into(), variant(case)].into_iter();
+            let cells = figures.into_iter().chain([share, speedup, source.conditions.signs(case)]);
+            table.row(names.chain(cells.chain(remarked.then(|| remarks(case))).map(Cell::from)));
         }
         table.leave_out_empty(&["of hardware", "host ÷ device", "mark"], "–");
         self.html.push_str(&table.html(if remarked { "figures remarks" } else { "figures" }));
@@ -428,10 +429,10 @@ impl Page {
 
 /// The winner of a size on the only source: its name, time and share.
 fn cells_alone(case: Option<&Case>) -> [Cell; 3] {
-    let name = case.map_or_else(|| "–".into(), |case| case.variant.clone());
+    let name = case.map_or_else(|| "–".into(), variant);
     let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
     let share = case.and_then(share_of).unwrap_or_else(|| "–".into());
-    [name, time, share].map(Cell::from)
+    [name, time.into(), share.into()]
 }
 
 /// The same in one cell, beside those of other sources.
@@ -441,7 +442,8 @@ fn cell_beside(case: Option<&Case>, is_best: bool, conditions: &RunConditions) -
     // A number keeps its unit where lines are short.
     let figures = time.into_iter().chain(share_of(case)).map(|figure| figure.replace(' ', "\u{a0}"));
     let detail = figures.collect::<Vec<_>>().join(", ");
-    Cell { is_best, detail, marks: conditions.signs(case), ..Cell::from(&*case.variant) }
+    let name = format!("{} {}", case.variant, Class::of(case));
+    Cell { is_best, detail, marks: conditions.signs(case), ..Cell::from(name.trim_end()) }
 }
 
 fn share_of(case: &Case) -> Option<String> {
@@ -636,6 +638,7 @@ fn facts(case: &Case) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Shortcut;
     use crate::algorithms::probes::Pattern;
     use crate::basis::dtype::DType;
     use crate::basis::units::Bytes;
@@ -818,6 +821,27 @@ mod tests {
         record.cases.retain(|case| case.variant == "local");
         let html = report(&[run(record)]).html;
         assert!(!html.contains('★') && !html.contains("astest") && html.contains(">variant</th>"), "{html}");
+    }
+
+    #[test]
+    fn a_winner_by_shortcuts_stands_below_the_exact_one_with_its_caveat() {
+        let page = |slower: bool| {
+            let mut record = record();
+            record.cases.truncate(2);
+            // `naive` takes twice the time of `local`.
+            record.cases[usize::from(!slower)].shortcuts = vec![Shortcut::LessAccurate];
+            report(&[run(record)]).html
+        };
+        let html = page(false);
+        document(&html);
+        let answer = html.split_once("<figure>").expect("charts below").0;
+        let [exact, other] = [">naive</td>", ">local<br/>(less accurate)</td>"].map(|name| answer.find(name));
+        assert!(exact.is_some() && exact < other, "{answer}");
+        assert!(answer.contains("<b>less accurate</b> allowed larger errors"), "{answer}");
+        assert!(html.contains(">local (less accurate)</text>"), "charts name it so, too: {html}");
+        let answer = page(true);
+        let answer = answer.split_once("<figure>").expect("charts below").0;
+        assert!(answer.contains(">local</td>") && !answer.contains("naive"), "slower by a shortcut: {answer}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::basis::alike::{alike, distinct};
 use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos, significant};
 use crate::device::capability::DeviceInfo;
+use crate::record::class::Class;
 use crate::record::marks::RunConditions;
 use crate::record::peak::{Figure, Peak, Quantity};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Share};
@@ -169,9 +170,11 @@ impl<'a> ChartGroup<'a> {
 
     /// The variants of `cases` that matter: those that win a size, most sizes first, then those that are nearest to winning.
     pub(super) fn that_matter<'c>(cases: impl Iterator<Item = &'c Case>) -> Vec<String> {
-        let mut best: BTreeMap<(usize, String), f64> = BTreeMap::new();
+        let mut best: BTreeMap<(usize, String, String), f64> = BTreeMap::new();
         let timed: Vec<_> = cases
-            .filter_map(|case| Some((series(case), (case.device, case.row()), median(case)?.0)))
+            .filter_map(|case| {
+                Some((series(case), (case.device, case.row(), Class::of(case).to_string()), median(case)?.0))
+            })
             .filter(|(.., time)| *time > 0.0)
             .collect();
         for (_, size, time) in &timed {
@@ -226,7 +229,7 @@ impl<'a> ChartGroup<'a> {
         let subject = panel.unwrap_or(&self.first.algorithm);
         let shown_in = [self.title(), panel.unwrap_or_default().into(), shown.file().into()].join(" ");
         let plot = Plot {
-            title: format!("{subject} {}, {}", self.first.dtype, shown.title(&y)),
+            title: format!("{subject} {}, {}", self.first.element(), shown.title(&y)),
             source: sources[own[0]].name.clone(),
             pair: match own {
                 [a, b] => Some([sources[*a].name.clone(), sources[*b].name.clone()]),
@@ -321,7 +324,7 @@ impl<'a> ChartGroup<'a> {
         let own: Vec<usize> = own.iter().filter(shared).copied().collect();
         let own = own.as_slice();
         let size = self.telling_size(own)?;
-        let of = |at: usize| self.winners(at).into_iter().filter(move |case| self.has_rival(at, case));
+        let of = |at: usize| self.leaders(at).into_iter().filter(move |case| self.has_rival(at, case));
         let winners: Vec<&Case> = own.iter().flat_map(|at| of(*at)).filter(|case| case.row() == size).collect();
         let bar = |case: &Case| {
             let (m, share) = (case.measured()?, finite_share(case)?);
@@ -347,7 +350,7 @@ impl<'a> ChartGroup<'a> {
             let star = if winners.is_empty() { "" } else { "★ fastest" };
             let parts = [of, &best, star].into_iter().filter(|part| !part.is_empty());
             let drawn = Bars {
-                title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.dtype),
+                title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.element()),
                 source: parts.collect::<Vec<_>>().join(", "),
                 description: "how close each case comes to the limit that binds it; values in the table below".into(),
                 items: bars,
@@ -358,12 +361,24 @@ impl<'a> ChartGroup<'a> {
         })
     }
 
-    /// The winner of each size on a source, with the case.
-    pub(super) fn winners(&self, at: usize) -> Vec<&'a Case> {
-        let timed = self.cases[at].iter().filter_map(|case| Some((row(case), median(case)?.0, *case)));
+    /// The winner of each size and class on a source.
+    fn winners(&self, at: usize) -> Vec<&'a Case> {
+        let timed =
+            self.cases[at].iter().filter_map(|case| Some(((row(case), Class::of(case)), median(case)?.0, *case)));
         let rows = alike(timed.filter(|(_, time, _)| *time > 0.0), |(a, ..), (b, ..)| a == b);
-        let fastest = |row: Vec<(String, f64, &'a Case)>| row.into_iter().min_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
+        let fastest = |row: Vec<(_, f64, &'a Case)>| row.into_iter().min_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
         rows.into_iter().filter_map(fastest).map(|(.., case)| case).collect()
+    }
+
+    /// The winners that a reader asks for first: the exact one of each size, and those that only shortcuts make faster.
+    pub(super) fn leaders(&self, at: usize) -> Vec<&'a Case> {
+        let winners = self.winners(at);
+        let exact = |case: &Case| Class::of(case).is_exact();
+        let beaten = |case: &Case| {
+            let mut exact = winners.iter().filter(|other| row(other) == row(case) && exact(other));
+            exact.any(|other| median(other).zip(median(case)).is_some_and(|(own, time)| own.0 <= time.0))
+        };
+        winners.iter().filter(|case| exact(case) || !beaten(case)).copied().collect()
     }
 }
 
@@ -469,7 +484,7 @@ impl ChartGroup<'_> {
             let _ = write!(description, " {};", ceiling.full_name());
         }
         let plot = Plot {
-            title: format!("{} {} roofline, {}", self.first.algorithm, self.first.dtype, Shown::Rate.title(&y)),
+            title: format!("{} {} roofline, {}", self.first.algorithm, self.first.element(), Shown::Rate.title(&y)),
             source: source.name.clone(),
             pair: None,
             description,
@@ -584,9 +599,10 @@ pub(super) fn finite_share(case: &Case) -> Option<Share> {
     case.share.filter(|share| share.fraction.is_finite())
 }
 
-/// The name of a case's series: its variant, with the sub-group size where one was required.
+/// The name of a case's series: its variant, with the sub-group size where one was required and what sets its answer apart.
 pub(super) fn series(case: &Case) -> String {
-    case.subgroup_size.map_or_else(|| case.variant.clone(), |width| format!("{} @{width}", case.variant))
+    let width = case.subgroup_size.map(|width| format!(" @{width}")).unwrap_or_default();
+    format!("{}{width} {}", case.variant, Class::of(case)).trim_end().to_string()
 }
 
 /// The operation that a case is a chain of.

@@ -154,6 +154,27 @@ fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_t
 }
 
 #[test]
+fn a_case_has_the_type_of_its_output_though_its_id_keeps_the_name_that_older_records_have() {
+    let of = |element| {
+        let mut buffers = shifted();
+        buffers[2].element = element;
+        let own = kernels("typed", vec![compiled("shift", SHIFT)], buffers, Reference::None, vec![shift(false, 1.0)]);
+        let algorithm = own.clone().algorithm().expect("it fits");
+        let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+        let variants = vec![algorithm.variants[0].clone()];
+        let group = CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false };
+        let problem = (group.algorithm.problem)(&group.spec).expect("a problem");
+        let case = Case::new(&group, "k0", problem.as_ref(), 0, Outcome::Interrupted);
+        let read: Case = serde_json::from_str(&serde_json::to_string(&case).expect("JSON")).expect("a case");
+        (read.kind(), read.of_input(), read.id)
+    };
+    let [f32, u32] = [DType::F32, DType::U32].map(of);
+    assert_eq!((f32.0.as_str(), u32.0.as_str()), ("typed f32", "typed u32"));
+    assert!([f32.1, u32.1].iter().all(String::is_empty), "a description says what fills its buffers");
+    assert_eq!(f32.2, u32.2);
+}
+
+#[test]
 fn without_a_reference_a_result_is_unverified_and_what_is_no_number_is_said() {
     let lists = vec![shift(false, 1.0), shift(false, f64::NAN)];
     let cases = run(&kernels("unknown", vec![compiled("shift", SHIFT)], shifted(), Reference::None, lists));

@@ -1,0 +1,93 @@
+//! What a case may be ranked among.
+
+use super::Case;
+use super::marks::Mark;
+use crate::algorithms::{Shortcut, Variant};
+use crate::basis::dtype::DType;
+use crate::kernel::program::Computes;
+use std::fmt;
+
+/// Answers that compete: those in the same arithmetic and by the same shortcuts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Class {
+    shortcuts: Vec<Shortcut>,
+    /// The arithmetic, and the element type that it stands in for.
+    computes: Option<(Computes, DType)>,
+}
+
+impl Class {
+    /// The class of `case`.
+    pub(crate) fn of(case: &Case) -> Self {
+        // Records from before shortcuts were noted have the names of variants.
+        let known = || case.registered().map_or(&[][..], Variant::shortcuts).to_vec();
+        let shortcuts = if case.shortcuts.is_empty() { known() } else { case.shortcuts.clone() };
+        Self { shortcuts, computes: case.computes.map(|computes| (computes, case.dtype)) }
+    }
+
+    /// Whether its answers are all that algorithm and element type promise.
+    pub(crate) fn is_exact(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What to know before an answer is taken for one of another class.
+    pub(crate) fn caveats(&self) -> Vec<Mark> {
+        let less = self.shortcuts.contains(&Shortcut::LessAccurate);
+        let errors = if less { ", and may err more" } else { "" };
+        let arithmetic = self.computes.map(|(Computes { dtype, operations }, own)| match operations {
+            1 => Mark::new(format!("{dtype} arithmetic"), format!("computes in {dtype} in place of {own}{errors}")),
+            count => Mark::new(
+                format!("{count}×{dtype}"),
+                format!("takes {count} operations in {dtype} for each one in {own}{errors}"),
+            ),
+        });
+        // Other arithmetic says already that it errs more.
+        let told = |shortcut: &&Shortcut| arithmetic.is_none() || **shortcut != Shortcut::LessAccurate;
+        let shortcuts = self.shortcuts.iter().filter(told).map(|own| Mark::new(own.name(), own.meaning()));
+        shortcuts.chain(arithmetic.clone()).collect()
+    }
+}
+
+/// As it stands beside the name of a variant: `(no pivoting, 3×f16)`; nothing for an exact one.
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.caveats().into_iter().map(|caveat| caveat.sign).collect();
+        if names.is_empty() { Ok(()) } else { write!(f, "({})", names.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::reader;
+
+    #[test]
+    fn a_record_from_before_shortcuts_were_noted_has_them_by_its_variants() {
+        let of = |path: &str, variant: &str| {
+            let bytes = std::fs::read(path).expect("a published record");
+            let record = reader::parse(&bytes, path).expect("a record").record;
+            let case = record.cases.into_iter().find(|case| case.variant == variant).expect("a case");
+            assert!(case.shortcuts.is_empty(), "the record shows what the test needs");
+            Class::of(&case).to_string()
+        };
+        let of_lu = ["blocked", "blocked-split", "blocked-pivot"].map(|variant| of("results/h100-lu.json", variant));
+        assert_eq!(of_lu, ["(no pivoting)", "(no pivoting, 3×f16)", ""]);
+        let units = ["split", "coopmat-narrow", "tiled"].map(|variant| of("results/h100-matmul-all.json", variant));
+        assert_eq!(units, ["(3×f16)", "(less accurate)", ""]);
+    }
+
+    #[test]
+    fn the_class_of_a_case_is_in_its_record() {
+        let mut case = crate::report::bench::tests::record().cases.remove(0);
+        assert!(Class::of(&case).is_exact() && Class::of(&case).to_string().is_empty());
+        case.algorithm = "somebody's".into();
+        case.shortcuts = vec![Shortcut::NoPivoting, Shortcut::LessAccurate];
+        let json = serde_json::to_string(&case).expect("JSON");
+        assert!(json.contains(r#""shortcuts":["no-pivoting","less-accurate"]"#), "{json}");
+        let read: Case = serde_json::from_str(&json).expect("a case");
+        assert_eq!(Class::of(&read).to_string(), "(no pivoting, less accurate)");
+        assert!(!Class::of(&read).is_exact());
+        case.shortcuts = vec![];
+        case.computes = Some(Computes { dtype: DType::F16, operations: 1 });
+        assert_eq!(Class::of(&case).to_string(), "(f16 arithmetic)");
+    }
+}
