@@ -15,7 +15,10 @@ pub(crate) const MOST_TEXT: u64 = 16 << 20;
 /// # Errors
 /// When it cannot be read, is something else, or is larger.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let there = path.metadata()?;
+    let there = path.metadata().map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => io::Error::new(e.kind(), "no such file"),
+        _ => e,
+    })?;
     if there.is_dir() {
         return Err(io::Error::other("it is a folder"));
     }

@@ -1,6 +1,7 @@
-//! The base of every other room: units, element types, sizes, errors, text, places to write to. Imports no room.
+//! The base of every other room: units, element types, sizes, errors, text, colors, places to write to. Imports no room.
 
 pub(crate) mod alike;
+pub(crate) mod color;
 pub(crate) mod destination;
 pub(crate) mod dtype;
 pub(crate) mod error;

@@ -50,7 +50,8 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Erro
 
 /// The plan of what `bench` is asked for, and the user's kernels in it.
 fn planned(request: &Request) -> Result<(Planned, Vec<UserKernels>), Error> {
-    let mut plan = Plan::new(&request.selection, request.config.as_deref())?;
+    let config = request.config.as_deref().map(|path| (path, &request.defaults));
+    let mut plan = Plan::new(&request.selection, config)?;
     let kernels = super::run::add_tables(&mut plan, request)?;
     let plan = if request.host { plan.with_host()? } else { plan };
     let shard = request.shard.as_deref().map(str::parse).transpose();
@@ -83,8 +84,7 @@ fn list(plan: &Plan, request: &Request, setup: &Setup) -> Result<CommandOutput, 
     }
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
     let skipped = measurement.skipped(&tuned);
-    let mut left = measurement.expected();
-    left.retain(|(id, _)| !skipped.iter().any(|(other, _)| other.to_string() == *id));
+    let left = measurement.expected(&tuned);
     let mut output = String::new();
     for (id, time) in &left {
         let _ = writeln!(output, "{:>7}  {id}", about(*time));

@@ -1,6 +1,6 @@
 //! Documents that a command writes where an option says: to standard output, or to a destination.
 
-use super::journal;
+use super::{config, journal};
 use crate::basis::destination::{Destination, FileId};
 use crate::basis::error::Error;
 use crate::basis::printable;
@@ -101,7 +101,8 @@ impl Files {
         ];
         let streams = streams.into_iter().filter_map(|(name, stream)| Some((name, stream?)));
         let (mut taken, streams) = (vec![], streams.collect::<Vec<_>>());
-        for (what, path) in &self.read {
+        let defaults = config::path().map(|path| ("the file of your defaults", path));
+        for (what, path) in self.read.iter().chain(&defaults) {
             let id = if path == Path::new("-") { FileId::of_stream(&io::stdin()) } else { FileId::of(path) };
             let Some(id) = id else { continue };
             // Such as `>> run.json`: the shell has opened it, and nothing has been written yet.

@@ -203,6 +203,10 @@ impl Observer for Watch {
         self.progress.skipped(skipped);
     }
 
+    fn limits(&mut self) {
+        self.progress.limits();
+    }
+
     fn begin(&mut self, id: &str) {
         self.progress.begin(id);
     }

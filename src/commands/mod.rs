@@ -4,8 +4,10 @@ mod ab;
 mod bench;
 pub(crate) mod cli;
 mod compare;
+mod config;
 mod document;
 mod failures;
+mod help;
 mod history;
 mod interrupt;
 mod journal;
@@ -19,22 +21,25 @@ mod records;
 mod rounds;
 mod run;
 mod shell;
+mod suggest;
 mod tune;
 mod verify;
 
+use crate::basis::color;
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::{printable_lines, say};
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
-use crate::measure::executor::Silent;
+use crate::measure::executor::Observer;
 use crate::measure::measurement::{MeasureOptions, MeasuredPlan, Measurement};
 use crate::measure::session::{Isolation, Session, Setup};
 use crate::measure::worker::serve;
 use crate::plan::request::VulkanOptions;
 use crate::plan::{HOST, Plan, PlannedRun, options};
-use crate::record::{NamedRecord, Record, reader};
+use crate::record::{Case, NamedRecord, Record, reader};
 use crate::run::{front_end, guarded};
 use crate::vulkan::Validation;
+use config::Defaults;
 use document::Target;
 use journal::{Journal, Watch};
 use progress::{Progress, Verbosity};
@@ -55,6 +60,8 @@ pub struct CommandOutput {
     pub trouble: String,
     /// The exit code of the process.
     pub exit: Exit,
+    /// Whether the output is for a program, which takes no colors.
+    is_document: bool,
 }
 
 impl CommandOutput {
@@ -63,12 +70,20 @@ impl CommandOutput {
         if let Cow::Owned(shown) = printable_lines(&output) {
             output = shown;
         }
-        Self::document(output, notes, exit)
+        Self { output, notes, trouble: String::new(), exit, is_document: false }
     }
 
     /// A document for a program, as it is.
     fn document(output: String, notes: String, exit: Exit) -> Self {
-        Self { output, notes, trouble: String::new(), exit }
+        Self { output, notes, trouble: String::new(), exit, is_document: true }
+    }
+
+    /// The same with colors where they are wanted.
+    fn colored(mut self) -> Self {
+        if !self.is_document {
+            self.output = color::for_output(self.output);
+        }
+        self
     }
 
     fn success(output: String) -> Self {
@@ -89,7 +104,7 @@ impl CommandOutput {
     fn delivered(&mut self, delivered: Result<Option<String>, Error>) -> bool {
         match delivered {
             Ok(None) => {}
-            Ok(Some(text)) => self.output = text,
+            Ok(Some(text)) => (self.output, self.is_document) = (text, true),
             Err(error) => {
                 self.fail(error);
                 return false;
@@ -116,7 +131,7 @@ impl CommandOutput {
 ///
 /// # Errors
 /// The error that ended the command before it had an answer.
-pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
+pub fn run(mut cli: Cli) -> Result<CommandOutput, Error> {
     interrupt::outlive_file_limits();
     if cli.quiet {
         Verbosity::Quiet.set();
@@ -131,6 +146,19 @@ pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
         }
         _ => {}
     }
+    // A mistake in the user's file has the color that the rest says.
+    color::choose(Defaults::default().color(cli.color));
+    let defaults = match cli.command {
+        Command::Completions { .. } | Command::Man { .. } => Defaults::default(),
+        _ => Defaults::read()?,
+    };
+    color::choose(defaults.color(cli.color));
+    defaults.apply(&mut cli.command)?;
+    answer(cli, &defaults).map(CommandOutput::colored)
+}
+
+/// What a command of the user's answers.
+fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
     let setup = setup(&cli.vulkan)?;
     if setup.isolation == Isolation::Workers {
         front_end::set_apart();
@@ -152,6 +180,7 @@ pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
         Command::Report { run, output, svg } => records::report(&run, &output, svg.as_deref()),
         Command::Merge { run, output } => records::merge(&run, output.as_deref()),
         Command::History(args) => history::run(&args),
+        Command::Config(args) => config::show(&args, cli.color, &cli.vulkan, defaults),
         Command::Completions { shell } => Ok(shell::completions(shell)),
         Command::Man { output } => shell::man(output.as_deref()),
         Command::Worker { .. } | Command::Guard { .. } => unreachable!("they need no setup"),
@@ -238,14 +267,32 @@ fn measure(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> Result<M
     measure_keeping(plan, setup, options, None, None).map(|(measured, _)| measured)
 }
 
-/// Measures `plan` without progress.
+/// Measures `plan` without a word on its devices.
 fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> Result<Record, Error> {
     let interrupted = interrupt::listen()?;
     let session = Measurement::session(plan, setup)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
-    let measured = measurement.measure(session.as_ref(), options, interrupted, &mut Silent)?;
+    let expected = measurement.expected(options.tuned);
+    // A run that is short says nothing.
+    let mut progress = Unannounced(Progress::through(measurement.cases(options), &expected));
+    let measured = measurement.measure(session.as_ref(), options, interrupted, &mut progress);
+    progress.0.finish();
+    let measured = measured?;
     measured.validated?;
     Ok(measured.record)
+}
+
+/// Progress without devices and skips, which an earlier process has told.
+struct Unannounced(Progress);
+
+impl Observer for Unannounced {
+    fn begin(&mut self, id: &str) {
+        self.0.begin(id);
+    }
+
+    fn end(&mut self, case: &Case) {
+        self.0.end(case);
+    }
 }
 
 /// Measures `plan` in processes that have measured nothing yet; `None` if this one was interrupted meanwhile. Errors begin
@@ -285,7 +332,10 @@ fn measure_keeping(
         ));
     }
     let interrupted = interrupt::listen()?;
-    let mut watch = Watch::new(Progress::through(measurement.cases(options), &measurement.expected()), path);
+    let (cases, expected) = (measurement.cases(options), measurement.expected(options.tuned));
+    let progress = Progress::through(cases, &expected);
+    progress.foretell("case");
+    let mut watch = Watch::new(progress, path);
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut watch);
     watch.progress.finish();
     match measured {

@@ -8,6 +8,7 @@ use crate::measure::executor::Observer;
 use crate::measure::runner::Timing;
 use crate::measure::session::{Session, Setup};
 use crate::peak;
+use crate::plan::{CaseGroup, estimate};
 use crate::record::peak::Extent;
 use crate::record::{Case, Outcome};
 use crate::report;
@@ -31,9 +32,15 @@ pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &
                 continue;
             }
         };
-        let groups = peak::run(device, extent).groups;
-        let mut progress = Progress::new(groups.iter().map(|group| group.variants.len()).sum());
+        let run = peak::run(device, extent);
+        let time = |group: &CaseGroup| {
+            let time = estimate::of_case(group, device.kind, &run.sampling);
+            group.variants.iter().map(|variant| (group.id(variant).to_string(), time)).collect::<Vec<_>>()
+        };
+        let expected: Vec<_> = run.groups.iter().flat_map(time).collect();
+        let mut progress = Progress::through(expected.len(), &expected);
         progress.device(device);
+        progress.foretell("kernel");
         let mut watch = Watch { progress, worst };
         peaks.push(executor.measure_peak(extent, &mut watch));
         watch.progress.finish();

@@ -2,13 +2,13 @@
 
 use crate::basis::printable::printable;
 use crate::basis::printable::say;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::measure::executor::Observer;
 use crate::plan::{CaseId, axes};
 use crate::record::{Case, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -49,6 +49,8 @@ impl Verbosity {
 pub(crate) struct Progress {
     bar: ProgressBar,
     ahead: Arc<Mutex<Ahead>>,
+    /// Ids of cases that the devices cannot run, which are not counted.
+    skipped: BTreeSet<String>,
     /// Wakes the clock's thread for good when it goes.
     clock: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -66,10 +68,18 @@ struct Ahead {
     /// What is going on.
     now: String,
     since: Instant,
+    /// When a case last began or ended.
+    moved: Instant,
+    /// The part that was shown as done: a bar never goes back.
+    shown: f64,
 }
 
 /// Expected time after which what was seen so far counts for more than what was expected.
 const BELIEF: Nanos = Nanos(3e9);
+/// Expected time from which a run says so before it begins.
+const LONG: Nanos = Nanos(10e9);
+/// Steps of the bar.
+const STEPS: u64 = 1000;
 
 impl Ahead {
     fn new(cases: usize, expected: &[(String, Nanos)]) -> Self {
@@ -78,7 +88,8 @@ impl Ahead {
         let total = Nanos(once.0 * cases as f64 / expected.len().max(1) as f64);
         let expected = expected.iter().cloned().collect();
         let (done, begun, now) = (Nanos::default(), vec![], String::new());
-        Self { expected, total, done, cases, ended: 0, begun, now, since: Instant::now() }
+        let since = Instant::now();
+        Self { expected, total, done, cases, ended: 0, begun, now, since, moved: since, shown: 0.0 }
     }
 
     /// Expected time of a case; of one that nobody foresaw, such as what `auto` chose, that of the average.
@@ -91,6 +102,7 @@ impl Ahead {
         self.done = self.done + Nanos(0.5 * self.of(id).0);
         self.begun.push(id.into());
         self.now = id.into();
+        self.moved = Instant::now();
     }
 
     fn end(&mut self, id: &str) {
@@ -103,25 +115,56 @@ impl Ahead {
         };
         self.done = self.done + Nanos(left * self.of(id).0);
         self.ended += 1;
+        self.moved = Instant::now();
     }
 
-    /// The time that is left, were the rest as slow as what is done.
-    fn left(&self, elapsed: Nanos) -> Option<Nanos> {
-        let slowness = (elapsed + BELIEF).0 / (self.done + BELIEF).0;
-        (self.total.0 > 0.0).then(|| Nanos((self.total.0 - self.done.0).max(0.0) * slowness))
+    /// The time that is left `waited` after a case began or ended, were the rest as slow as what is done. It shrinks while
+    /// nothing ends, and never to nothing.
+    fn left(&self, elapsed: Nanos, waited: Nanos) -> Option<Nanos> {
+        let then = Nanos((elapsed.0 - waited.0).max(0.0));
+        let slowness = (then + BELIEF).0 / (self.done + BELIEF).0;
+        let left = (self.total.0 - self.done.0).max(0.0) * slowness;
+        (self.total.0 > 0.0).then(|| Nanos(if left > 0.0 { left * left / (left + waited.0) } else { 0.0 }))
+    }
+
+    fn left_now(&self) -> Option<Nanos> {
+        self.left(self.since.elapsed().into(), self.moved.elapsed().into())
+    }
+
+    /// The part that is done: of the time where that was foreseen, else of the cases.
+    fn part(&self, elapsed: Nanos, left: Option<Nanos>) -> f64 {
+        let of_cases = self.ended as f64 / self.cases.max(1) as f64;
+        left.map_or(of_cases, |left| elapsed.0 / (elapsed + left).0.max(1.0))
+    }
+
+    /// Where the bar is, in steps.
+    fn position(&mut self) -> u64 {
+        let part = self.part(self.since.elapsed().into(), self.left_now());
+        self.shown = self.shown.max(part);
+        (self.shown * STEPS as f64) as u64
     }
 
     /// `about 2 min left: matmul/naive/f32/64x64x64`.
     fn text(&self) -> String {
-        let left = self.left(self.since.elapsed().into()).map(|left| format!("about {} left", about(left)));
+        let left = self.left_now().map(|left| format!("about {} left", about(left)));
         let now = (!self.now.is_empty()).then(|| printable(&self.now).into_owned());
         left.into_iter().chain(now).collect::<Vec<_>>().join(": ")
     }
 
-    /// The line where there is no terminal.
-    fn line(&self) -> String {
-        let elapsed = about(self.since.elapsed().into());
-        format!("{} of {} done after {elapsed}, {}", self.ended, self.cases, self.text())
+    /// What stands beside the bar.
+    fn beside_bar(&self) -> String {
+        format!("{}/{} {}, {}", self.ended, self.cases, about(self.since.elapsed().into()), self.text())
+    }
+
+    /// The line where there is no terminal. Variants that take turns end together: between their ends the percentage moves.
+    fn line(&mut self) -> String {
+        let (elapsed, percent) = (about(self.since.elapsed().into()), 100 * self.position() / STEPS);
+        format!("{percent} % after {elapsed}: {} of {} done, {}", self.ended, self.cases, self.text())
+    }
+
+    /// What is ahead, if that takes long: `22 cases, about 40 s`.
+    fn foretold(&self, what: &str) -> Option<String> {
+        (self.total.0 >= LONG.0).then(|| format!("{}, about {}", counted(self.cases, what), about(self.total)))
     }
 }
 
@@ -148,8 +191,8 @@ impl Progress {
     pub(crate) fn through(cases: usize, expected: &[(String, Nanos)]) -> Self {
         let terminal = std::io::stderr().is_terminal();
         // indicatif draws on standard error and hides itself where that is no terminal.
-        let bar = if Verbosity::Usual.asked() { ProgressBar::new(cases as u64) } else { ProgressBar::hidden() };
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}") {
+        let bar = if Verbosity::Usual.asked() { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {wide_msg}") {
             bar.set_style(style.progress_chars("━╸ "));
         }
         let ahead = Arc::new(Mutex::new(Ahead::new(cases, expected)));
@@ -159,19 +202,27 @@ impl Progress {
             let tick = TICKS[usize::from(!terminal)];
             let clock = std::thread::spawn(move || {
                 while ended.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
-                    let Ok(ahead) = ahead.lock() else { return };
-                    if terminal { bar.set_message(ahead.text()) } else { line(&ahead.line()) }
+                    let Ok(mut ahead) = ahead.lock() else { return };
+                    if terminal { draw(&bar, &mut ahead) } else { line(&ahead.line()) }
                 }
             });
             (alive, clock)
         });
-        Self { bar, ahead, clock }
+        Self { bar, ahead, skipped: BTreeSet::new(), clock }
+    }
+
+    /// Says how many cases, or `what` they are, are ahead and how long they take, if that is long.
+    pub(crate) fn foretell(&self, what: &str) {
+        let foretold = self.ahead.lock().ok().and_then(|ahead| ahead.foretold(what));
+        if let Some(text) = foretold {
+            self.line(&text);
+        }
     }
 
     fn update(&self, change: impl FnOnce(&mut Ahead)) {
         if let Ok(mut ahead) = self.ahead.lock() {
             change(&mut ahead);
-            self.bar.set_message(ahead.text());
+            draw(&self.bar, &mut ahead);
         }
     }
 
@@ -183,7 +234,6 @@ impl Progress {
     /// Counts one more case as done.
     pub(crate) fn advance(&self) {
         self.update(|ahead| ahead.ended += 1);
-        self.bar.inc(1);
     }
 
     /// Writes a line above the bar.
@@ -199,6 +249,12 @@ impl Progress {
         }
         self.bar.finish_and_clear();
     }
+}
+
+/// Moves the bar to where `ahead` is.
+fn draw(bar: &ProgressBar, ahead: &mut Ahead) {
+    bar.set_position(ahead.position());
+    bar.set_message(ahead.beside_bar());
 }
 
 /// Writes a line to standard error, where there is no bar.
@@ -220,18 +276,27 @@ impl Observer for Progress {
         for line in skips(skipped) {
             self.line(&line);
         }
+        self.skipped.extend(skipped.iter().map(|(id, _)| id.to_string()));
+    }
+
+    fn limits(&mut self) {
+        self.message("the limits of the device");
     }
 
     fn begin(&mut self, id: &str) {
-        self.update(|ahead| ahead.begin(id));
+        if !self.skipped.contains(id) {
+            self.update(|ahead| ahead.begin(id));
+        }
     }
 
     fn end(&mut self, case: &Case) {
         if Verbosity::Verbose.asked() {
             self.line(&told(case));
         }
+        if matches!(case.outcome, Outcome::Skipped { .. }) && self.skipped.contains(&case.id) {
+            return;
+        }
         self.update(|ahead| ahead.end(&case.id));
-        self.bar.inc(1);
     }
 }
 
@@ -309,18 +374,60 @@ mod tests {
     fn what_is_left_follows_what_was_seen() {
         let expected = ["a", "b", "c", "d"].map(|id| (id.to_string(), Nanos(30e9)));
         let mut ahead = Ahead::new(4, &expected);
-        assert_eq!(ahead.left(Nanos::default()), Some(Nanos(120e9)));
+        let now = Nanos::default();
+        assert_eq!(ahead.left(now, now), Some(Nanos(120e9)));
         ahead.begin("a");
         ahead.begin("b");
         ahead.end("a");
         // Twice as slow as expected.
-        let left = ahead.left(Nanos(90e9)).expect("an estimate").seconds();
+        let left = ahead.left(Nanos(90e9), now).expect("an estimate").seconds();
         assert!((140.0..150.0).contains(&left), "{left}");
         for id in ["b", "c", "d"] {
             ahead.end(id);
         }
-        assert_eq!((ahead.left(Nanos(240e9)), ahead.ended), (Some(Nanos(0.0)), 4));
-        assert_eq!(Ahead::new(3, &[]).left(Nanos(1e9)), None);
+        assert_eq!((ahead.left(Nanos(240e9), now), ahead.ended), (Some(Nanos(0.0)), 4));
+        assert_eq!(Ahead::new(3, &[]).left(Nanos(1e9), now), None);
+    }
+
+    #[test]
+    fn while_nothing_ends_less_is_left_every_second_and_more_is_done() {
+        let expected = ["a", "b"].map(|id| (id.to_string(), Nanos(5e9)));
+        let mut ahead = Ahead::new(2, &expected);
+        ahead.begin("a");
+        ahead.begin("b");
+        let at = |second: f64| {
+            let elapsed = Nanos::from_seconds(second);
+            let left = ahead.left(elapsed, elapsed);
+            (left.expect("an estimate").0, ahead.part(elapsed, left))
+        };
+        let all: Vec<_> = (0..60).map(|second| at(f64::from(second))).collect();
+        assert!(all.windows(2).all(|pair| pair[1].0 < pair[0].0 && pair[1].0 > 0.0), "{all:?}");
+        assert!(all.windows(2).all(|pair| pair[1].1 > pair[0].1 && pair[1].1 < 1.0), "{all:?}");
+    }
+
+    #[test]
+    fn a_long_run_is_foretold() {
+        let ahead = |seconds: f64| Ahead::new(27, &[("a".to_string(), Nanos::from_seconds(seconds))]);
+        assert_eq!(ahead(1.5).foretold("case").as_deref(), Some("27 cases, about 40 s"));
+        assert_eq!((ahead(0.3).foretold("case"), Ahead::new(3, &[]).foretold("case")), (None, None));
+    }
+
+    #[test]
+    fn skips_are_not_counted() {
+        let record = crate::export::tests::record();
+        let mut case = record.cases[0].clone();
+        case.outcome = Outcome::Skipped { reason: "no units".into() };
+        let mut progress = Progress::new(2);
+        let (variant, extents) = ("split".into(), "8x8x8".into());
+        let options = CaseOptions::new(&MATMUL, DType::F32);
+        let id = CaseId { algorithm: (&MATMUL).into(), variant, extents, options };
+        case.id = id.to_string();
+        progress.skipped(&[(id, "no units".into())]);
+        progress.end(&case);
+        // One that turns out to take too long was counted before.
+        progress.end(&record.cases[0]);
+        assert_eq!(progress.ahead.lock().expect("no panic").ended, 1);
+        progress.finish();
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! `gpukern completions` and `gpukern man`: what packages install beside the binary.
 
-use super::CommandOutput;
 use super::document::{Document, Target};
+use super::{CommandOutput, help};
 use crate::algorithms::ALGORITHMS;
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::layout::Layout;
-use crate::commands::cli::Cli;
 use crate::export::Format;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
@@ -34,7 +33,7 @@ pub(super) fn completions(shell: Shell) -> CommandOutput {
 /// The command line with the names that its arguments take. The program itself reads them as text, and refuses what is no
 /// name with the nearest one.
 fn completed() -> clap::Command {
-    Cli::documented().mut_subcommands(|command| {
+    help::documented().mut_subcommands(|command| {
         let of = command.get_name().to_string();
         command.mut_args(|arg| match names(&of, arg.get_id().as_str()) {
             names if names.is_empty() => arg,
@@ -65,7 +64,7 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
 
 /// The manual page of the program on standard output, or one for it and each of its commands in a folder.
 pub(super) fn man(folder: Option<&Path>) -> Result<CommandOutput, Error> {
-    let mut program = Cli::documented();
+    let mut program = help::documented();
     program.build();
     let Some(folder) = folder else {
         return Ok(CommandOutput::document(page(&program)?, String::new(), Exit::Success));
@@ -110,7 +109,7 @@ mod tests {
         let output = folder.path().join("man1");
         man(Some(&output)).expect("it is written");
         let text = |name: &str| std::fs::read_to_string(output.join(name));
-        for command in Cli::documented().get_subcommands() {
+        for command in help::documented().get_subcommands() {
             let page = text(&format!("gpukern-{}.1", command.get_name()));
             assert_eq!(page.is_ok(), !command.is_hide_set(), "{}", command.get_name());
         }

@@ -8,9 +8,9 @@ use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::size::Size;
-use crate::basis::units::{Nanos, Work, rounded};
+use crate::basis::units::{Nanos, Work, counted, rounded};
 use crate::commands::cli::{DeviceArgs, TuneArgs};
-use crate::commands::progress::Progress;
+use crate::commands::progress::{Progress, about};
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::{Executor, Observer, Question};
 use crate::measure::runner::Timing;
@@ -63,6 +63,7 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
     let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
     let answer = CommandOutput::new(String::new(), without_type(&run), Exit::Success);
     let progress = Progress::new(left as usize);
+    progress.line(&format!("{}, {} at most for all", counted(left as usize, "problem"), about(budget.into())));
     let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, kept: false, answer };
     let mut tables = vec![];
     for device in devices {

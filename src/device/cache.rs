@@ -27,8 +27,12 @@ impl CacheFolder {
     /// A cache in `folder`, or in `gpukern` below the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`, …).
     #[must_use]
     pub fn new(folder: Option<&Path>) -> Self {
-        let usual = || dirs::cache_dir().map(|user| user.join("gpukern"));
-        Self { folder: folder.map(Path::to_path_buf).or_else(usual).map(PathBuf::into_os_string) }
+        Self { folder: folder.map(Path::to_path_buf).or_else(Self::usual).map(PathBuf::into_os_string) }
+    }
+
+    /// The folder where nobody names another.
+    pub(crate) fn usual() -> Option<PathBuf> {
+        dirs::cache_dir().map(|user| user.join("gpukern"))
     }
 
     /// Why nothing can be kept in the folder, if so.

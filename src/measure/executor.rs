@@ -64,6 +64,8 @@ pub trait Observer {
     fn device(&mut self, _: &DeviceInfo) {}
     /// Called with the cases that will be skipped, by id, and why.
     fn skipped(&mut self, _: &[(CaseId, String)]) {}
+    /// Called before the limits of the device are measured.
+    fn limits(&mut self) {}
     /// Called with the id of a case that begins.
     fn begin(&mut self, _: &str) {}
     /// Called with a case that ended.

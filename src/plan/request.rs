@@ -1,5 +1,7 @@
 //! A request: what is to be measured and how, as one value, and the command that asks for the same.
 
+#![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
+
 use super::options::Selection;
 use crate::basis::printable::shell_word;
 use crate::run::options::Fields;
@@ -22,54 +24,69 @@ pub struct Request {
     #[serde(flatten)]
     pub selection: Selection,
 
-    /// Measure what this TOML file says; options given here win over its fields. See benches-config/.
+    /// Measure what this TOML file says
+    ///
+    /// Options on the command line win over its fields. benches-config/ has examples.
     #[arg(long, value_name = "FILE")]
     #[serde(serialize_with = "texts")]
     pub config: Option<PathBuf>,
 
-    /// Refuse descriptions that have commands run ([reference] command, [inputs] command): for those of others.
+    /// Refuse descriptions that run commands
+    ///
+    /// Those with [reference] command or [inputs] command: use it for descriptions that you do not trust.
     #[arg(long)]
     pub no_commands: bool,
 
-    /// Measure one of so many parts of the cases, about equal in time, the same for everybody; `merge` joins the records.
+    /// Measure part I of N of the cases
+    ///
+    /// Parts take about the same time, and are the same on every machine; `merge` joins their records.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<String>,
 
-    /// Call the record so, in histories and reports: `mesa-main`, `nightly`.
-    #[arg(long, value_name = "TEXT", env = "GPUKERN_LABEL", hide_env_values = true)]
+    /// Name the record in histories and reports: mesa-main, nightly
+    ///
+    /// [env: GPUKERN_LABEL]
+    #[arg(long, value_name = "TEXT", env = "GPUKERN_LABEL", hide_env = true)]
     pub label: Option<String>,
 
-    /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it. `--device host`
-    /// measures that alone, without Vulkan.
+    /// Add a CPU library's time for the same work, and the speed-ups
+    ///
+    /// `--device host` measures the CPU alone, without Vulkan.
     #[arg(long)]
     pub host: bool,
 
-    /// Do not hold cases against the limits of the device.
+    /// Do not hold cases against the device's limits
     #[arg(long)]
     pub no_peak: bool,
 
-    /// Take the tiles that `gpukern tune` kept from this file [default: gpukern/tuned.toml in the user's configuration
-    /// folder, if there is one].
-    #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env_values = true)]
+    /// Take the tiles that `gpukern tune` found from this file
+    ///
+    /// [default: gpukern/tuned.toml in the user's configuration folder, if it is there] [env: GPUKERN_TUNED]
+    #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
     #[serde(serialize_with = "texts")]
     pub tuned: Option<PathBuf>,
 
-    /// Take the built-in tiles, and the model's choice for `--variant auto`.
+    /// Take the built-in tiles, and the model's choice for `auto`
     #[arg(long)]
     pub no_tuned: bool,
 
-    /// Measure each case in so many fresh processes, one after the other, the cases in random order: one record holds all,
-    /// tables show the median of the processes' medians, ± between processes, and `compare` takes them as so many.
+    /// Measure each case in N fresh processes
+    ///
+    /// One after the other, the cases in random order. One record holds all of them; tables show the median of the
+    /// processes' medians, with ± between processes, and `compare` counts N processes.
     #[arg(long, value_name = "N")]
     pub processes: Option<u32>,
 
-    /// The same, with a table of how far the processes lie apart and which changes a comparison here can see
-    /// [default: 8 processes].
+    /// Show how far N processes lie apart [default: 8 processes]
+    ///
+    /// As --processes, with a table of their spread and of the changes that a comparison can see here.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
     #[arg(conflicts_with_all = ["compare", "processes"])]
     pub noise: Option<u32>,
 
-    /// Measure only the case with this id, as records and errors name it; repeatable.
+    /// Measure only the case with this id; repeatable
+    ///
+    /// As records and errors name it: matmul/naive/f32/64x64x64.
     #[arg(long, value_name = "ID")]
     pub only: Vec<String>,
 
@@ -77,6 +94,11 @@ pub struct Request {
     #[arg(skip)]
     #[serde(flatten)]
     pub vulkan: VulkanOptions,
+
+    /// The user's defaults for what neither the options nor `config` say. Without `config` the selection has them.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(crate) defaults: Selection,
 }
 
 /// Kernels of the user's, as `run` takes them.
@@ -98,11 +120,15 @@ pub(crate) struct KernelFiles {
 #[derive(Clone, Debug, PartialEq, clap::Parser, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct VulkanOptions {
-    /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
-    #[arg(long, global = true, hide = true, overrides_with = "validation", env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = truth)]
+    /// Run under the Khronos validation layer; any message is an error
+    ///
+    /// Synchronisation validation is on. [env: GPUKERN_VALIDATION]
+    #[arg(long, global = true, hide = true, overrides_with = "validation", env = "GPUKERN_VALIDATION", hide_env = true, value_parser = truth)]
     pub validation: bool,
 
-    /// Load Vulkan from this library in place of the system's loader.
+    /// Load Vulkan from this library instead of the system's
+    ///
+    /// [env: GPUKERN_LOADER]
     #[arg(
         long,
         global = true,
@@ -110,12 +136,14 @@ pub struct VulkanOptions {
         overrides_with = "loader",
         value_name = "FILE",
         env = "GPUKERN_LOADER",
-        hide_env_values = true
+        hide_env = true
     )]
     #[serde(serialize_with = "texts")]
     pub loader: Option<PathBuf>,
 
-    /// Keep compiled kernels and measured limits in this folder [default: gpukern in the user's cache folder].
+    /// Keep compiled kernels and measured limits in this folder
+    ///
+    /// [default: gpukern in the user's cache folder] [env: GPUKERN_CACHE]
     #[arg(
         long,
         global = true,
@@ -123,22 +151,25 @@ pub struct VulkanOptions {
         overrides_with = "cache_dir",
         value_name = "DIR",
         env = "GPUKERN_CACHE",
-        hide_env_values = true
+        hide_env = true
     )]
     #[serde(serialize_with = "texts")]
     pub cache_dir: Option<PathBuf>,
 
-    /// Abandon a driver call, and its case, after this time; after ten times this time while it compiles a pipeline, and
-    /// after ten times what it took before if that is longer. A command of a description has ten times this time
+    /// Abandon a driver call, and its case, after this time
+    ///
+    /// Compiling a pipeline, and a command of a description, may take ten times as long; so may a call that took long
+    /// before: ten times what it took.
     #[arg(long, global = true, hide = true, overrides_with = "timeout", value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 
-    /// Time that one run of a program may take: what is foretold to take longer is skipped, with the forecast.
+    /// Skip runs predicted to take longer, and print the prediction
     #[arg(long, global = true, hide = true, overrides_with = "max_run", value_name = "TIME", default_value = "60s")]
     pub max_run: String,
 
-    /// Do all work on devices in this process, for debuggers. A driver that crashes ends it, and one that hangs is
-    /// waited for.
+    /// Do all device work in this process, for debuggers
+    ///
+    /// A driver that crashes ends the process, and one that hangs is waited for.
     #[arg(long, global = true, hide = true, overrides_with = "in_process")]
     pub in_process: bool,
 }

@@ -104,7 +104,8 @@ mod tests {
     use crate::plan::options::Selection;
 
     fn plan() -> Plan {
-        let selection = Selection { algorithm: vec!["matmul".into(), "eigen".into()], ..Selection::default() };
+        let selection =
+            Selection { algorithm: vec!["matmul".into(), "eigen".into(), "lu".into()], ..Selection::default() };
         Plan::new(&selection, None).expect("a plan")
     }
 

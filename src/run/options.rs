@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 /// What a kernel takes and computes, option by option; each wins over the same field of a description.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[command(next_help_heading = "The kernel, as in the description")]
 pub(crate) struct Fields {
     /// Values of an axis: M=512..4096 · M=128..1024:128 · K=4096,14336 · N=M.
     #[arg(long, short, value_name = "AXIS=VALUES")]

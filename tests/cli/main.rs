@@ -16,6 +16,7 @@ mod journal;
 mod limits;
 mod listings;
 mod mistakes;
+mod options;
 mod overwriting;
 mod processes;
 mod run;
@@ -39,6 +40,8 @@ fn gpukern(arguments: &[&str]) -> Command {
     command.args(arguments).env("GPUKERN_DEVICE", "cpu").env("GPUKERN_TUNED", NOTHING_TUNED);
     // Not the user's cache, which is none of the tests' business.
     command.env("GPUKERN_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
+    // Nor are the defaults and colors of a person.
+    command.env("GPUKERN_CONFIG", "").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
     command
 }
 

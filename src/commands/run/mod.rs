@@ -77,7 +77,8 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
         let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
         kernels.name = names.into_iter().find(|name| !taken(name)).unwrap_or(name);
         let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-        plan.runs.push(planned(&kernels, &own, false, &request.selection)?);
+        let selection = request.selection.clone().or(request.defaults.clone());
+        plan.runs.push(planned(&kernels, &own, false, &selection)?);
         all.push(kernels);
     }
     Ok(all)

@@ -144,7 +144,7 @@ fn names_that_would_act_on_a_terminal_are_made_visible() {
 
 #[test]
 fn a_file_that_is_not_there_or_a_folder_is_named() {
-    for (path, expected) in [("/nonexistent/run.json", "No such file"), (".", "it is a folder")] {
+    for (path, expected) in [("/nonexistent/run.json", "no such file"), (".", "it is a folder")] {
         let message = read(Path::new(path)).expect_err("refused").to_string();
         assert!(message.contains(path) && message.contains(expected), "{message}");
     }

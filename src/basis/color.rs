@@ -1,0 +1,149 @@
+//! Colors of text for people: verdicts, the fastest of a size, errors. Text is painted last, when its columns are aligned;
+//! what programs read is never painted.
+
+use anstream::{AutoStream, ColorChoice};
+use clap::builder::styling::{AnsiColor, Style};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether this process paints what it writes to standard output and to standard error. A worker paints nothing.
+static PAINTED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+
+/// Words that are painted where they are a cell of a table, behind a number, or the verdict of a sentence.
+const WORDS: [(&str, AnsiColor); 9] = [
+    ("slower", AnsiColor::Red),
+    ("SLOWER", AnsiColor::Red),
+    ("faster", AnsiColor::Green),
+    ("undecided", AnsiColor::Yellow),
+    ("wrong", AnsiColor::Red),
+    ("rejected", AnsiColor::Red),
+    ("failed", AnsiColor::Red),
+    ("crashed", AnsiColor::Red),
+    ("timed-out", AnsiColor::Red),
+];
+
+/// The sign of the fastest.
+const BEST: &str = "★";
+
+/// Chooses for both streams of this process: `Auto` follows each stream and the environment.
+pub(crate) fn choose(choice: ColorChoice) {
+    let output = AutoStream::new(std::io::stdout(), decided(choice, AutoStream::choice(&std::io::stdout())));
+    let errors = AutoStream::new(std::io::stderr(), decided(choice, AutoStream::choice(&std::io::stderr())));
+    for (painted, choice) in PAINTED.iter().zip([output.current_choice(), errors.current_choice()]) {
+        painted.store(choice != ColorChoice::Never, Ordering::Relaxed);
+    }
+}
+
+/// The choice for a stream that would have `automatic`.
+fn decided(choice: ColorChoice, automatic: ColorChoice) -> ColorChoice {
+    if choice == ColorChoice::Auto { automatic } else { choice }
+}
+
+/// Text for standard output, painted if that is.
+#[must_use]
+pub(crate) fn for_output(text: String) -> String {
+    if PAINTED[0].load(Ordering::Relaxed) { painted(&text) } else { text }
+}
+
+/// Text for standard error, with the word in front of each error painted if that is.
+#[must_use]
+pub(crate) fn for_errors(text: String) -> String {
+    if !PAINTED[1].load(Ordering::Relaxed) {
+        return text;
+    }
+    let word = "error:";
+    let line = |line: &str| match line.strip_prefix(word) {
+        Some(rest) => format!("{}{rest}", colored(AnsiColor::Red, word)),
+        None => line.to_string(),
+    };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+fn colored(color: AnsiColor, text: &str) -> String {
+    let style = Style::new().fg_color(Some(color.into())).bold();
+    format!("{style}{text}{style:#}")
+}
+
+/// Text with its verdicts and its fastest cells in color. What it takes for one by mistake is in color, and no more.
+fn painted(text: &str) -> String {
+    text.split_inclusive('\n').map(painted_line).collect()
+}
+
+fn painted_line(line: &str) -> String {
+    let mut out = String::with_capacity(line.len() + 16);
+    let (mut rest, mut before) = (line, "");
+    while !rest.is_empty() {
+        let (gap, behind) = split(rest, |c: char| !c.is_whitespace());
+        let (word, behind) = split(behind, char::is_whitespace);
+        out.push_str(gap);
+        let begins = gap.chars().count() > 1 || before.is_empty();
+        if word == BEST {
+            // With its figure.
+            let (space, figure) = split(behind, |c: char| !c.is_whitespace());
+            let (figure, behind) = split(figure, char::is_whitespace);
+            let is_figure = space == " " && figure.starts_with(|c: char| c.is_ascii_digit());
+            let marked =
+                if is_figure { &line[line.len() - rest.len() + gap.len()..line.len() - behind.len()] } else { word };
+            out.push_str(&colored(AnsiColor::Green, marked));
+            rest = &rest[gap.len() + marked.len()..];
+            before = word;
+            continue;
+        }
+        let bare = word.trim_end_matches([',', ':', ';', '.', ')']);
+        let ends = behind.is_empty() || behind.trim().is_empty() || behind.starts_with("  ") || bare.len() < word.len();
+        let counted = before.trim_start_matches('(').parse::<u64>().is_ok() || matches!(before, "is" | "newly");
+        match WORDS.iter().find(|(known, _)| *known == bare) {
+            Some((_, color)) if begins && ends || counted => {
+                let _ = write!(out, "{}{}", colored(*color, bare), &word[bare.len()..]);
+            }
+            _ => out.push_str(word),
+        }
+        (rest, before) = (behind, word);
+    }
+    out
+}
+
+/// The text before the first character that is so, and the rest.
+fn split(text: &str, is_so: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(is_so).unwrap_or(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Painted text with tags in place of codes.
+    fn tagged(text: &str) -> String {
+        let mut shown = painted(text);
+        for (tag, color) in [("r", AnsiColor::Red), ("g", AnsiColor::Green), ("y", AnsiColor::Yellow)] {
+            let style = Style::new().fg_color(Some(color.into())).bold();
+            shown = shown.replace(&style.to_string(), &format!("<{tag}>"));
+        }
+        shown.replace(&Style::new().bold().render_reset().to_string(), "</>")
+    }
+
+    #[test]
+    fn verdicts_and_the_fastest_are_painted_and_prose_is_not() {
+        for (text, expected) in [
+            (" lu/naive  slower  1.2\n", " lu/naive  <r>slower</>  1.2\n"),
+            (" texel   ★ 153.0  39% d   ★ 781.1  61%\n", " texel   <g>★ 153.0</>  39% d   <g>★ 781.1</>  61%\n"),
+            ("hardware allows, ★ fastest of its size\n", "hardware allows, <g>★</> fastest of its size\n"),
+            ("1 slower, 2 same, 3 undecided (below 2 %)", "1 <r>slower</>, 2 same, 3 <y>undecided</> (below 2 %)"),
+            ("B is SLOWER than A: B/A 1.2\n", "B is <r>SLOWER</> than A: B/A 1.2\n"),
+            ("undecided: B/A 1.0\n", "<y>undecided</>: B/A 1.0\n"),
+            ("4 newly wrong\n", "4 newly <r>wrong</>\n"),
+            ("it was slower than at its best\n", "it was slower than at its best\n"),
+            ("no slower case\n\n", "no slower case\n\n"),
+            ("", ""),
+            ("  ★", "  <g>★</>"),
+        ] {
+            assert_eq!(tagged(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_choice_that_is_made_leaves_nothing_to_the_stream() {
+        use ColorChoice::{Always, Auto, Never};
+        assert_eq!([decided(Auto, Never), decided(Never, Always), decided(Always, Never)], [Never, Never, Always]);
+    }
+}

@@ -1,0 +1,412 @@
+//! The user's defaults: `gpukern/config.toml` in the configuration folder. `gpukern config` prints what holds, and why.
+
+use super::CommandOutput;
+use super::cli::{BenchArgs, ColorWhen, Command, ConfigArgs, DeviceArgs, OutputArgs, TableForm};
+use crate::basis::error::{self, Error};
+use crate::basis::input_file;
+use crate::basis::printable::{brief, excerpt, printable};
+use crate::device::cache::CacheFolder;
+use crate::device::selector;
+use crate::plan::options::{self, Selection};
+use crate::plan::request::VulkanOptions;
+use crate::tuning::tuned;
+use anstream::ColorChoice;
+use clap::ValueEnum;
+use clap::parser::ValueSource;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use toml::{Spanned, Value};
+
+/// Names the file; empty for none.
+const VARIABLE: &str = "GPUKERN_CONFIG";
+/// The fields that the file may have.
+const FIELDS: [&str; 4] = ["device", "precision", "color", "table"];
+
+/// A value of the file.
+#[derive(Debug, Clone, PartialEq)]
+struct Stated<T> {
+    value: T,
+    line: usize,
+}
+
+/// What the user's file states.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Defaults {
+    file: Option<PathBuf>,
+    device: Option<Stated<Vec<String>>>,
+    precision: Option<Stated<String>>,
+    color: Option<Stated<ColorWhen>>,
+    table: Option<Stated<TableForm>>,
+}
+
+/// The file that holds the user's defaults, whether it is there or not; `None` if nobody wants one.
+pub(super) fn path() -> Option<PathBuf> {
+    match std::env::var_os(VARIABLE) {
+        Some(named) => (!named.is_empty()).then(|| named.into()),
+        None => dirs::config_dir().map(|folder| folder.join("gpukern").join("config.toml")),
+    }
+}
+
+impl Defaults {
+    /// What the user's file states.
+    ///
+    /// # Errors
+    /// A mistake in the file, with its line and the remedy.
+    pub(super) fn read() -> Result<Self, Error> {
+        let Some(path) = path() else { return Ok(Self::default()) };
+        let text = match input_file::read_text(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && std::env::var_os(VARIABLE).is_none() => {
+                return Ok(Self::default());
+            }
+            Err(e) => {
+                let remedy = format!("set {VARIABLE} to another file, or to nothing for none");
+                return Err(Error::Usage(format!("cannot read your defaults '{}': {e}; {remedy}", path.display())));
+            }
+        };
+        let defaults = Self::parse(&text).map_err(|reason| Error::Usage(format!("{}{reason}", path.display())))?;
+        Ok(Self { file: Some(path), ..defaults })
+    }
+
+    /// What a text states; an error begins behind the name of the file.
+    fn parse(text: &str) -> Result<Self, String> {
+        let fields: BTreeMap<Spanned<String>, Spanned<Value>> =
+            toml::from_str(text).map_err(|e| format!(" is not valid TOML:\n{}", excerpt(&e.to_string())))?;
+        let mut stated = Self::default();
+        for (name, value) in fields {
+            let line = text[..name.span().start].matches('\n').count() + 1;
+            let at = |reason: String| format!(", line {line}: {reason}");
+            stated.set(name.get_ref(), value.get_ref(), line).map_err(at)?;
+        }
+        Ok(stated)
+    }
+
+    fn set(&mut self, name: &str, value: &Value, line: usize) -> Result<(), String> {
+        match name {
+            "device" => {
+                let value = devices(value)?;
+                selector::check(&value)?;
+                self.device = Some(Stated { value, line });
+            }
+            "precision" => {
+                let value = text(name, value, "\"1%\"")?;
+                options::precision(&value)?;
+                self.precision = Some(Stated { value, line });
+            }
+            "color" => self.color = Some(Stated { value: choice(name, value)?, line }),
+            "table" => self.table = Some(Stated { value: choice(name, value)?, line }),
+            _ => return Err(error::unknown("field", name, "", &FIELDS)),
+        }
+        Ok(())
+    }
+
+    /// When output has colors: as the command line says, else the environment, else the file.
+    pub(super) fn color(&self, typed: Option<ColorWhen>) -> ColorChoice {
+        self.color_beside(color_of_environment().map(|(_, when)| when), typed)
+    }
+
+    fn color_beside(&self, environment: Option<ColorWhen>, typed: Option<ColorWhen>) -> ColorChoice {
+        match typed.or(environment).or(value(self.color.as_ref())).unwrap_or(ColorWhen::Auto) {
+            ColorWhen::Auto => ColorChoice::Auto,
+            ColorWhen::Always => ColorChoice::Always,
+            ColorWhen::Never => ColorChoice::Never,
+        }
+    }
+
+    /// Adds to a command what neither the command line nor the environment says.
+    ///
+    /// # Errors
+    /// When the command takes one device and the file names several.
+    pub(super) fn apply(&self, command: &mut Command) -> Result<(), Error> {
+        match command {
+            Command::Bench(args) => self.apply_to_bench(args),
+            Command::Run(args) => {
+                self.set_device(&mut args.on);
+                args.sampling.precision = args.sampling.precision.take().or(value(self.precision.as_ref()));
+                if args.columns.is_empty() {
+                    args.table = args.table.or(value(self.table.as_ref()));
+                }
+            }
+            Command::Peak { on, .. } => self.set_device(on),
+            Command::Tune(args) => self.set_device(&mut args.on),
+            Command::Verify(args) => self.set_device(&mut args.on),
+            Command::Ab(args) if args.device.is_none() => match self.device.as_ref() {
+                None => {}
+                Some(Stated { value, .. }) if value.len() == 1 => args.device = value.first().cloned(),
+                Some(Stated { value, line }) => {
+                    let file = self.file.as_deref().unwrap_or(Path::new("config.toml")).display();
+                    return Err(Error::Usage(format!(
+                        "ab runs on one device, and {file}, line {line}, names {}; choose one with --device",
+                        value.len()
+                    )));
+                }
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set_device(&self, on: &mut DeviceArgs) {
+        if on.device.is_empty() {
+            on.device = value(self.device.as_ref()).unwrap_or_default();
+        }
+    }
+
+    fn apply_to_bench(&self, args: &mut BenchArgs) {
+        let OutputArgs { table, columns, .. } = &mut args.output;
+        if columns.is_empty() {
+            *table = table.or(value(self.table.as_ref()));
+        }
+        let mut stated = Selection { device: value(self.device.as_ref()).unwrap_or_default(), ..Selection::default() };
+        stated.sampling.precision = value(self.precision.as_ref());
+        let request = &mut args.request;
+        if request.config.is_some() {
+            // The fields of a configuration come first.
+            request.defaults = stated;
+        } else {
+            request.selection = request.selection.clone().or(stated);
+        }
+    }
+}
+
+fn value<T: Clone>(stated: Option<&Stated<T>>) -> Option<T> {
+    stated.map(|stated| stated.value.clone())
+}
+
+fn text(name: &str, value: &Value, example: &str) -> Result<String, String> {
+    let given = || brief(value.to_string().trim()).into_owned();
+    value.as_str().map(String::from).ok_or_else(|| format!("{name} {} is no text; write {name} = {example}", given()))
+}
+
+/// The devices that `device` names: one or a list.
+fn devices(value: &Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::String(text) => Ok(text.split(',').map(|device| device.trim().to_string()).collect()),
+        Value::Integer(index) => Ok(vec![index.to_string()]),
+        Value::Array(all) => Ok(all.iter().map(devices).collect::<Result<Vec<_>, _>>()?.concat()),
+        other => {
+            let other = other.to_string();
+            Err(format!("device {} is neither a text nor a number; write device = \"gpu\"", brief(other.trim())))
+        }
+    }
+}
+
+/// One of several words.
+fn choice<T: ValueEnum>(name: &str, value: &Value) -> Result<T, String> {
+    let names: Vec<String> = T::value_variants().iter().filter_map(T::to_possible_value).map(name_of).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let text = text(name, value, &format!("\"{}\"", names.first().unwrap_or(&"")))?;
+    T::from_str(&text, false).map_err(|_| error::unknown(name, &text, "", &names))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the end of a chain")]
+fn name_of(value: clap::builder::PossibleValue) -> String {
+    value.get_name().to_string()
+}
+
+/// What the environment says of colors, and the variable that does: <https://no-color.org>.
+fn color_of_environment() -> Option<(&'static str, ColorWhen)> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if set("NO_COLOR").is_some() {
+        return Some(("NO_COLOR", ColorWhen::Never));
+    }
+    set("CLICOLOR_FORCE").filter(|value| *value != "0").map(|_| ("CLICOLOR_FORCE", ColorWhen::Always))
+}
+
+/// `gpukern config`.
+pub(super) fn show(
+    args: &ConfigArgs,
+    color: Option<ColorWhen>,
+    vulkan: &VulkanOptions,
+    defaults: &Defaults,
+) -> Result<CommandOutput, Error> {
+    if let Some(precision) = &args.precision {
+        options::precision(precision).map_err(Error::Usage)?;
+    }
+    let mut rows = args.rows(defaults);
+    rows.insert(3, color_row(color, defaults));
+    rows.extend(args.rows_of_vulkan(vulkan));
+    let mut out = match (&defaults.file, path()) {
+        (Some(file), _) => format!("your defaults: {}\n", file.display()),
+        (None, Some(file)) => {
+            format!("your defaults: {} (not there; `gpukern help config` shows one)\n", file.display())
+        }
+        (None, None) => format!("your defaults: none ({VARIABLE} is empty)\n"),
+    };
+    let width = |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
+    let (names, origins) = (width(|row| row.name).max(6), width(|row| &row.from).max(4));
+    let _ = writeln!(out, "\n {:<names$}   {:<origins$}   value", "option", "from");
+    for Row { name, from, value } in &rows {
+        let _ = writeln!(out, " {name:<names$}   {from:<origins$}   {}", printable(value));
+    }
+    Ok(CommandOutput::success(out))
+}
+
+/// An option with its value, and where that comes from.
+struct Row {
+    name: &'static str,
+    from: String,
+    value: String,
+}
+
+fn color_row(typed: Option<ColorWhen>, defaults: &Defaults) -> Row {
+    let (from, when) = match (typed, color_of_environment(), &defaults.color) {
+        (Some(when), ..) => ("command line".into(), when),
+        (_, Some((variable, when)), _) => (variable.into(), when),
+        (.., Some(Stated { value, line })) => (format!("file, line {line}"), *value),
+        _ => ("default".into(), ColorWhen::Auto),
+    };
+    Row { name: "color", from, value: when.to_possible_value().map(name_of).unwrap_or_default() }
+}
+
+impl ConfigArgs {
+    /// The row of an option: `typed` is its value of the command line or the environment, `stated` that of the file.
+    fn row(
+        &self,
+        name: &'static str,
+        variable: &str,
+        typed: Option<String>,
+        stated: Option<(usize, String)>,
+        default: String,
+    ) -> Row {
+        let (from, value) = match (self.sources.get(name), typed, stated) {
+            (Some(ValueSource::CommandLine), Some(value), _) => ("command line".into(), value),
+            (Some(ValueSource::EnvVariable), Some(value), _) => (variable.into(), value),
+            (_, _, Some((line, value))) => (format!("file, line {line}"), value),
+            _ => ("default".into(), default),
+        };
+        Row { name, from, value }
+    }
+
+    /// The rows of what the file may state, and of what a record takes from the environment.
+    fn rows(&self, defaults: &Defaults) -> Vec<Row> {
+        let list = |devices: &[String]| (!devices.is_empty()).then(|| devices.join(","));
+        let form = |form: TableForm| form.to_possible_value().map(name_of).unwrap_or_default();
+        let shown = |path: &PathBuf| path.display().to_string();
+        let device = defaults.device.as_ref().and_then(|own| Some((own.line, list(&own.value)?)));
+        let precision = defaults.precision.as_ref().map(|own| (own.line, own.value.clone()));
+        let table = defaults.table.as_ref().map(|own| (own.line, form(own.value)));
+        let tuned = tuned::default_path().as_ref().map_or_else(|| "none".into(), shown);
+        let best = "the best GPU, else the software device";
+        let run = "compact (`run`: long)";
+        vec![
+            self.row("device", "GPUKERN_DEVICE", list(&self.on.device), device, best.into()),
+            self.row("precision", "", self.precision.clone(), precision, "1%".into()),
+            self.row("table", "", self.table.map(form), table, run.into()),
+            self.row("label", "GPUKERN_LABEL", self.label.clone(), None, "none".into()),
+            self.row("tuned", "GPUKERN_TUNED", self.tuned.as_ref().map(shown), None, tuned),
+        ]
+    }
+
+    fn rows_of_vulkan(&self, options: &VulkanOptions) -> Vec<Row> {
+        let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
+        let shown = |path: &PathBuf| path.display().to_string();
+        let flag = |on: bool| String::from(if on { "on" } else { "off" });
+        let cache = CacheFolder::usual().as_ref().map_or_else(|| "none".into(), shown);
+        vec![
+            self.row("cache-dir", "GPUKERN_CACHE", cache_dir.as_ref().map(shown), None, cache),
+            self.row("loader", "GPUKERN_LOADER", loader.as_ref().map(shown), None, "the system's".into()),
+            self.row("validation", "GPUKERN_VALIDATION", Some(flag(*validation)), None, flag(false)),
+            self.row("timeout", "", Some(timeout.clone()), None, timeout.clone()),
+            self.row("max-run", "", Some(max_run.clone()), None, max_run.clone()),
+            self.row("in-process", "", Some(flag(*in_process)), None, flag(false)),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cli::Cli;
+    use super::*;
+    use crate::plan::request::Request;
+    use std::ffi::OsString;
+
+    fn command(line: &str) -> Command {
+        let words: Vec<_> = format!("gpukern {line}").split(' ').map(OsString::from).collect();
+        Cli::parsed(&words).expect(line).command
+    }
+
+    fn defaults(text: &str) -> Defaults {
+        Defaults::parse(text).expect(text)
+    }
+
+    const ALL: &str = "# mine\ndevice = 'nvidia'\nprecision = '0.5%'\n\ncolor = 'never'\ntable = 'long'\n";
+
+    #[test]
+    fn mistakes_are_named_with_their_line_and_the_remedy() {
+        for (text, expected) in [
+            ("\nprecision = '0.5'", ", line 2: "),
+            ("precision = 0.5", ", line 1: precision 0.5 is no text; write precision = \"1%\""),
+            ("# a\n\ncolour = 'never'", ", line 3: unknown field 'colour'; did you mean 'color'?"),
+            ("color = 'allways'", ", line 1: unknown color 'allways'; did you mean 'always'?"),
+            ("table = 'wide'", ", line 1: unknown table 'wide'; available: compact, long, both"),
+            ("device = ''", ", line 1: '' names no device"),
+            ("device = ['gpu', true]", ", line 1: device true is neither a text nor a number"),
+            ("device = ", " is not valid TOML:\nTOML parse error at line 1"),
+            ("[device]\nname = 'gpu'", ", line 1: device "),
+            ("color = 'auto'\ncolor = 'auto'", "line 2"),
+        ] {
+            let error = Defaults::parse(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        assert_eq!(defaults(""), Defaults::default());
+        assert_eq!(defaults("device = 1").device, Some(Stated { value: vec!["1".into()], line: 1 }));
+        let two = defaults("device = [0, 'cpu']").device.expect("devices");
+        assert_eq!(two.value, ["0", "cpu"]);
+    }
+
+    #[test]
+    fn the_file_says_what_the_command_line_leaves_open() {
+        let own = defaults(ALL);
+        let bench = |line: &str| {
+            let mut command = command(line);
+            // Whoever runs the tests may have a device in the environment.
+            if let Command::Bench(args) = &mut command
+                && !line.contains("-d")
+            {
+                args.request.selection.device.clear();
+            }
+            own.apply(&mut command).expect("no mistake");
+            let Command::Bench(args) = command else { panic!("{line}") };
+            args
+        };
+        let pasted = |args: &BenchArgs| {
+            let selection = args.request.selection.clone();
+            Request { selection, ..Request::default() }.command()
+        };
+        let args = bench("bench matmul");
+        assert_eq!(
+            (&*args.request.selection.device, args.output.table),
+            (&["nvidia".into()][..], Some(TableForm::Long))
+        );
+        // A command to paste has it all, for whoever has another file.
+        assert_eq!(pasted(&args), "gpukern bench matmul --device=nvidia --precision=0.5%");
+        let args = bench("bench matmul -d 1 --precision 2% --table both");
+        assert_eq!(pasted(&args), "gpukern bench matmul --device=1 --precision=2%");
+        assert_eq!(args.output.table, Some(TableForm::Both));
+        assert_eq!(bench("bench matmul --columns all").output.table_form(), TableForm::Long);
+        // A configuration comes before the file.
+        let args = bench("bench --config=c.toml");
+        assert_eq!((args.request.selection.device.len(), args.request.defaults.device.len()), (0, 1));
+        let mut run = command("run k.comp -d 3");
+        own.apply(&mut run).expect("no mistake");
+        let Command::Run(args) = run else { panic!("run") };
+        assert_eq!((&*args.on.device, args.sampling.precision.as_deref()), (&["3".into()][..], Some("0.5%")));
+        let mut ab = command("ab lu --a naive --b blocked -s 8");
+        let Command::Ab(args) = &mut ab else { panic!("ab") };
+        args.device = None;
+        let error = defaults("device = [0, 1]").apply(&mut ab).expect_err("one device").to_string();
+        assert!(error.contains("line 1, names 2; choose one with --device"), "{error}");
+    }
+
+    #[test]
+    fn color_is_what_the_command_line_says_before_the_environment_and_the_file() {
+        let own = defaults(ALL);
+        let (always, none) = (Some(ColorWhen::Always), Defaults::default());
+        let chosen = [own.color_beside(None, None), own.color_beside(always, None), own.color_beside(None, always)];
+        assert_eq!(chosen, [ColorChoice::Never, ColorChoice::Always, ColorChoice::Always]);
+        assert_eq!(none.color_beside(Some(ColorWhen::Never), always), ColorChoice::Always);
+        assert_eq!(none.color_beside(None, None), ColorChoice::Auto);
+    }
+}

@@ -1,0 +1,173 @@
+//! The help of the commands: the same headings in each, one screen for `-h`, everything for `--help`.
+
+use super::cli::Cli;
+use crate::plan::request::VulkanOptions;
+use clap::{Arg, ArgAction, ColorChoice, Command, CommandFactory};
+use std::ffi::OsString;
+
+/// The commands that load Vulkan, and the one that prints its options: the help of the others leaves them out.
+pub(super) const USE_VULKAN: [&str; 8] = ["devices", "bench", "run", "peak", "tune", "verify", "ab", "config"];
+
+/// A heading with its options in their order: those of `-h`, then those that only `--help` shows. `tune/budget` is the
+/// option of one command that another has under a different heading.
+struct Heading {
+    title: &'static str,
+    usual: &'static str,
+    more: &'static str,
+}
+
+const HEADINGS: [Heading; 6] = [
+    Heading {
+        title: "What to measure",
+        usual: "variant a b a-spirv b-spirv a-driver b-driver size shapes dtype config against ab tune init watch full peak/quick",
+        more: "layout input solve host only quick seed subgroup-size stop eps max-rounds define include entry vulkan spec where \
+               push buffer bind check groups right role right-by inputs-by flops bytes",
+    },
+    Heading { title: "Device", usual: "device", more: "parallel" },
+    Heading { title: "Sampling", usual: "precision max-time processes tune/budget", more: "noise clock cache pause" },
+    Heading {
+        title: "Output",
+        usual: "json to output svg table dry-run print save junit help",
+        more: "columns explain label resume keep-failures quiet verbose color",
+    },
+    Heading {
+        title: "Comparison",
+        usual: "compare reference baseline candidate gate min-effect expect order apart",
+        more: "budget rounds process-noise force",
+    },
+    Heading {
+        title: "Advanced",
+        usual: "tuned",
+        more: "no-tuned no-peak no-commands shard timeout max-run validation loader cache-dir in-process",
+    },
+];
+
+/// The command line as its help shows it. The options of Vulkan stand in the help of the commands that use it; everywhere
+/// else they are hidden.
+pub(super) fn documented() -> Command {
+    let root = Cli::command().arg(help());
+    let global: Vec<Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    let vulkan = VulkanOptions::command_for_update();
+    let vulkan: Vec<&str> = vulkan.get_arguments().map(|arg| arg.get_id().as_str()).collect();
+    root.clone().mut_subcommands(|command| {
+        let uses_vulkan = USE_VULKAN.contains(&command.get_name());
+        let shown = global.iter().filter(|arg| uses_vulkan || !vulkan.contains(&arg.get_id().as_str()));
+        arranged(command.args(shown.map(|arg| arg.clone().hide(false).global(false))).arg(help()))
+    })
+}
+
+fn help() -> Arg {
+    let text = "Print this help (--help: every option)";
+    Arg::new("help").long("help").short('h').action(ArgAction::Help).help(text)
+}
+
+/// A command with its options in order under their headings.
+fn arranged(mut command: Command) -> Command {
+    let name = command.get_name().to_string();
+    let mut place = 0;
+    for Heading { title, usual, more } in HEADINGS {
+        let entries = usual.split(' ').map(|entry| (entry, true)).chain(more.split(' ').map(|entry| (entry, false)));
+        for (entry, is_usual) in entries {
+            let (of, option) = entry.split_once('/').unwrap_or((&name, entry));
+            let lacks_place = |arg: &&Arg| arg.get_long() == Some(option) && arg.get_help_heading().is_none();
+            let Some(arg) = command.get_arguments().find(lacks_place).filter(|_| of == name) else { continue };
+            let id = arg.get_id().clone();
+            place += 1;
+            // An argument that is changed goes to the end: so headings come in the order of the table.
+            command = command.mut_arg(id, |arg| {
+                arg.next_line_help(false).help_heading(title).hide_short_help(!is_usual).display_order(place)
+            });
+        }
+    }
+    command.after_help(format!("`gpukern {name} --help` has every option, and examples."))
+}
+
+/// When the answer to `words` is colored, before they are parsed: help and mistakes of the command line heed --color too.
+pub(super) fn color(words: &[OsString]) -> ColorChoice {
+    let mut words = words.iter().filter_map(|word| word.to_str());
+    let mut last = None;
+    while let Some(word) = words.next() {
+        match word.strip_prefix("--color") {
+            Some("") => last = words.next(),
+            Some(value) => last = value.strip_prefix('=').or(last),
+            None => {}
+        }
+    }
+    match last {
+        Some("always") => ColorChoice::Always,
+        Some("never") => ColorChoice::Never,
+        _ => ColorChoice::Auto,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commands as help shows them, with their help in 80 columns.
+    fn commands() -> Vec<Command> {
+        let mut root = documented().term_width(80);
+        root.build();
+        root.get_subcommands()
+            .filter(|command| !command.is_hide_set() && command.get_name() != "help")
+            .cloned()
+            .collect()
+    }
+
+    #[test]
+    fn every_option_has_its_heading_and_headings_have_one_order() {
+        for command in commands() {
+            let options = command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
+            let headings: Vec<_> = options
+                .map(|arg| {
+                    let heading = arg.get_help_heading().and_then(|own| HEADINGS.iter().position(|h| h.title == own));
+                    heading.unwrap_or_else(|| panic!("{} {arg}: add it to HEADINGS", command.get_name()))
+                })
+                .collect();
+            assert!(headings.is_sorted(), "{}: {headings:?}", command.get_name());
+        }
+        for option in HEADINGS.iter().flat_map(|own| own.usual.split(' ').chain(own.more.split(' '))) {
+            let option = option.rsplit('/').next();
+            let known = commands().iter().any(|own| own.get_arguments().any(|arg| arg.get_long() == option));
+            assert!(known, "{option:?} is an option of no command");
+        }
+    }
+
+    #[test]
+    fn short_help_is_one_screen_and_long_help_has_examples() {
+        for mut command in commands().into_iter().map(|command| command.term_width(80)) {
+            let (name, short) = (command.get_name().to_string(), command.render_help().to_string());
+            let widest = short.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+            assert!(short.lines().count() <= 40 && widest <= 80, "{} lines\n{short}", short.lines().count());
+            // Options of the kind that has its text in the next line fill a screen soon.
+            let options = short.lines().filter(|line| line.trim_start().starts_with('-'));
+            assert!(options.clone().count() > 0, "{short}");
+            for option in options {
+                assert!(option.trim_start().contains("  "), "{name}: '{option}' has its text in the next line");
+            }
+            let long = command.render_long_help().to_string();
+            assert!(long.contains("Examples:"), "{name}: {long}");
+            assert!(!short.contains("Examples:"), "{name}: {short}");
+        }
+        let mut root = documented().term_width(80);
+        let short = root.render_help().to_string();
+        assert!((24..=40).contains(&short.lines().count()), "{short}");
+        let mut bench = commands().into_iter().find(|own| own.get_name() == "bench").expect("it is a command");
+        let lines = bench.render_help().to_string().lines().count();
+        assert!((24..=40).contains(&lines), "{lines}");
+    }
+
+    #[test]
+    fn every_global_option_is_understood_before_and_behind_a_command() {
+        use super::super::cli::{Cli, ColorWhen};
+        let parsed = |line: &str| Cli::parsed(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).expect(line);
+        for line in ["gpukern -v --color never list", "gpukern list --color=never -v"] {
+            let cli = parsed(line);
+            assert!(cli.verbose && !cli.quiet && cli.color == Some(ColorWhen::Never), "{line}");
+        }
+        let choice = |line: &str| color(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(choice("gpukern bench --color always -h"), ColorChoice::Always);
+        assert_eq!(choice("gpukern --color=always bench --color=never"), ColorChoice::Never);
+        assert_eq!(choice("gpukern bench --colors never"), ColorChoice::Auto);
+    }
+}

@@ -1,0 +1,114 @@
+//! Colors, and the user's defaults.
+
+use super::{brief_bench, expect_exit, gpukern, stderr, stdout};
+use std::process::Command;
+
+/// What a terminal takes for the begin of a color.
+const ESCAPE: char = '\u{1b}';
+
+/// Text without its colors.
+fn plain(text: &str) -> String {
+    let mut parts = text.split(ESCAPE);
+    let first = parts.next().unwrap_or_default().to_string();
+    parts.fold(first, |out, part| out + part.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+#[test]
+fn people_get_colors_that_take_no_room_and_programs_get_none() {
+    let bench = |more: &[&str]| {
+        let mut command = brief_bench(&["matmul", "-V", "naive,tiled", "-s", "8,16"]);
+        command.args(more);
+        command
+    };
+    let table = stdout(&expect_exit(&mut bench(&["--color", "always"]), 0));
+    assert!(table.contains("m★ ") && table.contains(ESCAPE), "{table}");
+    let shown = plain(&table);
+    assert!(!shown.contains(ESCAPE) && shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    for more in [&["--color=never"][..], &[], &["--color=always", "--json=-"]] {
+        let text = stdout(&expect_exit(&mut bench(more), 0));
+        assert!(!text.contains(ESCAPE), "{more:?}: {text}");
+    }
+    let list = stdout(&expect_exit(&mut gpukern(&["list", "--json", "--color=always"]), 0));
+    assert!(!list.contains(ESCAPE));
+}
+
+#[test]
+fn errors_have_colors_where_these_are_wanted() {
+    let said = |command: &mut Command| stderr(&expect_exit(command, 2));
+    // Mistakes that clap finds, and those that a command finds.
+    for line in [&["run", "typo.toml"][..], &["bench", "matmul", "--format", "json"]] {
+        let colored = said(gpukern(line).args(["--color", "always"]));
+        assert!(colored.contains(ESCAPE) && plain(&colored).starts_with("error: "), "{colored}");
+        for plain in [
+            said(&mut gpukern(line)),
+            said(gpukern(line).args(["--color", "never"])),
+            said(gpukern(line).env("NO_COLOR", "1")),
+        ] {
+            assert!(!plain.contains(ESCAPE), "{plain}");
+        }
+    }
+    let forced = said(gpukern(&["run", "typo.toml"]).env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1"));
+    assert!(!forced.contains(ESCAPE), "{forced}");
+}
+
+#[test]
+fn config_says_what_holds_and_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config.toml");
+    std::fs::write(&path, "device = 'gpu'\nprecision = '0.5%'\n# more\ntable = 'long'\ncolor = 'always'\n")
+        .expect("written");
+    let mut command = gpukern(&["config", "--precision", "3%", "--timeout=9s"]);
+    let text = stdout(&expect_exit(command.env("GPUKERN_CONFIG", &path).env("NO_COLOR", "1"), 0));
+    let row = |name: &str| {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{text}"));
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("device"), "device GPUKERN_DEVICE cpu");
+    assert_eq!(row("precision"), "precision command line 3%");
+    assert_eq!(row("table"), "table file, line 4 long");
+    assert_eq!(row("color"), "color NO_COLOR never");
+    assert_eq!(row("timeout"), "timeout command line 9s");
+    assert_eq!(row("max-run"), "max-run default 60s");
+    assert!(text.contains(path.to_str().expect("UTF-8")), "{text}");
+}
+
+#[test]
+fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config.toml");
+    let shown = path.to_str().expect("UTF-8");
+    let with = |text: &str, arguments: &[&str]| {
+        std::fs::write(&path, text).expect("written");
+        let mut command = gpukern(arguments);
+        command.env("GPUKERN_CONFIG", &path).env_remove("GPUKERN_DEVICE");
+        command
+    };
+    // The device that nobody has proves who was asked for it.
+    for arguments in [&["bench", "lu", "-s", "8"][..], &["verify", "lu", "-s", "8"], &["peak"]] {
+        let said = stderr(&expect_exit(&mut with("device = 'voodoo'", arguments), 2));
+        assert!(said.contains("no device matches 'voodoo'"), "{arguments:?}: {said}");
+        let said = stderr(&expect_exit(with("device = 'voodoo'", arguments).env("GPUKERN_DEVICE", "banshee"), 2));
+        assert!(said.contains("no device matches 'banshee'"), "{arguments:?}: {said}");
+    }
+    // A configuration comes before the file, and the command line before both.
+    let sweep = folder.path().join("sweep.toml");
+    std::fs::write(&sweep, "[[bench]]\nalgorithm = 'lu'\nsize = 8\ndevice = 'cpu'\n").expect("written");
+    let sweep = format!("--config={}", sweep.display());
+    expect_exit(&mut with("device = 'voodoo'", &["bench", &sweep, "--dry-run"]), 0);
+    let said = stderr(&expect_exit(&mut with("", &["bench", &sweep, "--device=rage"]), 2));
+    assert!(said.contains("no device matches 'rage'"), "{said}");
+
+    for arguments in [&["list"][..], &["config"], &["bench", "lu"]] {
+        let said = stderr(&expect_exit(&mut with("\nprecision = '0.5'", arguments), 2));
+        assert!(said.contains(&format!("{shown}, line 2: ")) && said.contains("0.5%"), "{said}");
+    }
+    // Without a file, and where packages are built.
+    expect_exit(with("nonsense", &["list"]).env("GPUKERN_CONFIG", ""), 0);
+    expect_exit(&mut with("nonsense", &["completions", "bash"]), 0);
+    let said = stderr(&expect_exit(gpukern(&["list"]).env("GPUKERN_CONFIG", "/nonexistent.toml"), 2));
+    assert!(said.contains("'/nonexistent.toml': no such file; set GPUKERN_CONFIG"), "{said}");
+    // It is no place for anything else.
+    let arguments = ["bench", "lu", "-s", "8", "--json", shown];
+    let said = stderr(&expect_exit(&mut with("", &arguments), 2));
+    assert!(said.contains("which is the file of your defaults too"), "{said}");
+}
