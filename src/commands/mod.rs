@@ -243,6 +243,7 @@ fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> 
     let interrupted = interrupt::listen()?;
     let session = Measurement::session(plan, setup)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
+    run::name_commands(&setup.kernels);
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut Silent)?;
     measured.validated?;
     Ok(measured.record)
@@ -284,6 +285,7 @@ fn measure_keeping(
             measurement.cases(options)
         ));
     }
+    run::name_commands(&setup.kernels);
     let interrupted = interrupt::listen()?;
     let mut watch = Watch::new(Progress::through(measurement.cases(options), &measurement.expected()), path);
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut watch);

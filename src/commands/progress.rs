@@ -63,8 +63,9 @@ struct Ahead {
     ended: usize,
     /// Cases that have begun, which are half done.
     begun: Vec<String>,
-    /// What is going on.
+    /// What is going on, and since when.
     now: String,
+    moved: Instant,
     since: Instant,
 }
 
@@ -77,8 +78,8 @@ impl Ahead {
         // Several processes measure each case.
         let total = Nanos(once.0 * cases as f64 / expected.len().max(1) as f64);
         let expected = expected.iter().cloned().collect();
-        let (done, begun, now) = (Nanos::default(), vec![], String::new());
-        Self { expected, total, done, cases, ended: 0, begun, now, since: Instant::now() }
+        let (done, begun, now, since) = (Nanos::default(), vec![], String::new(), Instant::now());
+        Self { expected, total, done, cases, ended: 0, begun, now, moved: since, since }
     }
 
     /// Expected time of a case; of one that nobody foresaw, such as what `auto` chose, that of the average.
@@ -91,6 +92,7 @@ impl Ahead {
         self.done = self.done + Nanos(0.5 * self.of(id).0);
         self.begun.push(id.into());
         self.now = id.into();
+        self.moved = Instant::now();
     }
 
     fn end(&mut self, id: &str) {
@@ -103,6 +105,7 @@ impl Ahead {
         };
         self.done = self.done + Nanos(left * self.of(id).0);
         self.ended += 1;
+        self.moved = Instant::now();
     }
 
     /// The time that is left, were the rest as slow as what is done.
@@ -111,8 +114,14 @@ impl Ahead {
         (self.total.0 > 0.0).then(|| Nanos((self.total.0 - self.done.0).max(0.0) * slowness))
     }
 
-    /// `about 2 min left: matmul/naive/f32/64x64x64`.
+    /// `about 2 min left: matmul/naive/f32/64x64x64`. While something takes much longer than was expected of it, such as a
+    /// user's reference command, nobody knows what is left.
     fn text(&self) -> String {
+        let waited = Nanos::from(self.moved.elapsed());
+        if waited.0 > 10e9 + 3.0 * self.of(&self.now).0 {
+            let now = if self.now.is_empty() { "waiting".into() } else { printable(&self.now) };
+            return format!("{now} for {} so far", about(waited));
+        }
         let left = self.left(self.since.elapsed().into()).map(|left| format!("about {} left", about(left)));
         let now = (!self.now.is_empty()).then(|| printable(&self.now).into_owned());
         left.into_iter().chain(now).collect::<Vec<_>>().join(": ")
@@ -321,6 +330,12 @@ mod tests {
         }
         assert_eq!((ahead.left(Nanos(240e9)), ahead.ended), (Some(Nanos(0.0)), 4));
         assert_eq!(Ahead::new(3, &[]).left(Nanos(1e9)), None);
+        // A case that takes much longer than expected says nothing of the others.
+        let mut ahead = Ahead::new(4, &expected);
+        ahead.begin("a");
+        assert!(ahead.text().starts_with("about "), "{}", ahead.text());
+        ahead.moved = Instant::now().checked_sub(Duration::from_secs(240)).expect("a machine up for minutes");
+        assert_eq!(ahead.text(), "a for 4 min so far");
     }
 
     #[test]

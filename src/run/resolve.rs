@@ -41,11 +41,12 @@ pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
 }
 
 impl Description {
-    /// The commands that it has run.
-    pub(crate) fn commands(&self) -> Vec<String> {
+    /// The commands that it has run, each with the field that states it.
+    pub(crate) fn commands(&self) -> Vec<(&'static str, String)> {
         let reference = self.reference.as_ref().and_then(|reference| reference.command.clone());
         let inputs = self.inputs.as_ref().and_then(|inputs| inputs.command.clone());
-        inputs.into_iter().chain(reference).collect()
+        let named = |field: &'static str| move |command| (field, command);
+        inputs.map(named("inputs.command")).into_iter().chain(reference.map(named("reference.command"))).collect()
     }
 
     /// Takes what it leaves out of the problem from another description.

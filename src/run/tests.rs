@@ -49,6 +49,19 @@ layout(set = 0, binding = 1) writeonly buffer D { float d[]; };
 void main() { d[gl_GlobalInvocationID.x] = a[gl_GlobalInvocationID.x]; }
 ";
 
+/// Work-groups of two dimensions, and a float in the push constants; no block says what is done with it.
+const GRID: &str = "#version 460
+layout(local_size_x = 16, local_size_y = 16) in;
+layout(set = 0, binding = 0) buffer A { float a[]; };
+layout(set = 0, binding = 1) buffer S { uint s[]; };
+layout(set = 0, binding = 2) buffer D { float d[]; };
+layout(push_constant) uniform P { uint rows, columns; float eps; };
+void main() {
+    uint y = gl_GlobalInvocationID.y, x = gl_GlobalInvocationID.x;
+    if (y < rows && x < columns) { d[y * columns + x] = a[y * columns + x] + eps; atomicAdd(s[y], 1u); }
+}
+";
+
 const ADDRESS: &str = "#version 460
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 64) in;
@@ -281,9 +294,12 @@ fn options_say_what_a_description_says() {
         typed(&[&description, &folder.path().join("copy2.comp").display().to_string(), &copy]).expect("two kernels");
     assert_eq!(two.configurations.iter().map(|c| c.kernel.as_str()).collect::<Vec<_>>(), ["copy2", "copy"]);
     let lacks = typed(&[&k, "-D", "A_TYPE=float"]).expect_err("nothing is described");
-    for part in
-        ["buffer A (set 0, binding 0): --buffer 'A=f32[N]:uniform(-1,1)'", "push constant size.y (u32)", "--init"]
-    {
+    for part in [
+        "buffer A (set 0, binding 0): --buffer 'A=f32[M,N]:uniform(-1,1)'",
+        "(set 0, binding 2): --buffer 'Shape=bytes[32]:uniform(0,255)'",
+        "push constant size.y (u32)",
+        "--init",
+    ] {
         assert!(lacks.contains(part), "{lacks}");
     }
 }
@@ -291,15 +307,21 @@ fn options_say_what_a_description_says() {
 #[test]
 fn what_init_prints_is_a_description() {
     let folder = folder();
-    for name in ["copy.comp", "k.wgsl", "address.comp"] {
+    std::fs::write(folder.path().join("grid.comp"), GRID).expect("written");
+    for name in ["copy.comp", "k.wgsl", "address.comp", "grid.comp"] {
         let path = folder.path().join(name);
         let described = describe(&[path], None, &Fields::default()).expect("a kernel");
         let text = super::init::init(&described[0]).expect("a description");
-        let text = text.replace("1024..65536", "1024");
+        assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
+        let text = text.replace("1024..65536", "1024").replace("256..4096", "256");
         let run = resolved(Path::new(""), &text);
-        assert!(run.is_ok() || name == "address.comp", "{name}: {run:?}\n{text}");
-        if name == "copy.comp" {
+        let run = run.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+        let roles: Vec<_> = run.points[0].buffers.iter().map(|buffer| buffer.role).collect();
+        let expected = [&[Role::Input, Role::Output][..], &[Role::Input, Role::InPlace, Role::Output]];
+        assert_eq!(roles, expected[usize::from(name == "grid.comp")], "{name}");
+        if name == "grid.comp" {
             insta::assert_snapshot!(text.replace(&folder.path().display().to_string(), ""));
+            assert_eq!(run.points[0].pass_lists[0].as_ref().expect("a job").passes[0].groups, [16, 16, 1]);
         }
     }
 }
@@ -394,7 +416,7 @@ const OF_PLAIN: &[Mistake] = &[
     ("fill = 'iota'", "fill = 'uniform(1)'", "has other figures"),
     ("fill = 'iota'", "fill = '@gone.npy'", "gone.npy"),
     ("fill = 'iota'", "fill = '@short.npy'", "it has the shape [4], the buffer [128]"),
-    ("fill = 'iota'", "fill = '@bytes.npy'", "elements of type '|u1', the buffer f32"),
+    ("fill = 'iota'", "fill = '@bytes.npy'", "it has the shape [64, 2], the buffer [128]"),
     ("fill = 'iota'", "fill = '@k.bin'", "it has 3 bytes, the buffer 512"),
     ("fill = 'iota'", "fill = '@copy.comp'", "neither a .npy nor a .bin"),
     ("fill = 'iota'", "fill = 'iota'\ncheck = 'exact'", "buffer.A.check: is for what kernels write"),
@@ -472,7 +494,7 @@ fn every_mistake_gets_a_sentence_with_the_field_and_a_remedy() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     super::array::write(&path("short.npy"), crate::basis::dtype::DType::F32, &[4], &[0; 16]).expect("written");
-    super::array::write(&path("bytes.npy"), crate::basis::dtype::DType::U8, &[128], &[0; 128]).expect("written");
+    super::array::write(&path("bytes.npy"), crate::basis::dtype::DType::U8, &[64, 2], &[0; 128]).expect("written");
     std::fs::write(path("k.bin"), [1, 2, 3]).expect("written");
     assert!(resolved(folder.path(), PLAIN).is_ok());
     let mistakes =
