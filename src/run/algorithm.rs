@@ -92,7 +92,7 @@ fn variant(
     Variant {
         name: name.into(),
         aliases: &[],
-        summary: "a kernel of the user's",
+        summary: "a user's kernel",
         source: "the user",
         measures: Measures::Problem,
         kernels: &[],
@@ -148,7 +148,7 @@ impl UserKernels {
         Ok(Handle::Shared(Arc::new(Algorithm {
             name: own.name.clone().into(),
             fingerprint: Some(fingerprint),
-            summary: "kernels of the user's",
+            summary: "users' kernels",
             work: "as the description states it",
             default_size: Sweeps::same("1"),
             verify_size: Sweeps::same("1"),

@@ -36,7 +36,7 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<DT
     file.read_exact(&mut text).map_err(broken)?;
     let header = literal(&text)?;
     let field = |name: &str| {
-        let Value::Dict(fields) = &header else { return Err("its header is no dictionary".to_string()) };
+        let Value::Dict(fields) = &header else { return Err("its header is not a dictionary".to_string()) };
         let found = fields.iter().find(|(key, _)| key.as_string().is_some_and(|key| key == name));
         found.map(|(_, value)| value).ok_or_else(|| format!("its header has no '{name}'"))
     };
@@ -58,7 +58,7 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<DT
     let of = |extent: &Value| extent.as_integer().and_then(|extent| u64::try_from(extent).ok());
     let there: Option<Vec<u64>> = extents.as_tuple().and_then(|extents| extents.iter().map(of).collect());
     let Some(there) = there else {
-        return Err(format!("its shape {} is no tuple of extents", brief(&extents.to_string())));
+        return Err(format!("its shape {} is not a tuple of extents", brief(&extents.to_string())));
     };
     if there != shape {
         return Err(format!(
@@ -138,7 +138,7 @@ fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u
 
 /// The Python literal that a header is. Its parser calls itself for each bracket, and reads what is in some twice.
 fn literal(header: &[u8]) -> Result<Value, String> {
-    let text = std::str::from_utf8(header).map_err(|_| "its header cannot be read: it is no text")?;
+    let text = std::str::from_utf8(header).map_err(|_| "its header cannot be read: it is not text")?;
     let deepest = text.bytes().scan(0usize, |depth, byte| {
         match byte {
             b'(' | b'[' | b'{' => *depth += 1,
@@ -360,18 +360,18 @@ mod tests {
         let most = u64::MAX;
         let of = |shape: &str| format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
         refused(&of(&format!("({most}, {most})")), "it has the shape [18446744073709551615, 18446744073709551615]");
-        refused(&of(&format!("({most}0, 4)")), "is no tuple of extents");
-        refused(&of("(-4,)"), "is no tuple of extents");
-        refused(&of("(4.0,)"), "is no tuple of extents");
+        refused(&of(&format!("({most}0, 4)")), "is not a tuple of extents");
+        refused(&of("(-4,)"), "is not a tuple of extents");
+        refused(&of("(4.0,)"), "is not a tuple of extents");
         refused(&of("(0,)"), "it has the shape [0]");
-        refused(&of("4"), "is no tuple of extents");
+        refused(&of("4"), "is not a tuple of extents");
         refused(&of("()"), "it has the shape []");
         refused(&of("(4,)").replace("False", "True"), "columns are contiguous");
         refused(&of("(4,)").replace("False", "None"), "another 'fortran_order'");
         refused(&of("(4,)").replace("'<f4'", "'|O'"), "elements of type '|O'");
         refused(&of("(4,)").replace("'<f4'", "[('a', '<f4', (2, 3))]"), "elements of type '[('a', '<f4', (2, 3))]'");
         refused("{'descr': '<f4'}", "has no 'fortran_order'");
-        refused("['descr']", "no dictionary");
+        refused("['descr']", "not a dictionary");
         // Each level is read twice.
         refused(&format!("{}1{}", "[".repeat(60), "]".repeat(60)), "nested more than");
         refused(&"{".repeat(8000), "nested more than");

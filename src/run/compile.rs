@@ -95,7 +95,7 @@ fn told_version(source: &str) -> Result<(), String> {
         Some(version.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     let version = source.lines().find_map(directive);
-    let version = version.ok_or("it has no `#version`; its first line is to be `#version 460`")?;
+    let version = version.ok_or("it has no `#version`; make `#version 460` its first line")?;
     let number = version.strip_suffix(" core").unwrap_or(&version);
     match (number, &*version) {
         ("420" | "430" | "440" | "450" | "460", _) | (_, "310 es" | "320 es") => Ok(()),
@@ -118,7 +118,7 @@ impl Source {
             _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.display())),
             _ => {
                 let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
-                Err(format!("{}: its ending says no language of kernels; name it {known}", self.path.display()))
+                Err(format!("{}: gpukern does not know this extension; use one of {known}", self.path.display()))
             }
         }
     }
@@ -160,14 +160,15 @@ impl Source {
     fn spirv(&self, bytes: &[u8]) -> Result<Vec<u32>, String> {
         let shown = self.path.display();
         if !bytes.len().is_multiple_of(4) {
-            return Err(format!("{shown}: it has {} bytes, which SPIR-V has not; compile it again", bytes.len()));
+            return Err(format!(
+                "{shown}: it has {} bytes, which is not a multiple of 4, so it is not SPIR-V; compile it again",
+                bytes.len()
+            ));
         }
         let words: Vec<u32> =
             bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
         if words.len() < HEADER || words[0] != MAGIC {
-            return Err(format!(
-                "{shown}: it is not SPIR-V of this machine; name it after its language, or compile it"
-            ));
+            return Err(format!("{shown}: it is not SPIR-V; give it the extension of its language, or compile it"));
         }
         isolate(&words, self.entry.as_deref()).map_err(|reason| format!("{shown}: {reason}"))
     }
@@ -241,7 +242,7 @@ impl Source {
             tried.push(path.display().to_string());
         }
         let tried = if tried.is_empty() { "no folder".to_string() } else { tried.join(", ") };
-        Err(format!("there is no '{requested}': looked for {tried}; name its folder in `include`"))
+        Err(format!("cannot find '{requested}': looked for {tried}; add its folder with -I or `include`"))
     }
 
     /// The module, from memory where it is the one of last time: each choice of overrides asks for it.

@@ -121,7 +121,7 @@ fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static s
         None | Some("1.2") => false,
         Some("1.3") => true,
         Some(other) => {
-            return Err(Fault::new(field("vulkan"), format!("'{other}' is none of the versions 1.2 and 1.3")));
+            return Err(Fault::new(field("vulkan"), format!("'{other}' is not supported; write \"1.2\" or \"1.3\"")));
         }
     };
     let mut folders: Vec<_> = kernel.include.iter().map(|folder| described.path(folder)).collect();
