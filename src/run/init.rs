@@ -333,7 +333,7 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let sizes: Vec<_> = axes.iter().map(|(axis, values)| format!("-s {axis}={values}")).collect();
     lacks.push(format!("the axes that these name: {}", sizes.join(" ")));
     Ok(Some(format!(
-        "{} cannot run yet; it needs\n  {}\nor a description: gpukern run {0} --init > k.toml, edit it, gpukern run k.toml",
+        "{} cannot run yet; it needs\n  {}\nor a description:\n  gpukern run {0} --init > k.toml    # edit it, then\n  gpukern run k.toml",
         pass.source,
         lacks.join("\n  ")
     )))
@@ -351,7 +351,7 @@ fn buffer_options(name: &str, element: &str, shape: &str, access: Access) -> Str
             Ok(Tolerance::Close { rtol, atol }) => format!("rtol:{rtol:e},atol:{atol:e}"),
             _ => "exact".into(),
         };
-        let _ = write!(options, " --check {name}={check}");
+        let _ = write!(options, "\n    changed in place: --check {name}={check}");
     }
     options
 }
