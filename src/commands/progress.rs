@@ -118,7 +118,7 @@ impl Ahead {
     /// user's reference command, nobody knows what is left.
     fn text(&self) -> String {
         let waited = Nanos::from(self.moved.elapsed());
-        if waited.0 > 10e9 + 3.0 * self.of(&self.now).0 {
+        if waited.0 > 5e9 + 3.0 * self.of(&self.now).0 {
             let now = if self.now.is_empty() { "waiting".into() } else { printable(&self.now) };
             return format!("{now} for {} so far", about(waited));
         }
