@@ -2,6 +2,7 @@
 
 use super::table;
 use crate::basis::alike::{alike, distinct};
+use crate::basis::error::Exit;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::marks::{Mark, RunConditions};
@@ -97,7 +98,7 @@ pub fn outcomes(record: &Record) -> String {
     for case in &record.cases {
         let Some(reason) = case.outcome.reason() else { continue };
         let is_same = |(first, other, _): &&mut (&Case, String, usize)| {
-            case.outcome.exit().is_some() && (first.algorithm == case.algorithm) && *other == reason
+            case.outcome.exit() == Some(Exit::Usage) && first.algorithm == case.algorithm && *other == reason
         };
         match told.iter_mut().find(is_same) {
             Some((.., more)) => *more += 1,
