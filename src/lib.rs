@@ -30,7 +30,7 @@ pub use algorithms::{
 };
 pub use basis::destination::explained;
 pub use basis::dtype::{DType, HostArray};
-pub use basis::error::Exit;
+pub use basis::error::{Error, Exit};
 pub use basis::layout::Layout;
 pub use basis::printable::say;
 pub use basis::size::Size;

@@ -3,6 +3,7 @@
 
 use super::{CaseSpec, MOST_ELEMENTS, Oracle, Problem};
 use crate::basis::dtype::HostArray;
+use crate::basis::error::Error;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
@@ -117,11 +118,11 @@ impl Problem for Plain {
         self.chain
     }
 
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
+    fn inputs(&self) -> Result<Vec<HostArray>, Error> {
         Ok((self.inputs)())
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
         Ok((self.oracle)(inputs))
     }
 }

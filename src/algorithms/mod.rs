@@ -15,7 +15,7 @@ pub(crate) mod product;
 pub(crate) mod tile;
 
 use crate::basis::dtype::{DType, HostArray};
-use crate::basis::error;
+use crate::basis::error::{self, Error};
 use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
@@ -249,12 +249,12 @@ pub trait Problem {
     ///
     /// # Errors
     /// Why a file or another program does not supply them.
-    fn inputs(&self) -> Result<Vec<HostArray>, String>;
+    fn inputs(&self) -> Result<Vec<HostArray>, Error>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.
     ///
     /// # Errors
     /// Why a file or another program does not know the answer.
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String>;
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error>;
     /// The program whose outputs on the same device are the right answer, in place of an oracle on the host, and what makes
     /// an oracle of them.
     fn reference(&self, _: &DeviceInfo) -> Option<(Program, MakeOracle)> {
@@ -267,7 +267,7 @@ pub trait Problem {
 }
 
 /// Makes an oracle of outputs, in their order.
-pub(crate) type MakeOracle = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Oracle>, String>>;
+pub(crate) type MakeOracle = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Oracle>, Error>>;
 
 /// The right answer of a problem.
 pub trait Oracle {

@@ -236,7 +236,15 @@ impl Scratch {
     /// When there can be none, or none with a path that every shell takes for one word.
     pub(crate) fn new() -> io::Result<Self> {
         let place = std::path::absolute(std::env::temp_dir())?;
-        let named = |e: io::Error| io::Error::new(e.kind(), format!("'{}': {e}", place.display()));
+        if !place.is_dir() {
+            let message =
+                format!("TMPDIR: there is no folder '{}'; make it, or set TMPDIR to another", place.display());
+            return Err(io::Error::new(ErrorKind::NotFound, message));
+        }
+        // The error itself has a path that nobody chose.
+        let named = |e: io::Error| {
+            io::Error::new(e.kind(), format!("'{}' ({}); set TMPDIR to another folder", place.display(), e.kind()))
+        };
         Self::inside(&place).map_err(named)?.plain()
     }
 

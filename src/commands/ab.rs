@@ -108,8 +108,10 @@ fn exit(trial: &Trial) -> Exit {
     let verdict = trial.finding.map(|finding| finding.verdict);
     if any(|outcome| matches!(outcome, Outcome::Rejected(_))) || verdict == Some(Verdict::Slower) {
         Exit::Rejected
-    } else if any(|outcome| outcome.failure().is_some()) {
+    } else if any(|outcome| outcome.exit() == Some(Exit::Failure)) {
         Exit::Failure
+    } else if any(|outcome| outcome.exit() == Some(Exit::Usage)) {
+        Exit::Usage
     } else if matches!(verdict, Some(Verdict::Same | Verdict::Faster)) {
         Exit::Success
     } else if interrupt::flagged() {
@@ -231,6 +233,7 @@ impl<'a> Match<'a> {
             )));
         };
         progress::line(&format!("device {}: {}", device.index, device.name));
+        super::run::name_commands(&setup.kernels);
         let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupt::listen()?)?;
         let sampling = Sampling { max_time: self.max_time, ..self.run.sampling };
         let mut schedule = Schedule::new(FIRST_LOOK, self.min_effect);

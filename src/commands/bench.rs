@@ -40,7 +40,6 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Erro
     if let Some(ways) = args.explain {
         return explain(&planned.plan, ways, output.json.as_deref(), setup);
     }
-    setup.kernels.iter().for_each(super::run::name_commands);
     let planned = Planned { at_once: args.parallel, ..planned };
     if args.parallel {
         check_parallel(&planned.plan, setup)?;

@@ -242,11 +242,11 @@ fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
     let fetched = if size <= MOST_INPUTS.0 {
         problem.inputs()
     } else {
-        Err(format!("inputs of more than {MOST_INPUTS} are not kept"))
+        Err(Error::Failure(format!("inputs of more than {MOST_INPUTS} are not kept")))
     };
     let (inputs, missing) = match fetched {
         Ok(inputs) => (inputs, None),
-        Err(reason) => (vec![], Some(reason)),
+        Err(reason) => (vec![], Some(reason.to_string())),
     };
     let mut inputs = inputs.into_iter();
     let mut buffers = vec![];
@@ -297,12 +297,12 @@ mod tests {
             Work::default()
         }
 
-        fn oracle(&self, _: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+        fn oracle(&self, _: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
             unreachable!("nobody asks for an answer")
         }
 
-        fn inputs(&self) -> Result<Vec<HostArray>, String> {
-            Err("inputs.command failed".into())
+        fn inputs(&self) -> Result<Vec<HostArray>, Error> {
+            Err(Error::Usage("inputs.command failed".into()))
         }
     }
 

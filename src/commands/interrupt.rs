@@ -37,13 +37,15 @@ const ONE_WISH: Duration = Duration::from_millis(500);
 
 /// Has what asks a process to end set `ended`.
 fn register(ended: &'static AtomicBool) -> io::Result<()> {
-    flag::register(consts::SIGINT, ended)?;
     flag::register(consts::SIGTERM, ended)?;
+    #[cfg(not(unix))]
+    flag::register(consts::SIGINT, ended)?;
     #[cfg(unix)]
     {
-        flag::register(consts::SIGQUIT, ended)?;
-        if !hangup_is_ignored() {
-            flag::register(consts::SIGHUP, ended)?;
+        for signal in [consts::SIGINT, consts::SIGQUIT, consts::SIGHUP] {
+            if !is_ignored(signal) {
+                flag::register(signal, ended)?;
+            }
         }
         flag::register(consts::SIGCONT, &crate::measure::timekeeper::CONTINUED)?;
     }
@@ -54,7 +56,8 @@ fn register(ended: &'static AtomicBool) -> io::Result<()> {
 /// through the shell.
 #[cfg(unix)]
 fn end_at_second_time(_: &'static AtomicBool) -> io::Result<()> {
-    let mut typed = Signals::new([consts::SIGINT, consts::SIGQUIT])?;
+    let typed = [consts::SIGINT, consts::SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
+    let mut typed = Signals::new(typed)?;
     std::thread::spawn(move || {
         let first = typed.forever().next().map(|_| Instant::now());
         for _ in typed.forever() {
@@ -92,11 +95,16 @@ pub(super) fn outlive_file_limits() {
     }
 }
 
-/// Whether whoever started this process, such as nohup, made it deaf to SIGHUP: then it stays so. Linux tells, in a mask
-/// whose bit 0 is signal 1.
+/// Whether whoever started this process made it deaf to a signal, as nohup does to SIGHUP and a script to Ctrl-C for what it
+/// starts with `&`: then it stays so. Linux tells, in a mask whose bit 0 is signal 1. The first answer holds: it is the one
+/// from before this process listens.
 #[cfg(unix)]
-fn hangup_is_ignored() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 != 0)
+fn is_ignored(signal: i32) -> bool {
+    static IGNORED: OnceLock<u64> = OnceLock::new();
+    let mask = IGNORED.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+    });
+    mask >> (signal - 1) & 1 != 0
 }

@@ -199,7 +199,8 @@ fn names(paths: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-/// The exit code that the worst case asks for: a wrong answer before a failure before an interruption.
+/// The exit code that the worst case asks for: a wrong answer before a failure before a mistake
+/// of the user's before an interruption.
 pub(super) fn exit(record: &Record) -> Exit {
     let any = |test: fn(&Outcome) -> bool| record.cases.iter().any(|case| test(&case.outcome));
     let cut_short = |outcome: &Outcome| match outcome {
@@ -209,8 +210,10 @@ pub(super) fn exit(record: &Record) -> Exit {
     };
     if any(|outcome| matches!(outcome, Outcome::Rejected(_))) {
         Exit::Rejected
-    } else if any(|outcome| outcome.failure().is_some()) {
+    } else if any(|outcome| outcome.exit() == Some(Exit::Failure)) {
         Exit::Failure
+    } else if any(|outcome| outcome.exit() == Some(Exit::Usage)) {
+        Exit::Usage
     } else if any(cut_short) {
         Exit::Interrupted
     } else {

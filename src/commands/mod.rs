@@ -272,6 +272,7 @@ fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> 
     let interrupted = interrupt::listen()?;
     let session = Measurement::session(plan, setup)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
+    run::name_commands(&setup.kernels);
     let expected = measurement.expected(options.tuned);
     // A run that is short says nothing.
     let mut progress = Unannounced(Progress::through(measurement.cases(options), &expected));
@@ -331,6 +332,7 @@ fn measure_keeping(
             measurement.cases(options)
         ));
     }
+    run::name_commands(&setup.kernels);
     let interrupted = interrupt::listen()?;
     let (cases, expected) = (measurement.cases(options), measurement.expected(options.tuned));
     let progress = Progress::through(cases, &expected);

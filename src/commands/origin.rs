@@ -3,7 +3,10 @@
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
 use crate::record::{LONGEST, Origin, is_commit};
+use std::io::Read;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// The variables of a CI system.
 struct CiSystem {
@@ -164,12 +167,30 @@ fn of_git() -> Origin {
     }
 }
 
+/// Time that git has: a repository on a network that went away never answers.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// What `git` with these arguments writes to standard output, if it is there and ends well.
 fn git(arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
-    command.arg("--no-optional-locks").args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
-    let output = command.output().ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8(output.stdout).ok()?.trim().to_string())
+    answer(command.arg("--no-optional-locks").args(arguments), PATIENCE)
+}
+
+/// What a program writes to standard output, if it ends well within this time.
+fn answer(command: &mut Command, patience: Duration) -> Option<String> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    let mut output = child.stdout.take()?;
+    let (sender, whole) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = sender.send(output.read_to_string(&mut text).map(|_| text));
+    });
+    let text = whole.recv_timeout(patience);
+    if text.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait().ok()?;
+    Some(text.ok()?.ok()?.trim().to_string()).filter(|_| status.success())
 }
 
 /// The names of this host and of its system.
@@ -236,6 +257,17 @@ mod tests {
         assert_eq!(said("0123456").expect("a commit").and_then(|origin| origin.commit).as_deref(), Some("0123456"));
         assert!(said("HEAD").expect_err("no commit").to_string().contains("GPUKERN_COMMIT is 'HEAD'"));
         assert!(of_user(|_| None).expect("nothing").is_none());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_program_that_does_not_end_is_not_waited_for() {
+        let of = |line: &str, seconds| answer(Command::new("sh").args(["-c", line]), Duration::from_secs(seconds));
+        assert_eq!(of("echo ' main '", 60).as_deref(), Some("main"));
+        assert_eq!(of("echo main; exit 1", 60), None);
+        let begun = std::time::Instant::now();
+        assert_eq!(of("exec sleep 100", 0), None);
+        assert!(begun.elapsed() < Duration::from_secs(50));
     }
 
     #[test]

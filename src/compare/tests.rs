@@ -148,7 +148,7 @@ fn a_verdict_needs_more_of_a_case_among_many() {
 fn cases_without_a_time_are_listed_and_new_wrong_answers_are_regressions() {
     let a = record("a", &times(1e6, 0.005, 50, 1));
     let mut b = record("b", &times(1e6, 0.005, 50, 2));
-    let failed = Outcome::Failed { error: "device lost".into() };
+    let failed = Outcome::failed("device lost".into());
     b.cases[0].outcome = failed.clone();
     b.cases[1].id = "lu/other".into();
     let found = compare(std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());

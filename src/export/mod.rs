@@ -288,7 +288,7 @@ pub(crate) mod tests {
             let case = Case { id, variant: variant.into(), outcome, ..record.cases[0].clone() };
             record.cases.push(case);
         };
-        add("broken", Outcome::Failed { error: "device lost".into() });
+        add("broken", Outcome::failed("device lost".into()));
         add("late", Outcome::Interrupted);
         record
     }
@@ -376,7 +376,7 @@ pub(crate) mod tests {
                 },
                 Outcome::Rejected(verification) => verification.worst = text.into(),
                 Outcome::Skipped { reason } => *reason = text.into(),
-                Outcome::Failed { error } => *error = text.into(),
+                Outcome::Failed { error, .. } => *error = text.into(),
                 Outcome::Crashed(death) | Outcome::TimedOut(death) => {
                     let Death { cause, kernels, driver, said } = death;
                     (*cause, *driver, *kernels, *said) =

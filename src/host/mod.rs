@@ -79,7 +79,7 @@ pub(crate) fn program<'a>(
 /// # Errors
 /// Why nobody knows the answer, or the outputs are none at all, as [`crate::algorithms::Oracle::check`] says it.
 pub(crate) fn check(problem: &dyn Problem, inputs: &[HostArray], program: &dyn HostProgram) -> Result<Check, String> {
-    problem.oracle(inputs)?.check(&program.outputs())
+    problem.oracle(inputs).map_err(|e| e.to_string())?.check(&program.outputs())
 }
 
 /// The threads that baselines run on: one a core, unless `RAYON_NUM_THREADS` says otherwise.

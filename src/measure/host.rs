@@ -51,13 +51,13 @@ pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, inte
     let inputs = match problem.inputs() {
         Ok(inputs) => inputs,
         Err(error) => {
-            case.outcome = Outcome::Failed { error };
+            case.outcome = Outcome::of(&error);
             return case;
         }
     };
     let phases = Phases { inputs: start.elapsed().into(), ..Phases::default() };
     let Some(mut program) = program(&group.algorithm, &group.spec, &inputs) else {
-        case.outcome = Outcome::Failed { error: format!("{} cannot use these inputs", baseline.name) };
+        case.outcome = Outcome::failed(format!("{} cannot use these inputs", baseline.name));
         return case;
     };
     case.outcome = match verify(problem.as_ref(), &inputs, program.as_mut(), phases) {

@@ -405,7 +405,7 @@ impl<'a> Measurement<'a> {
             // Nothing else is left to report.
             Err(error) if alone => return Err(error),
             Err(error) => {
-                let failed = Outcome::Failed { error: error.to_string() };
+                let failed = Outcome::failed(error.to_string());
                 return Ok(unmeasured(run, info, options.tuned, process, &failed));
             }
         };

@@ -3,6 +3,7 @@
 use crate::algorithms::probes::MEMORY_READ;
 use crate::algorithms::{CaseSpec, Check, Oracle, Problem};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::error::Error;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::cache;
@@ -378,11 +379,12 @@ impl Workbench {
         let mut loaded = LoadedProblem { specs, buffers, pristine, oracle, phases };
         if let Some((program, oracle)) = reference {
             drop(inputs);
-            let refused = |reason| VulkanError::Problem(format!("the reference {reason}"));
+            let refused = |reason| VulkanError::Problem(Error::Failure(format!("the reference {reason}")));
             let program = program.feasible(&loaded.specs, &self.device.info);
             let Run { outputs, trespass, .. } = self.run(&loaded, &program.map_err(refused)?, Poison::NaN)?;
             if let Some(trespass) = trespass {
-                return Err(VulkanError::Problem(format!("the reference is unusable: {trespass}")));
+                let message = format!("the reference is unusable: {trespass}");
+                return Err(VulkanError::Problem(Error::Usage(message)));
             }
             loaded.oracle = oracle(outputs).map_err(VulkanError::Problem)?;
         }

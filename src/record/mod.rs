@@ -14,6 +14,7 @@ use crate::algorithms::{
     self, ALGORITHMS, CaseOptions, Check, CheckMethod, Form, Problem, Shortcut, Variant, WrongElements,
 };
 use crate::basis::dtype::DType;
+use crate::basis::error::{Error, Exit};
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Nanos, Work};
 use crate::device::capability::DeviceInfo;
@@ -218,10 +219,13 @@ pub enum Outcome {
         /// The missing feature, operation or limit.
         reason: String,
     },
-    /// The device or its driver failed.
+    /// The device or its driver failed, or nobody could say what the answer is.
     Failed {
         /// What happened.
         error: String,
+        /// Whether the user can mend it, as in a reference script.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        mistake: bool,
     },
     /// Its process died: the driver's fault or the kernel's. Readers from before this and the next refuse the record.
     Crashed(Death),
@@ -232,11 +236,33 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The outcome of a case that the device, its driver or the system failed.
+    #[must_use]
+    pub fn failed(error: String) -> Self {
+        Self::Failed { error, mistake: false }
+    }
+
+    /// The outcome of a case that ended with `error`.
+    #[must_use]
+    pub(crate) fn of(error: &Error) -> Self {
+        Self::Failed { error: error.to_string(), mistake: matches!(error, Error::Usage(_)) }
+    }
+
+    /// The exit code that a failure asks for.
+    #[must_use]
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        match self {
+            Self::Failed { mistake: true, .. } => Some(Exit::Usage),
+            Self::Failed { .. } | Self::Crashed(_) | Self::TimedOut(_) => Some(Exit::Failure),
+            _ => None,
+        }
+    }
+
     /// What went wrong where it failed, crashed or timed out: the device, its driver or the system is at fault.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         match self {
-            Self::Failed { error } => Some(error.clone()),
+            Self::Failed { error, .. } => Some(error.clone()),
             Self::Crashed(death) | Self::TimedOut(death) => Some(death.to_string()),
             _ => None,
         }

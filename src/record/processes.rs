@@ -169,7 +169,7 @@ mod tests {
     fn what_went_wrong_in_one_process_is_what_is_shown() {
         let mut whole = several(&[100.0, 104.0, 98.0]);
         let last = whole.cases.last_mut().expect("cases");
-        last.outcome = Outcome::Failed { error: "lost".into() };
+        last.outcome = Outcome::failed("lost".into());
         let id = last.id.clone();
         let failed = |whole: &Record| {
             whole.across_processes().cases.iter().any(|case| case.id == id && case.outcome.failure().is_some())

@@ -2,6 +2,7 @@
 
 use super::table::{self, Cell};
 use crate::basis::alike::{alike, distinct};
+use crate::basis::error::Exit;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::class::Class;
@@ -101,10 +102,21 @@ pub fn notes(record: &Record) -> String {
 #[must_use]
 pub fn outcomes(record: &Record) -> String {
     let mut out = String::new();
+    // What is wrong with a reference is wrong for each of its cases.
+    let mut told: Vec<(&Case, String, usize)> = vec![];
     for case in &record.cases {
-        if let Some(reason) = case.outcome.reason() {
-            let _ = writeln!(out, "{:9} {}: {reason}", case.outcome.status(), case.id);
+        let Some(reason) = case.outcome.reason() else { continue };
+        let is_same = |(first, other, _): &&mut (&Case, String, usize)| {
+            case.outcome.exit() == Some(Exit::Usage) && first.algorithm == case.algorithm && *other == reason
+        };
+        match told.iter_mut().find(is_same) {
+            Some((.., more)) => *more += 1,
+            None => told.push((case, reason, 0)),
         }
+    }
+    for (case, reason, more) in told {
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = writeln!(out, "{:9} {}{more}: {reason}", case.outcome.status(), case.id);
     }
     let remarks = record.cases.iter().flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
     for (algorithm, remark) in remarks.collect::<BTreeSet<_>>() {

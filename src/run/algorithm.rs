@@ -10,6 +10,7 @@ use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Shortcut, Sweeps, Variant};
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::error::Error;
 use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
 use crate::basis::printable::{excerpt, say};
@@ -92,7 +93,7 @@ fn variant(
     Variant {
         name: name.into(),
         aliases: &[],
-        summary: "a kernel of the user's",
+        summary: "a user's kernel",
         source: "the user",
         measures: Measures::Shortcuts(shortcuts),
         kernels: &[],
@@ -155,7 +156,7 @@ impl UserKernels {
         Ok(Handle::Shared(Arc::new(Algorithm {
             name: own.name.clone().into(),
             fingerprint: Some(fingerprint),
-            summary: "kernels of the user's",
+            summary: "users' kernels",
             work: "as the description states it",
             default_size: Sweeps::same("1"),
             verify_size: Sweeps::same("1"),
@@ -297,12 +298,14 @@ impl PointProblem {
     }
 
     /// The answers of a command to `inputs`.
-    fn asked(&self, command: &Command, inputs: &[HostArray]) -> Result<Expected, String> {
+    fn asked(&self, command: &Command, inputs: &[HostArray]) -> Result<Expected, Error> {
         let (scratch, [given, answered]) = folders(REFERENCE, ["in", "out"])?;
         for ((_, buffer), input) in self.filled().zip(inputs) {
             let path = given.join(format!("{}.npy", buffer.name));
             let written = array::write(&path, buffer.element, &buffer.shape, input.as_bytes());
-            written.map_err(|e| format!("cannot write '{}' for the reference command: {e}", path.display()))?;
+            written.map_err(|e| {
+                Error::Failure(format!("cannot write '{}' for the reference command: {e}", path.display()))
+            })?;
         }
         shell(REFERENCE, command, &scratch, &[("in", &given), ("out", &answered)])?;
         let there = |buffer: &Buffer| {
@@ -316,30 +319,36 @@ impl PointProblem {
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         if answers.is_empty() {
             let names: Vec<_> = self.outputs().map(|(_, buffer)| format!("{}.npy", buffer.name)).collect();
-            return Err(format!(
-                "the reference command `{}` wrote no answer; let it write {} to {{out}}",
+            let wrote = match names_in(&answered).as_slice() {
+                [] => "nothing".to_string(),
+                others => others.join(", "),
+            };
+            return Err(Error::Usage(format!(
+                "the reference command `{}` wrote {wrote} to {{out}}; make it write {}",
                 excerpt(&command.line),
                 names.join(" or ")
-            ));
+            )));
         }
         if let Some(missing) = without.iter().find(|buffer| buffer.checked) {
-            return Err(format!(
-                "the reference command `{}` did not write {}.npy, which has a check; it wrote {}",
+            return Err(Error::Usage(format!(
+                "the reference command `{}` wrote {2} to {{out}}; make it write {1}.npy too, which has a check",
                 excerpt(&command.line),
                 missing.name,
                 names_in(&answered).join(", ")
-            ));
+            )));
         }
-        Ok(Expected::new(answers)?.beside(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
+        Ok(Expected::new(answers)
+            .map_err(Error::Usage)?
+            .beside(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
     }
 
     /// The answers in files.
-    fn read(&self, files: &[(usize, Fill)]) -> Result<Expected, String> {
+    fn read(&self, files: &[(usize, Fill)]) -> Result<Expected, Error> {
         let answers = files.iter().filter_map(|(place, fill)| {
             let (index, (_, buffer)) = self.outputs().enumerate().find(|(_, (other, _))| other == place)?;
             Some(found(buffer, fill.clone(), Path::new(".")).map(|answer| (index, buffer.clone(), answer)))
         });
-        Expected::new(answers.collect::<Result<_, _>>()?)
+        Expected::new(answers.collect::<Result<_, _>>()?).map_err(Error::Usage)
     }
 
     /// The oracle with the buffers written to files that are wanted so.
@@ -363,7 +372,11 @@ impl PointProblem {
 /// The names of the files in a folder, in order.
 fn names_in(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<_> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+    let name = |file: std::fs::DirEntry| {
+        let folder = if file.path().is_dir() { "/" } else { "" };
+        format!("{}{folder}", file.file_name().to_string_lossy())
+    };
+    let mut names: Vec<_> = files.map(name).collect();
     names.sort();
     names
 }
@@ -375,10 +388,10 @@ fn named_in(folder: &Path, reason: &str) -> String {
 }
 
 /// The answer for a buffer, which `fill` says where to find.
-fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, String> {
+fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, Error> {
     let answer = Buffer { fill: Some(fill), ..buffer.clone() };
     let contents = answer.contents(0, 0, folder);
-    contents.map_err(|reason| format!("the reference for {}: {}", buffer.name, named_in(folder, &reason)))
+    contents.map_err(|reason| Error::Usage(format!("the reference for {}: {}", buffer.name, named_in(folder, &reason))))
 }
 
 impl Problem for PointProblem {
@@ -398,7 +411,7 @@ impl Problem for PointProblem {
         self.point().buffers.iter().map(ToString::to_string).collect()
     }
 
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
+    fn inputs(&self) -> Result<Vec<HostArray>, Error> {
         let made = match &self.point().inputs {
             None => None,
             Some(command) => {
@@ -412,12 +425,13 @@ impl Problem for PointProblem {
             let contents = buffer.contents(self.seed, stream as u64, folder);
             let contents = contents.map(|bytes| HostArray::of_bytes(buffer.element, &bytes));
             let from = if buffer.fill == Some(Fill::Made) { ", from the inputs command" } else { "" };
-            contents.map_err(|reason| format!("buffer {}{from}: {}", buffer.name, named_in(folder, &reason)))
+            contents
+                .map_err(|reason| Error::Usage(format!("buffer {}{from}: {}", buffer.name, named_in(folder, &reason))))
         });
         contents.collect()
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
         let point = self.point();
         let oracle: Box<dyn Oracle> = match &point.reference {
             Reference::None => {
@@ -425,8 +439,10 @@ impl Problem for PointProblem {
             }
             Reference::Files(files) => Box::new(self.read(files)?),
             Reference::Command(command) => Box::new(self.asked(command, inputs)?),
-            Reference::Builtin(builtin) => Counterpart::new(builtin, point)?.oracle(inputs, point)?,
-            Reference::Kernel(_) => return Err("the reference has not run".into()),
+            Reference::Builtin(builtin) => {
+                Counterpart::new(builtin, point).map_err(Error::Usage)?.oracle(inputs, point)?
+            }
+            Reference::Kernel(_) => return Err(Error::Failure("the reference has not run".into())),
         };
         Ok(self.saving(oracle))
     }
@@ -437,7 +453,7 @@ impl Problem for PointProblem {
         let oracle: MakeOracle = Box::new(move |outputs| {
             let answers = own.outputs().zip(Self::bytes(outputs)).enumerate();
             let answers = answers.map(|(index, ((_, buffer), answer))| (index, buffer.clone(), answer)).collect();
-            Ok(own.saving(Box::new(Expected::new(answers)?)))
+            Ok(own.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?)))
         });
         Some((program(&self.loaded.shaders, self.point(), list, device), oracle))
     }
@@ -448,8 +464,8 @@ const REFERENCE: &str = "reference";
 const INPUTS: &str = "inputs";
 
 /// A private folder for a command that is for this, and folders of these names in it.
-fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [PathBuf; N]), String> {
-    let refused = |e: std::io::Error| format!("cannot make a folder for the {what} command: {e}");
+fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [PathBuf; N]), Error> {
+    let refused = |e: std::io::Error| Error::Failure(format!("cannot make a folder for the {what} command: {e}"));
     let scratch = Scratch::new().map_err(refused)?;
     let folders = names.map(|name| scratch.path().join(name));
     folders.iter().try_for_each(std::fs::create_dir).map_err(refused)?;
@@ -461,7 +477,7 @@ fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [Pa
 ///
 /// # Errors
 /// When it cannot be started, fails or takes too long; with its last words.
-fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Path)]) -> Result<(), String> {
+fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Path)]) -> Result<(), Error> {
     let Command { line, folder } = command;
     let mut text = line.clone();
     for (name, path) in places {
@@ -472,13 +488,29 @@ fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Pat
     let mut program = std::process::Command::new(program);
     program.args([option, &text]).current_dir(folder);
     let shown = excerpt(line);
-    let ended = guarded::run(&program, scratch, false).map_err(|e| format!("the {what} command `{shown}`: {e}"))?;
+    let ended = guarded::run(&program, scratch, false)
+        .map_err(|e| Error::Failure(format!("the {what} command `{shown}` {e}")))?;
     if ended.left {
-        say(&format!("note      the {what} command `{shown}` left processes running; they were ended\n"));
+        say(&format!("note      the {what} command `{shown}` left processes running; gpukern ended them\n"));
     }
     let Some(status) = ended.failed else { return Ok(()) };
-    let last = ended.said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-    Err(format!("the {what} command `{shown}` failed ({status}): {}", excerpt(last)))
+    // Nobody can look at a path that is gone by then.
+    let said = places
+        .iter()
+        .fold(ended.said, |said, (name, path)| said.replace(&*path.to_string_lossy(), &format!("{{{name}}}")));
+    let given = places.iter().find(|(name, _)| *name == "in").map(|(_, path)| names_in(path).join(", "));
+    let given = given.map_or_else(String::new, |names| format!(" ({{in}} has {names})"));
+    let reason = excerpt(&last_words(&said));
+    Err(Error::Usage(format!("the {what} command `{shown}` failed ({status}): {reason}; correct it{given}")))
+}
+
+/// The last line that a command wrote, with the line of the user's script where Python tells it.
+fn last_words(said: &str) -> String {
+    let mut lines = said.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    let last = lines.next().unwrap_or("it said nothing");
+    let of_library = |line: &&str| line.contains("-packages") || line.contains("/lib/python");
+    let place = lines.find(|line| line.starts_with("File \"") && !of_library(line));
+    place.map_or_else(|| last.to_string(), |place| format!("{last} ({place})"))
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ const MOST_HEADER: usize = 1 << 14;
 /// Levels that its brackets may be nested: those of a structure with a shape in each field are four.
 const DEEPEST: usize = 6;
 
-/// Reads the header of the array in `file`, which must be of these elements and this shape, and leaves the file at its
-/// data.
-fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(), String> {
+/// Reads the header of the array in `file`, which must be of this shape and of elements that can become those of the
+/// buffer; leaves the file at its data, and returns the type of that.
+fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<DType, String> {
     let mut start = [0; 12];
     file.read_exact(&mut start[..10]).map_err(|_| "it is shorter than the header of a .npy")?;
     if start[..6] != *b"\x93NUMPY" {
@@ -36,19 +36,19 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<()
     file.read_exact(&mut text).map_err(broken)?;
     let header = literal(&text)?;
     let field = |name: &str| {
-        let Value::Dict(fields) = &header else { return Err("its header is no dictionary".to_string()) };
+        let Value::Dict(fields) = &header else { return Err("its header is not a dictionary".to_string()) };
         let found = fields.iter().find(|(key, _)| key.as_string().is_some_and(|key| key == name));
         found.map(|(_, value)| value).ok_or_else(|| format!("its header has no '{name}'"))
     };
     let dtype = field("descr")?;
     let dtype =
         dtype.as_string().map_or_else(|| brief(&dtype.to_string()).into_owned(), |name| brief(name).into_owned());
-    if !names(element).contains(&&*dtype) {
+    let Some(stored) = stored(element, &dtype) else {
+        let name = names(element)[0];
         return Err(format!(
-            "it has elements of type '{dtype}', the buffer {element} ('{}'); convert it with numpy's astype",
-            names(element)[0]
+            "it has elements of type '{dtype}', the buffer {element} ('{name}'); save it with .astype('{name}')"
         ));
-    }
+    };
     match field("fortran_order")? {
         Value::Boolean(false) => {}
         Value::Boolean(true) => return Err("its columns are contiguous; save numpy.ascontiguousarray of it".into()),
@@ -58,7 +58,7 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<()
     let of = |extent: &Value| extent.as_integer().and_then(|extent| u64::try_from(extent).ok());
     let there: Option<Vec<u64>> = extents.as_tuple().and_then(|extents| extents.iter().map(of).collect());
     let Some(there) = there else {
-        return Err(format!("its shape {} is no tuple of extents", brief(&extents.to_string())));
+        return Err(format!("its shape {} is not a tuple of extents", brief(&extents.to_string())));
     };
     if there != shape {
         return Err(format!(
@@ -66,12 +66,79 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<()
             brief(&format!("{there:?}"))
         ));
     }
-    Ok(())
+    Ok(stored)
+}
+
+/// The type of an array that `NumPy` calls `name`, where its elements can become those of a buffer: the buffer's own type,
+/// else any number. Raw memory is what it is.
+fn stored(element: DType, name: &str) -> Option<DType> {
+    let others = DType::OF_BUFFERS
+        .into_iter()
+        .filter(|other| element != DType::Bytes && ![DType::Bytes, DType::Bf16].contains(other));
+    std::iter::once(element).chain(others).find(|known| names(*known).contains(&name))
+}
+
+/// An element as an integer, where it is one.
+fn integer(element: DType, bytes: &[u8]) -> Option<i128> {
+    match element {
+        DType::U64 => Some(i128::from(u64::from_le_bytes(bytes.try_into().ok()?))),
+        DType::I64 => Some(i128::from(i64::from_le_bytes(bytes.try_into().ok()?))),
+        _ => Some(element.value(bytes)).filter(|value| value.fract() == 0.0).map(|value| value as i128),
+    }
+}
+
+/// The element in `bytes` of type `from` as one of type `to`: floats are rounded, all else must be exact. `None` where the
+/// type has no such value.
+fn converted(from: DType, to: DType, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut out = vec![];
+    let value = from.value(bytes);
+    if from.is_float() && to.is_float() {
+        to.push(value, &mut out);
+        return (to.value(&out).is_finite() || !value.is_finite()).then_some(out);
+    }
+    let exact = integer(from, bytes)?;
+    if to.is_float() {
+        to.push(value, &mut out);
+    } else {
+        out.extend_from_slice(&exact.to_le_bytes()[..to.bytes() as usize]);
+    }
+    (integer(to, &out) == Some(exact)).then_some(out)
+}
+
+/// The data of an array of type `from` as that of a buffer.
+///
+/// # Errors
+/// The first element that the buffer's type cannot hold.
+fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u8>, String> {
+    if from == to {
+        return Ok(data);
+    }
+    let elements = data.chunks_exact(from.bytes() as usize).enumerate().map(|(index, bytes)| {
+        converted(from, to, bytes).ok_or_else(|| {
+            let mut left = index as u64;
+            let subscripts = shape.iter().rev().map(|extent| {
+                let own = left % extent;
+                left /= extent;
+                own.to_string()
+            });
+            let subscripts: Vec<_> = subscripts.collect::<Vec<_>>().into_iter().rev().collect();
+            let value = match integer(from, bytes) {
+                Some(whole) if !from.is_float() => whole.to_string(),
+                _ => format!("{:?}", from.value(bytes)),
+            };
+            format!(
+                "its element [{}] is {value}, which the buffer's type {to} does not have; give the buffer another type, or \
+                 correct the array",
+                subscripts.join(",")
+            )
+        })
+    });
+    Ok(elements.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The Python literal that a header is. Its parser calls itself for each bracket, and reads what is in some twice.
 fn literal(header: &[u8]) -> Result<Value, String> {
-    let text = std::str::from_utf8(header).map_err(|_| "its header cannot be read: it is no text")?;
+    let text = std::str::from_utf8(header).map_err(|_| "its header cannot be read: it is not text")?;
     let deepest = text.bytes().scan(0usize, |depth, byte| {
         match byte {
             b'(' | b'[' | b'{' => *depth += 1,
@@ -115,18 +182,20 @@ fn names(element: DType) -> &'static [&'static str] {
 pub(crate) fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), String> {
     let named = |reason: String| format!("{}: {reason}", path.display());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
-    read_header(&mut file, element, shape).map_err(named)
+    read_header(&mut file, element, shape).map(drop).map_err(named)
 }
 
-/// Reads the `.npy` at `path` for a buffer.
+/// Reads the `.npy` at `path` for a buffer, with its numbers converted where they are of another type: `NumPy` computes in
+/// f64 unless it is told otherwise.
 ///
 /// # Errors
 /// Why it does not fit, or cannot be read.
 pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
     let named = |reason: String| format!("{}: {reason}", path.display());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
-    read_header(&mut file, element, shape).map_err(named)?;
-    exactly(file, shape.iter().product::<u64>() * element.bytes()).map_err(named)
+    let from = read_header(&mut file, element, shape).map_err(named)?;
+    let data = exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
+    convert(from, element, data, shape).map_err(named)
 }
 
 /// Reads the raw bytes at `path` for a buffer of so many.
@@ -208,8 +277,46 @@ mod tests {
             let other = check(&path, element, &[3, 2]).expect_err("another shape");
             assert!(other.contains("it has the shape [2, 3], the buffer [3, 2]"), "{other}");
         }
-        let other = check(&path, DType::F32, &[2, 3]).expect_err("another type");
-        assert!(other.contains("elements of type '|u1', the buffer f32 ('<f4')"), "{other}");
+    }
+
+    #[test]
+    fn numbers_of_another_type_are_converted_where_each_has_its_like() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.npy");
+        let read_as = |from: DType, values: [f64; 4], to: DType| {
+            let mut bytes = vec![];
+            for value in values {
+                from.push(value, &mut bytes);
+            }
+            write(&path, from, &[2, 2], &bytes).expect("written");
+            assert_eq!(check(&path, to, &[2, 2]), Ok(()), "{from} {to}");
+            let data = read(&path, to, &[2, 2])?;
+            Ok::<_, String>(data.chunks_exact(to.bytes() as usize).map(|bytes| to.value(bytes)).collect::<Vec<_>>())
+        };
+        let (f32, f64) = (DType::F32, DType::F64);
+        let rounded = read_as(f64, [0.1, -2.0, f64::INFINITY, 1e-320], f32).expect("rounded");
+        assert_eq!(rounded, [f64::from(0.1f32), -2.0, f64::INFINITY, 0.0]);
+        let whole = [0.0, -7.0, 100.0, 127.0];
+        for (from, to) in [(DType::I64, DType::I8), (DType::I8, DType::I64), (DType::I64, f32), (f64, DType::I32)] {
+            assert_eq!(read_as(from, whole, to).as_deref(), Ok(&whole[..]), "{from} {to}");
+        }
+        assert_eq!(read_as(f32, [1.5, 2.0, 3.0, 4.0], DType::Bf16).as_deref(), Ok(&[1.5, 2.0, 3.0, 4.0][..]));
+        for (from, values, to, said) in [
+            (DType::I64, [0.0, 256.0, 0.0, 0.0], DType::U8, "[0,1] is 256,"),
+            (DType::I64, [0.0, 0.0, -1.0, 0.0], DType::U64, "[1,0] is -1,"),
+            (f64, [0.1, -2.0, f64::NAN, 1e300], f32, "[1,1] is 1e300, which the buffer's type f32 does not have;"),
+            (f64, [0.5, 0.0, 0.0, 0.0], DType::U32, "[0,0] is 0.5,"),
+            (f64, [0.0, 0.0, 0.0, f64::NAN], DType::U32, "[1,1] is NaN,"),
+            (DType::I32, [16_777_217.0, 0.0, 0.0, 0.0], f32, "[0,0] is 16777217,"),
+        ] {
+            let error = read_as(from, values, to).expect_err(said);
+            assert!(error.contains(said), "{error}");
+        }
+        write(&path, DType::U64, &[2, 2], &[255; 32]).expect("written");
+        let error = read(&path, DType::I64, &[2, 2]).expect_err("too large");
+        assert!(error.contains("[0,0] is 18446744073709551615,"), "{error}");
+        // Raw memory is not made of numbers.
+        assert!(check(&path, DType::Bytes, &[2, 2]).expect_err("numbers").contains("save it with .astype('|u1')"));
     }
 
     #[test]
@@ -253,18 +360,18 @@ mod tests {
         let most = u64::MAX;
         let of = |shape: &str| format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
         refused(&of(&format!("({most}, {most})")), "it has the shape [18446744073709551615, 18446744073709551615]");
-        refused(&of(&format!("({most}0, 4)")), "is no tuple of extents");
-        refused(&of("(-4,)"), "is no tuple of extents");
-        refused(&of("(4.0,)"), "is no tuple of extents");
+        refused(&of(&format!("({most}0, 4)")), "is not a tuple of extents");
+        refused(&of("(-4,)"), "is not a tuple of extents");
+        refused(&of("(4.0,)"), "is not a tuple of extents");
         refused(&of("(0,)"), "it has the shape [0]");
-        refused(&of("4"), "is no tuple of extents");
+        refused(&of("4"), "is not a tuple of extents");
         refused(&of("()"), "it has the shape []");
         refused(&of("(4,)").replace("False", "True"), "columns are contiguous");
         refused(&of("(4,)").replace("False", "None"), "another 'fortran_order'");
         refused(&of("(4,)").replace("'<f4'", "'|O'"), "elements of type '|O'");
         refused(&of("(4,)").replace("'<f4'", "[('a', '<f4', (2, 3))]"), "elements of type '[('a', '<f4', (2, 3))]'");
         refused("{'descr': '<f4'}", "has no 'fortran_order'");
-        refused("['descr']", "no dictionary");
+        refused("['descr']", "not a dictionary");
         // Each level is read twice.
         refused(&format!("{}1{}", "[".repeat(60), "]".repeat(60)), "nested more than");
         refused(&"{".repeat(8000), "nested more than");

@@ -75,7 +75,7 @@ fn items(name: &str, listed: &Listed, names: &[&str]) -> Result<Vec<Expression>,
                 }
             }
             Formula::Integer(value) => items.push(Expression::integer(*value)),
-            other => return Err(fault(format!("'{other}' is no integer; write 1024, \"512..4096\" or \"2*M\""))),
+            other => return Err(fault(format!("'{other}' is not an integer; write 1024, \"512..4096\" or \"2*M\""))),
         }
         if items.len() > MOST_POINTS {
             return Err(fault(format!("has more than {MOST_POINTS} values; list fewer")));

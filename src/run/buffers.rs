@@ -90,10 +90,13 @@ impl DescribedBuffer {
         let role = match (stated.scratch, &stated.fill, &stated.check) {
             (true, None, None) => Role::Scratch,
             (true, ..) => {
-                return Err(Fault::new(field("scratch"), "is neither filled nor checked; leave out fill and check"));
+                return Err(Fault::new(field("scratch"), "cannot be filled or checked; leave out fill and check"));
             }
             (false, _, Some(_)) if !writable => {
-                return Err(Fault::new(field("check"), "is for what kernels write, and every block of it is readonly"));
+                return Err(Fault::new(
+                    field("check"),
+                    "is for buffers that kernels write, and every block of this one is readonly",
+                ));
             }
             (false, Some(_), Some(_)) => Role::InPlace,
             (false, Some(_), None) => Role::Input,
@@ -189,7 +192,7 @@ pub(crate) fn addressed(description: &Description, pass: &LoadedPass, member: &s
             if known.is_empty() { "describe it in [buffer]".into() } else { format!("buffers: {}", known.join(", ")) };
         Fault::new(
             pass.field(&format!("push.{member}")),
-            format!("is the address of a buffer, and '{name}' is none; {message}"),
+            format!("is the address of a buffer, and there is no buffer '{name}'; {message}"),
         )
     })
 }
@@ -245,7 +248,7 @@ impl DescribedBuffer {
         let extent = |expression: &Expression| {
             let value = expression.value(&scope).map_err(|e| Fault::new(field("shape"), e))?;
             u64::try_from(value).ok().filter(|value| *value > 0).ok_or_else(|| {
-                let message = format!("has the extent {value} ('{}'); extents are above zero", expression.text());
+                let message = format!("has the extent {value} ('{}'); an extent is 1 or more", expression.text());
                 Fault::new(field("shape"), message)
             })
         };

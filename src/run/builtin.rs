@@ -4,6 +4,7 @@
 use super::resolved::{Buffer, Builtin, Point, size_of};
 use crate::algorithms::{self, Algorithm, CaseSpec, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::error::Error;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Program};
@@ -58,7 +59,7 @@ impl Counterpart {
     }
 
     /// What knows the answer for `inputs`, those of the point's buffers that are filled.
-    pub(super) fn oracle(&self, inputs: &[HostArray], point: &Point) -> Result<Box<dyn Oracle>, String> {
+    pub(super) fn oracle(&self, inputs: &[HostArray], point: &Point) -> Result<Box<dyn Oracle>, Error> {
         let among =
             |place: usize, is: fn(Role) -> bool| point.buffers[..place].iter().filter(|own| is(own.role)).count();
         let own = self.problem.buffers();

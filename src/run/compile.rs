@@ -13,9 +13,9 @@ use crate::kernel::interface::{Scalar, SpecConstant};
 use crate::kernel::spirv::MOST_BYTES;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -45,6 +45,9 @@ pub(crate) struct Compiled {
     files: Vec<PathBuf>,
     /// The overrides of WGSL, which are set when SPIR-V is made.
     overrides: Vec<Override>,
+    /// What it was compiled to with other values of them.
+    #[serde(skip)]
+    made: Mutex<BTreeMap<String, Vec<u32>>>,
 }
 
 /// A [`SpecConstant`], as it comes from the process that compiles.
@@ -92,7 +95,7 @@ fn told_version(source: &str) -> Result<(), String> {
         Some(version.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     let version = source.lines().find_map(directive);
-    let version = version.ok_or("it has no `#version`; its first line is to be `#version 460`")?;
+    let version = version.ok_or("it has no `#version`; make `#version 460` its first line")?;
     let number = version.strip_suffix(" core").unwrap_or(&version);
     match (number, &*version) {
         ("420" | "430" | "440" | "450" | "460", _) | (_, "310 es" | "320 es") => Ok(()),
@@ -106,18 +109,23 @@ impl Source {
     /// # Errors
     /// What the compiler says, with file and line; why the file cannot be read; how the compiler ended.
     pub(crate) fn compile(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
-        let ending = self.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         let alone = |spirv| self.compiled(spirv, vec![self.path.clone()], vec![]);
-        match ending {
+        match self.ending() {
             "comp" | "glsl" | "wgsl" => front_end::compile(self, overrides),
             "spv" => Ok(alone(self.spirv(&self.bytes()?)?)),
-            "slang" | "hlsl" => Ok(alone(self.other(ending)?)),
+            "slang" => self.by_program(&["slangc"]).map(alone),
+            "hlsl" => self.by_program(&["dxc", "slangc"]).map(alone),
             _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.display())),
             _ => {
                 let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
-                Err(format!("{}: its ending says no language of kernels; name it {known}", self.path.display()))
+                Err(format!("{}: gpukern does not know this extension; use one of {known}", self.path.display()))
             }
         }
+    }
+
+    /// What its name ends with, behind the last dot.
+    fn ending(&self) -> &str {
+        self.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default()
     }
 
     /// Compiles GLSL or WGSL on this stack, which its nesting may be too much for.
@@ -125,7 +133,7 @@ impl Source {
     /// # Errors
     /// What the compiler says, with file and line.
     pub(super) fn compile_here(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
-        if self.path.extension().is_some_and(|ending| ending != "wgsl") {
+        if self.ending() != "wgsl" {
             return self.glsl();
         }
         let wgsl = self.wgsl()?;
@@ -134,7 +142,7 @@ impl Source {
     }
 
     fn compiled(&self, spirv: Vec<u32>, files: Vec<PathBuf>, overrides: Vec<Override>) -> Compiled {
-        Compiled { source: self.clone(), spirv, files, overrides }
+        Compiled { source: self.clone(), spirv, files, overrides, made: Mutex::default() }
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
@@ -152,14 +160,15 @@ impl Source {
     fn spirv(&self, bytes: &[u8]) -> Result<Vec<u32>, String> {
         let shown = self.path.display();
         if !bytes.len().is_multiple_of(4) {
-            return Err(format!("{shown}: it has {} bytes, which SPIR-V has not; compile it again", bytes.len()));
+            return Err(format!(
+                "{shown}: it has {} bytes, which is not a multiple of 4, so it is not SPIR-V; compile it again",
+                bytes.len()
+            ));
         }
         let words: Vec<u32> =
             bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
         if words.len() < HEADER || words[0] != MAGIC {
-            return Err(format!(
-                "{shown}: it is not SPIR-V of this machine; name it after its language, or compile it"
-            ));
+            return Err(format!("{shown}: it is not SPIR-V; give it the extension of its language, or compile it"));
         }
         isolate(&words, self.entry.as_deref()).map_err(|reason| format!("{shown}: {reason}"))
     }
@@ -186,7 +195,7 @@ impl Source {
             // glslang looks elsewhere for what was refused, for each of the files that are open.
             includes.refused.clone().map_or(Ok(()), Err)?;
             let (path, content) = self.included(requested, kind, from)?;
-            let entered = includes.enter(&self.path, path.clone(), depth, content.len());
+            let entered = includes.enter(&plain(self.path.clone()), path.clone(), depth, content.len());
             entered.inspect_err(|refused| includes.refused = Some(refused.clone()))?;
             Ok(shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
         });
@@ -195,7 +204,7 @@ impl Source {
             return Err(format!("{shown}: GLSL begins at main, not at '{}'; leave `entry` out", brief(other)));
         }
         if [&source, &shown].iter().any(|text| text.contains('\0')) {
-            return Err(format!("{shown}: it holds a zero byte, which text has not"));
+            return Err(format!("{shown}: it contains a zero byte, so it is not text; save it as UTF-8"));
         }
         let artifact = compiler
             .compile_into_spirv(&source, shaderc::ShaderKind::Compute, &shown, entry, Some(&options))
@@ -203,7 +212,7 @@ impl Source {
                 shaderc::Error::CompilationError(_, text) => text.trim_end().to_string(),
                 // It catches what it has no memory for.
                 shaderc::Error::InternalError(_) => {
-                    format!("{shown}: its compiler has no memory for it, or failed: split it into smaller parts")
+                    format!("{shown}: its compiler ran out of memory or failed; split it into smaller parts")
                 }
                 other => format!("{shown}: {other}"),
             });
@@ -225,7 +234,7 @@ impl Source {
         let beside = Path::new(from).parent().filter(|_| matches!(kind, shaderc::IncludeType::Relative));
         let folders = beside.into_iter().chain(self.include.iter().map(PathBuf::as_path));
         let mut tried = vec![];
-        for path in folders.map(|folder| folder.join(requested)) {
+        for path in folders.map(|folder| plain(folder.join(requested))) {
             if path.is_file() {
                 let text = input_file::read_text(&path).map_err(|e| format!("{}: {e}", path.display()))?;
                 return Ok((path, text));
@@ -233,7 +242,7 @@ impl Source {
             tried.push(path.display().to_string());
         }
         let tried = if tried.is_empty() { "no folder".to_string() } else { tried.join(", ") };
-        Err(format!("there is no '{requested}': looked for {tried}; name its folder in `include`"))
+        Err(format!("cannot find '{requested}': looked for {tried}; add its folder with -I or `include`"))
     }
 
     /// The module, from memory where it is the one of last time: each choice of overrides asks for it.
@@ -279,34 +288,28 @@ impl Source {
         Ok(Wgsl { module, info, entry, version })
     }
 
-    /// SPIR-V by a compiler on the PATH.
-    fn other(&self, ending: &str) -> Result<Vec<u32>, String> {
+    /// SPIR-V by the first of these compilers that is on the PATH.
+    fn by_program(&self, compilers: &[&str]) -> Result<Vec<u32>, String> {
         let shown = self.path.display();
         let scratch = Scratch::new().map_err(|e| format!("no folder for compiled kernels: {e}"))?;
         let output = scratch.path().join("kernel.spv");
         let entry = self.entry.as_deref().unwrap_or("main");
-        let vulkan = if self.newest { "1.3" } else { "1.2" };
-        let slang = || {
-            let mut command = Command::new("slangc");
-            command.args(["-target", "spirv", "-stage", "compute", "-entry", entry]).arg("-o").arg(&output);
-            (command, "slangc")
-        };
-        let dxc = || {
-            let mut command = Command::new("dxc");
-            command.args(["-spirv", "-T", "cs_6_6", "-E", entry]).arg(format!("-fspv-target-env=vulkan{vulkan}"));
-            command.arg("-Fo").arg(&output);
-            (command, "dxc")
-        };
-        let candidates = if ending == "slang" { vec![slang()] } else { vec![dxc(), slang()] };
-        let names: Vec<&str> = candidates.iter().map(|(_, name)| *name).collect();
-        for (mut command, name) in candidates {
+        for name in compilers {
+            let mut command = Command::new(name);
+            if *name == "slangc" {
+                command.args(["-target", "spirv", "-stage", "compute", "-entry", entry]).arg("-o").arg(&output);
+            } else {
+                let vulkan = if self.newest { "1.3" } else { "1.2" };
+                command.args(["-spirv", "-T", "cs_6_6", "-E", entry]).arg(format!("-fspv-target-env=vulkan{vulkan}"));
+                command.arg("-Fo").arg(&output);
+            }
             command.args(self.include.iter().map(|folder| format!("-I{}", folder.display())));
             command.args(self.define.iter().map(|(name, value)| format!("-D{name}={value}")));
             // No name of a file is taken for an option.
             command.arg(if self.path.is_absolute() { self.path.clone() } else { Path::new(".").join(&self.path) });
             match guarded::run(&command, &scratch, true) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => return Err(format!("{shown}: {name}: {e}")),
+                Err(e) => return Err(format!("{shown}: {name} {e}")),
                 Ok(Ended { failed: None, .. }) if output.is_file() => {
                     let bytes = input_file::read(&output, MOST_BYTES as u64);
                     let bytes = bytes.map_err(|e| format!("{shown}: what {name} wrote: {e}"))?;
@@ -320,9 +323,10 @@ impl Source {
                 }
             }
         }
+        let (names, which) = (compilers.join(" or "), if compilers.len() > 1 { "both" } else { "it" });
         Err(format!(
-            "{shown}: there is no {} on the PATH to compile it; install one, or compile it to SPIR-V and name the .spv",
-            names.join(" and no ")
+            "{shown}: there is no {names} on the PATH to compile it; install the Vulkan SDK (vulkan.lunarg.com), which has \
+             {which}, or compile it to SPIR-V yourself and name the .spv"
         ))
     }
 }
@@ -342,7 +346,14 @@ impl Compiled {
         if overrides.is_empty() || self.overrides.is_empty() {
             return Ok(self.spirv.clone());
         }
-        self.source.compile(overrides).map(|compiled| compiled.spirv)
+        let key = format!("{overrides:?}");
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = made.get(&key) {
+            return Ok(known.clone());
+        }
+        let spirv = self.source.compile(overrides)?.spirv;
+        made.insert(key, spirv.clone());
+        Ok(spirv)
     }
 
     /// The file and all that it includes.
@@ -357,7 +368,8 @@ struct Includes {
     /// The files from the one that the source includes to the last.
     open: Vec<PathBuf>,
     seen: BTreeSet<PathBuf>,
-    /// Bytes of all of them, each time that it is included.
+    /// How many were included, and their bytes: each counts as often as it is.
+    count: usize,
     bytes: usize,
     /// Why the last one was refused.
     refused: Option<String>,
@@ -372,6 +384,7 @@ impl Includes {
         self.open.truncate(depth.saturating_sub(1));
         self.open.push(path.clone());
         self.bytes = self.bytes.saturating_add(bytes);
+        self.count += 1;
         if depth > DEEPEST_INCLUDE {
             // One round of a circle says it all.
             let all: Vec<&Path> = std::iter::once(source).chain(self.open.iter().map(PathBuf::as_path)).collect();
@@ -381,9 +394,17 @@ impl Includes {
             let what = if again.is_some() { "a file includes itself" } else { "files include each other too deeply" };
             return Err(format!("{what}: {}; {DEEPEST_INCLUDE} levels are the most", shown.join(" > ")));
         }
+        let last = path.display();
         if self.bytes > MOST_BYTES {
             let most = Bytes(MOST_BYTES as u64);
-            return Err(format!("what it includes is larger than {most}, the last file being {}", path.display()));
+            return Err(format!(
+                "its includes add up to more than {most}; the last was {last}: include each file once"
+            ));
+        }
+        if self.count > MOST_INCLUDES {
+            return Err(format!(
+                "it includes files more than {MOST_INCLUDES} times, last {last}: include each file once"
+            ));
         }
         self.seen.insert(path);
         Ok(())
@@ -392,7 +413,25 @@ impl Includes {
 
 /// Levels that files may include each other, and files of such a chain that are shown.
 const DEEPEST_INCLUDE: usize = 100;
+/// Times that files may be included in all: those that each include two others double at each level.
+const MOST_INCLUDES: usize = 10_000;
 const MOST_SHOWN: usize = 8;
+
+/// A path without `a/..` where it leads to the same file: not behind a link to a folder.
+fn plain(path: PathBuf) -> PathBuf {
+    let mut short = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(short.components().next_back(), Some(Component::Normal(_))) => {
+                short.pop();
+            }
+            other => short.push(other),
+        }
+    }
+    let is_same = short.canonicalize().ok().is_some_and(|there| path.canonicalize().ok() == Some(there));
+    if is_same { short } else { path }
+}
 
 /// The bits of a literal.
 fn literal(module: &naga::Module, expression: naga::Handle<naga::Expression>) -> Option<u64> {
@@ -497,7 +536,76 @@ mod tests {
         let texts: Vec<String> = (0..39).map(text).chain([String::new()]).collect();
         let files: Vec<_> = names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
         let bomb = said(&files);
-        assert!(bomb.contains("what it includes is larger than 16 MiB"), "{bomb}");
+        assert!(bomb.contains("its includes add up to more than 16 MiB; the last was f"), "{bomb}");
+    }
+
+    #[test]
+    fn files_that_include_two_others_each_end_long_before_they_fill_the_memory() {
+        let names: Vec<String> = (0..40).map(|at| format!("f{at}")).collect();
+        let texts: Vec<String> = (1..41).map(|at| format!("#include \"f{at}\"\n#include \"f{at}\"\n")).collect();
+        let mut files: Vec<_> = names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        files[39].1 = "";
+        let begun = std::time::Instant::now();
+        let fan = said(&files);
+        assert!(fan.contains("it includes files more than 10000 times, last f"), "{fan}");
+        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn the_paths_of_what_is_included_are_plain() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(of("a/b")).expect("made");
+        std::fs::write(of("a/x"), "").expect("written");
+        assert_eq!(plain(of("a/b/../../a/./x")), of("a/x"));
+        assert_eq!(plain(of("a/no/../x")), of("a/no/../x"), "it does not exist");
+        std::fs::write(of("a/b/y"), "#include \"../z\"\n").expect("written");
+        std::fs::write(of("a/z"), "#include \"b/y\"\n").expect("written");
+        let path = of("k.comp");
+        std::fs::write(&path, "#version 460\n#include \"a/z\"\nvoid main() {}\n").expect("written");
+        let said = Source { path, ..Source::default() }.compile(&[]).expect_err("a circle");
+        let said = said.replace(&format!("{}/", folder.path().display()), "");
+        assert!(said.contains("a file includes itself: k.comp > a/z > a/b/y > a/z;"), "{said}");
+        // Behind a link `..` is another folder.
+        #[cfg(unix)]
+        {
+            std::fs::create_dir_all(of("far/c")).expect("made");
+            std::os::unix::fs::symlink(of("far/c"), of("link")).expect("linked");
+            std::fs::write(of("far/x"), "").expect("written");
+            assert_eq!(plain(of("link/../x")), of("link/../x"));
+        }
+    }
+
+    #[test]
+    fn each_choice_of_overrides_is_compiled_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("k.wgsl");
+        let text = "override N: u32 = 1; @group(0) @binding(0) var<storage, read_write> d: array<u32>;
+            @compute @workgroup_size(N) fn main() { d[0] = N; }";
+        std::fs::write(&path, text).expect("written");
+        let compiled = Source { path: path.clone(), ..Source::default() }.compile(&[]).expect("WGSL");
+        let choice = |value: f64| compiled.spirv(&[("N".into(), value)]);
+        let first = choice(2.0).expect("compiled");
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!(choice(2.0), Ok(first));
+        choice(3.0).expect_err("its source is gone");
+    }
+
+    #[test]
+    fn what_a_language_without_a_compiler_here_needs_is_named() {
+        // No program has such a name.
+        let source = |name: &str| Source { path: name.into(), ..Source::default() };
+        let said = source("k.hlsl").by_program(&["no-such-dxc", "no-such-slangc"]).expect_err("there is none");
+        assert!(
+            said.contains("k.hlsl: there is no no-such-dxc or no-such-slangc on the PATH to compile it;"),
+            "{said}"
+        );
+        assert!(said.contains("install the Vulkan SDK (vulkan.lunarg.com), which has both, or compile it"), "{said}");
+        let said = source("k.slang").by_program(&["no-such-slangc"]).expect_err("there is none");
+        assert!(
+            said.contains("(vulkan.lunarg.com), which has it, or compile it to SPIR-V yourself and name the .spv"),
+            "{said}"
+        );
     }
 
     #[test]

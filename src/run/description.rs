@@ -55,7 +55,7 @@ pub(crate) struct Kernel {
     pub include: Vec<String>,
     /// Macros.
     pub define: Named<Formula>,
-    /// The version of Vulkan to compile for: 1.2 or 1.3.
+    /// Compile for this version of Vulkan: 1.2 or 1.3.
     pub vulkan: Option<String>,
     /// The work-group size of GLSL that leaves it to the host.
     pub local_size: Vec<u32>,

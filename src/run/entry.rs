@@ -23,7 +23,7 @@ pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'
             let main = all.iter().find(|name| **name == "main").copied();
             main.ok_or_else(|| {
                 let names = all.join(", ");
-                format!("it has several compute shaders: {names}; name one with --entry or as `entry`")
+                format!("it has several entry points ({names}); choose one with --entry or `entry`")
             })
         }
     }

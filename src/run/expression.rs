@@ -158,7 +158,7 @@ impl Expression {
     pub(crate) fn number(&self, scope: &Values) -> Result<f64, String> {
         let quoted = |reason: String| format!("expression '{}' {reason}", brief(&self.text));
         let value = fraction(&self.root, scope).map_err(quoted)?;
-        if value.is_finite() { Ok(value) } else { Err(quoted("is no finite number".into())) }
+        if value.is_finite() { Ok(value) } else { Err(quoted("is not a finite number".into())) }
     }
 }
 
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(number("1 / sqrt(BM)"), Ok(0.125));
         assert_eq!(number("1e-5"), Ok(1e-5));
         assert_eq!(number("2.5e+1 - .5"), Ok(24.5));
-        assert_eq!(number("1/0").expect_err("infinite"), "expression '1/0' is no finite number");
+        assert_eq!(number("1/0").expect_err("infinite"), "expression '1/0' is not a finite number");
         assert!(value("0.5").expect_err("no integer").contains("fraction 0.5 where an integer is wanted"));
         assert!(value("sqrt(4)").expect_err("no integer").contains("square root"));
     }

@@ -39,7 +39,7 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
         ("uniform", []) => Ok(Fill::Uniform { low: 0.0, high: 1.0 }),
         ("uniform", &[low, high]) if low <= high && (high - low).is_finite() => Ok(Fill::Uniform { low, high }),
         ("normal" | "uniform" | "zero" | "iota", _) => {
-            Err(format!("fill '{text}' has other figures than it may have; write {FORMS}"))
+            Err(format!("fill '{text}' has the wrong arguments; write {FORMS}"))
         }
         _ => {
             Err(format!("{}; write {FORMS}", error::unknown("fill", name, "", &["zero", "iota", "normal", "uniform"])))
@@ -210,9 +210,9 @@ mod tests {
         assert_eq!(parsed("@x.npy"), Ok(Fill::Npy("f/x.npy".into())));
         for (text, expected) in [
             ("unifrom(0,1)", "did you mean 'uniform'?"),
-            ("uniform(1,0)", "other figures"),
-            ("normal(0,-1)", "other figures"),
-            ("zero(1)", "other figures"),
+            ("uniform(1,0)", "the wrong arguments"),
+            ("normal(0,-1)", "the wrong arguments"),
+            ("zero(1)", "the wrong arguments"),
             ("uniform(0,1", "lacks a ')'"),
             ("uniform(0,N)", "unknown name 'N'"),
             ("@x.txt", "neither a .npy nor a .bin"),

@@ -6,6 +6,7 @@
 //! reason, the guard ends the group and removes the folder that the program was given.
 
 use crate::basis::destination::Scratch;
+use crate::basis::printable::ending;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -56,7 +57,7 @@ pub(super) fn interrupted() -> bool {
 /// The end of a program.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// How, where that was no success: `exit status: 1`.
+    /// How, where that was no success: `exit code 1`.
     pub(super) failed: Option<String>,
     /// Whether it left processes running, which were ended.
     pub(super) left: bool,
@@ -112,7 +113,9 @@ pub(super) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
                 return Ok(Ended { failed, left, said: said.last() });
             }
             Err(RecvTimeoutError::Timeout) => watch.look(limits)?,
-            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the process that guards it died")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("was lost: the process that guards it died"));
+            }
         }
     }
 }
@@ -141,7 +144,7 @@ fn alone(program: &Command, joined: bool, limits: &Limits) -> io::Result<Ended> 
 
 /// How a program ended, unless it was a success.
 fn failed(status: ExitStatus) -> Option<String> {
-    (!status.success()).then(|| status.to_string())
+    (!status.success()).then(|| ending(status))
 }
 
 /// The time that a program has taken.
@@ -158,7 +161,7 @@ impl Watch {
     /// Why the program is not to go on.
     fn look(&mut self, limits: &Limits) -> io::Result<()> {
         if limits.interrupted.load(Ordering::Relaxed) {
-            return Err(io::Error::other("interrupted"));
+            return Err(io::Error::other("was interrupted"));
         }
         // A process that was stopped, on a computer that slept perhaps, did not wait meanwhile.
         let passed = self.looked.elapsed().min(Duration::from_secs(1));
@@ -172,7 +175,7 @@ impl Watch {
         Err(io::Error::new(
             ErrorKind::TimedOut,
             format!(
-                "it had not ended after {seconds:.1} s, {PATIENCE} times --timeout; --timeout={twice}s gives it more"
+                "did not end within {seconds:.1} s, {PATIENCE} times --timeout; --timeout={twice}s gives it more time"
             ),
         ))
     }
@@ -442,9 +445,9 @@ mod tests {
         let error = alone(&program, false, &limits).expect_err("it takes too long");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let text = error.to_string();
-        assert_eq!(text, "it had not ended after 0.2 s, 10 times --timeout; --timeout=0.04s gives it more");
+        assert_eq!(text, "did not end within 0.2 s, 10 times --timeout; --timeout=0.04s gives it more time");
         INTERRUPTED.store(true, Ordering::Relaxed);
-        assert_eq!(alone(&program, false, &limits).expect_err("interrupted").to_string(), "interrupted");
+        assert_eq!(alone(&program, false, &limits).expect_err("interrupted").to_string(), "was interrupted");
         assert!(begun.elapsed() < Duration::from_secs(50) && !folder.path().join("late").exists());
     }
 

@@ -1,5 +1,6 @@
 //! What a kernel says of itself: a description with everything filled in that can be known, and what is missing of one.
 
+use super::access::Access;
 use super::description::{Described, Fault};
 use super::loaded::{LoadedPass, constant_key, programs, slot_key};
 use super::resolved::Tolerance;
@@ -35,7 +36,13 @@ fn template(described: &Described) -> Result<String, Fault> {
     let kernel = described.description.kernel.clone().unwrap_or_default();
     let mut text = String::new();
     let sources: Vec<String> = programs.iter().map(|program| quoted(&program.passes[0].source)).collect();
-    let _ = writeln!(text, "# What gpukern found in {}, and (…) what it cannot know. See docs/run.md.", pass.source);
+    let name = std::path::Path::new(&pass.source)
+        .file_name()
+        .map_or(pass.source.clone().into(), |name| name.to_string_lossy());
+    let _ = writeln!(
+        text,
+        "# What gpukern found in {name}. Check the lines marked (…); docs/run.md\n# explains the fields."
+    );
     let _ = writeln!(text, "[kernel]");
     match sources.as_slice() {
         [one] => writeln!(text, "source = {one}"),
@@ -53,41 +60,118 @@ fn template(described: &Described) -> Result<String, Fault> {
     if let Some(entry) = &kernel.entry {
         let _ = writeln!(text, "entry = {}", quoted(entry));
     }
-    let _ = writeln!(text, "\n[axes]                        # what is swept; expressions below may use the names");
-    let _ = writeln!(
-        text,
-        "N = \"1024..65536\"             # (…) doubling; also [4096, 14336], \"128..1024:128\", \"2*M\""
-    );
+    let grid = Grid::of(pass);
+    let _ = writeln!(text, "\n[axes]                        # swept; expressions below may use these names");
+    for ((axis, values), remark) in grid.axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
+        let _ = writeln!(text, "{}", marked(&format!("{axis} = {}", quoted(values)), &format!("(…) {remark}")));
+    }
     specs(pass, &mut text);
-    pushes(pass, &mut text);
-    for slot in pass.interface.slots.iter() {
-        buffer(slot, &mut text);
+    pushes(pass, &grid, &mut text);
+    let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
+    let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
+    for (slot, access) in pass.interface.slots.iter().zip(slots) {
+        buffer(slot, *access, &grid, &mut text);
     }
-    for member in pass.interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address) {
-        let name = member.name.rsplit('.').next().unwrap_or_default();
-        let _ =
-            writeln!(text, "\n[buffer.{}]                 # its address is push constant {}", key(name), member.name);
-        let _ = writeln!(text, "type = \"f32\"                  # (…)\nshape = [\"N\"]                 # (…)");
-        let _ = writeln!(text, "fill = \"uniform(-1, 1)\"       # (…) leave it out where the kernel writes");
+    for (member, access) in pass.addresses().zip(addresses) {
+        let name = key(member.name.rsplit('.').next().unwrap_or_default());
+        let head =
+            marked(&format!("\n[buffer.{name}]"), &format!("at push constant {}: {}", member.name, done(*access)));
+        let _ = writeln!(text, "{head}\n{}", marked("type = \"f32\"", "(…)"));
+        let _ = writeln!(text, "{}", marked(&format!("shape = {}", grid.shape(1)), "(…)"));
+        contents("f32", *access, &mut text);
     }
-    dispatch(pass, &mut text);
-    text.push_str(ENDING);
+    let [x, y, z] = pass.local_size(&[]);
+    let groups = grid.groups();
+    let _ = writeln!(text, "\n[dispatch]                    # work-groups of {x}×{y}×{z}: local_x, …");
+    let _ = writeln!(text, "{}", marked(&format!("groups = {groups}"), "(…)"));
+    text.push_str(&ENDING.replace("GROUPS", &groups));
     Ok(text)
 }
 
 /// What no kernel says of itself.
 const ENDING: &str = "
-# [reference]                 # (…) where the right answer comes from; without one the result is unverified
-# kernel = \"naive.comp\"       # another kernel, and its grid
-# groups = [\"cdiv(N, local_x)\", \"1\", \"1\"]    # or
-# command = \"python3 ref.py {in} {out}\"    # reads <input>.npy from {in}, writes <output>.npy to {out}; or
-# file = \"d.npy\"              # or
-# builtin = \"matmul\"          # with size = [\"M\", \"N\", \"K\"] and roles = { C = \"D\" }
+# [reference]                 # (…) the right answer; without it: unverified
+# kernel = \"naive.comp\"       # another kernel, and its grid:
+# groups = GROUPS
+#                             # or a program that reads NAME.npy of each input
+#                             # from {in} and writes NAME.npy of each output
+# command = \"python3 ref.py {in} {out}\"
+# file = \"d.npy\"              # or a file; or a built-in algorithm, with
+# builtin = \"matmul\"          # size = [\"M\", \"N\", \"K\"], roles = { C = \"D\" }
 
 # [work]                      # (…) for rates and the share of the limit
 # flops = \"2*N\"
-# bytes = \"8*N\"               # each input and each output once, where nothing is said
+# bytes = \"8*N\"               # default: each input and each output once
 ";
+
+/// A line with a remark behind it.
+fn marked(line: &str, remark: &str) -> String {
+    // A blank line may stand before it.
+    let width = 29 + usize::from(line.starts_with('\n'));
+    format!("{line:<width$} # {remark}").trim_end().to_string()
+}
+
+/// The axes along which a kernel's work-groups extend: one for each dimension that they have.
+struct Grid {
+    dimensions: usize,
+}
+
+impl Grid {
+    fn of(pass: &LoadedPass) -> Self {
+        let wide = pass.local_size(&[]).iter().rposition(|extent| *extent > 1);
+        Self { dimensions: wide.unwrap_or(0) + 1 }
+    }
+
+    /// The axes, from x on, with what to sweep.
+    fn axes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let first = ["1024..65536", "256..4096", "32..256"][self.dimensions - 1];
+        ["N", "M", "K"].into_iter().zip([first, "N", "N"]).take(self.dimensions)
+    }
+
+    /// The shape of a buffer with an element for each invocation, each of so many of its type.
+    fn shape(&self, stride: u64) -> String {
+        let mut extents: Vec<_> = self.axes().map(|(axis, _)| quoted(axis)).collect();
+        if stride > 1 {
+            extents[0] = quoted(&format!("{stride}*N"));
+        }
+        extents.reverse();
+        format!("[{}]", extents.join(", "))
+    }
+
+    /// The work-groups that cover the axes.
+    fn groups(&self) -> String {
+        let mut groups: Vec<_> = self
+            .axes()
+            .zip(["x", "y", "z"])
+            .map(|((axis, _), of)| quoted(&format!("cdiv({axis}, local_{of})")))
+            .collect();
+        groups.resize(3, quoted("1"));
+        format!("[{}]", groups.join(", "))
+    }
+
+    /// A guess at the value of a push constant: nothing says that a float is a number of elements.
+    fn guess(&self, name: &str, scalar: Scalar) -> &'static str {
+        if let Scalar::Float { .. } | Scalar::Bfloat16 = scalar {
+            return "1.0";
+        }
+        let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
+        match &*name {
+            "m" | "rows" | "row" | "height" | "h" | "y" | "ny" if self.dimensions > 1 => "M",
+            "k" | "depth" | "d" | "z" | "nz" if self.dimensions > 2 => "K",
+            _ => "N",
+        }
+    }
+}
+
+/// What a kernel does with a buffer, in words.
+fn done(access: Access) -> &'static str {
+    match (access.reads, access.writes) {
+        (true, true) => "read and written",
+        (true, false) => "read",
+        (false, true) => "written",
+        (false, false) => "not used",
+    }
+}
 
 /// A string of TOML.
 fn quoted(text: &str) -> String {
@@ -128,81 +212,73 @@ fn specs(pass: &LoadedPass, text: &mut String) {
     }
 }
 
-fn pushes(pass: &LoadedPass, text: &mut String) {
-    let mut numbers = pass.interface.arguments.iter().filter_map(|member| match member.kind {
-        ArgumentKind::Scalar(scalar) => Some((&member.name, scalar)),
-        ArgumentKind::Address => None,
-    });
-    let Some(first) = numbers.next() else { return };
-    let _ = writeln!(text, "\n[push]                        # numbers, or expressions of axes");
-    for (name, scalar) in std::iter::once(first).chain(numbers) {
-        let line = format!("{} = \"N\"", key(name));
-        let _ = writeln!(text, "{line:<29} # (…) {}", scalar.name());
+fn pushes(pass: &LoadedPass, grid: &Grid, text: &mut String) {
+    let mut heading = Some("\n[push]                        # numbers, or expressions of axes\n");
+    for member in pass.interface.arguments.iter() {
+        let ArgumentKind::Scalar(scalar) = member.kind else { continue };
+        text.push_str(heading.take().unwrap_or_default());
+        let guess = grid.guess(&member.name, scalar);
+        let value = if guess == "1.0" { guess.to_string() } else { quoted(guess) };
+        let line = format!("{} = {value}", key(&member.name));
+        let _ = writeln!(text, "{}", marked(&line, &format!("(…) {}", scalar.name())));
     }
 }
 
-fn buffer(slot: &Slot, text: &mut String) {
+fn buffer(slot: &Slot, access: Access, grid: &Grid, text: &mut String) {
     let Slot { set, binding, .. } = slot;
     let name = slot_key(slot);
-    let access = match (slot.is_readable(), slot.is_writable()) {
-        (true, true) => "read and written",
-        (false, _) => "written",
-        (true, false) => "read",
-    };
     let aliases = slot.names()[1.min(slot.names().len())..].join(", ");
-    let also = if aliases.is_empty() { String::new() } else { format!(", also {aliases}") };
-    let _ = writeln!(
-        text,
-        "\n[buffer.{}]{:width$}# set {set}, binding {binding}, {access}{also}",
-        key(&name),
-        "",
-        width = 22usize.saturating_sub(key(&name).len()).max(1)
-    );
-    let elements: Vec<_> = slot.blocks.iter().filter_map(|block| block.array).collect();
-    let scalar = elements.iter().find_map(|array| array.scalar);
-    let fixed = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or(0);
-    let (element, shape, remark) = match (scalar, elements.first()) {
-        (Some(scalar), _) => (scalar.name(), "\"N\"".to_string(), "(…)".to_string()),
-        (None, Some(array)) => {
-            let stride = array.stride;
-            ("bytes".to_string(), format!("\"{stride}*N\""), format!("(…) structures of {stride} bytes"))
-        }
-        (None, None) => ("bytes".to_string(), fixed.to_string(), "the block's size".to_string()),
+    let also = if aliases.is_empty() { String::new() } else { format!("; also {aliases}") };
+    let remark = format!("set {set}, binding {binding}: {}{also}", done(access));
+    let _ = writeln!(text, "{}", marked(&format!("\n[buffer.{}]", key(&name)), &remark));
+    let array = slot.blocks.iter().find_map(|block| block.array);
+    let fixed = fixed(slot).unwrap_or_default();
+    let element = element(slot);
+    let (shape, remark) = match array {
+        Some(_) if element != "bytes" => (grid.shape(1), "(…)".to_string()),
+        Some(array) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
+        None => (format!("[{fixed}]"), "the block's size".to_string()),
     };
-    let _ = writeln!(
-        text,
-        "type = \"{element}\"\nshape = [{shape}]{:width$}# {remark}",
-        "",
-        width = 20usize.saturating_sub(shape.len()).max(1)
-    );
-    if slot.is_writable() {
-        let _ = writeln!(
-            text,
-            "# check = {}  # (…) what is usual for {element}; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"; \
-                                with a fill it is changed in place; scratch = true: not looked at",
-            DType::of_buffer(&element).map_or_else(|_| "\"exact\"".into(), |element| usual(element).to_string())
-        );
-    } else {
-        let fill = format!("fill = \"{}\"", fill(&element));
-        let _ = writeln!(text, "{fill:<29} # (…) zero, iota, normal, @x.npy, @x.bin");
+    let _ = writeln!(text, "type = \"{element}\"\n{}", marked(&format!("shape = {shape}"), &remark));
+    contents(&element, access, text);
+}
+
+/// The bytes of a buffer without an array at its end.
+fn fixed(slot: &Slot) -> Option<u64> {
+    let largest = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default();
+    slot.blocks.iter().all(|block| block.array.is_none()).then_some(largest)
+}
+
+/// The type of a buffer's elements: that of the first block that is an array of numbers.
+fn element(slot: &Slot) -> String {
+    let scalar = slot.blocks.iter().filter_map(|block| block.array).find_map(|array| array.scalar);
+    scalar.map_or_else(|| "bytes".to_string(), Scalar::name)
+}
+
+/// Who fills a buffer, and how it is checked.
+fn contents(element: &str, access: Access, text: &mut String) {
+    if access.reads || !access.writes {
+        let fill = format!("fill = \"{}\"", fill(element, access));
+        let _ = writeln!(text, "{}", marked(&fill, "(…) also iota, normal, @x.npy, @x.bin"));
+    }
+    let check = DType::of_buffer(element).map_or_else(|_| "\"exact\"".into(), |element| usual(element).to_string());
+    if access.writes && access.reads {
+        let _ =
+            writeln!(text, "check = {check}\n# (…) filled and checked: changed in place. Without fill: an output. Or");
+        let _ = writeln!(text, "# scratch = true              # if only kernels look at it");
+    } else if access.writes {
+        let _ = writeln!(text, "# check = {check}\n#   the default; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"");
     }
 }
 
-/// A fill with several values of the type.
-fn fill(element: &str) -> &'static str {
+/// A fill with several values of the type; of a buffer of integers that a kernel changes, which counts as a rule, zeros.
+fn fill(element: &str, access: Access) -> &'static str {
     match element.as_bytes() {
-        [b'f' | b'i', ..] | b"bf16" => "uniform(-1, 1)",
+        [b'f', ..] | b"bf16" => "uniform(-1, 1)",
+        _ if access.writes => "zero",
+        [b'i', ..] => "uniform(-1, 1)",
         _ => "uniform(0, 255)",
     }
-}
-
-fn dispatch(pass: &LoadedPass, text: &mut String) {
-    let [x, y, z] = pass.local_size(&[]);
-    let _ = writeln!(
-        text,
-        "\n[dispatch]                    # work-groups of {x}×{y}×{z}, as expressions: local_x, local_y, local_z"
-    );
-    let _ = writeln!(text, "groups = [\"cdiv(N, local_x)\", \"1\", \"1\"]   # (…)");
 }
 
 /// What is missing to run kernels of which nothing is described yet; `None` where something is.
@@ -216,30 +292,66 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     }
     let programs = programs(described)?;
     let pass = &programs[0].passes[0];
+    let grid = Grid::of(pass);
+    let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
+    let axes: Vec<_> = grid.axes().collect();
+    let shape: Vec<_> = axes.iter().rev().map(|(axis, _)| *axis).collect();
+    let shape = shape.join(",");
     let mut lacks = vec![];
-    for slot in pass.interface.slots.iter() {
+    for (slot, access) in pass.interface.slots.iter().zip(&accesses) {
         let Slot { set, binding, .. } = slot;
         let name = slot_key(slot);
-        let scalar = slot.blocks.iter().filter_map(|block| block.array).find_map(|array| array.scalar);
-        let element = scalar.map_or_else(|| "bytes".to_string(), Scalar::name);
-        let fill = if slot.is_writable() { String::new() } else { format!(":{}", fill(&element).replace(' ', "")) };
-        lacks.push(format!("buffer {name} (set {set}, binding {binding}): --buffer '{name}={element}[N]{fill}'"));
+        let extents = match fixed(slot) {
+            Some(bytes) => bytes.to_string(),
+            None => shape.clone(),
+        };
+        lacks.push(format!(
+            "buffer {name} (set {set}, binding {binding}): {}",
+            buffer_options(&name, &element(slot), &extents, *access)
+        ));
     }
+    let mut addresses = accesses[pass.interface.slots.len()..].iter();
     for member in pass.interface.arguments.iter() {
         match member.kind {
             ArgumentKind::Scalar(scalar) => {
-                lacks.push(format!("push constant {0} ({1}): --push {0}=N", member.name, scalar.name()));
+                let (name, guess) = (&member.name, grid.guess(&member.name, scalar));
+                lacks.push(format!("push constant {name} ({}): --push {name}={guess}", scalar.name()));
             }
             ArgumentKind::Address => {
-                lacks.push(format!("buffer {0} (its address): --buffer '{0}=f32[N]'", member.name));
+                let access = addresses.next().copied().unwrap_or(Access { reads: true, writes: true });
+                lacks.push(format!(
+                    "buffer {0} (its address): {1}",
+                    member.name,
+                    buffer_options(&member.name, "f32", &shape, access)
+                ));
             }
         }
     }
-    lacks.push("the grid: --groups 'cdiv(N,local_x)'".into());
-    lacks.push("the axes that these name: -s N=1024..65536".into());
+    let groups: Vec<_> =
+        axes.iter().zip(["x", "y", "z"]).map(|((axis, _), of)| format!("cdiv({axis},local_{of})")).collect();
+    lacks.push(format!("the grid: --groups '{}'", groups.join(",")));
+    let sizes: Vec<_> = axes.iter().map(|(axis, values)| format!("-s {axis}={values}")).collect();
+    lacks.push(format!("the axes that these name: {}", sizes.join(" ")));
     Ok(Some(format!(
-        "{} cannot be run yet; it needs\n  {}\nor a description: gpukern run {0} --init > k.toml, complete it, gpukern run k.toml",
+        "{} cannot run yet; it needs\n  {}\nor a description:\n  gpukern run {0} --init > k.toml    # edit it, then\n  gpukern run k.toml",
         pass.source,
         lacks.join("\n  ")
     )))
+}
+
+/// The options that describe a buffer.
+fn buffer_options(name: &str, element: &str, shape: &str, access: Access) -> String {
+    let mut options = format!("--buffer '{name}={element}[{shape}]");
+    if access.reads || !access.writes {
+        let _ = write!(options, ":{}", fill(element, access).replace(' ', ""));
+    }
+    options.push('\'');
+    if access.reads && access.writes {
+        let check = match DType::of_buffer(element).map(usual) {
+            Ok(Tolerance::Close { rtol, atol }) => format!("rtol:{rtol:e},atol:{atol:e}"),
+            _ => "exact".into(),
+        };
+        let _ = write!(options, "\n    changed in place: --check {name}={check}");
+    }
+    options
 }

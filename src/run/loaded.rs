@@ -1,9 +1,10 @@
 //! The kernels of a description, compiled and with their interfaces read.
 
+use super::access::{Access, Root, accesses};
 use super::compile::{Compiled, Source};
 use super::description::{Described, Description, Fault, Formula, Kernel, Listed, Named};
 use super::resolved::Module;
-use crate::kernel::interface::{Interface, Slot, SlotKind, SpecConstant, Word};
+use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use std::path::PathBuf;
 
 /// A kernel that solves the problem, or a sequence of them.
@@ -120,7 +121,7 @@ fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static s
         None | Some("1.2") => false,
         Some("1.3") => true,
         Some(other) => {
-            return Err(Fault::new(field("vulkan"), format!("'{other}' is none of the versions 1.2 and 1.3")));
+            return Err(Fault::new(field("vulkan"), format!("'{other}' is not supported; write \"1.2\" or \"1.3\"")));
         }
     };
     let mut folders: Vec<_> = kernel.include.iter().map(|folder| described.path(folder)).collect();
@@ -235,6 +236,27 @@ impl LoadedPass {
                 values.iter().find(|(own, _)| *own == id).map_or(i64::from(default), |(_, value)| *value)
             }
         })
+    }
+
+    /// The buffers whose addresses are push constants.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &Argument> {
+        self.interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address)
+    }
+
+    /// What it does with each of its slots, and behind them with each of its [`Self::addresses`].
+    ///
+    /// # Errors
+    /// What its compiler says.
+    pub(super) fn accesses(&self) -> Result<Vec<Access>, String> {
+        let slots = self.interface.slots.iter();
+        let roots = slots.clone().map(|slot| Root::Slot(slot.set, slot.binding));
+        let roots: Vec<_> = roots.chain(self.addresses().map(|member| Root::Address(member.offset))).collect();
+        let mut found = accesses(&self.compiled.spirv(&[])?, &roots);
+        for (access, slot) in found.iter_mut().zip(slots) {
+            access.reads &= slot.is_readable();
+            access.writes &= slot.is_writable();
+        }
+        Ok(found)
     }
 
     /// The name of a field of this pass.

@@ -1,6 +1,7 @@
 //! Users' kernels: what a person writes about one → what is to be run, as an algorithm like the built-in ones. No device
 //! is needed for it. Imports `basis`, `device`, `kernel`, `algorithms`.
 
+mod access;
 pub(crate) mod algorithm;
 pub(crate) mod array;
 mod axes;

@@ -18,76 +18,76 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Fields {
-    /// Values of an axis: M=512..4096 · M=128..1024:128 · K=4096,14336 · N=M.
+    /// Set an axis: M=512..4096 · M=128..1024:128 · K=4096,14336 · N=M.
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub(crate) size: Vec<String>,
 
-    /// A macro: NAME or NAME=TEXT.
+    /// Define a macro: NAME or NAME=TEXT.
     #[arg(long, short = 'D', value_name = "NAME=TEXT")]
     pub(crate) define: Vec<String>,
 
-    /// A folder in which #include looks.
+    /// Look for #include files in this folder too.
     #[arg(long, short = 'I', value_name = "FOLDER")]
     pub(crate) include: Vec<String>,
 
-    /// The entry point, where a file has several.
+    /// Choose the entry point of a file that has several.
     #[arg(long, value_name = "NAME")]
     pub(crate) entry: Option<String>,
 
-    /// The version of Vulkan to compile for: 1.2 or 1.3.
+    /// Compile for this version of Vulkan: 1.2 or 1.3.
     #[arg(long, value_name = "VERSION")]
     pub(crate) vulkan: Option<String>,
 
-    /// A specialization constant by name or id: BM=64, or a list to choose from: BM=64,128.
+    /// Set a specialization constant by name or id: BM=64, or a list for --tune: BM=64,128.
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) spec: Vec<String>,
 
-    /// A condition on axes and specialization constants: what fails it is not run.
+    /// Skip combinations of axes and specialization constants that fail this condition.
     #[arg(long = "where", value_name = "EXPRESSION")]
     #[serde(rename = "where")]
     pub(crate) conditions: Vec<String>,
 
-    /// A push constant by the name of its member: stride=K.
+    /// Set a push constant by its member's name: stride=K.
     #[arg(long, value_name = "NAME=EXPRESSION", allow_hyphen_values = true)]
     pub(crate) push: Vec<String>,
 
-    /// A buffer: A=f32[M,K]:uniform(-1,1) · D=f32[M,N] · T=bytes[64]:scratch.
+    /// Describe a buffer: A=f32[M,K]:uniform(-1,1) · D=f32[M,N] · T=bytes[64]:scratch.
     #[arg(long, value_name = "NAME=TYPE[SHAPE]:FILL")]
     pub(crate) buffer: Vec<String>,
 
-    /// A block that sees a buffer of another name.
+    /// Bind a block to a buffer of another name.
     #[arg(long, value_name = "BLOCK=BUFFER")]
     pub(crate) bind: Vec<String>,
 
-    /// How far a buffer may be from the right answer: D=rtol:1e-4,atol:1e-5 · D=nmse:1e-6 · D=ulp:4 · D=exact.
+    /// Set a buffer's tolerance: D=rtol:1e-4,atol:1e-5 · D=nmse:1e-6 · D=ulp:4 · D=exact.
     #[arg(long, value_name = "BUFFER=TOLERANCE")]
     pub(crate) check: Vec<String>,
 
-    /// Work-groups along x, y, z: cdiv(M,BM),cdiv(N,64).
+    /// Set the work-groups along x, y, z: cdiv(M,BM),cdiv(N,64).
     #[arg(long, value_name = "X,Y,Z")]
     pub(crate) groups: Option<String>,
 
-    /// Where the right answer comes from: a .npy or .bin, a kernel, or a built-in algorithm with its extents: matmul[M,N,K].
+    /// Take the right answer from a .npy or .bin file, a kernel, or a built-in algorithm: matmul[M,N,K].
     #[arg(long = "right", value_name = "FILE|KERNEL|ALGORITHM[EXTENTS]")]
     pub(crate) right: Option<String>,
 
-    /// A part of the built-in algorithm, and the buffer that takes it: C=D.
+    /// Match a buffer of the built-in algorithm to one of yours: C=D.
     #[arg(long, value_name = "PART=BUFFER")]
     pub(crate) role: Vec<String>,
 
-    /// A program that computes the right answer: 'python3 ref.py {in} {out}'.
+    /// Compute the right answer with a program: 'python3 ref.py {in} {out}'.
     #[arg(long, value_name = "COMMAND", conflicts_with = "right")]
     pub(crate) right_by: Option<String>,
 
-    /// A program that writes inputs: 'python3 make.py {out}'.
+    /// Make inputs with a program: 'python3 make.py {out}'.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) inputs_by: Option<String>,
 
-    /// Nominal operations of a run: 2*M*N*K.
+    /// Count this many operations for each run: 2*M*N*K.
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) flops: Option<String>,
 
-    /// Nominal bytes of a run [default: each input and each output once].
+    /// Count this many bytes for each run [default: each input and each output once].
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) bytes: Option<String>,
 }
@@ -156,7 +156,7 @@ fn here(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
 fn assigned<'a>(option: &str, text: &'a str, example: &str) -> Result<(&'a str, &'a str), String> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     if name.trim().is_empty() || value.trim().is_empty() {
-        return Err(format!("{option} '{}' is no NAME=VALUE; write {option} {example}", brief(text)));
+        return Err(format!("{option} '{}' is not NAME=VALUE; write {option} {example}", brief(text)));
     }
     Ok((name.trim(), value.trim()))
 }
@@ -318,7 +318,7 @@ impl Fields {
                 }
                 _ => {
                     return Err(format!(
-                        "--right '{}' is no .npy, no .bin, no kernel and no algorithm with its extents, as matmul[M,N,K]",
+                        "--right '{}' is not a .npy, a .bin, a kernel or an algorithm with its extents, such as matmul[M,N,K]",
                         brief(right)
                     ));
                 }
@@ -339,7 +339,7 @@ fn set_buffer(description: &mut Description, option: &str, relative: bool) -> Re
     let (name, value) = assigned("--buffer", option, EXAMPLE)?;
     let malformed = || {
         let known = DType::OF_BUFFERS.map(DType::name).join(", ");
-        format!("--buffer '{}' is no NAME=TYPE[SHAPE]:FILL; write {EXAMPLE}; types: {known}", brief(option))
+        format!("--buffer '{}' is not NAME=TYPE[SHAPE]:FILL; write {EXAMPLE}; types: {known}", brief(option))
     };
     let (element, rest) = value.split_once('[').ok_or_else(malformed)?;
     let (shape, rest) = rest.split_once(']').ok_or_else(malformed)?;
@@ -364,7 +364,8 @@ fn set_buffer(description: &mut Description, option: &str, relative: bool) -> Re
 fn set_check(description: &mut Description, option: &str) -> Result<(), String> {
     const EXAMPLE: &str = "D=rtol:1e-4,atol:1e-5";
     let (name, value) = assigned("--check", option, EXAMPLE)?;
-    let malformed = || format!("--check '{}' is none; write {EXAMPLE}, D=nmse:1e-6, D=ulp:4 or D=exact", brief(option));
+    let malformed =
+        || format!("--check '{}' is not a tolerance; write {EXAMPLE}, D=nmse:1e-6, D=ulp:4 or D=exact", brief(option));
     let mut figures = CheckFigures::default();
     for part in value.split(',') {
         let number = |text: &str| text.trim().parse::<f64>().map_err(|_| malformed());

@@ -27,7 +27,7 @@ impl Expected {
             if let Some(odd) = non_finite(data, answer)
                 && values(data, answer).all(f64::is_nan)
             {
-                return Err(format!("the reference is no answer: {odd}; correct it, or its inputs"));
+                return Err(format!("the reference is not an answer: {odd}; correct it, or its inputs"));
             }
             fit(data, answer);
         }
@@ -122,7 +122,7 @@ fn non_finite(data: &Buffer, contents: &[u8]) -> Option<String> {
     let what = if value.is_nan() { "not a number" } else { "infinite" };
     let others = match odd.count() {
         0 => String::new(),
-        others => format!(", and {others} others of {} are no finite numbers", data.len()),
+        others => format!(", and {others} others of {} are not finite", data.len()),
     };
     Some(format!("{} is {what}{others}", place(data, first)))
 }

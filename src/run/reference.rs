@@ -44,7 +44,7 @@ fn several_kinds(kinds: &[&str]) -> Fault {
 pub(crate) fn reference(described: &Described, buffers: &[Buffer], scope: &Values) -> Result<Reference, Fault> {
     let Some(reference) = &described.description.reference else { return Ok(Reference::None) };
     match stated(&described.description).as_slice() {
-        [] => Err(Fault::new("reference", "says nothing; state one of builtin, kernel, file and command")),
+        [] => Err(Fault::new("reference", "is empty; write one of builtin, kernel, file and command")),
         ["builtin"] => builtin(&described.description, buffers, scope).map(Reference::Builtin),
         ["file"] => {
             let files = reference.file.as_ref().map(|files| files_of(described, files, buffers, scope));
@@ -126,7 +126,7 @@ fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Res
             u64::try_from(value)
                 .ok()
                 .filter(|value| *value > 0)
-                .ok_or_else(|| fault(format!("has the extent {value} ('{formula}'); extents are above zero")))?,
+                .ok_or_else(|| fault(format!("has the extent {value} ('{formula}'); an extent is 1 or more")))?,
         );
     }
     let Some(typed) = size_of(&size) else {

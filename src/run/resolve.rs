@@ -41,11 +41,12 @@ pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
 }
 
 impl Description {
-    /// The commands that it has run.
-    pub(crate) fn commands(&self) -> Vec<String> {
+    /// The commands that it has run, each with the field that states it.
+    pub(crate) fn commands(&self) -> Vec<(&'static str, String)> {
         let reference = self.reference.as_ref().and_then(|reference| reference.command.clone());
         let inputs = self.inputs.as_ref().and_then(|inputs| inputs.command.clone());
-        inputs.into_iter().chain(reference).collect()
+        let named = |field: &'static str| move |command| (field, command);
+        inputs.map(named("inputs.command")).into_iter().chain(reference.map(named("reference.command"))).collect()
     }
 
     /// Takes what it leaves out of the problem from another description.
@@ -164,11 +165,11 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
         points.push(point(described, &table, &choices, right.as_ref(), values, &scope, &mut modules)?);
     }
     if points.is_empty() {
-        return Err(Fault::new("where", "leaves no point of the axes; loosen a condition"));
+        return Err(Fault::new("where", "rules out every combination of the axes; loosen a condition"));
     }
     if points.iter().all(|point| point.pass_lists.iter().all(Result::is_err)) {
         let reason = points[0].pass_lists.iter().find_map(|list| list.as_ref().err()).cloned().unwrap_or_default();
-        return Err(Fault::new("where", format!("leaves nothing to run: {reason}")));
+        return Err(Fault::new("where", format!("rules out everything: {reason}")));
     }
     let name = match &description.name {
         Some(name) => named(name).map_err(|message| Fault::new("name", message))?,
@@ -227,7 +228,7 @@ fn named(name: &str) -> Result<String, String> {
     let plain = |c: char| !c.is_control() && !c.is_whitespace() && !"/\\".contains(c);
     if name.is_empty() || name.chars().count() > MOST_OF_A_NAME || !name.chars().all(plain) {
         return Err(format!(
-            "'{}' is no name; use 1 to {MOST_OF_A_NAME} characters, no space and no slash",
+            "'{}' is not a valid name; use 1 to {MOST_OF_A_NAME} characters, no space and no slash",
             brief(name)
         ));
     }
@@ -306,7 +307,7 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
             let Some(constant) = pass.constant(name) else { continue };
             // By its name and by its id: what stands later would say nothing.
             if let Some((other, _)) = stated.iter().find(|(_, id)| *id == constant.id) {
-                let message = format!("is the same constant as {other}, which is stated too; state one of them");
+                let message = format!("is the same constant as {other}; set only one of them");
                 return Err(Fault::new(format!("spec.{name}"), message));
             }
             stated.push((name, constant.id));

@@ -30,9 +30,10 @@ pub(crate) struct ResolvedRun {
     /// worker has no use for them.
     #[serde(skip)]
     pub sources: Vec<PathBuf>,
-    /// The commands that it runs, as the description has them: for whoever starts it to see. No part of what is to be run.
+    /// The commands that it runs, as the description has them, each with its field: for whoever starts it to see. No part of
+    /// what is to be run.
     #[serde(skip)]
-    pub commands: Vec<String>,
+    pub commands: Vec<(&'static str, String)>,
 }
 
 impl ResolvedRun {

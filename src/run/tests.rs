@@ -49,6 +49,19 @@ layout(set = 0, binding = 1) writeonly buffer D { float d[]; };
 void main() { d[gl_GlobalInvocationID.x] = a[gl_GlobalInvocationID.x]; }
 ";
 
+/// Work-groups of two dimensions, and a float in the push constants; no block says what is done with it.
+const GRID: &str = "#version 460
+layout(local_size_x = 16, local_size_y = 16) in;
+layout(set = 0, binding = 0) buffer A { float a[]; };
+layout(set = 0, binding = 1) buffer S { uint s[]; };
+layout(set = 0, binding = 2) buffer D { float d[]; };
+layout(push_constant) uniform P { uint rows, columns; float eps; };
+void main() {
+    uint y = gl_GlobalInvocationID.y, x = gl_GlobalInvocationID.x;
+    if (y < rows && x < columns) { d[y * columns + x] = a[y * columns + x] + eps; atomicAdd(s[y], 1u); }
+}
+";
+
 const ADDRESS: &str = "#version 460
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 64) in;
@@ -281,9 +294,12 @@ fn options_say_what_a_description_says() {
         typed(&[&description, &folder.path().join("copy2.comp").display().to_string(), &copy]).expect("two kernels");
     assert_eq!(two.configurations.iter().map(|c| c.kernel.as_str()).collect::<Vec<_>>(), ["copy2", "copy"]);
     let lacks = typed(&[&k, "-D", "A_TYPE=float"]).expect_err("nothing is described");
-    for part in
-        ["buffer A (set 0, binding 0): --buffer 'A=f32[N]:uniform(-1,1)'", "push constant size.y (u32)", "--init"]
-    {
+    for part in [
+        "buffer A (set 0, binding 0): --buffer 'A=f32[M,N]:uniform(-1,1)'",
+        "(set 0, binding 2): --buffer 'Shape=bytes[32]:uniform(0,255)'",
+        "push constant size.y (u32)",
+        "--init",
+    ] {
         assert!(lacks.contains(part), "{lacks}");
     }
 }
@@ -291,15 +307,21 @@ fn options_say_what_a_description_says() {
 #[test]
 fn what_init_prints_is_a_description() {
     let folder = folder();
-    for name in ["copy.comp", "k.wgsl", "address.comp"] {
+    std::fs::write(folder.path().join("grid.comp"), GRID).expect("written");
+    for name in ["copy.comp", "k.wgsl", "address.comp", "grid.comp"] {
         let path = folder.path().join(name);
         let described = describe(&[path], None, &Fields::default()).expect("a kernel");
         let text = super::init::init(&described[0]).expect("a description");
-        let text = text.replace("1024..65536", "1024");
+        assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
+        let text = text.replace("1024..65536", "1024").replace("256..4096", "256");
         let run = resolved(Path::new(""), &text);
-        assert!(run.is_ok() || name == "address.comp", "{name}: {run:?}\n{text}");
-        if name == "copy.comp" {
+        let run = run.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+        let roles: Vec<_> = run.points[0].buffers.iter().map(|buffer| buffer.role).collect();
+        let expected = [&[Role::Input, Role::Output][..], &[Role::Input, Role::InPlace, Role::Output]];
+        assert_eq!(roles, expected[usize::from(name == "grid.comp")], "{name}");
+        if name == "grid.comp" {
             insta::assert_snapshot!(text.replace(&folder.path().display().to_string(), ""));
+            assert_eq!(run.points[0].pass_lists[0].as_ref().expect("a job").passes[0].groups, [16, 16, 1]);
         }
     }
 }
@@ -328,11 +350,11 @@ const OF_PLAIN: &[Mistake] = &[
     ("source = 'copy.comp'", "source = 'gone.comp'", "kernel.source: "),
     ("source = 'copy.comp'", "source = ''", "is a folder; name a file"),
     ("source = 'copy.comp'", "source = 'copy.comp'\nentry = 'nope'", "GLSL begins at main, not at 'nope'"),
-    ("[kernel]", "name = ''\n[kernel]", "name: '' is no name"),
-    ("[kernel]", "name = 'a/b'\n[kernel]", "name: 'a/b' is no name"),
+    ("[kernel]", "name = ''\n[kernel]", "name: '' is not a valid name"),
+    ("[kernel]", "name = 'a/b'\n[kernel]", "name: 'a/b' is not a valid name"),
     ("N = 128", "N = 128\nlocal_x = 4", "axes.local_x: stands for the size of the work-group"),
     ("[dispatch]", "[work]\nbytes = '2^63'\n[dispatch]", "it is a count from 0 to 2^63 - 1"),
-    ("source = 'copy.comp'", "source = 'k.txt'", "its ending says no language of kernels"),
+    ("source = 'copy.comp'", "source = 'k.txt'", "gpukern does not know this extension"),
     ("source = 'copy.comp'", "source = 'k.spv'", "it is not SPIR-V"),
     ("source = 'copy.comp'", "source = 'k.slang'", "slangc"),
     ("source = 'copy.comp'", "source = 'broken.comp'", "broken.comp:2: error: 'undeclared'"),
@@ -341,7 +363,7 @@ const OF_PLAIN: &[Mistake] = &[
     (
         "source = 'copy.comp'",
         "source = 'two.wgsl'",
-        "it has several compute shaders: double, other; name one with --entry or as `entry`",
+        "it has several entry points (double, other); choose one with --entry or `entry`",
     ),
     ("source = 'copy.comp'", "source = 'two.wgsl'\nentry = 'othr'", "did you mean 'other'?"),
     ("source = 'copy.comp'", "source = 'k.wgsl'\ndefine = { X = 1 }", "WGSL has no macros ('X')"),
@@ -349,7 +371,7 @@ const OF_PLAIN: &[Mistake] = &[
     ("source = 'copy.comp'", "source = 'array.comp'", "'many' is an array of buffers"),
     ("source = 'copy.comp'", "source = []", "kernel.source: is missing"),
     ("source = 'copy.comp'", "sources = 'copy.comp'", "unknown field `sources`"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\nvulkan = '1.1'", "kernel.vulkan: '1.1' is none of the versions"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nvulkan = '1.1'", "kernel.vulkan: '1.1' is not supported"),
     ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { X = 'A' }", "kernel.bind.X: unknown block 'X'"),
     ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = 'B' }", "kernel.bind.A: unknown buffer 'B'"),
     ("[kernel]", "[kernels]", "unknown field `kernels`"),
@@ -365,7 +387,7 @@ const OF_PLAIN: &[Mistake] = &[
     ("N = 128", "N = '1..1000000:1'", "has more than 10000 values"),
     ("N = 128", "N = '1..1000:1'\nM = '1..1000:1'", "axes: span more than 10000 points"),
     ("N = 128", "N = []", "axes.N: has no value"),
-    ("N = 128", "N = 1.5", "'1.5' is no integer"),
+    ("N = 128", "N = 1.5", "'1.5' is not an integer"),
     ("N = 128", "N = 128\n'a b' = 1", "'a b' cannot stand in expressions"),
     ("N = 128", "N = 'ceil(2)'", "unknown function 'ceil'"),
     ("N = 128", "N = '1 +'", "ends where a number"),
@@ -391,14 +413,14 @@ const OF_PLAIN: &[Mistake] = &[
     ("shape = ['N']\nfill", "shape = ['N / (N - 128)']\nfill", "divides by zero"),
     ("fill = 'iota'", "", "buffer.A.fill: is missing, and no kernel writes to it"),
     ("fill = 'iota'", "fill = 'random'", "unknown fill 'random'"),
-    ("fill = 'iota'", "fill = 'uniform(1)'", "has other figures"),
+    ("fill = 'iota'", "fill = 'uniform(1)'", "has the wrong arguments"),
     ("fill = 'iota'", "fill = '@gone.npy'", "gone.npy"),
     ("fill = 'iota'", "fill = '@short.npy'", "it has the shape [4], the buffer [128]"),
-    ("fill = 'iota'", "fill = '@bytes.npy'", "elements of type '|u1', the buffer f32"),
+    ("fill = 'iota'", "fill = '@bytes.npy'", "it has the shape [64, 2], the buffer [128]"),
     ("fill = 'iota'", "fill = '@k.bin'", "it has 3 bytes, the buffer 512"),
     ("fill = 'iota'", "fill = '@copy.comp'", "neither a .npy nor a .bin"),
-    ("fill = 'iota'", "fill = 'iota'\ncheck = 'exact'", "buffer.A.check: is for what kernels write"),
-    ("fill = 'iota'", "scratch = true\nfill = 'iota'", "buffer.A.scratch: is neither filled nor checked"),
+    ("fill = 'iota'", "fill = 'iota'\ncheck = 'exact'", "buffer.A.check: is for buffers that kernels write"),
+    ("fill = 'iota'", "scratch = true\nfill = 'iota'", "buffer.A.scratch: cannot be filled or checked"),
     ("[buffer.A]", "[buffer.B]", "binds A = a at set 0, binding 0"),
     ("[buffer.A]", "[buffer.C]\ntype = 'u8'\nshape = 1\n[buffer.A]", "buffer.C: unknown block 'C'"),
     ("[buffer.A]", "[buffer.'0.0']\ntype = 'f32'\nshape = 1\nfill = 'zero'\n[buffer.A]", "is the same buffer as"),
@@ -420,11 +442,11 @@ const OF_PLAIN: &[Mistake] = &[
     ("groups = ['cdiv(N, 64)']", "group = [1]", "unknown field `group`"),
     ("[dispatch]", "[spec]\nBM = 64\n[dispatch]", "spec.BM: no kernel has specialization constants"),
     ("[dispatch]", "[push]\nM = 64\n[dispatch]", "push.M: no kernel has push constants"),
-    ("[dispatch]", "[where]\nsmall = 'N < 64'\n[dispatch]", "where: leaves no point of the axes"),
+    ("[dispatch]", "[where]\nsmall = 'N < 64'\n[dispatch]", "where: rules out every combination of the axes"),
     ("[dispatch]", "[where]\nsmall = 'N <'\n[dispatch]", "where.small: expression 'N <' ends"),
-    ("[dispatch]", "[where]\nsmall = 'local_x < 64'\n[dispatch]", "leaves nothing to run: where.small does not hold"),
+    ("[dispatch]", "[where]\nsmall = 'local_x < 64'\n[dispatch]", "rules out everything: where.small does not hold"),
     ("[dispatch]", "[work]\nflops = '-N'\n[dispatch]", "work.flops: is -128"),
-    ("[dispatch]", "[reference]\n[dispatch]", "reference: says nothing"),
+    ("[dispatch]", "[reference]\n[dispatch]", "reference: is empty"),
     ("[dispatch]", "[reference]\nfile = 'a.npy'\ncommand = 'x {out}'\n[dispatch]", "states file and command; keep one"),
     ("[dispatch]", "[reference]\nfile = 'gone.npy'\n[dispatch]", "reference.file: "),
     ("[dispatch]", "[reference]\nfile = 'short.npy'\n[dispatch]", "it has the shape [4], the buffer [128]"),
@@ -460,7 +482,7 @@ const OF_RIGHT: &[Mistake] = &[
     ("first = -7", "", "push: lacks first of k.comp; write first = … in [push]"),
     ("first = -7", "first = -7\nsecond = 1", "push.second: unknown push constant 'second'"),
     ("first = -7", "first = '2^31'", "takes i32 from -2147483648 to 2147483647"),
-    ("scale = \"1/sqrt(M)\"", "scale = \"1/(M - M)\"", "is no finite number"),
+    ("scale = \"1/sqrt(M)\"", "scale = \"1/(M - M)\"", "is not a finite number"),
     ("shape = [\"M\"]\ncheck", "shape = [\"BM\"]\ncheck", "names 'BM', a specialization constant: only scratch may"),
     ("shape = 32", "shape = 16", "makes 16 bytes, but k.comp declares 32 bytes at least"),
     ("shape = [\"M\", \"K\"]", "shape = 7", ""),
@@ -472,7 +494,7 @@ fn every_mistake_gets_a_sentence_with_the_field_and_a_remedy() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     super::array::write(&path("short.npy"), crate::basis::dtype::DType::F32, &[4], &[0; 16]).expect("written");
-    super::array::write(&path("bytes.npy"), crate::basis::dtype::DType::U8, &[128], &[0; 128]).expect("written");
+    super::array::write(&path("bytes.npy"), crate::basis::dtype::DType::U8, &[64, 2], &[0; 128]).expect("written");
     std::fs::write(path("k.bin"), [1, 2, 3]).expect("written");
     assert!(resolved(folder.path(), PLAIN).is_ok());
     let mistakes =
@@ -505,15 +527,15 @@ fn mistakes_of_options_are_said_too() {
     let folder = folder();
     let copy = folder.path().join("copy.comp").display().to_string();
     for (option, value, expected) in [
-        ("-s", "N", "--size 'N' is no NAME=VALUE; write --size M=512..4096"),
-        ("--buffer", "A", "--buffer 'A' is no NAME=VALUE"),
-        ("--buffer", "A=f32", "is no NAME=TYPE[SHAPE]:FILL"),
-        ("--buffer", "A=f32[1]zero", "is no NAME=TYPE[SHAPE]:FILL"),
-        ("--check", "A=close", "--check 'A=close' is none"),
-        ("--check", "A=ulp:-1", "--check 'A=ulp:-1' is none"),
-        ("--right", "matmul", "is no .npy, no .bin, no kernel and no algorithm"),
+        ("-s", "N", "--size 'N' is not NAME=VALUE; write --size M=512..4096"),
+        ("--buffer", "A", "--buffer 'A' is not NAME=VALUE"),
+        ("--buffer", "A=f32", "is not NAME=TYPE[SHAPE]:FILL"),
+        ("--buffer", "A=f32[1]zero", "is not NAME=TYPE[SHAPE]:FILL"),
+        ("--check", "A=close", "--check 'A=close' is not a tolerance"),
+        ("--check", "A=ulp:-1", "--check 'A=ulp:-1' is not a tolerance"),
+        ("--right", "matmul", "is not a .npy, a .bin, a kernel or an algorithm"),
         ("--right", "matmul[N", "lacks a ']'"),
-        ("--spec", "BM=", "--spec 'BM=' is no NAME=VALUE"),
+        ("--spec", "BM=", "--spec 'BM=' is not NAME=VALUE"),
     ] {
         let said = typed(&[&copy, option, value]).expect_err(value);
         assert!(said.contains(expected), "{option} {value}: {said}");
@@ -542,7 +564,7 @@ fn glsl_of_no_version_of_vulkan_is_refused_before_the_compiler_prints_what_is_bu
         format!("copy.comp: its `#version {version}` has no compute shaders for Vulkan; write `#version 460`")
     };
     for (first, expected) in [
-        ("", "copy.comp: it has no `#version`; its first line is to be `#version 460`"),
+        ("", "copy.comp: it has no `#version`; make `#version 460` its first line"),
         ("# version 110 core", &refused("110 core")),
         ("#version 100", &refused("100")),
         ("#version 140", &refused("140")),

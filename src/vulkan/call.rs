@@ -50,7 +50,7 @@ pub enum VulkanError {
     TooLong(String),
     /// What should be loaded could not be made.
     #[error("{0}")]
-    Problem(String),
+    Problem(Error),
 }
 
 impl VulkanError {
@@ -85,7 +85,10 @@ impl<T> Context<T> for Result<T, vk::Result> {
 
 impl From<VulkanError> for Error {
     fn from(error: VulkanError) -> Self {
-        Self::Failure(error.to_string())
+        match error {
+            VulkanError::Problem(error) => error,
+            error => Self::Failure(error.to_string()),
+        }
     }
 }
 

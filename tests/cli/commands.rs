@@ -1,7 +1,7 @@
 //! The commands of descriptions: named before they run, refused where they are forbidden, ended with all that they start.
 #![cfg(unix)]
 
-use super::{BRIEF, brief_bench, expect_exit, gpukern, signal, stderr, stdout, wait_until};
+use super::{BRIEF, brief_bench, expect_exit, gpukern, signal, stderr, stdout, valid_record, wait_until};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -89,11 +89,11 @@ const HANGS: &str = "exec 9<>alive; echo {out} > up
 #[cfg(target_os = "linux")]
 fn ended(command: &str, arguments: &[&str], end: impl Fn(&mut Child)) -> Option<i32> {
     let folder = folder(Some(command));
-    ended_in(folder.path(), run(folder.path(), arguments), end)
+    ended_in(folder.path(), &mut run(folder.path(), arguments), end)
 }
 
 #[cfg(target_os = "linux")]
-fn ended_in(folder: &Path, mut command: Command, end: impl Fn(&mut Child)) -> Option<i32> {
+fn ended_in(folder: &Path, command: &mut Command, end: impl Fn(&mut Child)) -> Option<i32> {
     use std::os::unix::fs::OpenOptionsExt;
     const O_NONBLOCK: i32 = 0o4000;
     let temporary = tempfile::tempdir().expect("a folder");
@@ -133,10 +133,15 @@ fn a_command_that_hangs_ends_with_the_run_whatever_ends_that() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_command_that_hangs_ends_with_its_worker_and_with_its_guard() {
-    let kill = |pid: &str| assert!(Command::new("kill").args(["-KILL", pid]).status().expect("it runs").success());
+    let kill = |name: &str, pid: &str| {
+        let killed = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
+        assert!(killed.expect("it runs").success());
+    };
     // Without its guard a command ends with its group alone.
     let in_group: Vec<_> = HANGS.lines().filter(|line| !line.contains("setsid")).collect();
-    for (process, command) in [("worker", HANGS), ("guard", &in_group.join("\n"))] {
+    let in_group = in_group.join("\n");
+    for (process, name, command) in [("worker", "KILL", HANGS), ("guard", "KILL", &in_group), ("guard", "TERM", HANGS)]
+    {
         ended(command, &[], |child| {
             let pid = descendant(child, process).expect("it is there");
             // A guard that reads its input, in its second thread, has told which group it guards.
@@ -144,7 +149,7 @@ fn a_command_that_hangs_ends_with_its_worker_and_with_its_guard() {
                 let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("a process").count();
                 process != "guard" || threads > 1
             });
-            kill(&pid);
+            kill(name, &pid);
             // Of a dead worker the case is tried once more.
             signal(child, "TERM");
         });
@@ -156,9 +161,16 @@ fn a_command_that_hangs_ends_with_its_worker_and_with_its_guard() {
 fn a_compiler_that_hangs_ends_with_the_run_and_one_that_says_much_is_quoted_at_its_end() {
     for name in ["TERM", "KILL"] {
         let folder = folder(None);
-        assert_eq!(ended_in(folder.path(), compile(folder.path(), HANGS), |child| signal(child, name)), None, "{name}");
+        assert_eq!(
+            ended_in(folder.path(), &mut compile(folder.path(), HANGS), |child| signal(child, name)),
+            None,
+            "{name}"
+        );
     }
     let folder = folder(None);
+    let mut watch = compile(folder.path(), HANGS);
+    assert_eq!(ended_in(folder.path(), watch.arg("--watch"), |child| signal(child, "TERM")), Some(0));
+    let folder = super::commands::folder(None);
     let script = "head -c 40000000 /dev/zero | tr '\\0' x >&2; echo; echo 'k.slang(1): error: no kernel'; exit 1";
     let said = stderr(&expect_exit(&mut compile(folder.path(), script), 2));
     assert!(said.ends_with("k.slang(1): error: no kernel\n") && said.len() < 70_000, "{} bytes", said.len());
@@ -170,8 +182,60 @@ fn a_command_that_takes_too_long_is_ended_and_the_remedy_is_named() {
     // In this process nothing else is waited for that long.
     let output = expect_exit(&mut run(folder.path(), &["--in-process", "--timeout=20ms", "-s=N=100"]), 3);
     let said = stderr(&output);
-    assert!(said.contains("the reference command `sleep 100; echo {out}`: it had not ended after 0.2 s"), "{said}");
-    assert!(said.contains("--timeout=0.04s gives it more"), "{said}");
+    assert!(said.contains("the reference command `sleep 100; echo {out}` did not end within 0.2 s"), "{said}");
+    assert!(said.contains("--timeout=0.04s gives it more time"), "{said}");
+}
+
+#[test]
+fn a_mistake_in_a_reference_script_is_told_once_with_what_to_change() {
+    for (line, expected) in [
+        (
+            "echo \"KeyError: 'B'\" >&2; exit 1; {out}",
+            "failed (exit code 1): KeyError: 'B'; correct it ({in} has A.npy)",
+        ),
+        ("cp {in}/A.npy {out}/E.npy", "wrote E.npy to {out}; make it write D.npy"),
+        ("echo no > {out}/D.npy", "the reference for D: D.npy: it is shorter than the header of a .npy"),
+    ] {
+        let folder = folder(Some(line));
+        let output = expect_exit(&mut run(folder.path(), &["--json=run.json"]), 2);
+        let said = stderr(&output);
+        assert_eq!(said.matches(expected).count(), 1, "{said}");
+        assert!(said.contains("failed    copy/copy/f32/N=100 and 1 more: "), "{said}");
+        let record = valid_record(&fs::read_to_string(folder.path().join("run.json")).expect("written"));
+        assert!(
+            record["cases"].as_array().is_some_and(|cases| cases.iter().all(|case| case["outcome"]["mistake"] == true))
+        );
+    }
+}
+
+#[test]
+fn a_folder_for_temporary_files_that_is_not_there_is_named_once_with_the_remedy() {
+    let folder = folder(Some(RIGHT));
+    let output = expect_exit(run(folder.path(), &["-s=N=100"]).env("TMPDIR", "/no/such"), 3);
+    let said = stderr(&output);
+    let expected = "TMPDIR: there is no folder '/no/such'; make it, or set TMPDIR to another\n";
+    assert_eq!((said.matches(expected).count(), said.matches("/no/such").count()), (1, 1), "{said}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_a_script_starts_in_the_background_is_deaf_to_ctrl_c_and_ends_when_it_is_told_to() {
+    let end = |child: &mut Child| {
+        signal(child, "INT");
+        signal(child, "TERM");
+    };
+    let deaf = |command: &Command, folder: &Path| {
+        let mut deaf = super::limited("trap '' INT", command);
+        deaf.current_dir(folder);
+        deaf
+    };
+    for name in ["compiling", "measuring"] {
+        let folder = folder(Some(HANGS));
+        let command =
+            if name == "compiling" { compile(folder.path(), HANGS) } else { run(folder.path(), &["--in-process"]) };
+        let code = ended_in(folder.path(), &mut deaf(&command, folder.path()), end);
+        assert_eq!(code, (name == "measuring").then_some(130), "{name}");
+    }
 }
 
 #[test]
@@ -179,7 +243,7 @@ fn a_process_that_a_command_leaves_behind_is_ended_with_a_note() {
     let line = format!("{RIGHT}; {{ exec 9>alive; sleep 100; echo late >&9; }} & exit 0");
     let folder = folder(Some(&line));
     let output = expect_exit(&mut run(folder.path(), &["-s=N=100"]), 0);
-    assert!(stderr(&output).contains("left processes running; they were ended"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("left processes running; gpukern ended them"), "{}", stderr(&output));
     assert_eq!(fs::read_to_string(folder.path().join("alive")).unwrap_or_default(), "");
 }
 
@@ -211,6 +275,9 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         bench
     };
     let inputs = ["--no-commands", "--inputs-by=echo x > ran", "--right=matmul[N,1,1]"];
+    let by = ["--no-commands", "--right-by=cp {in}/A.npy {out}/D.npy"];
+    let said = stderr(&expect_exit(&mut run(path, &by), 2));
+    assert!(said.contains("error: --right-by cp {in}/A.npy {out}/D.npy: reference.command: --no-commands"), "{said}");
     for (mut command, forbidden) in [
         (run(path, &["--no-commands"]), line.as_str()),
         (run(path, &["--no-commands", "--watch"]), &line),
@@ -220,8 +287,14 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         (bench(&["--no-commands", "--dry-run"]), &line),
     ] {
         let said = stderr(&expect_exit(&mut command, 2));
-        let expected = format!("it has the command `{forbidden}` run, and --no-commands forbids that");
+        let expected = format!("--no-commands forbids `{forbidden}`; leave --no-commands out if you trust it");
         assert!(said.contains(&expected) && !said.contains("runs: "), "{said}");
+    }
+    // What is refused for another reason runs none either.
+    for mut command in [run(path, &["--processes=0"]), run(path, &["--compare=gone.json"]), run(path, &["--device=99"])]
+    {
+        let said = stderr(&expect_exit(&mut command, 2));
+        assert!(!said.contains("runs: "), "{said}");
     }
     // Neither a list of cases nor a description to be completed has a command run.
     for mut command in [bench(&["--dry-run"]), run(path, &["--init"]), run(path, &["--init", "--no-commands"])] {

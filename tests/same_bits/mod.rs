@@ -1,6 +1,6 @@
 //! Programs whose answers are the same bits in every run.
 
-use gpukern::{BufferSpec, Check, HostArray, Oracle, Problem, Program, Work, Workbench};
+use gpukern::{BufferSpec, Check, Error, HostArray, Oracle, Problem, Program, Work, Workbench};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -31,11 +31,11 @@ impl Problem for Kept<Box<dyn Problem>> {
         self.of.work()
     }
 
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
+    fn inputs(&self) -> Result<Vec<HostArray>, Error> {
         self.of.inputs()
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
         Ok(Box::new(Kept { of: self.of.oracle(inputs)?, answers: Rc::clone(&self.answers) }))
     }
 }

@@ -32,6 +32,7 @@ use crate::algorithms::{
     Algorithm, CaseSpec, Check, Input, Measures, Oracle, Problem, StopRule, StopTest, Variant, matrix,
 };
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::error::Error;
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::units::Metric;
@@ -216,7 +217,7 @@ impl Problem for Eigen {
         Work { operations: 3 * self.n * self.n, bytes: Bytes(4 * (self.n * self.n + self.n + 1)) }
     }
 
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
+    fn inputs(&self) -> Result<Vec<HostArray>, Error> {
         let n = self.n as usize;
         Ok(vec![HostArray::F32(match self.case.input {
             Input::Hilbert => matrix::hilbert(n),
@@ -226,7 +227,7 @@ impl Problem for Eigen {
         })])
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
         Ok(Box::new(Expected::new(reals(&inputs[0]), self.n as usize, self.case.stop_rule())))
     }
 

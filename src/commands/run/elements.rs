@@ -45,15 +45,15 @@ impl Wanted {
         }
         let ([point], [_]) = (&run.points[..], &run.configurations[..]) else {
             return Err(Error::Usage(format!(
-                "--print and --save are for one case, these are {}; give each axis one value, and name one kernel",
+                "--print and --save take one case, and this selects {}; give each axis one value and name one kernel",
                 run.points.len() * run.configurations.len()
             )));
         };
         for text in &args.save {
-            let (name, path) =
-                text.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty()).ok_or_else(|| {
-                    Error::Usage(format!("--save '{text}' names no buffer and file; write --save D=out.npy"))
-                })?;
+            let (name, path) = text
+                .split_once('=')
+                .filter(|(name, path)| !name.is_empty() && !path.is_empty())
+                .ok_or_else(|| Error::Usage(format!("--save '{text}' is not BUFFER=FILE; write --save D=out.npy")))?;
             let buffer = written(&point.buffers, name)?;
             let path = std::path::absolute(path).map_err(|e| Error::Usage(format!("--save '{path}': {e}")))?;
             // A worker writes it, whose streams are others.

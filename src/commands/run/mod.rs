@@ -17,7 +17,7 @@ use crate::plan::request::{Request, VulkanOptions};
 use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun};
 use crate::record::{Case, Record};
 use crate::run::algorithm::{Save, UserKernels};
-use crate::run::description::Described;
+use crate::run::description::{Described, Fault};
 use crate::run::options::{self, Fields};
 use crate::run::resolved::ResolvedRun;
 use crate::run::{init, resolve};
@@ -48,12 +48,10 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     let all = args.tune || args.ab && !kernels.has_several_kernels();
     let run = planned(&kernels, &own, all, &request.selection)?;
     if args.ab {
-        name_commands(&kernels);
         return ab::judge_run(args, run, setup);
     }
     let plan = Plan { runs: vec![run], run_tables: vec![] }.only(&request.only)?;
     let planned = Planned { options_hash: plan.options(), plan, shard: None, at_once: false };
-    name_commands(&kernels);
     let best = |record: &Record| if args.tune { best_choices(record, &kernels) } else { String::new() };
     let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, &best)?;
     wanted.show(&mut answer);
@@ -99,20 +97,17 @@ fn resolved(args: &RunArgs) -> Result<ResolvedRun, Error> {
 /// Refuses descriptions that have commands run, where they are `forbidden`.
 fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error> {
     let found = described.iter().find_map(|own| Some((own, own.description.commands().into_iter().next()?)));
-    let Some((described, command)) = found.filter(|_| forbidden) else { return Ok(()) };
-    let from = described.file.as_ref().map_or_else(String::new, |(path, _)| format!("{}: ", path.display()));
-    Err(Error::Usage(format!(
-        "{from}it has the command `{}` run, and --no-commands forbids that; leave --no-commands out if you trust it",
-        printable(&command)
-    )))
+    let Some((described, (field, command))) = found.filter(|_| forbidden) else { return Ok(()) };
+    let message = format!("--no-commands forbids `{}`; leave --no-commands out if you trust it", printable(&command));
+    Err(described.error(&Fault::new(field, message)))
 }
 
-/// Names the commands that the kernels' description has run, before the first of them is: each once in the life of this
-/// process.
-pub(super) fn name_commands(kernels: &UserKernels) {
+/// Names the commands that descriptions of kernels have run, each once in the life of this process: once nothing else is in
+/// the way, and before the first of them is run.
+pub(super) fn name_commands(kernels: &[UserKernels]) {
     static NAMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
-    for command in &kernels.run.commands {
+    for (_, command) in kernels.iter().flat_map(|kernels| &kernels.run.commands) {
         if named.insert(command.clone()) {
             say(&format!("runs: {}\n", printable(command)));
         }

@@ -1,6 +1,6 @@
 //! `run --watch`: measures again whenever a file changes, and says in a line what it takes now.
 
-use super::{CommandOutput, RunArgs, check_commands, described, name_commands, planned, resolved, user_kernels};
+use super::{CommandOutput, RunArgs, check_commands, described, planned, resolved, user_kernels};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
 use crate::commands::{command_line, interrupt, measure_quietly, progress};
@@ -41,6 +41,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
                 }
             }
             Err(Error::Interrupted(_)) => {}
+            Err(_) if interrupt::flagged() => {}
             // What a compiler refuses is mended, and saved again.
             Err(error) => say(&error.to_string()),
         }
@@ -85,7 +86,6 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Resolved
 /// Measures what was read.
 fn measure(request: &Request, setup: &Setup, run: ResolvedRun) -> Result<Record, Error> {
     let kernels = user_kernels(&[], run, vec![])?;
-    name_commands(&kernels);
     let own = kernels.clone().algorithm().map_err(Error::Usage)?;
     let plan = Plan { runs: vec![planned(&kernels, &own, false, &request.selection)?], run_tables: vec![] };
     let limits = if request.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };

@@ -116,7 +116,8 @@ fn told(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
 struct SharedProblem<'a> {
     group: &'a CaseGroup,
     problem: Box<dyn Problem>,
-    loaded: Option<Result<LoadedProblem, String>>,
+    /// With the outcome of its cases where it cannot be loaded.
+    loaded: Option<Result<LoadedProblem, Outcome>>,
 }
 
 impl<'a> SharedProblem<'a> {
@@ -126,8 +127,12 @@ impl<'a> SharedProblem<'a> {
     }
 
     /// Loads the problem, unless it is on the device already.
-    fn load(&mut self, workbench: &mut Workbench, watcher: &dyn DeviceWatcher) -> Result<&LoadedProblem, String> {
-        let load = || workbench.load(self.problem.as_ref()).map_err(|error| told(watcher, &error));
+    fn load(&mut self, workbench: &mut Workbench, watcher: &dyn DeviceWatcher) -> Result<&LoadedProblem, Outcome> {
+        let failed = |error: VulkanError| match error {
+            VulkanError::Problem(error) => Outcome::of(&error),
+            error => Outcome::failed(told(watcher, &error)),
+        };
+        let load = || workbench.load(self.problem.as_ref()).map_err(failed);
         self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
     }
 
@@ -346,7 +351,7 @@ impl Runner {
             }
             // What was sampled before an interruption counts.
             Err(_) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
-            Err(error) => Outcome::Failed { error: self.reason(&error) },
+            Err(error) => Outcome::failed(self.reason(&error)),
         }
     }
 
@@ -371,7 +376,8 @@ impl Runner {
                 Some(reason) => Err(Outcome::Skipped { reason }),
                 None => match shared.load(&mut self.workbench, self.watcher.as_ref()) {
                     Ok(loaded) => prepare(self, loaded, &program),
-                    Err(error) => Err(self.keeper.broken(&error)),
+                    Err(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
+                    Err(failed) => Err(failed),
                 },
             },
         };

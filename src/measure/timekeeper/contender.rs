@@ -21,7 +21,7 @@ pub(crate) type State<T> = Result<Contender<T>, Outcome>;
 
 /// The outcome of a case that failed with `error`.
 pub(crate) fn failed(error: &impl ToString) -> Outcome {
-    Outcome::Failed { error: error.to_string() }
+    Outcome::failed(error.to_string())
 }
 
 /// A case whose first run took `time` and was right: its one sample.

@@ -345,7 +345,7 @@ fn one_that_fails_ends_and_the_others_go_on() {
     let failing = Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) };
     let [mut first, mut second] = [cold(failing, MS), cold(run(&time, |_| MS), MS)];
     keeper.sample(vec![&mut first, &mut second], &Sampling::default());
-    let Err(Outcome::Failed { error }) = first else { panic!("failed") };
+    let Err(Outcome::Failed { error, .. }) = first else { panic!("failed") };
     assert_eq!((error.as_str(), measured(second).samples.len()), ("the device is lost", 10));
 }
 

@@ -233,7 +233,7 @@ impl<'a> Remote<'a> {
             _ if self.interrupted.load(Ordering::Relaxed) => Outcome::Interrupted,
             How::Crashed | How::Killed => Outcome::Crashed(death),
             How::Hung => Outcome::TimedOut(death),
-            How::Refused => Outcome::Failed { error: ended.to_string() },
+            How::Refused => Outcome::failed(ended.to_string()),
         }
     }
 

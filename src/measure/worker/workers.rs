@@ -146,7 +146,7 @@ impl<'a> HostWorker<'a> {
             let outcome = if interrupted.load(Ordering::Relaxed) {
                 Outcome::Interrupted
             } else {
-                Outcome::Failed { error: format!("its worker died: {ended}") }
+                Outcome::failed(format!("its worker died: {ended}"))
             };
             Case::new(group, name, problem.as_ref(), index, outcome)
         })

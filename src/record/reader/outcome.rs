@@ -45,6 +45,8 @@ struct Fields {
     reason: Option<String>,
     // Failed.
     error: Option<String>,
+    #[serde(default)]
+    mistake: bool,
     // Crashed and timed out.
     cause: Option<String>,
     kernels: Option<Vec<String>>,
@@ -124,7 +126,7 @@ impl<'de> Deserialize<'de> for Outcome {
                 wrong: fields.wrong,
             }),
             Status::Skipped => Self::Skipped { reason: there(fields.reason, "reason")? },
-            Status::Failed => Self::Failed { error: there(fields.error, "error")? },
+            Status::Failed => Self::Failed { error: there(fields.error, "error")?, mistake: fields.mistake },
             Status::Crashed => Self::Crashed(fields.death()?),
             Status::TimedOut => Self::TimedOut(fields.death()?),
             Status::Interrupted => Self::Interrupted,

@@ -4,6 +4,7 @@ use super::{REFERENCE, Save, UserKernels, folders, guarded, shell};
 use crate::algorithms::CaseSpec;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::DType;
+use crate::basis::error::Error;
 use crate::basis::units::Work;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceKind;
@@ -385,7 +386,7 @@ fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed()
 fn of_shell(line: &str, folder: &Path) -> Result<String, String> {
     let (scratch, [out]) = folders(REFERENCE, ["out"]).expect("a folder");
     let command = Command { line: line.into(), folder: folder.into() };
-    shell(REFERENCE, &command, &scratch, &[("out", &out)])?;
+    shell(REFERENCE, &command, &scratch, &[("out", &out)]).map_err(|e| e.to_string())?;
     Ok(std::fs::read_to_string(out.join("said")).unwrap_or_default())
 }
 
@@ -396,7 +397,7 @@ fn a_command_runs_in_its_folder_with_the_paths_in_it_and_says_why_it_failed() {
     let said = of_shell("pwd > {out}/said", folder.path()).expect("it runs");
     assert!(said.contains(&*folder.path().to_string_lossy()));
     let failed = of_shell("echo wrong >&2; exit 7", folder.path()).expect_err("it fails");
-    assert_eq!(failed, "the reference command `echo wrong >&2; exit 7` failed (exit status: 7): wrong");
+    assert_eq!(failed, "the reference command `echo wrong >&2; exit 7` failed (exit code 7): wrong; correct it");
     let missing = of_shell("no-such-program-here", Path::new("")).expect_err("there is none");
     assert!(missing.contains("no-such-program-here"), "{missing}");
 }
@@ -415,7 +416,7 @@ fn of_all_that_a_command_says_the_end_is_kept() {
     // 40 MB to each stream.
     let line = "head -c 40000000 /dev/zero; head -c 40000000 /dev/zero >&2; echo >&2; echo last >&2; exit 1";
     let failed = of_shell(line, Path::new("")).expect_err("it fails");
-    assert!(failed.ends_with("(exit status: 1): last"), "{failed}");
+    assert!(failed.ends_with("(exit code 1): last; correct it"), "{failed}");
     let scratch = Scratch::new().expect("a folder");
     let mut program = std::process::Command::new("sh");
     program.args(["-c", "head -c 40000000 /dev/zero; head -c 40000000 /dev/zero >&2; printf end >&2"]);
@@ -448,7 +449,11 @@ fn fault(inputs: Option<&str>, reference: &str) -> String {
     let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
     let problem = (algorithm.problem)(&spec).expect("a problem");
     let judged = problem.inputs().and_then(|inputs| problem.oracle(&inputs));
-    judged.err().expect("it is wrong")
+    match judged.err().expect("it is wrong") {
+        // The user can mend it.
+        Error::Usage(said) => said,
+        other => panic!("{other}"),
+    }
 }
 
 #[test]
@@ -456,17 +461,27 @@ fn fault(inputs: Option<&str>, reference: &str) -> String {
 fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
     for (line, expected) in [
         ("cp {in}/A.npy {out}/D.npy; exit 7", "the reference command `cp {in}/A.npy {out}/D.npy; exit 7` failed (exit"),
-        ("true", "the reference command `true` wrote no answer; let it write D.npy to {out}"),
-        ("mkdir {out}/D.npy", "the reference command `mkdir {out}/D.npy` wrote no answer; let it write D.npy"),
-        ("cp {in}/A.npy {out}/E.npy", "the reference command `cp {in}/A.npy {out}/E.npy` wrote no answer"),
+        ("true", "the reference command `true` wrote nothing to {out}; make it write D.npy"),
+        ("mkdir {out}/D.npy", "the reference command `mkdir {out}/D.npy` wrote D.npy/ to {out}; make it write D.npy"),
+        (
+            "cp {in}/A.npy {out}/E.npy",
+            "the reference command `cp {in}/A.npy {out}/E.npy` wrote E.npy to {out}; make it write D.npy",
+        ),
         ("echo no > {out}/D.npy", "the reference for D: D.npy: it is shorter than the header of a .npy"),
         ("head -c 7 /dev/zero > {out}/D.bin", "the reference for D: D.bin: its data ends: it has 7 bytes"),
     ] {
         let said = fault(None, line);
         assert!(said.starts_with(expected), "{line}: {said}");
     }
+    // What a script says of itself is told with where it says so.
+    let traceback = "printf 'Traceback:\\n  File \"ref.py\", line 3, in <module>\\n  File \"/usr/lib/python3/x.py\", line 9\\n\\
+                     FileNotFoundError: {in}/B.npy\\n' >&2; exit 1";
+    let said = fault(None, traceback);
+    let expected = "failed (exit code 1): FileNotFoundError: {in}/B.npy (File \"ref.py\", line 3, in <module>); \
+                    correct it ({in} has A.npy)";
+    assert!(said.ends_with(expected), "{said}");
     for (line, expected) in [
-        ("exit 7", "the inputs command `exit 7` failed (exit status: 7): it said nothing"),
+        ("exit 7", "the inputs command `exit 7` failed (exit code 7): it said nothing; correct it"),
         ("echo no > {out}/A.npy", "buffer A, from the inputs command: A.npy: it is shorter than the header of a .npy"),
         ("true", "buffer A, from the inputs command: neither A.npy nor A.bin is in {out}"),
     ] {

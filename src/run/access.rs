@@ -1,0 +1,519 @@
+//! What a kernel does with each of its buffers: which it reads and which it writes, by following pointers and addresses
+//! through its SPIR-V. Where something cannot be followed, the answer is that it may do both.
+
+use crate::kernel::instructions::{Instruction, instructions};
+use rspirv::spirv::{Decoration, Op, StorageClass};
+use std::collections::HashMap;
+
+/// What a kernel does with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Access {
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+}
+
+/// Where a pointer to a buffer comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Root {
+    /// A descriptor: its set and binding.
+    Slot(u32, u32),
+    /// An address in the push constants, by its byte.
+    Address(u32),
+}
+
+/// What the kernel of `words` does with the buffers of `roots`: that of each, in their order.
+pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
+    let both = || vec![Access { reads: true, writes: true }; roots.len()];
+    let Ok(all) = instructions(words).collect::<Result<Vec<_>, _>>() else { return both() };
+    if roots.len() > Set::BITS as usize {
+        return both();
+    }
+    let mut flow = Flow { roots, ..Flow::default() };
+    for own in &all {
+        flow.declare(*own);
+    }
+    let begin = all.iter().position(|own| own.op() == Some(Op::Function)).unwrap_or(all.len());
+    let (head, body) = all.split_at(begin);
+    head.iter().filter(|own| own.op() == Some(Op::Variable)).for_each(|own| flow.follow(*own));
+    // Each pass carries what is known one step further against the order of the module.
+    for _ in 0..MOST_PASSES {
+        flow.changed = false;
+        for own in body {
+            flow.follow(*own);
+        }
+        if !flow.changed {
+            let bit = |set: Set, at: usize| set >> at & 1 == 1;
+            return (0..roots.len())
+                .map(|at| Access { reads: bit(flow.reads, at), writes: bit(flow.writes, at) })
+                .collect();
+        }
+    }
+    both()
+}
+
+/// Passes over a module after which it is left alone.
+const MOST_PASSES: usize = 32;
+
+/// Roots, each a bit by its place.
+type Set = u128;
+
+/// Offsets of the push constants, from where a pointer points: `None` where an index is not known.
+#[derive(Clone, Copy)]
+struct Push {
+    kind: u32,
+    offset: Option<u32>,
+}
+
+/// Which values may be pointers to which buffers, or their addresses. It grows until a pass adds nothing.
+#[derive(Default)]
+struct Flow<'a> {
+    roots: &'a [Root],
+    /// The buffers that a value may point to. Of a variable of the kernel's own, and of all pointers into it: those that
+    /// what is stored in it may point to.
+    points: HashMap<u32, Set>,
+    /// The variable of the kernel's own that a pointer points into.
+    locals: HashMap<u32, u32>,
+    /// Pointers into the push constants.
+    pushed: HashMap<u32, Push>,
+    /// Pointers that the kernel stored in buffers.
+    stored: Set,
+    reads: Set,
+    writes: Set,
+    changed: bool,
+    types: HashMap<u32, &'a [u32]>,
+    constants: HashMap<u32, u32>,
+    decorations: HashMap<(u32, Option<u32>, u32), u32>,
+    /// The parameters of each function.
+    parameters: HashMap<u32, Vec<u32>>,
+    /// Sets of instructions that describe the program for debuggers.
+    descriptive: Vec<u32>,
+    function: u32,
+}
+
+const PUSHED: u32 = StorageClass::PushConstant as u32;
+/// Classes of what each invocation or work-group has for itself.
+const OWN: [u32; 3] = [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
+
+impl<'a> Flow<'a> {
+    /// Takes notice of a declaration.
+    fn declare(&mut self, own: Instruction<'a>) {
+        let words = own.operands();
+        match (own.op(), words) {
+            (Some(Op::Decorate), &[id, kind, value]) => drop(self.decorations.insert((id, None, kind), value)),
+            (Some(Op::MemberDecorate), &[id, member, kind, value]) => {
+                self.decorations.insert((id, Some(member), kind), value);
+            }
+            (Some(Op::TypePointer | Op::TypeStruct | Op::TypeArray | Op::TypeVector | Op::TypeMatrix), &[id, ..]) => {
+                self.types.insert(id, own.words);
+            }
+            (Some(Op::Constant), &[_, id, value, ..]) => drop(self.constants.insert(id, value)),
+            (Some(Op::ExtInstImport), [id, name, ..]) if [*b"NonS", *b"Open"].contains(&name.to_le_bytes()) => {
+                self.descriptive.push(*id);
+            }
+            (Some(Op::Function), &[_, id, ..]) => self.function = id,
+            (Some(Op::FunctionParameter), &[_, id]) => self.parameters.entry(self.function).or_default().push(id),
+            _ => {}
+        }
+    }
+
+    /// The storage class of the pointers of a type.
+    fn class(&self, kind: u32) -> Option<u32> {
+        let words = self.types.get(&kind)?;
+        (words[0] & 0xffff == Op::TypePointer as u32).then(|| words.get(2).copied()).flatten()
+    }
+
+    fn bits(&self, is: impl Fn(Root) -> bool) -> Set {
+        self.roots.iter().enumerate().filter(|(_, root)| is(**root)).fold(0, |set, (at, _)| set | 1 << at)
+    }
+
+    /// The variable that stands for all pointers into it.
+    fn local(&mut self, id: u32) -> u32 {
+        let mut last = id;
+        while let Some(next) = self.locals.get(&last).filter(|next| **next != last) {
+            last = *next;
+        }
+        // The next look is a short one.
+        let mut at = id;
+        while at != last {
+            at = self.locals.insert(at, last).unwrap_or(last);
+        }
+        last
+    }
+
+    fn get(&mut self, id: u32) -> Set {
+        let id = self.local(id);
+        self.points.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Lets `to` point to what one of `from` points to.
+    fn join(&mut self, to: u32, from: &[u32]) {
+        let set = from.iter().fold(0, |set, own| set | self.get(*own));
+        self.add(to, set);
+    }
+
+    fn add(&mut self, id: u32, set: Set) {
+        let id = self.local(id);
+        let known = self.points.entry(id).or_default();
+        if *known | set != *known {
+            *known |= set;
+            self.changed = true;
+        }
+    }
+
+    fn read(&mut self, set: Set) {
+        self.changed |= self.reads | set != self.reads;
+        self.reads |= set;
+    }
+
+    fn write(&mut self, set: Set) {
+        self.changed |= self.writes | set != self.writes;
+        self.writes |= set;
+    }
+
+    fn store(&mut self, set: Set) {
+        self.changed |= self.stored | set != self.stored;
+        self.stored |= set;
+    }
+
+    /// Has two pointers point into the same variable.
+    fn unite(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.local(a), self.local(b));
+        if a != b {
+            let set = self.get(b);
+            self.locals.insert(b, a);
+            self.add(a, set);
+            self.changed = true;
+        }
+    }
+
+    /// Lets `to`, of type `kind`, be what `from` is.
+    fn pass(&mut self, kind: u32, to: u32, from: u32) {
+        if let Some(push) = self.pushed.get(&from).copied() {
+            self.push(to, push);
+        } else if self.class(kind).is_some_and(|class| OWN.contains(&class)) {
+            // What is used before it is defined is known in the next pass.
+            if self.locals.contains_key(&from) {
+                self.unite(from, to);
+            }
+        } else {
+            self.join(to, &[from]);
+        }
+    }
+
+    /// Has a pointer point into the push constants; somewhere there, where it has pointed elsewhere.
+    fn push(&mut self, id: u32, push: Push) {
+        let known = self.pushed.get(&id).copied();
+        let offset = push.offset.filter(|own| known.is_none_or(|known| known.offset == Some(*own)));
+        if known.is_none_or(|known| known.offset != offset) {
+            self.pushed.insert(id, Push { offset, ..push });
+            self.changed = true;
+        }
+    }
+
+    /// What a pointer into the push constants points to behind these indices.
+    fn member(&self, mut at: Push, indices: &[u32]) -> Push {
+        let decoration = |id, member, kind: Decoration| self.decorations.get(&(id, member, kind as u32)).copied();
+        for index in indices {
+            let index = self.constants.get(index).copied();
+            let (kind, step) = match self.types.get(&at.kind).copied() {
+                Some([head, id, members @ ..]) if head & 0xffff == Op::TypeStruct as u32 => {
+                    let member = index.and_then(|index| members.get(index as usize)).copied();
+                    (
+                        member.unwrap_or_default(),
+                        index.and_then(|index| decoration(*id, Some(index), Decoration::Offset)),
+                    )
+                }
+                Some([head, id, element, ..]) if head & 0xffff == Op::TypeArray as u32 => {
+                    let stride = decoration(*id, None, Decoration::ArrayStride);
+                    (*element, index.zip(stride).and_then(|(index, stride)| index.checked_mul(stride)))
+                }
+                // A component of a vector holds no address.
+                Some([_, _, element, ..]) => (*element, None),
+                _ => (0, None),
+            };
+            at = Push { kind, offset: at.offset.zip(step).and_then(|(offset, step)| offset.checked_add(step)) };
+        }
+        at
+    }
+
+    /// What a pointer leads to when it is read.
+    fn loaded(&mut self, pointer: u32) -> Set {
+        if let Some(push) = self.pushed.get(&pointer).copied() {
+            let is_whole = self
+                .types
+                .get(&push.kind)
+                .is_some_and(|words| [Op::TypeStruct as u32, Op::TypeArray as u32].contains(&(words[0] & 0xffff)));
+            let at = push.offset.filter(|_| !is_whole);
+            return self.bits(|root| matches!(root, Root::Address(byte) if at.is_none_or(|at| at == byte)));
+        }
+        if self.locals.contains_key(&pointer) {
+            return self.get(pointer);
+        }
+        let set = self.get(pointer);
+        self.read(set);
+        self.stored
+    }
+
+    /// Stores what may point to `set` behind a pointer.
+    fn put(&mut self, pointer: u32, set: Set) {
+        if self.locals.contains_key(&pointer) {
+            return self.add(pointer, set);
+        }
+        let target = self.get(pointer);
+        self.write(target);
+        self.store(set);
+    }
+
+    /// What may be done through each pointer among these operands.
+    fn both(&mut self, operands: &[u32]) {
+        for id in operands {
+            let set = if self.locals.contains_key(id) { 0 } else { self.get(*id) };
+            self.read(set);
+            self.write(set);
+        }
+    }
+
+    /// Follows pointers through an instruction.
+    fn follow(&mut self, own: Instruction<'a>) {
+        let words = own.operands();
+        let Some(op) = own.op() else { return self.both(words) };
+        match (op, words) {
+            (Op::Variable, &[kind, id, class, ..]) => self.variable(kind, id, class),
+            (Op::Function, &[_, id, ..]) => self.function = id,
+            (Op::FunctionParameter, &[kind, id]) => self.own(kind, id),
+            (Op::FunctionCall, [_, id, function, given @ ..]) => self.call(*id, *function, given),
+            (Op::ReturnValue, &[id]) => self.join(self.function, &[id]),
+            (Op::AccessChain | Op::InBoundsAccessChain, [kind, id, base, indices @ ..]) => {
+                match self.pushed.get(base).copied() {
+                    Some(push) => self.push(*id, self.member(push, indices)),
+                    None => self.pass(*kind, *id, *base),
+                }
+            }
+            (
+                Op::PtrAccessChain | Op::InBoundsPtrAccessChain | Op::CopyObject | Op::CopyLogical,
+                &[kind, id, base, ..],
+            ) => self.pass(kind, id, base),
+            (Op::Select, &[kind, id, _, a, b]) => {
+                self.pass(kind, id, a);
+                self.pass(kind, id, b);
+            }
+            (Op::Phi, [kind, id, pairs @ ..]) => pairs.chunks(2).for_each(|pair| self.pass(*kind, *id, pair[0])),
+            // Behind these come numbers, not ids.
+            (Op::CompositeExtract, &[_, id, from, ..]) => self.join(id, &[from]),
+            (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => self.join(id, &[a, b]),
+            (Op::Load | Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadNV, &[_, id, pointer, ..]) => {
+                let set = self.loaded(pointer);
+                self.add(id, set);
+            }
+            (Op::Store | Op::CooperativeMatrixStoreKHR | Op::CooperativeMatrixStoreNV, &[pointer, value, ..]) => {
+                let set = self.get(value);
+                self.put(pointer, set);
+            }
+            (Op::CopyMemory | Op::CopyMemorySized, &[to, from, ..]) => {
+                let set = self.loaded(from);
+                self.put(to, set);
+            }
+            (Op::ExtInst, [_, _, set, ..]) if self.descriptive.contains(set) => {}
+            (Op::ExtInst, [_, id, _, _, operands @ ..]) => {
+                self.join(*id, operands);
+                self.both(operands);
+            }
+            (_, [_, id, operands @ ..]) if is_arithmetic(op) => self.join(*id, operands),
+            _ if is_silent(op) => {}
+            // Atomics, and whatever else is done with a pointer.
+            (_, [_, id, operands @ ..]) => {
+                self.join(*id, operands);
+                self.both(words);
+            }
+            _ => self.both(words),
+        }
+    }
+
+    fn variable(&mut self, kind: u32, id: u32, class: u32) {
+        let place = |decoration: Decoration| self.decorations.get(&(id, None, decoration as u32)).copied();
+        if let (Some(set), Some(binding)) = (place(Decoration::DescriptorSet), place(Decoration::Binding)) {
+            let bits = self.bits(|root| root == Root::Slot(set, binding));
+            self.add(id, bits);
+        } else if class == PUSHED {
+            let pointee = self.types.get(&kind).and_then(|words| words.get(3)).copied().unwrap_or_default();
+            self.push(id, Push { kind: pointee, offset: Some(0) });
+        } else {
+            self.own(kind, id);
+        }
+    }
+
+    /// A pointer of the kernel's own, if it is one.
+    fn own(&mut self, kind: u32, id: u32) {
+        if self.class(kind).is_some_and(|class| OWN.contains(&class)) {
+            self.locals.entry(id).or_insert(id);
+        }
+    }
+
+    fn call(&mut self, id: u32, function: u32, given: &[u32]) {
+        let parameters = self.parameters.get(&function).cloned().unwrap_or_default();
+        for (parameter, argument) in parameters.into_iter().zip(given) {
+            if let Some(push) = self.pushed.get(argument).copied() {
+                self.push(parameter, push);
+            } else if self.locals.contains_key(argument) && self.locals.contains_key(&parameter) {
+                self.unite(*argument, parameter);
+            } else {
+                self.join(parameter, &[*argument]);
+            }
+        }
+        self.join(id, &[function]);
+    }
+}
+
+/// Whether an instruction of a function does nothing with what its operands point to.
+fn is_silent(op: Op) -> bool {
+    (Op::LoopMerge as u32..=Op::Unreachable as u32).contains(&(op as u32))
+        || matches!(op, Op::Nop | Op::Undef | Op::Line | Op::NoLine | Op::FunctionEnd | Op::ArrayLength)
+}
+
+/// Whether an instruction computes a value of others, as one computes with addresses, and looks at no memory.
+fn is_arithmetic(op: Op) -> bool {
+    let number = op as u32;
+    (Op::VectorExtractDynamic as u32..=Op::Transpose as u32).contains(&number)
+        || (Op::ConvertFToU as u32..=Op::FwidthCoarse as u32).contains(&number)
+        || matches!(op, Op::PtrEqual | Op::PtrNotEqual | Op::PtrDiff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::compile::Source;
+    use super::*;
+    use crate::kernel::interface::{ArgumentKind, Interface};
+    use crate::run::loaded::{bytes, interface};
+    use std::time::{Duration, Instant};
+
+    fn compiled(ending: &str, text: &str) -> (Vec<u32>, Interface) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(format!("k.{ending}"));
+        std::fs::write(&path, text).expect("written");
+        let compiled = Source { path, ..Source::default() }.compile(&[]).expect(text);
+        let words = compiled.spirv(&[]).expect("SPIR-V");
+        let interface = interface(&bytes(&words)).expect("a kernel");
+        (words, interface)
+    }
+
+    /// What a kernel does with its buffers, by set, binding or byte: `r`, `w`, `rw` or `-`.
+    fn done(ending: &str, text: &str) -> String {
+        let (words, interface) = compiled(ending, text);
+        let slots = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding));
+        let addresses = interface.arguments.iter().filter(|own| own.kind == ArgumentKind::Address);
+        let roots: Vec<Root> = slots.chain(addresses.map(|own| Root::Address(own.offset))).collect();
+        let shown = accesses(&words, &roots).into_iter().map(|access| match (access.reads, access.writes) {
+            (true, true) => "rw",
+            (true, false) => "r",
+            (false, true) => "w",
+            (false, false) => "-",
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    fn glsl(declarations: &str, body: &str) -> String {
+        let head = "#version 460
+            #extension GL_EXT_buffer_reference : require
+            #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+            layout(local_size_x = 64) in;
+            layout(buffer_reference, std430) buffer Floats { float at[]; };";
+        done("comp", &format!("{head}\n{declarations}\nvoid main() {{ uint i = gl_GlobalInvocationID.x; {body} }}"))
+    }
+
+    #[test]
+    fn blocks_are_read_or_written_by_what_the_kernel_does_not_by_what_it_declares() {
+        const ABC: &str = "layout(binding = 0) buffer A { float a[]; }; layout(binding = 1) buffer B { float b[]; };
+            layout(binding = 2) buffer C { uint c[]; };";
+        for (declared, body, expected) in [
+            ("", "b[i] = a[i];", "r w -"),
+            ("", "b[i] += a[i];", "r rw -"),
+            ("", "atomicAdd(c[0], uint(a[i]));", "r - rw"),
+            ("", "if (i < a.length()) b[i] = 1.0;", "- w -"),
+            ("", "float x[4]; for (int k = 0; k < 4; k++) x[k] = a[k]; b[i] = x[i % 4u];", "r w -"),
+            ("shared float s[64];", "s[i] = a[i]; barrier(); b[i] = s[63u - i]; c[i] = 1u;", "r w w"),
+            ("float get(uint k) { return a[k]; } void put(uint k, float v) { b[k] = v; }", "put(i, get(i));", "r w -"),
+            ("void two(inout float x, out float y) { y = x; x = 0.0; }", "two(a[i], b[i]);", "rw w -"),
+            ("float one(in float x) { return x; }", "b[i] = one(a[i]);", "r w -"),
+            ("", "b[i] = modf(a[i], a[i + 1]);", "rw w -"),
+            // The same binding under two names.
+            ("layout(binding = 0) buffer D { uint d[]; };", "b[i] = a[i]; d[0] = 1u;", "rw w -"),
+        ] {
+            assert_eq!(glsl(&format!("{ABC}{declared}"), body), expected, "{declared} {body}");
+        }
+        let wgsl = |body: &str| {
+            done(
+                "wgsl",
+                &format!(
+                    "struct S {{ n: u32, x: array<f32> }}
+                @group(0) @binding(0) var<storage, read_write> a: array<vec4<f32>>;
+                @group(0) @binding(1) var<storage, read_write> b: S;
+                @group(1) @binding(0) var<storage, read_write> c: array<atomic<u32>>;
+                fn put(p: ptr<function, f32>) {{ b.x[0] = *p; }}
+                @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32) {{ {body} }}"
+                ),
+            )
+        };
+        // What a kernel does not name, naga leaves out.
+        assert_eq!(wgsl("b.x[i] = a[i].x;"), "r w");
+        assert_eq!(wgsl("var f = a[i].x; put(&f);"), "r w");
+        assert_eq!(wgsl("let p = &a[i]; (*p).y = 1.0; atomicStore(&c[0], b.n);"), "w r rw");
+        assert_eq!(wgsl("if i < arrayLength(&b.x) { a[i] = vec4(0.0); }"), "w -");
+    }
+
+    #[test]
+    fn addresses_are_followed_through_variables_functions_structures_and_arithmetic() {
+        const PUSH: &str = "layout(push_constant) uniform P { uint n; Floats A; Floats B; uint64_t C; } p;";
+        for (declared, body, expected) in [
+            ("", "p.B.at[i] = p.A.at[i];", "r w"),
+            ("", "Floats f = p.A; f.at[i] = 1.0; Floats g = p.B; f.at[i] += g.at[i];", "rw r"),
+            ("", "Floats f = i < 7u ? p.A : p.B; f.at[i] = 0.0;", "w w"),
+            ("", "Floats f = p.A; if (i > 3u) f = p.B; p.A.at[0] = f.at[i];", "rw r"),
+            ("", "Floats f = Floats(uint64_t(p.A) + 4ul * i); f.at[0] = p.B.at[i];", "w r"),
+            ("float get(Floats f, uint k) { return f.at[k]; }", "p.B.at[i] = get(p.A, i);", "r w"),
+            (
+                "float get(Floats f, uint k) { return f.at[k]; } void put(Floats f, uint k, float v) { f.at[k] = v; }",
+                "put(p.B, i, get(p.A, i));",
+                "r w",
+            ),
+            (
+                "struct Pair { Floats x; Floats y; }; void go(Pair q, uint k) { q.y.at[k] = 1.0; }",
+                "Pair q; q.x = p.A; q.y = p.A; go(q, i); p.B.at[i] = 1.0;",
+                "w w",
+            ),
+            ("", "Floats f = Floats(p.C); f.at[i] = p.A.at[i];", "r -"),
+        ] {
+            assert_eq!(glsl(&format!("{PUSH}{declared}"), body), expected, "{declared} {body}");
+        }
+        // An address that goes through memory is any that was stored there.
+        let memory = "layout(binding = 0) buffer T { uint64_t t[]; };";
+        assert_eq!(glsl(&format!("{PUSH}{memory}"), "t[i] = uint64_t(p.A); Floats(t[0]).at[i] = 1.0;"), "rw w -");
+        let arrays = "layout(push_constant) uniform P { Floats A[2]; Floats B; } p;";
+        assert_eq!(glsl(arrays, "p.A[1].at[i] = p.B.at[i];"), "- w r");
+        assert_eq!(glsl(arrays, "p.A[i & 1u].at[i] = p.A[0].at[i];"), "rw w w");
+    }
+
+    #[test]
+    fn a_damaged_or_huge_module_is_answered_in_no_time() {
+        let roots = [Root::Slot(0, 0), Root::Address(0)];
+        let text = "#version 460\nlayout(local_size_x = 1) in; layout(binding = 0) buffer A { float a[]; };
+            float f(inout float x) { x += a[0]; return x; }
+            void main() { float x = 1.0; a[1] = f(x) + f(a[2]); }";
+        let (words, _) = compiled("comp", text);
+        for at in 0..words.len() {
+            for other in [0, words[at] ^ 1, words[at] ^ 1 << 16, words[at.max(1) - 1], u32::MAX] {
+                let mut hostile = words.clone();
+                hostile[at] = other;
+                let _ = accesses(&hostile, &roots);
+            }
+        }
+        // Pointers that are used before they are defined, each through the next.
+        let mut words = vec![0x0723_0203, 0x1_0500, 0, 1 << 20, 0];
+        words.extend([0x4_0020, 2, StorageClass::Function as u32, 1, 0x5_0036, 1, 3, 0, 1]);
+        words.extend((10..300_000).flat_map(|id| [0x4_0053, 2, id, id + 1]));
+        words.extend([0x4_003b, 2, 300_000, StorageClass::Function as u32, 0x1_0038]);
+        let begun = Instant::now();
+        assert_eq!(accesses(&words, &roots).len(), 2);
+        assert_eq!(accesses(&words, &[roots[0]; 200])[199], Access { reads: true, writes: true }, "too many to follow");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+}
