@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
         gpukern verify                                       is every kernel right on this device?\n  \
         gpukern compare before.json after.json               what got slower, and is that noise?\n  \
         gpukern bench matmul --compare before.json           measure until that is known\n  \
-        gpukern ab matmul --a local --b tiled -s 512         two variants in turns, one verdict\n  \
+        gpukern ab matmul -V tiled --against local -s 512    two variants in turns, one verdict\n  \
         gpukern export run.json --to markdown                a record for a pull-request comment\n  \
         gpukern report run.json -o report.html               charts, in one page without a network\n  \
         gpukern peak                                         how fast this device is at best\n  \
@@ -192,12 +192,13 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Did it change? A verdict for each case of two records; the exit code gates CI. See docs/compare.md.
     Compare(CompareArgs),
-    /// Which of two is faster? Two variants, two SPIR-V files or two drivers, in turns, and one verdict.
+    /// Which of two is faster? Variants, SPIR-V files or drivers in turns, and a verdict for each case.
     #[command(
         after_help = "Exit codes: 0 B is the same or faster · 1 B is slower, or an answer is wrong · 2 usage · 3 the \
         device or the system failed · 4 undecided\n\n\
         Examples:\n  \
-        gpukern ab matmul --a local-2d --b tiled -s 512                      two variants\n  \
+        gpukern ab matmul -V tiled --against local-2d -s 64..512             two variants, four sizes\n  \
+        gpukern ab collectives -V '*-subgroup' --against '*-shared' -s 64    each against its partner\n  \
         gpukern ab matmul -V naive --b-spirv mine.spv -s 512                 a kernel of yours in place of naive's\n  \
         gpukern ab matmul -V naive --a-spirv old.spv --b-spirv new.spv -s 512\n  \
         gpukern ab matmul -V tiled -s 512 --a-driver old_icd.json --b-driver new_icd.json"
@@ -430,7 +431,7 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["ab", "watch"])]
     pub tune: bool,
 
-    /// Which of two is faster? Two kernels, or two choices of [spec], in turns, and one verdict.
+    /// Which of two is faster? Two kernels, or two choices of [spec], in turns, and a verdict for each size.
     #[arg(long, conflicts_with_all = ["watch", "against", "compare", "resume"])]
     pub ab: bool,
 
@@ -594,7 +595,7 @@ pub struct TuneArgs {
     #[arg(value_name = "ALGORITHM")]
     pub algorithm: String,
 
-    /// Variants by name or alias [default: tiled].
+    /// Variants by name, alias or pattern ('tile-*') [default: tiled].
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
@@ -631,7 +632,7 @@ pub struct VerifyArgs {
     #[arg(value_name = "ALGORITHM")]
     pub algorithm: Vec<String>,
 
-    /// Variants by name or alias [default: all].
+    /// Variants by name, alias or pattern ('tile-*') [default: all].
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
@@ -768,38 +769,35 @@ pub struct AbArgs {
     /// The algorithm; `gpukern list` names them.
     pub algorithm: String,
 
-    /// A variant by name or alias.
-    #[arg(long, value_name = "VARIANT")]
-    pub a: Option<String>,
+    /// Judge these variants: names, aliases or patterns ('*-subgroup'). With SPIR-V files or drivers, both sides run them.
+    #[arg(long, short = 'V', visible_alias = "b", value_name = "NAME,..", value_delimiter = ',')]
+    pub variant: Vec<String>,
 
-    /// The variant that is judged.
-    #[arg(long, value_name = "VARIANT")]
-    pub b: Option<String>,
+    /// Judge them against these: one for each, or one for all. Of two patterns, variants pair for which `*` stands for the
+    /// same.
+    #[arg(long, visible_alias = "a", value_name = "NAME,..", value_delimiter = ',')]
+    pub against: Vec<String>,
 
-    /// SPIR-V that runs in place of the kernel of --variant [default: the kernel itself]. Its entry point is `main`; push
+    /// Run this SPIR-V in place of the kernel of --variant [default: the kernel itself]. Its entry point is `main`; push
     /// constants, specialization constants and work-group size must be those of the kernel in glsl/.
     #[arg(long, value_name = "FILE")]
     pub a_spirv: Option<PathBuf>,
 
-    /// The SPIR-V that is judged [default: the kernel itself].
+    /// Judge this SPIR-V [default: the kernel itself].
     #[arg(long, value_name = "FILE")]
     pub b_spirv: Option<PathBuf>,
 
-    /// The manifest of a Vulkan driver; each round runs in a process of its own with `VK_DRIVER_FILES` set to it.
+    /// Run one side with the driver of this manifest: each round in a process with `VK_DRIVER_FILES` set to it.
     #[arg(long, value_name = "MANIFEST.json")]
     pub a_driver: Option<PathBuf>,
 
-    /// The driver that is judged.
+    /// Judge the driver of this manifest.
     #[arg(long, value_name = "MANIFEST.json")]
     pub b_driver: Option<PathBuf>,
 
-    /// The variant that both SPIR-V files or both drivers run.
-    #[arg(long, short = 'V', value_name = "VARIANT")]
-    pub variant: Option<String>,
-
-    /// The size: 1024, or 1000x70x130 (M×N×K).
-    #[arg(long, short, value_name = "SIZE", allow_negative_numbers = true)]
-    pub size: String,
+    /// Sizes: 1024 · 128..8192 (doubling) · 1000x70x130 (M×N×K). Each is a case with a verdict of its own.
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true, required = true)]
+    pub size: Vec<String>,
 
     /// What is asked for beside the size.
     #[command(flatten)]
@@ -821,7 +819,7 @@ pub struct AbArgs {
     #[arg(long, value_name = "PERCENT")]
     pub min_effect: Option<String>,
 
-    /// Stop after this time even if undecided [default: 10s; 60s for drivers].
+    /// Stop each case after this time, even if undecided [default: 10s; 60s for drivers].
     #[arg(long, value_name = "TIME")]
     pub max_time: Option<String>,
 

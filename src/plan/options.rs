@@ -21,7 +21,7 @@ pub struct Selection {
     #[arg(value_name = "ALGORITHM")]
     pub algorithm: Vec<String>,
 
-    /// Variants by name or alias; `all`; `auto`, which is the best for device, type and size: the fastest that `tune`
+    /// Variants by name, alias or pattern ('tile-*'); `all`; `auto`, which is the best for device, type and size: the fastest that `tune`
     /// measured, else by a model [default: all].
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
