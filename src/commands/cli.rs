@@ -175,8 +175,8 @@ pub enum Command {
     },
     /// Find the best tiles of a product, or block widths of a factorisation, for a device, and keep them for `bench`.
     #[command(
-        after_help = "Every tile that is timed is verified first. Those that lose are dropped after a few samples; the \
-        best run against the built-in tile in turns. Results hold for a device, its driver, an element type and sizes \
+        after_help = "Every tile is verified before it is timed. Losers are dropped after a few samples; the best take \
+        turns with the built-in tile. Results hold for a device, its driver, an element type and sizes \
         near the same power of two. Ctrl-C keeps what was found.\n\n\
         Examples:\n  \
         gpukern tune matmul                                   tiled, f32, the default sizes, a minute\n  \
@@ -603,7 +603,7 @@ pub struct TuneArgs {
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
 
-    /// Search the shapes of a model of yours: a file with one `MxNxK` a line, comments from # on.
+    /// Search the shapes of your model: a file with one `MxNxK` a line; # begins a comment.
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     pub shapes: Option<PathBuf>,
 
@@ -615,8 +615,7 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub on: DeviceArgs,
 
-    /// Time for all searches together. Every problem gets one tile at least, however long that
-    /// takes.
+    /// Spend this time on all searches together. Each tries at least one tile, however long that takes.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub budget: String,
 
@@ -648,11 +647,11 @@ pub struct VerifyArgs {
     #[command(flatten)]
     pub on: DeviceArgs,
 
-    /// Leave out the largest sizes where none are given: two minutes at most on two cores. This is the default.
+    /// Skip the largest sizes unless you name sizes: two minutes at most on two cores. This is the default.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
 
-    /// Every size, which takes a software device many minutes.
+    /// Run every size, which takes a software device many minutes.
     #[arg(long)]
     pub full: bool,
 
@@ -661,8 +660,8 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
 
-    /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
-    /// wrong elements, the device, the driver's last words, the command.
+    /// Save a reproducer for every case that crashed, hung or was wrong: SPIR-V, constants, inputs, wrong elements, the
+    /// device, the driver's last words, the command. Each has a folder in this one.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
@@ -815,7 +814,7 @@ pub struct AbArgs {
     )]
     pub device: Option<String>,
 
-    /// The smallest difference that matters [default: 2%].
+    /// Call smaller differences the same [default: 2%].
     #[arg(long, value_name = "PERCENT")]
     pub min_effect: Option<String>,
 
@@ -827,7 +826,7 @@ pub struct AbArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
-    /// Keep what runs a side again that crashed, hung or was wrong in a folder of this one, as `bench` does.
+    /// Save a reproducer for every side that crashed, hung or was wrong, as `bench` does.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 }

@@ -262,7 +262,7 @@ fn shapes(path: &Path) -> Result<Vec<String>, Error> {
             None => {
                 let place = number + 1;
                 return Err(Error::Usage(format!(
-                    "{shown}, line {place}: '{shape}' is no shape; write MxNxK, such as 8x4096x4096"
+                    "{shown}, line {place}: '{shape}' is not a shape; write MxNxK, such as 8x4096x4096"
                 )));
             }
         }
@@ -283,7 +283,7 @@ fn without_type(run: &PlannedRun) -> String {
             let own = DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)).map(DType::name);
             let _ = writeln!(
                 notes,
-                "skipped   {}: has no {}; search it with --dtype {}",
+                "skipped   {}: has no {} version; search it with --dtype {}",
                 variant.name,
                 names(dtypes.iter().map(|dtype| dtype.name()).collect()),
                 names(own.collect())

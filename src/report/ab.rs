@@ -62,7 +62,7 @@ fn reason(side: &SideResult) -> Option<String> {
 fn time(side: &SideResult, unit: Option<TimeUnit>) -> String {
     match (side.median, unit) {
         (Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
-        _ => "no round was completed".into(),
+        _ => "no round completed".into(),
     }
 }
 
@@ -106,7 +106,7 @@ fn percent(share: f64) -> String {
     format!("{} %", units::trimmed(&units::significant(100.0 * share)))
 }
 
-/// The columns that go where there is no space for them, the first first.
+/// The columns that are hidden in a narrow table, the first first.
 const LEAST_IMPORTANT: [&str; 4] = ["rounds", "baseline", "time", "p"];
 
 /// What names the cases of a table; what all share stands above it.

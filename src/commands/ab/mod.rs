@@ -306,7 +306,7 @@ impl<'a> Contest<'a> {
         let chosen = session.select_usable(&self.devices)?;
         let [device] = chosen[..] else {
             return Err(Error::Usage(format!(
-                "ab runs on one device, --device names {}; name one by its index",
+                "ab runs on one device, --device matches {}; name one by its index",
                 chosen.len()
             )));
         };
@@ -522,7 +522,7 @@ fn side_result(record: Record, label: &str, name: &str) -> Result<SideResult, Er
     let Record { devices, cases, .. } = record;
     let ([device], [case]) = (&devices[..], &cases[..]) else {
         return Err(Error::Usage(format!(
-            "{name}: it shows {} devices that --device names; name one by its index",
+            "{name}: --device matches {} of its devices; name one by its index",
             devices.len()
         )));
     };
@@ -560,7 +560,7 @@ fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(St
 fn check_manifest(path: &Path) -> Result<(), Error> {
     let shown = printable(&path.display().to_string()).into_owned();
     let refuse = |reason: String| {
-        Error::Usage(format!("'{shown}' is no driver manifest: {reason}; the loader's own are in vulkan/icd.d/"))
+        Error::Usage(format!("'{shown}' is not a driver manifest: {reason}; drivers install theirs in vulkan/icd.d/"))
     };
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     let manifest: serde_json::Value = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
