@@ -66,6 +66,21 @@ pub(crate) fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> St
     format!("unknown {what} '{name}'{scope}; {nearest}available: {}", known.join(", "))
 }
 
+/// The names most like `pattern`, or with a part most like one of its parts, the nearest first; none that is unlike it.
+#[must_use]
+pub(crate) fn nearest<'n>(pattern: &str, names: &[&'n str]) -> Vec<&'n str> {
+    const MOST: usize = 3;
+    let pattern = &*brief(pattern);
+    let parts = || pattern.split(['*', '-']).filter(|part| !part.is_empty());
+    let likeness = |name: &str| {
+        let of_parts = parts().flat_map(|typed| name.split('-').map(move |part| similarity(typed, part)));
+        of_parts.fold(similarity(pattern, name), f64::max)
+    };
+    let mut near: Vec<_> = names.iter().map(|name| (likeness(name), *name)).filter(|(like, _)| *like > 0.65).collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.into_iter().take(MOST).map(|(_, name)| name).collect()
+}
+
 /// Likeness of two names, from 0 to 1: a common beginning counts as much as few slips of the keyboard.
 fn similarity(typed: &str, known: &str) -> f64 {
     strsim::jaro_winkler(typed, known).max(strsim::normalized_damerau_levenshtein(typed, known))

@@ -8,6 +8,7 @@ pub(crate) mod error;
 pub(crate) mod handle;
 pub(crate) mod input_file;
 pub(crate) mod layout;
+pub(crate) mod pattern;
 pub(crate) mod printable;
 pub(crate) mod size;
 pub(crate) mod units;

@@ -36,7 +36,7 @@ use std::path::PathBuf;
         gpukern verify                                is every kernel right on this device?\n  \
         gpukern compare before.json after.json        what got slower, and is that noise?\n  \
         gpukern bench matmul --compare before.json    measure until that is known\n  \
-        gpukern ab matmul --a local --b tiled -s 512  two variants in turns, one verdict\n  \
+        gpukern ab matmul -V tiled --against local -s 512  two variants in turns\n  \
         gpukern export run.json --to markdown         a table for a pull request\n  \
         gpukern report run.json -o report.html        charts in one HTML file\n  \
         gpukern peak                                  the limits of this device\n  \
@@ -211,7 +211,8 @@ pub enum Command {
         after_long_help = "Exit codes: 0 B is the same or faster · 1 B is slower, or an answer is wrong · 2 usage · \
         3 the device or the system failed · 4 undecided\n\n\
         Examples:\n  \
-        gpukern ab matmul --a local-2d --b tiled -s 512                      two variants\n  \
+        gpukern ab matmul -V tiled --against local-2d -s 64..512             two variants, four sizes\n  \
+        gpukern ab collectives -V '*-subgroup' --against '*-shared' -s 64    each against its partner\n  \
         gpukern ab matmul -V naive --b-spirv mine.spv -s 512                 your kernel in place of naive's\n  \
         gpukern ab matmul -V naive --a-spirv old.spv --b-spirv new.spv -s 512\n  \
         gpukern ab matmul -V tiled -s 512 --a-driver old_icd.json --b-driver new_icd.json"
@@ -533,7 +534,7 @@ pub struct RunArgs {
 
     /// Decide which of two kernels is faster
     ///
-    /// Two kernels, or two choices of [spec], take turns; one verdict.
+    /// Two kernels, or two choices of [spec], take turns; each size has its verdict.
     #[arg(long, conflicts_with_all = ["watch", "against", "compare", "resume"])]
     pub ab: bool,
 
@@ -706,7 +707,7 @@ pub struct TuneArgs {
     #[arg(value_name = "ALGORITHM")]
     pub algorithm: String,
 
-    /// Variants by name or alias [default: tiled]
+    /// Variants by name, alias or pattern ('tile-*') [default: tiled]
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
@@ -748,7 +749,7 @@ pub struct VerifyArgs {
     #[arg(value_name = "ALGORITHM")]
     pub algorithm: Vec<String>,
 
-    /// Variants by name or alias [default: all]
+    /// Variants by name, alias or pattern ('tile-*') [default: all]
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
@@ -912,13 +913,17 @@ pub struct AbArgs {
     /// The algorithm; `gpukern list` names them
     pub algorithm: String,
 
-    /// A variant by name or alias
-    #[arg(long, value_name = "VARIANT")]
-    pub a: Option<String>,
+    /// Judge these variants: names, aliases, patterns ('*-subgroup')
+    ///
+    /// With SPIR-V files or drivers, both sides run them.
+    #[arg(long, short = 'V', visible_alias = "b", value_name = "NAME,..", value_delimiter = ',')]
+    pub variant: Vec<String>,
 
-    /// The variant to judge
-    #[arg(long, value_name = "VARIANT")]
-    pub b: Option<String>,
+    /// The baseline: a variant for each, or one for all
+    ///
+    /// Two patterns pair the variants for which `*` stands for the same.
+    #[arg(long, visible_alias = "a", value_name = "NAME,..", value_delimiter = ',')]
+    pub against: Vec<String>,
 
     /// SPIR-V to run in place of the kernel of --variant
     ///
@@ -941,13 +946,9 @@ pub struct AbArgs {
     #[arg(long, value_name = "ICD.json")]
     pub b_driver: Option<PathBuf>,
 
-    /// The variant that both SPIR-V files or drivers run
-    #[arg(long, short = 'V', value_name = "VARIANT")]
-    pub variant: Option<String>,
-
-    /// The size: 1024, or 1000x70x130 (M×N×K)
-    #[arg(long, short, value_name = "SIZE", allow_negative_numbers = true)]
-    pub size: String,
+    /// Sizes: 1024, a sweep 128..8192, or MxNxK; each has a verdict
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true, required = true)]
+    pub size: Vec<String>,
 
     /// What is asked for beside the size.
     #[command(flatten)]
@@ -963,7 +964,7 @@ pub struct AbArgs {
     #[arg(long, value_name = "PERCENT")]
     pub min_effect: Option<String>,
 
-    /// Stop after this time even if undecided
+    /// Stop a case after this time even if undecided
     ///
     /// [default: 10s; 60s for drivers]
     #[arg(long, value_name = "TIME")]

@@ -52,14 +52,14 @@ pub(super) fn keep(
 }
 
 /// Keeps the sides of `ab` that failed, on the problem of `group`, in `folder`: each with its name, its device and what ran
-/// in its kernel's place. `command` is the one that was typed.
+/// in its kernel's place; returns how many there were. `command` is the one that was typed.
 pub(super) fn keep_sides(
     folder: &Path,
     sides: [(&str, &Case, &DeviceInfo, &Side); 2],
     group: &CaseGroup,
     command: &str,
     validation: bool,
-) -> Result<String, Error> {
+) -> Result<usize, Error> {
     let mut kept = 0;
     for (side, case, device, ran) in sides.into_iter().filter(|(_, case, ..)| is_failure(&case.outcome)) {
         let chosen = tuned::with_tile(group, ran.variant(group), device, &Tuned::none());
@@ -68,10 +68,11 @@ pub(super) fn keep_sides(
         failure.write(folder, &format!("{side}_{}", name(case)))?;
         kept += 1;
     }
-    Ok(told(kept, folder))
+    Ok(kept)
 }
 
-fn told(kept: usize, folder: &Path) -> String {
+/// Says how many failures were kept.
+pub(super) fn told(kept: usize, folder: &Path) -> String {
     if kept > 0 { format!("{} kept in {}\n", counted(kept, "failure"), folder.display()) } else { String::new() }
 }
 

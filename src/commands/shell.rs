@@ -47,7 +47,7 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
     let measured = || ALGORITHMS.iter().filter(|algorithm| !algorithm.finds_limits());
     match (command, argument) {
         (_, "algorithm") => measured().map(|algorithm| &*algorithm.name).collect(),
-        (_, "variant" | "a" | "b" | "against") => {
+        (_, "variant" | "against") => {
             let variants = measured().flat_map(|algorithm| algorithm.variants.iter().map(|variant| &*variant.name));
             let mut names: Vec<_> = variants.chain(["all", "auto"]).collect();
             names.sort_unstable();
@@ -146,8 +146,8 @@ mod tests {
             ("bench", "variant"),
             ("bench", "dtype"),
             ("bench", "layout"),
-            ("ab", "a"),
-            ("ab", "b"),
+            ("ab", "against"),
+            ("ab", "variant"),
             ("run", "against"),
             ("export", "to"),
             ("history", "to"),

@@ -7,6 +7,7 @@ use crate::algorithms::{self, Algorithm, CaseOptions};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
+use crate::basis::pattern::{self, is_pattern};
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work, counted, rounded};
 use crate::commands::cli::{DeviceArgs, TuneArgs};
@@ -26,6 +27,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+/// The output of an interruption that left nothing to keep.
+const NOTHING_TIMED: &str = "interrupted before a tile was timed: nothing was kept\n";
 
 /// The results of earlier searches, for `bench`: from the file that was named, which must exist, or from the user's.
 pub(super) fn kept(named: Option<&Path>) -> Result<Tuned, Error> {
@@ -66,6 +70,7 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
     progress.line(&format!("{}, {} at most for all", counted(left as usize, "problem"), about(budget.into())));
     let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, kept: false, answer };
     let mut tables = vec![];
+    let stopped = || interrupted.load(Ordering::Relaxed);
     for device in devices {
         tuning.progress.device(device);
         let mut executor = match session.executor(device, Timing::Sample, &Tuned::none(), interrupted) {
@@ -77,8 +82,12 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
         };
         let mut rows = vec![];
         for (group, tunable) in searches(algorithm, &run, device) {
-            if !interrupted.load(Ordering::Relaxed) {
-                rows.extend(tuning.search(executor.as_mut(), group, tunable));
+            if !stopped() {
+                let row = tuning.search(executor.as_mut(), group, tunable);
+                if stopped() {
+                    tuning.cut_off(group, tunable, row.as_ref());
+                }
+                rows.extend(row);
             }
         }
         if !rows.is_empty() {
@@ -87,7 +96,7 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
     }
     tuning.progress.finish();
     tuning.beside(session.check_validation());
-    tuning.finish(&tables, interrupted.load(Ordering::Relaxed))
+    tuning.finish(&tables, stopped())
 }
 
 /// The state that all searches share.
@@ -117,7 +126,7 @@ impl Tuning {
     /// Searches the tiles of a variant on a problem, and keeps the best at once.
     fn search(&mut self, executor: &mut dyn Executor, group: &CaseGroup, tunable: &'static Tunable) -> Option<Row> {
         let device = &executor.info().clone();
-        let name = format!("{} {} {}", tunable.variant, axes::brief(&group.spec), group.spec.size);
+        let name = name(group, tunable);
         // Time that a search leaves over is for the others.
         let budget = self.budget.saturating_sub(self.begun.elapsed()) / self.left.max(1);
         self.left = self.left.saturating_sub(1);
@@ -147,6 +156,22 @@ impl Tuning {
         Some(Row { variant: tunable.variant, spec: group.spec, found, work })
     }
 
+    /// Notes how far a search came that was interrupted.
+    fn cut_off(&mut self, group: &CaseGroup, tunable: &Tunable, row: Option<&Row>) {
+        let came = row.map_or_else(
+            || "interrupted before a tile was timed".into(),
+            |Row { found: Found { tried, space, .. }, .. }| {
+                format!("interrupted after {tried} of {space} tiles; the next search starts from the fastest of them")
+            },
+        );
+        let _ = writeln!(self.answer.notes, "note      {}: {came}", name(group, tunable));
+        match self.left {
+            0 => {}
+            1 => self.answer.notes.push_str("note      1 search was not begun\n"),
+            left => drop(writeln!(self.answer.notes, "note      {left} searches were not begun")),
+        }
+    }
+
     /// Notes why a tile, or every tile, is out of the question. A wrong answer weighs more than anything else.
     fn note(&mut self, what: &str, refusal: &Refusal) {
         let (word, why, asked) = match refusal {
@@ -171,8 +196,14 @@ impl Tuning {
         if kept {
             let _ = writeln!(answer.notes, "kept in {}", path.display());
         }
-        Ok(CommandOutput { output: tables.join("\n"), ..answer })
+        let output = if tables.is_empty() && stopped { NOTHING_TIMED.into() } else { tables.join("\n") };
+        Ok(CommandOutput { output, ..answer })
     }
+}
+
+/// What a search is of.
+fn name(group: &CaseGroup, tunable: &Tunable) -> String {
+    format!("{} {} {}", tunable.variant, axes::brief(&group.spec), group.spec.size)
 }
 
 /// The algorithm and the problems to search.
@@ -192,8 +223,15 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     if variant.is_empty() {
         variant = vec![(*first).to_string()];
     } else if variant == ["all"] {
-        variant = known.iter().map(ToString::to_string).collect();
+        variant = vec!["*".into()];
     }
+    // Of what a pattern matches, variants without tiles were not asked for.
+    let kind = format!("variant of {name} with tiles to search");
+    let variant = variant.into_iter().map(|typed| {
+        let matching = is_pattern(&typed).then(|| pattern::select(&typed, &kind, &known)).transpose()?;
+        Ok(matching.map_or_else(|| vec![typed], |names| names.into_iter().map(String::from).collect()))
+    });
+    let variant = variant.collect::<Result<Vec<_>, _>>().map_err(Error::Usage)?.concat();
     let algorithms = vec![name];
     let selection = Selection { algorithm: algorithms, variant, size, axes, device, ..Selection::default() };
     let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
@@ -225,7 +263,7 @@ fn shapes(path: &Path) -> Result<Vec<String>, Error> {
             None => {
                 let place = number + 1;
                 return Err(Error::Usage(format!(
-                    "{shown}, line {place}: '{shape}' is no shape; write MxNxK, such as 8x4096x4096"
+                    "{shown}, line {place}: '{shape}' is not a shape; write MxNxK, such as 8x4096x4096"
                 )));
             }
         }
@@ -246,7 +284,7 @@ fn without_type(run: &PlannedRun) -> String {
             let own = DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)).map(DType::name);
             let _ = writeln!(
                 notes,
-                "skipped   {}: has no {}; search it with --dtype {}",
+                "skipped   {}: has no {} version; search it with --dtype {}",
                 variant.name,
                 names(dtypes.iter().map(|dtype| dtype.name()).collect()),
                 names(own.collect())

@@ -19,8 +19,8 @@ use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::Path;
 
-/// What a quick run leaves out, and what takes it.
-const LEFT_OUT: &str = "the largest sizes are left out on a software device; --full has them";
+/// What a quick run skips, and how to run it.
+const LEFT_OUT: &str = "the largest sizes are skipped on a software device; --full runs them";
 
 const JUNIT: Document = ["junit XML", "--junit"];
 
@@ -30,7 +30,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup) -> Result<CommandOutput, Err
     let known = args.expect.as_deref().map(read_known).transpose()?;
     let target = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
     let failed = args.keep_failures.as_deref().map(failures::open).transpose()?;
-    // Who names sizes means these.
+    // Sizes that were named are all wanted.
     let quick = !args.full && (args.quick || args.size.is_empty());
     let run = PlannedRun::new(&args.selection(), Purpose::Verify).map_err(Error::Usage)?;
     let on_software = |run: &PlannedRun| run.groups_on(DeviceKind::Cpu).count();
@@ -81,7 +81,7 @@ fn judge(record: &Record, known: &[Known], notes: &mut String) -> Exit {
     others.cases.retain(|_| index.next().is_none_or(|index: usize| !expected.contains(&index)));
     let _ = writeln!(notes, "{} known failures as expected", expected.len());
     for known in &absent {
-        let _ = writeln!(notes, "note      the known failure {} is of no case of this run", known.text());
+        let _ = writeln!(notes, "note      the known failure {} matches no case of this run", known.text());
     }
     for known in &gone {
         let _ = writeln!(notes, "error: the known failure {} passes; take it out of the file", known.text());

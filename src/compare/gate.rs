@@ -3,6 +3,7 @@
 
 use super::{Compared, Comparison, State, Verdict};
 use crate::basis::error::Exit;
+use crate::basis::pattern::matches;
 use crate::basis::printable::brief;
 use crate::basis::units::{self, Nanos, significant};
 use serde::{Deserialize, Serialize};
@@ -122,21 +123,6 @@ fn rate(text: &str, units: &[&str]) -> Result<f64, String> {
         (value.is_finite() && value > 0.0).then_some(value * scale)
     });
     parsed.ok_or(format!("malformed rate '{text}'; write a number with a unit, such as 1.5 T{}", units[0]))
-}
-
-/// Whether `text` matches `pattern`, in which `*` stands for any text, slashes included.
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
-    let mut parts: Vec<_> = parts.collect();
-    // Without a star the pattern is the text.
-    let Some(last) = parts.pop() else { return rest.is_empty() };
-    for part in parts {
-        // The first place is as good as any: what is left over only gets longer.
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    rest.ends_with(last)
 }
 
 /// What the limits say of a comparison.
@@ -263,23 +249,6 @@ mod tests {
         let settings = schemars::generate::SchemaSettings::default().for_serialize();
         let schema = settings.into_generator().into_root_schema_for::<ComparisonDocument<'_>>();
         crate::record::tests::assert_committed("docs/compare.schema.json", &schema);
-    }
-
-    #[test]
-    fn a_star_stands_for_any_text() {
-        for (pattern, text, expected) in [
-            ("*", "", true),
-            ("matmul/*", "matmul/naive/f32/8x8x8", true),
-            ("*/f32/*", "matmul/naive/f32/8x8x8", true),
-            ("matmul/naive", "matmul/naive", true),
-            ("matmul/naive", "matmul/naive/f32", false),
-            ("*ab", "aab", true),
-            ("a*a", "a", false),
-            ("a*b*a", "abba", true),
-            ("a*b*c", "acb", false),
-        ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Known failures: a TOML file of `[[known]]` tables, each with a reason. What fails and is not in it is new, and what is
 //! in it and passes went away: both are for a person to look at.
 
-use super::gate::matches;
+use crate::basis::pattern::matches;
 use crate::record::{Case, Outcome, Record};
 use serde::Deserialize;
 

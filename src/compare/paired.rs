@@ -1,4 +1,4 @@
-//! Two contestants that take turns: the ratio of their rounds, and when to look at it.
+//! Contestants that take turns in twos: the ratio of their rounds, when to look at it, and what several cases say together.
 
 use super::{LEAST_SAMPLES, Verdict, judge, spent};
 use crate::algorithms::input::generator;
@@ -6,7 +6,9 @@ use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::record::Case;
 use crate::stats::bootstrap::{self, Ratio};
-use serde::Serialize;
+use crate::stats::significance::benjamini_hochberg;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 /// Name and version of the JSON document of `ab`.
 pub(crate) const AB_SCHEMA: &str = "gpukern-ab/1";
@@ -20,16 +22,19 @@ pub(crate) struct Schedule {
     next: usize,
     looks: usize,
     min_effect: f64,
+    /// Cases that are judged together.
+    cases: usize,
     finding: Option<Finding>,
     /// Rounds at the last look.
     looked: usize,
 }
 
 impl Schedule {
-    /// The first look comes after `first` rounds, which are at least the six that an interval needs.
+    /// The first look comes after `first` rounds, which are at least the six that an interval needs. A verdict stands
+    /// whatever is found in the other `cases` that are judged together with this one.
     #[must_use]
-    pub(crate) fn new(first: usize, min_effect: f64) -> Self {
-        Self { next: first.max(LEAST_SAMPLES), looks: 0, min_effect, finding: None, looked: 0 }
+    pub(crate) fn new(first: usize, min_effect: f64, cases: usize) -> Self {
+        Self { next: first.max(LEAST_SAMPLES), looks: 0, min_effect, cases, finding: None, looked: 0 }
     }
 
     /// Looks at `rounds` if it is time to; returns whether there is a verdict.
@@ -61,9 +66,11 @@ impl Schedule {
         // Who looks until something shows finds something: see `spent`. Beginning at its second factor spends half of
         // what may be spent, because p is approximate where rounds are few: simulated, one look too many in a hundred
         // trials became 1.4.
-        let p = (p * spent(self.looks + 1)).min(1.0);
+        let alone = (p * spent(self.looks + 1)).min(1.0);
+        // As if this were the most significant of all cases, which no correction for their number asks more of.
+        let p = (alone * self.cases as f64).min(1.0);
         let verdict = judge(&ratio, p, self.min_effect);
-        Some(Finding { verdict, ratio: value, interval, p, looks: self.looks })
+        Some(Finding { verdict, ratio: value, interval, p, alone, looks: self.looks })
     }
 }
 
@@ -76,8 +83,11 @@ pub(crate) struct Finding {
     pub ratio: f64,
     /// Its 95 % confidence interval.
     pub interval: [f64; 2],
-    /// Probability of such a ratio when nothing differs, adjusted for the number of looks.
+    /// Probability of such a ratio when nothing differs, adjusted for the number of looks and of cases.
     pub p: f64,
+    /// The same for this case alone.
+    #[serde(skip)]
+    alone: f64,
     /// How often the rounds were looked at.
     pub looks: usize,
 }
@@ -105,9 +115,34 @@ pub(crate) struct SideResult {
     pub median: Option<Nanos>,
 }
 
-/// The document of `ab`.
+/// One case, and what its rounds say.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Trial {
+    pub a: SideResult,
+    pub b: SideResult,
+    /// The medians of A and B in each round; in rounds with an odd number B went first.
+    pub rounds: Vec<Round>,
+    /// What the rounds say; `null` where they are too few to say anything.
+    pub finding: Option<Finding>,
+}
+
+impl Trial {
+    /// Both contestants, with their names.
+    #[must_use]
+    pub(crate) fn sides(&self) -> [(&'static str, &SideResult); 2] {
+        [("A", &self.a), ("B", &self.b)]
+    }
+
+    /// The verdict, if there are rounds enough for one.
+    #[must_use]
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
+        self.finding.map(|finding| finding.verdict)
+    }
+}
+
+/// The document of `ab`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Trials {
     /// `gpukern-ab/1`.
     pub schema: &'static str,
     /// Version of gpukern.
@@ -121,26 +156,52 @@ pub(crate) struct Trial {
     pub turns: Turns,
     /// The smallest change that matters.
     pub min_effect: f64,
-    pub a: SideResult,
-    pub b: SideResult,
-    /// The medians of A and B in each round; in rounds with an odd number B went first.
-    pub rounds: Vec<Round>,
-    /// What the rounds say; `null` where they are too few to say anything.
-    pub finding: Option<Finding>,
+    /// The fields of the only case, or `cases`.
+    #[serde(flatten, serialize_with = "one_or_all")]
+    pub cases: Vec<Trial>,
+    /// Cases that an interruption left no time for.
+    #[serde(skip_serializing_if = "is_none")]
+    pub not_measured: usize,
     /// The exit code of `ab`.
     pub exit: u8,
 }
 
-impl Trial {
-    /// Both contestants, with their names.
-    #[must_use]
-    pub(crate) fn sides(&self) -> [(&'static str, &SideResult); 2] {
-        [("A", &self.a), ("B", &self.b)]
+impl Trials {
+    /// Adjusts what was found for the number of cases, as `compare` does.
+    pub(crate) fn correct(&mut self) {
+        let mut findings: Vec<_> = self.cases.iter_mut().filter_map(|case| case.finding.as_mut()).collect();
+        let p = benjamini_hochberg(&findings.iter().map(|finding| finding.alone).collect::<Vec<_>>());
+        for (finding, p) in findings.iter_mut().zip(p) {
+            let Finding { ratio: value, interval, .. } = **finding;
+            finding.p = p;
+            finding.verdict = judge(&Ratio { value, least: value, interval, p }, p, self.min_effect);
+        }
     }
+
+    /// How many cases have `verdict`.
+    #[must_use]
+    pub(crate) fn count(&self, verdict: Verdict) -> usize {
+        self.cases.iter().filter(|case| case.verdict() == Some(verdict)).count()
+    }
+}
+
+fn one_or_all<S: Serializer>(cases: &[Trial], serializer: S) -> Result<S::Ok, S::Error> {
+    if let [only] = cases {
+        return only.serialize(serializer);
+    }
+    let mut map = serializer.serialize_map(Some(1))?;
+    map.serialize_entry("cases", cases)?;
+    map.end()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::FALSE_DISCOVERIES;
     use super::*;
     use rand::Rng;
 
@@ -157,7 +218,7 @@ mod tests {
 
     /// The verdict of a trial that goes on until it is decided, or for so many rounds.
     fn verdict(all: &[Round]) -> Verdict {
-        let mut schedule = Schedule::new(12, 0.02);
+        let mut schedule = Schedule::new(12, 0.02, 1);
         let _ = (1..=all.len()).any(|count| schedule.decided(&all[..count]));
         schedule.finding.map_or(Verdict::Undecided, |finding| finding.verdict)
     }
@@ -186,5 +247,62 @@ mod tests {
     fn five_percent_is_found_through_noise_of_ten() {
         let found = (0..200).filter(|trial| verdict(&rounds(400, 1.05, 0.1, 900 + trial)) == Verdict::Slower).count();
         assert!(found >= 190, "{found} of 200");
+    }
+
+    #[test]
+    fn of_many_cases_alike_none_is_told_apart_and_a_clear_one_is() {
+        let side = |label: &str| {
+            let record = crate::export::tests::record();
+            SideResult {
+                label: label.into(),
+                device: record.devices[0].clone(),
+                case: record.cases[0].clone(),
+                median: None,
+            }
+        };
+        let trial = |rounds: Vec<Round>, cases| {
+            let mut schedule = Schedule::new(12, 0.02, cases);
+            let _ = (1..=rounds.len()).any(|count| schedule.decided(&rounds[..count]));
+            Trial { a: side("a"), b: side("b"), finding: schedule.last(&rounds), rounds }
+        };
+        let trials = |cases: Vec<Trial>| Trials {
+            schema: AB_SCHEMA,
+            version: "0",
+            started: String::new(),
+            command: vec![],
+            validation: false,
+            turns: Turns::Batches,
+            min_effect: 0.02,
+            cases,
+            not_measured: 0,
+            exit: 0,
+        };
+        // So weak that alone it is told apart, and among enough others that are the same it is not.
+        let weak = || rounds(40, 1.045, 0.05, 27);
+        let p = trial(weak(), 1).finding.expect("rounds enough").p;
+        assert!((2e-4..FALSE_DISCOVERIES).contains(&p), "{p}");
+        let many = (3.0 * FALSE_DISCOVERIES / p) as usize;
+        let same = |at: usize| trial(rounds(12, 1.0, 0.003, 4000 + at as u64), many + 1);
+        let mut all = trials((0..many).map(same).chain([trial(rounds(12, 1.5, 0.02, 1), many + 1)]).collect());
+        all.cases.push(trial(weak(), many + 2));
+        all.correct();
+        assert_eq!((all.count(Verdict::Faster), all.count(Verdict::Slower)), (0, 1));
+        let clear = all.cases[many].finding.expect("rounds enough");
+        assert_eq!((clear.verdict, clear.looks), (Verdict::Slower, 1));
+        // Again, nothing changes; alone, nothing is corrected.
+        let before = all.clone();
+        all.correct();
+        assert_eq!(all, before);
+        let mut alone = trials(vec![trial(weak(), 1)]);
+        let found = alone.cases[0].finding;
+        alone.correct();
+        assert_eq!((alone.cases[0].finding, found.map(|found| found.verdict)), (found, Some(Verdict::Slower)));
+
+        // The only case has its fields at the top, several have theirs below.
+        let json = serde_json::to_value(&alone).expect("JSON");
+        assert!(json["a"]["label"] == "a" && json["finding"]["verdict"] == "slower" && json["cases"].is_null());
+        let json = serde_json::to_value(&all).expect("JSON");
+        assert!(json["a"].is_null() && json["cases"].as_array().is_some_and(|cases| cases.len() == many + 2));
+        assert_eq!(json["not_measured"], serde_json::Value::Null);
     }
 }

@@ -27,8 +27,8 @@ pub(crate) trait Executor {
     /// Runs every case of `run`.
     fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case>;
 
-    /// Searches the tiles of the variant of `group` on its problem; tells `progress` of every tile that is tried, and of the
-    /// best before it with its time. Interrupted, it returns what it has; `None` if that is nothing.
+    /// Searches the tiles of the variant of `group` on its problem; tells `progress` of every tile before it is tried and
+    /// after it is timed, and of the best so far. Interrupted, it returns what it has; `None` if that is nothing.
     ///
     /// # Errors
     /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
@@ -88,7 +88,7 @@ pub(crate) struct Question {
     pub budget: Duration,
 }
 
-/// Told of every tile that is tried, and of the best before it with its time.
+/// Told of every tile before it is tried and after it is timed, and of the best so far with its time.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>);
 
 /// Whether the rounds so far decide a duel.

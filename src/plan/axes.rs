@@ -77,8 +77,8 @@ pub(crate) enum Value {
     Flag,
     /// One word.
     Word(&'static str),
-    /// A list of words; `ab`, which takes one of them, calls it by the second name.
-    List(&'static str, &'static str),
+    /// A list of words.
+    List(&'static str),
     /// A whole number up to this.
     Whole(&'static str, u64),
     /// A number.
@@ -138,12 +138,12 @@ pub(crate) static GOAL: Axis = Axis {
 pub(crate) static DTYPE: Axis = Axis {
     name: "dtype",
     short: Some('t'),
-    value: Value::List("TYPE,..", "TYPE"),
+    value: Value::List("TYPE,.."),
     help: Help {
         bench: "Element types: f32, f64, f16, bf16, i32, i8 [default: the first that a chosen variant has]",
         verify: Some("Element types [default: all]"),
         tune: Some("Element types [default: f32]"),
-        ab: Some("The element type: f32, f64, f16, bf16, i32 or i8 [default: the first that a chosen variant has]"),
+        ab: Some("Element types: f32, f64, f16, bf16, i32, i8 [default: the first that a chosen variant has]"),
     },
     choose: |choosing, texts, base| each(choose::dtypes(choosing, texts), |dtype| CaseOptions { dtype, ..base }),
     text: |options| Some(options.dtype.to_string()),
@@ -166,12 +166,12 @@ pub(crate) static DTYPE: Axis = Axis {
 pub(crate) static LAYOUT: Axis = Axis {
     name: "layout",
     short: None,
-    value: Value::List("LAYOUT,..", "LAYOUT"),
+    value: Value::List("LAYOUT,.."),
     help: Help {
         bench: "matmul: layouts of the operands: nn (A stored M×K, B K×N), nt (B stored N×K), tn (A stored K×M) [default: nn]",
         verify: Some("matmul: layouts of the operands, nn, nt, tn [default: all]"),
         tune: Some("Layouts of the operands: nn, nt, tn [default: nn]"),
-        ab: Some("matmul: the layout of the operands, nn, nt or tn [default: nn]"),
+        ab: Some("matmul: layouts of the operands: nn, nt, tn [default: nn]"),
     },
     choose: |choosing, texts, base| each(choose::layouts(choosing, texts), |layout| CaseOptions { layout, ..base }),
     text: |options| options.layout.unusual().as_ref().map(Layout::to_string),
@@ -222,12 +222,12 @@ pub(crate) static INPUT: Axis = Axis {
 pub(crate) static SUBGROUP_SIZE: Axis = Axis {
     name: "subgroup-size",
     short: None,
-    value: Value::List("N,..", "N"),
+    value: Value::List("N,.."),
     help: Help {
         bench: "Require sub-groups of these sizes [default: the device's own]",
         verify: Some("Require sub-groups of these sizes [default: the device's own]"),
         tune: None,
-        ab: Some("Require sub-groups of this size [default: the device's own]"),
+        ab: Some("Require sub-groups of these sizes [default: the device's own]"),
     },
     choose: |_, texts, base| typed(texts, base, subgroup_size),
     text: |options| options.subgroup_size.as_ref().map(u32::to_string),
@@ -437,8 +437,7 @@ impl Axis {
         let arg = self.short.into_iter().fold(arg, Arg::short);
         Some(match self.value {
             Value::Flag => arg.action(ArgAction::SetTrue),
-            Value::List(_, one) if command == "ab" => arg.value_name(one),
-            Value::List(name, _) => arg.value_name(name).action(ArgAction::Append).value_delimiter(','),
+            Value::List(name) => arg.value_name(name).action(ArgAction::Append).value_delimiter(','),
             Value::Word(name) => arg.value_name(name),
             Value::Whole(name, most) => {
                 let parser = RangedU64ValueParser::<u64>::new().range(0..=most);

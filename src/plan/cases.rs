@@ -1,7 +1,7 @@
 //! The cases of an algorithm, the product of what was asked for on each axis, and their names.
 
 use super::axes::AXES;
-use super::choose::{self, Choosing, is_everything, unique};
+use super::choose::{self, Choosing, Variants, unique};
 use super::options::Selection;
 use super::{CaseGroup, DeviceClass, HOST, Purpose, axes};
 use crate::algorithms::input::Input;
@@ -15,13 +15,9 @@ use std::fmt;
 const MOST_EXTRA_WORK: u64 = 100_000_000;
 
 /// The choices asked for of one algorithm, whose product are its cases.
-#[expect(clippy::struct_excessive_bools, reason = "each says of another axis whether it was named")]
 pub(super) struct Cases {
     pub(super) algorithm: &'static Algorithm,
-    variants: Vec<&'static Variant>,
-    auto: bool,
-    /// Whether no variant was named: then those that lack an element type are left out of it.
-    any_variant: bool,
+    variants: Variants,
     /// Whether no layout was named: then those other than the usual are for variants that have them.
     any_layout: bool,
     /// Whether no kind of input was named: then those other than the default are for cheap problems that make sense.
@@ -37,12 +33,12 @@ impl Cases {
     /// The cases of `algorithm`.
     pub(super) fn new(algorithm: &'static Algorithm, selection: &Selection, purpose: Purpose) -> Result<Self, String> {
         let goals = choose::goals(algorithm, selection.axes.has(&axes::GOAL), purpose)?;
-        let (variants, auto) = choose::variants(algorithm, &selection.variant)?;
-        if let (Some(variant), [Goal::Result], false) = (
-            variants.iter().find(|variant| matches!(variant.measures, Measures::Solution)),
-            &goals[..],
-            is_everything(&selection.variant),
-        ) {
+        let variants = choose::variants(algorithm, &selection.variant)?;
+        let solves = |variant: &Variant| matches!(variant.measures, Measures::Solution);
+        let all_solve = variants.all.iter().all(|variant| solves(variant));
+        let solver = variants.named.iter().find(|variant| solves(variant));
+        let solver = solver.or_else(|| variants.all.first().filter(|_| all_solve));
+        if let (Some(variant), [Goal::Result]) = (solver, &goals[..]) {
             return Err(format!(
                 "variant '{}' of {} solves systems of equations; add --solve",
                 variant.name, algorithm.name
@@ -50,7 +46,7 @@ impl Cases {
         }
         // The choice may fall on any variant, so it has every type that one of them has.
         let all: Vec<_> = algorithm.variants.iter().collect();
-        let candidates = if auto { &all } else { &variants };
+        let candidates = if variants.auto { &all } else { &variants.all };
         let choosing = Choosing { algorithm, purpose, variants: candidates, goals };
         let vary = |bases: Vec<CaseOptions>, within_size: bool| {
             AXES.iter().filter(|axis| axis.within_size == within_size).try_fold(bases, |bases, axis| {
@@ -66,12 +62,10 @@ impl Cases {
             options: outer.into_iter().map(|base| vary(vec![base], true)).collect::<Result<_, _>>()?,
             inputs,
             sizes: choose::sizes(algorithm, &selection.size, purpose)?,
-            any_variant: is_everything(&selection.variant),
             any_layout: !selection.axes.has(&axes::LAYOUT),
             any_input: purpose == Purpose::Verify && !selection.axes.has(&axes::INPUT),
             on_host: selection.device.iter().any(|device| device == HOST),
             variants,
-            auto,
         })
     }
 
@@ -89,27 +83,27 @@ impl Cases {
         for (spec, on) in self.problems() {
             let variants = self.variants_for(&spec);
             // What no variant has was not asked for: some have the type for another goal.
-            if self.auto && self.asks(&spec, None) || !variants.is_empty() {
+            let auto = self.variants.auto;
+            if auto && self.asks(&spec, None) || !variants.is_empty() {
                 self.check_size(&spec)?;
-                let Self { algorithm, auto, on_host, .. } = *self;
+                let Self { algorithm, on_host, .. } = *self;
                 groups.push(CaseGroup { algorithm: algorithm.into(), spec, variants, on, auto, on_host });
             }
         }
         Ok(groups)
     }
 
-    /// The variants for a problem. Who asks for all means those that have its goal, type and layout; who names one learns
-    /// that it has not.
+    /// The variants for a problem. Without a name they are those that have its goal, type and layout; a named one says what
+    /// it lacks.
     fn variants_for(&self, spec: &CaseSpec) -> Vec<Variant> {
         let reaches = |variant: &Variant| variant.reaches(spec.goal, spec.dtype);
         let compiled = |variant: &Variant| variant.shaders(spec.dtype, spec.layout).is_some();
         let unusual = self.any_layout && spec.layout.unusual().is_some();
         let has = |variant: &&Variant| {
-            self.asks(spec, Some(variant))
-                && (!self.any_variant || reaches(variant))
-                && (!(self.any_variant || unusual) || compiled(variant))
+            let named = self.variants.named.iter().any(|own| std::ptr::eq(*own, *variant));
+            self.asks(spec, Some(variant)) && (named || reaches(variant)) && (named && !unusual || compiled(variant))
         };
-        self.variants.iter().copied().filter(has).cloned().collect()
+        self.variants.all.iter().copied().filter(has).cloned().collect()
     }
 
     /// Whether the input of a problem is asked of a variant. Where no kind was named, that is the usual one, and others

@@ -7,6 +7,7 @@ use crate::algorithms::{self, Algorithm, Goal, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::unknown;
 use crate::basis::layout::Layout;
+use crate::basis::pattern::{is_pattern, matches, no_match};
 use crate::basis::printable::brief;
 use crate::basis::size::{Size, sweep};
 use std::str::FromStr;
@@ -34,18 +35,43 @@ pub(super) fn algorithms(named: &[String], purpose: Purpose) -> Result<Vec<&'sta
     unique(named.iter().map(|name| algorithms::find(name)), |a, b| std::ptr::eq(*a, *b))
 }
 
+/// Those of `algorithms` that have a variant that one of `names` stands for: a pattern has to match in one of them.
+pub(super) fn with_variants(
+    mut algorithms: Vec<&'static Algorithm>,
+    names: &[String],
+) -> Result<Vec<&'static Algorithm>, String> {
+    let has = |algorithm: &Algorithm, name: &str| {
+        !is_pattern(name) || algorithm.variants.iter().any(|variant| matches(name, &variant.name))
+    };
+    if let Some(pattern) = names.iter().find(|name| !algorithms.iter().any(|algorithm| has(algorithm, name))) {
+        let of: Vec<_> = algorithms.iter().map(|algorithm| &*algorithm.name).collect();
+        let known = algorithms.iter().flat_map(|algorithm| algorithm.variants.iter()).map(|variant| &*variant.name);
+        let known: Vec<_> = unique(known.map(Ok), |a, b| a == b)?;
+        return Err(no_match(pattern, &format!("variant of {}", of.join(", ")), &known));
+    }
+    algorithms.retain(|algorithm| names.is_empty() || names.iter().any(|name| has(algorithm, name)));
+    Ok(algorithms)
+}
+
 /// Whether these names stand for all variants.
-pub(super) fn is_everything(names: &[String]) -> bool {
+fn is_everything(names: &[String]) -> bool {
     names.is_empty() || names == ["all"]
 }
 
-/// The variants of these names, and whether `auto` is among them.
-pub(super) fn variants(
-    algorithm: &'static Algorithm,
-    names: &[String],
-) -> Result<(Vec<&'static Variant>, bool), String> {
+/// The variants that were chosen.
+#[derive(Default)]
+pub(super) struct Variants {
+    pub(super) all: Vec<&'static Variant>,
+    /// Those that were named one by one: they are kept where they lack an element type, and say so. The others are left out.
+    pub(super) named: Vec<&'static Variant>,
+    /// Whether `auto` is among them.
+    pub(super) auto: bool,
+}
+
+/// The variants of these names and patterns.
+pub(super) fn variants(algorithm: &'static Algorithm, names: &[String]) -> Result<Variants, String> {
     if is_everything(names) {
-        return Ok((algorithm.variants.iter().collect(), false));
+        return Ok(Variants { all: algorithm.variants.iter().collect(), ..Variants::default() });
     }
     if names.iter().any(|name| name == "all") {
         return Err(format!("variants '{}' mix 'all' with names; write either", names.join(",")));
@@ -59,8 +85,13 @@ pub(super) fn variants(
             known.join(", ")
         ));
     }
-    let named = names.iter().filter(|name| *name != AUTO).map(|name| algorithm.variant(name));
-    Ok((unique(named, |a, b| std::ptr::eq(*a, *b))?, auto))
+    let same = |a: &&Variant, b: &&Variant| std::ptr::eq(*a, *b);
+    let (patterns, names): (Vec<_>, Vec<_>) =
+        names.iter().filter(|name| *name != AUTO).partition(|name| is_pattern(name));
+    let named = unique(names.into_iter().map(|name| algorithm.variant(name)), same)?;
+    let matching = algorithm.variants.iter().filter(|own| patterns.iter().any(|pattern| matches(pattern, &own.name)));
+    let all = unique(named.iter().copied().chain(matching).map(Ok), same)?;
+    Ok(Variants { all, named, auto })
 }
 
 pub(super) fn dtypes(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<DType>, String> {

@@ -16,6 +16,7 @@ use crate::algorithms::{self, Algorithm, CaseOptions, CaseSpec, StopRule, Varian
 use crate::basis::error::Error;
 use crate::basis::handle::Handle;
 use crate::basis::input_file;
+use crate::basis::pattern::is_pattern;
 use crate::basis::printable::excerpt;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
@@ -382,10 +383,15 @@ impl PlannedRun {
     pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
         selector::check(&selection.device)?;
         let algorithms = choose::algorithms(&selection.algorithm, purpose)?;
+        let algorithms = choose::with_variants(algorithms, &selection.variant)?;
         check_iterates(selection, &algorithms)?;
         let cases = algorithms.into_iter().map(|algorithm| Cases::new(algorithm, selection, purpose));
         let cases = cases.collect::<Result<Vec<_>, _>>()?;
         let groups = cases.iter().map(Cases::groups).collect::<Result<Vec<_>, _>>()?.concat();
+        if groups.is_empty() && selection.variant.iter().any(|name| is_pattern(name)) {
+            let variants = selection.variant.join(",");
+            return Err(format!("no variant that '{variants}' matches has this element type, layout and input"));
+        }
         let sampling = selection.sampling()?;
         if sampling.cache == CacheState::Cold && groups.iter().any(|group| group.on_host) {
             return Err(COLD_HOST.into());
@@ -591,6 +597,47 @@ mod tests {
     fn a_variant_named_twice_is_measured_once() {
         let twice = Selection { variant: vec!["naive".into(), "v0".into()], ..selection("", "64") };
         assert_eq!(PlannedRun::new(&twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
+    }
+
+    #[test]
+    fn a_pattern_stands_for_the_variants_that_it_matches_and_that_have_the_case() {
+        let of = |algorithms: &[&str], variant: &str, axes: AxisValues, purpose| {
+            let algorithm = algorithms.iter().map(ToString::to_string).collect();
+            let variant = variant.split(',').map(String::from).collect();
+            let run = PlannedRun::new(&Selection { algorithm, variant, axes, ..Selection::default() }, purpose)?;
+            let ids = |group: &CaseGroup| {
+                let names = group.variants.iter().map(|variant| variant.name.to_string());
+                names.map(|name| format!("{}/{name}", group.algorithm.name)).collect::<Vec<_>>()
+            };
+            let mut ids: Vec<_> = run.groups.iter().flat_map(ids).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            Ok::<_, String>(ids)
+        };
+        let dtype = |dtype: &str| AxisValues::default().with("dtype", dtype);
+        let bench = |variant: &str, axes| of(&["matmul"], variant, axes, Purpose::Bench);
+        assert_eq!(
+            bench("tile-*,naive", dtype("f32")).expect("cases"),
+            ["matmul/naive", "matmul/tile-1d", "matmul/tile-2d"]
+        );
+        // What a pattern matches and lacks the type is left out, what is named is kept.
+        assert_eq!(bench("s*", dtype("f16")).expect("cases"), ["matmul/subgroup", "matmul/subgroup-shuffle"]);
+        assert!(bench("s*,split", dtype("f16")).expect("cases").contains(&"matmul/split".to_string()));
+        assert!(bench("spli*", dtype("f16")).expect_err("it has f32 alone").contains("has dtype f16; available: f32"));
+        // One of several algorithms has to have it.
+        let both = ["matmul", "lu"];
+        assert_eq!(of(&both, "blocked-piv*", dtype("f32"), Purpose::Bench).expect("cases").len(), 2);
+        let verified = of(&[], "*-texel", AxisValues::default(), Purpose::Verify).expect("cases");
+        assert_eq!(verified, ["lu/blocked-pivot-texel", "matmul/gemv-texel"]);
+        let error = of(&both, "*-subgruop", dtype("f32"), Purpose::Bench).expect_err("none");
+        assert!(error.starts_with("no variant of matmul, lu matches '*-subgruop'; nearest: subgroup"), "{error}");
+        // Those that solve systems wait for --solve.
+        let error = of(&["lu"], "refine*", dtype("f64"), Purpose::Bench).expect_err("no factors");
+        assert!(error.contains("solves systems of equations; add --solve"), "{error}");
+        assert_eq!(
+            of(&["lu"], "refine*", dtype("f64").with("solve", true), Purpose::Bench),
+            Ok(vec!["lu/refined".into()])
+        );
     }
 
     #[test]

@@ -23,10 +23,10 @@ pub struct Selection {
     #[arg(value_name = "ALGORITHM")]
     pub algorithm: Vec<String>,
 
-    /// Variants by name or alias; all; auto [default: all]
+    /// Variants by name, alias or pattern; all; auto [default: all]
     ///
-    /// `auto` is the best variant for device, type and size: the fastest that `tune` measured, else the one that a model
-    /// predicts.
+    /// In a pattern such as 'tile-*', `*` stands for any text. `auto` is the best variant for device, type and size: the
+    /// fastest that `tune` measured, else the one that a model predicts.
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 

@@ -1,13 +1,11 @@
-//! The table of `compare`, and the verdict of `ab`.
+//! The table of `compare`.
 
 use super::table::{self, Table};
 use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
-use crate::compare::paired::{Finding, SideResult, Trial, Turns};
 use crate::compare::{Compared, Comparison, Difference, Unmatched, Verdict};
-use crate::record::class::Class;
 use std::fmt::Write;
 
 /// What differs, a row for each case, what has no ratio, broken limits, and a line that sums up.
@@ -115,66 +113,4 @@ pub(crate) fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let parts: Vec<_> = ruling.counts(comparison).map(|(count, name)| format!("{count} {name}")).collect();
     let percent = units::significant(100.0 * comparison.min_effect);
     format!("{} (changes below {} % do not matter)", parts.join(", "), units::trimmed(&percent))
-}
-
-/// What was measured, a line with the verdict, and a line for each side.
-#[must_use]
-pub(crate) fn trial(trial: &Trial) -> String {
-    let case = &trial.a.case;
-    let mut out = format!("{} {}{}\n", case.subject(), case.row(), case.of_input());
-    let _ = writeln!(out, "{}", finding(trial));
-    let medians = trial.sides().into_iter().filter_map(|(_, side)| side.median.map(|time| side.case.shown(time)));
-    let unit = medians.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(TimeUnit::for_value);
-    let width = trial.sides().map(|(_, side)| label(side).chars().count()).into_iter().max().unwrap_or(0);
-    for (name, side) in trial.sides() {
-        let time = match (side.case.outcome.reason(), side.median, unit) {
-            (Some(reason), ..) => format!("{}: {}", side.case.outcome.status(), printable(&reason)),
-            (None, Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
-            _ => "no round was completed".into(),
-        };
-        let label = label(side);
-        let (device, driver) = (printable(&side.device.name), printable(&side.device.driver.info));
-        let _ = writeln!(out, "  {name}  {label:<width$}  {time}  ({device}, {driver})");
-    }
-    out
-}
-
-/// The name of a side, with what sets its answer apart.
-fn label(side: &SideResult) -> String {
-    format!("{} {}", printable(&side.label), Class::of(&side.case)).trim_end().to_string()
-}
-
-/// The verdict of a trial, in a line.
-fn finding(trial: &Trial) -> String {
-    let rounds = match (trial.rounds.len(), trial.turns) {
-        (1, _) => "1 round".to_string(),
-        (count, Turns::Batches) => format!("{count} rounds"),
-        (count, Turns::Processes) => format!("{count} rounds of processes"),
-    };
-    let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
-        return format!("B cannot be compared with A ({rounds})");
-    };
-    let word = match verdict {
-        Verdict::Slower => "B is SLOWER than A",
-        Verdict::Faster => "B is faster than A",
-        Verdict::Same => "B is the same as A",
-        Verdict::Undecided => "undecided",
-    };
-    format!("{word}: B/A {ratio:.4}, 95 % interval {low:.4} … {high:.4}, {rounds}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::algorithms::Shortcut;
-    use crate::device::capability::tests::software_device;
-
-    #[test]
-    fn a_side_that_takes_a_shortcut_says_so() {
-        let case = crate::report::bench::tests::record().cases.remove(0);
-        let mut side = SideResult { label: "naive".into(), device: software_device(), case, median: None };
-        assert_eq!(label(&side), "naive");
-        side.case.shortcuts = vec![Shortcut::NoPivoting];
-        assert_eq!(label(&side), "naive (no pivoting)");
-    }
 }

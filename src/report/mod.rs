@@ -1,5 +1,6 @@
 //! What a person reads: tables on the terminal, and the page of `report`.
 
+pub(crate) mod ab;
 pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod devices;

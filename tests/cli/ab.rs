@@ -4,6 +4,7 @@ use super::{expect_exit, gpukern, run, stderr, stdout};
 use gpukern::{DType, Shader};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use tempfile::TempDir;
 
 /// `ab` on a small product.
@@ -125,18 +126,22 @@ fn mistakes_are_answered_before_a_device_is_opened() {
     let texel = write(&folder, "texel.spv", &spirv("matmul/texel"));
     let empty = write(&folder, "empty.json", b"{}");
     for (arguments, expected) in [
-        (vec![], "nothing to compare; give --a and --b (variants)"),
-        (vec!["--a", "naive"], "one side is missing; give both --a and --b"),
+        (vec!["-V", "naive"], "nothing to compare; add --against VARIANT, --a-spirv or --b-spirv"),
+        (vec!["--against", "naive"], "no variant given to judge; add -V NAME"),
+        (vec!["-V", "v0,v1,v2", "--against", "v0,v1"], "-V names 3 and --against 2; name as many, or one for all"),
+        (vec!["-V", "*-1e", "--against", "*-2d"], "no variant of matmul matches '*-1e'; nearest: tile-1d"),
+        (vec!["-V", "tile-*", "--against", "tex*"], "`*` stands for nothing alike in 'tile-*' (tile-1d, tile-2d)"),
+        (vec!["-V", "naive", "--against", "auto"], "`gpukern bench -V auto --explain` names what it takes"),
+        (vec!["-V", "naive,local", "--b-spirv", &text], "a kernel of one variant, -V names 2; name one"),
         (vec!["--a", "naive", "--b", "tilde"], "unknown variant 'tilde' for matmul"),
-        (vec!["--a", "naive", "--b", "local", "-V", "naive"], "--variant naive is for SPIR-V files and drivers"),
         (vec!["--a", "naive", "--b-spirv", &text], "more than one kind of thing to compare"),
-        (vec!["--b-spirv", &text], "no variant given that both run; add --variant NAME"),
+        (vec!["--b-spirv", &text], "no variant given that both run; add -V NAME"),
         (vec!["-V", "naive", "--b-spirv", &text], "in place of matmul/naive.f32: it is not SPIR-V"),
         (vec!["-V", "naive", "--b-spirv", &texel], "in place of matmul/naive.f32: it"),
         (vec!["-V", "naive", "--b-spirv", "/nonexistent.spv"], "cannot run '/nonexistent.spv'"),
         (vec!["-V", "naive", "--a-driver", &empty], "one side is missing; give both --a-driver and --b-driver"),
         (vec!["-V", "naive", "--a-driver", &empty, "--b-driver", &empty], "it names no ICD.library_path"),
-        (vec!["--a", "naive", "--b", "local", "-t", "f32,f16"], "unknown dtype 'f32,f16'"),
+        (vec!["--a", "naive", "--b", "local", "-t", "f32,f61"], "unknown dtype 'f61'"),
         (vec!["--a", "naive", "--b", "local", "--max-time", "soon"], "--max-time: malformed time 'soon'"),
         (vec!["--a", "naive", "--b", "local", "--min-effect", "x"], "--min-effect: malformed share 'x'"),
     ] {
@@ -144,8 +149,86 @@ fn mistakes_are_answered_before_a_device_is_opened() {
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
         assert!(stdout(&output).is_empty() && !stderr(&output).contains("panicked"));
     }
-    let output = expect_exit(&mut gpukern(&["ab", "matmul", "-s", "32,64", "--a", "naive", "--b", "local"]), 2);
-    assert!(stderr(&output).contains("ab judges one case, these are 2"), "{}", stderr(&output));
+}
+
+/// The labels of A and B, and the size, of each case of a document.
+fn cases(document: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().expect("text").to_string();
+    let case = |case: &Value| {
+        let size = text(&case["a"]["case"]["id"]).rsplit('/').next().expect("an id").to_string();
+        format!("{} {} {size}", text(&case["a"]["label"]), text(&case["b"]["label"]))
+    };
+    document["cases"].as_array().expect("several cases").iter().map(case).collect()
+}
+
+#[test]
+fn each_pair_has_a_verdict_at_each_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ab.json");
+    let mut command =
+        gpukern(&["ab", "matmul", "-V", "tile-2d,local", "--against", "naive", "-s", "16,24", "--max-time=100ms"]);
+    let output = run(command.arg("--json").arg(&path).env("COLUMNS", "80"));
+    let (text, said) = (stdout(&output), stderr(&output));
+    assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{text}{said}");
+    assert!(text.starts_with("matmul f32 against naive, uniform input\n"), "{text}");
+    // A command to be pasted is in one line.
+    assert!(text.lines().all(|line| line.chars().count() <= 80 || line.starts_with("  gpukern ")), "{text}");
+    for (variant, size) in [("tile-2d", "16"), ("tile-2d", "24"), ("local", "16"), ("local", "24")] {
+        let of = |line: &&str| line.split_whitespace().take(2).collect::<Vec<_>>() == [variant, size];
+        assert!(text.lines().any(|line| of(&line)), "{variant} {size}: {text}");
+    }
+    assert!(text.contains("(differences below 2 % do not matter)"), "{text}");
+    assert!(said.contains("\n4 of 4: local against naive, 24: "), "{said}");
+    let document = super::read_json(&path);
+    let expected = ["tile-2d 16x16x16", "tile-2d 24x24x24", "local 16x16x16", "local 24x24x24"];
+    assert_eq!(cases(&document), expected.map(|case| format!("naive {case}")));
+    assert_eq!(document["exit"].as_i64(), output.status.code().map(i64::from));
+}
+
+#[test]
+fn patterns_pair_variants_and_what_one_side_lacks_is_left_out() {
+    let ab = ["ab", "collectives", "-V", "vote-*-subgroup", "--against", "vote-*-shared", "-s", "64"];
+    let output = run(gpukern(&ab).args(["--max-time=20ms", "--json=-"]));
+    let all = cases(&document(&output));
+    assert!(all.len() >= 2, "{all:?}");
+    for case in all {
+        let [a, b, _] = case.split(' ').collect::<Vec<_>>()[..] else { panic!("{case}") };
+        assert_eq!(a.strip_suffix("-shared"), b.strip_suffix("-subgroup"), "{case}");
+    }
+    // Only one of the two has f16, and both have f32.
+    let mixed = ["ab", "matmul", "-V", "spli*", "--against", "naive", "-s", "16", "-t", "f16,f32", "--json=-"];
+    let refused = stderr(&run(&mut gpukern(&mixed)));
+    assert!(refused.contains("'split'") && refused.contains("choose what both can run"), "{refused}");
+    let none = ["ab", "matmul", "-V", "spli*", "--against", "naive", "-s", "16", "-t", "f16"];
+    let refused = stderr(&expect_exit(&mut gpukern(&none), 2));
+    assert!(refused.contains("'spli*' and 'naive' have no case in common"), "{refused}");
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interruption_keeps_the_cases_before_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ab.json");
+    // The first is decided at once, the second as good as never.
+    let mut command =
+        gpukern(&["ab", "matmul", "-V", "tile-2d,naive", "--against", "naive", "-s", "96", "--max-time=1h"]);
+    command.args(["--min-effect=0.0001%", "--json"]).arg(&path);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary starts");
+    super::wait_until("the first verdict", || {
+        assert!(child.try_wait().expect("a process").is_none(), "it ended first");
+        std::fs::read_to_string(&path).is_ok_and(|text| !text.is_empty())
+    });
+    // A process that is killed now has lost nothing of the first case.
+    assert_eq!(super::read_json(&path)["not_measured"], 1);
+    super::signal(&child, "INT");
+    let output = child.wait_with_output().expect("it ends");
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("tile-2d") && text.contains("faster"), "{text}");
+    let document = super::read_json(&path);
+    assert_eq!(document["exit"], 130);
+    let first = if document["cases"].is_null() { &document } else { &document["cases"][0] };
+    assert_eq!((&first["b"]["label"], &first["finding"]["verdict"]), (&json!("tile-2d"), &json!("faster")));
 }
 
 /// The manifest of a software driver, where one is installed in a usual place.

@@ -113,8 +113,8 @@ fn sizes_beyond_the_device_are_skipped_with_the_limit_and_the_sweep_goes_on() {
 fn a_quick_run_that_leaves_out_all_that_was_asked_for_says_so() {
     let arguments = ["verify", "matmul", "-V", "naive", "--quick", "-s", "4096", "-d", "cpu"];
     let output = expect_exit(&mut gpukern(&arguments), 2);
-    let expected = "nothing to measure: these cases need another kind of device; the largest sizes are left out on a \
-                    software device; --full has them";
+    let expected = "nothing to measure: these cases need another kind of device; the largest sizes are skipped on a \
+                    software device; --full runs them";
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
 }
 

@@ -243,6 +243,12 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let specs = ["--config=double.toml", "--ab", "--spec=WORK=1,600", "--size=N=2000"];
     let output = expect_exit(&mut judge(&specs), 1);
     assert!(stdout(&output).contains("SLOWER"), "{}", stdout(&output));
+    let sizes = ["slow.comp", "double.comp", "--config=double.toml", "--ab", "--size=N=1000,2000", "--json=-"];
+    let document: Value =
+        serde_json::from_slice(&command(path, &sizes).output().expect("it runs").stdout).expect("JSON");
+    let sizes = document["cases"].as_array().expect("two cases").iter();
+    let sizes: Vec<_> = sizes.map(|case| case["b"]["case"]["id"].as_str().expect("an id")).collect();
+    assert_eq!(sizes, ["double/double/f32/N=1000", "double/double/f32/N=2000"]);
     let tune = ["--config=double.toml", "--tune", "--spec=WORK=1,300,600", "--where=WORK < 500", "--size=N=100000"];
     let output = expect_exit(&mut command(path, &tune), 0);
     let text = stdout(&output);

@@ -1,6 +1,8 @@
 //! `tune`, and what `bench` makes of its results, on the software device.
 
-use super::{BRIEF, expect_exit, gpukern, limited, signal, stderr, stdout};
+use super::failures::with_failing;
+use super::{BRIEF, expect_exit, gpukern, limited, signal, stderr, stdout, wait_until};
+use gpukern::{DType, Shader};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -113,6 +115,50 @@ fn an_interrupt_keeps_what_was_found() {
 }
 
 #[test]
+#[cfg(unix)]
+fn an_interrupt_behind_the_first_tile_keeps_it_although_the_driver_hangs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [path, sign] = ["tuned.toml", "sign"].map(|name| folder.path().join(name));
+    // With no time for a second tile the only one runs against `auto`'s choice, whose first run has no end.
+    let kernel = Shader::find("matmul/texel", DType::F32).expect("it is compiled");
+    let tune = ["tune", "matmul", "-s", "64", "--budget=1ms", "--timeout=1h", "--tuned"];
+    let mut command = with_failing("vkWaitForFences", &tune, folder.path());
+    command.arg(&path).env("GPUKERN_TEST_HOW", "hang").env("GPUKERN_TEST_SIGN", &sign);
+    command.env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    wait_until("a call that hangs", || sign.exists());
+    signal(&child, "INT");
+    let output = child.wait_with_output().expect("it ends");
+    let (text, said) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(130), "{text}{said}");
+    assert!(text.contains("matmul f32, the best tiles") && text.contains("tiled"), "{text}{said}");
+    assert!(said.contains("tiled f32 64: interrupted after 1 of "), "{said}");
+    assert!(said.contains(&format!("kept in {}", path.display())), "{said}");
+    assert!(std::fs::read_to_string(&path).expect("kept").contains("variant = \"tiled\""));
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupt_before_the_first_tile_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [path, sign] = ["tuned.toml", "sign"].map(|name| folder.path().join(name));
+    let kernel = Shader::find("matmul/tiled", DType::F32).expect("it is compiled");
+    let tune = ["tune", "matmul", "-s", "32,64", "--timeout=1h", "--tuned"];
+    let mut command = with_failing("vkWaitForFences", &tune, folder.path());
+    command.arg(&path).env("GPUKERN_TEST_HOW", "hang").env("GPUKERN_TEST_SIGN", &sign);
+    command.env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    wait_until("a call that hangs", || sign.exists());
+    signal(&child, "INT");
+    let output = child.wait_with_output().expect("it ends");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert_eq!(stdout(&output), "interrupted before a tile was timed: nothing was kept\n");
+    assert!(said.contains("tiled f32 32: interrupted before a tile was timed"), "{said}");
+    assert!(said.contains("1 search was not begun"), "{said}");
+}
+
+#[test]
 fn a_search_that_is_cut_off_at_once_keeps_the_tile_that_an_earlier_one_found() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tuned.toml");
@@ -191,6 +237,11 @@ fn mistakes_are_refused_before_a_device_is_opened() {
     refused(&["tune", "matmul"], &long, &["the tuning results in", "--tuned"]);
     refused(&["tune", "eigen"], &missing, &["eigen has no tiles", "write `gpukern tune matmul` or `gpukern tune lu`"]);
     refused(&["tune", "matmul", "-V", "naive"], &missing, &["variant 'naive' has no tile", "available: tiled"]);
+    refused(
+        &["tune", "matmul", "-V", "naiv*"],
+        &missing,
+        &["no variant of matmul with tiles to search matches 'naiv*'"],
+    );
     refused(&["tune", "matmul", "-V", "auto"], &missing, &["variant 'auto' has no tile", "available: tiled"]);
     refused(&["tune", "matmul", "--budget", "5"], &missing, &["--budget: malformed time '5'"]);
     refused(&["bench", "eigen", "-V", "auto"], &missing, &["variant 'auto' has no rule for eigen"]);

@@ -33,7 +33,7 @@ const GAIN: f64 = 1.01;
 /// A search under way.
 pub(super) struct TileSearch<'a> {
     group: &'a CaseGroup,
-    /// Called with every tile that is tried, and the best before it with its time.
+    /// Called with every tile before it is tried and after it is timed, and with the best so far.
     progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
     variant: &'a Variant,
     info: DeviceInfo,
@@ -260,7 +260,11 @@ impl<'a> TileSearch<'a> {
             }
             let best = fastest(&self.tiles.timed).map(|(_, time)| time);
             match runner.time_tile(&self.loaded, &candidate, best, self.search_until) {
-                Ok(Some(time)) => self.tiles.timed.push((candidate.0, time)),
+                Ok(Some(time)) => {
+                    self.tiles.timed.push((candidate.0, time));
+                    // At once: whatever the next call of the driver does, this one is known.
+                    (self.progress)(candidate.0, fastest(&self.tiles.timed));
+                }
                 Ok(None) => {}
                 Err(error) => self.tiles.refused.push((candidate.0, Refusal::Failed(error))),
             }

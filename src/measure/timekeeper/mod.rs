@@ -30,7 +30,7 @@ const BETWEEN_READINGS: Duration = Duration::from_millis(50);
 /// Ratio by which the canary may change while a case is sampled.
 const DRIFT: f64 = 1.02;
 /// Rounds of a duel at most: what they still do not tell is less than what a process does to its medians.
-const MOST_ROUNDS: usize = 1000;
+pub(crate) const MOST_ROUNDS: usize = 1000;
 
 /// Samples after which a candidate of a race may be dropped.
 const FIRST_LOOK: usize = 3;

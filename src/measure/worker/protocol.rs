@@ -56,7 +56,7 @@ pub(super) enum Event {
     End(Box<Case>),
     /// A round of a duel.
     Round(Round),
-    /// A tile is tried; the best before it with its time.
+    /// A tile is tried, or was timed; the best so far with its time.
     Trying(Tile, Option<(Tile, Nanos)>),
     /// The device is lost.
     Lost(String),

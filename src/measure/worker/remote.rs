@@ -4,6 +4,7 @@ use super::Workers;
 use super::process::{Ended, How, Process};
 use super::protocol::{Event, NamedGroup, Order};
 use crate::algorithms::tile::Tile;
+use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
@@ -257,6 +258,22 @@ impl<'a> Remote<'a> {
         case
     }
 
+    /// The result of a search that ended behind `tried` tiles, of which `best` was the fastest and some died.
+    fn cut_off(
+        &self,
+        group: &CaseGroup,
+        best: (Tile, Nanos),
+        tried: usize,
+        dead: Vec<(Tile, Refusal)>,
+    ) -> Option<Found> {
+        let CaseGroup { algorithm, spec, variants, .. } = group;
+        let tunable = algorithm.tunable(&variants[0])?;
+        let built_in = tunable.built_in(spec, &self.device);
+        let built_in = (built_in, Some(best.1).filter(|_| best.0 == built_in));
+        let space = algorithm.tiles(tunable, spec, &self.device).len();
+        Some(Found { best, built_in, rule: None, tried, space, refused: dead })
+    }
+
     fn dead(&self, group: &CaseGroup, side: &Side, ended: &Ended) -> Case {
         let chosen = tuned::with_tile(group, side.variant(group), &self.device, &self.tuned);
         unmeasured(group, &chosen, &self.device, self.outcome(group, &chosen, ended))
@@ -308,29 +325,26 @@ impl Executor for Remote<'_> {
             let mut tried: Vec<Tile> = vec![];
             let answer = self.ask(&order, &mut |event| {
                 if let Event::Trying(tile, best) = event {
-                    tried.push(*tile);
+                    if !tried.contains(tile) {
+                        tried.push(*tile);
+                    }
                     question.kept = best.map(|(tile, _)| tile).or(question.kept);
                     timed = best.or(timed);
                     progress(*tile, *best);
                 }
                 None
             });
+            let interrupted = self.interrupted.load(Ordering::Relaxed);
             let ended = match answer {
-                Ok(found) => return with_dead(found, dead),
+                Ok(found) if !(interrupted && found == Ok(None)) => return with_dead(found, dead),
+                // A driver that does not end its call soon takes the process, but not what was timed before.
+                _ if interrupted => {
+                    let tried = question.avoid.len() + tried.len();
+                    return Ok(timed.and_then(|best| self.cut_off(group, best, tried, dead)));
+                }
+                Ok(_) => return Ok(None),
                 Err(ended) => ended,
             };
-            if self.interrupted.load(Ordering::Relaxed) {
-                // A driver that does not end its call soon takes the process, but not what was timed before.
-                let CaseGroup { algorithm, spec, variants, .. } = group;
-                let tunable = algorithm.tunable(&variants[0]);
-                return Ok(timed.zip(tunable).map(|(best, tunable)| {
-                    let built_in = tunable.built_in(spec, &self.device);
-                    let time = Some(best.1).filter(|_| best.0 == built_in);
-                    let (built_in, tried) = ((built_in, time), question.avoid.len() + tried.len());
-                    let space = algorithm.tiles(tunable, spec, &self.device).len();
-                    Found { best, built_in, rule: None, tried, space, refused: dead }
-                }));
-            }
             // The search goes on where it was: the tile on the device had no part in it.
             if ended.how == How::Killed && !std::mem::replace(&mut killed, true) {
                 continue;
@@ -419,7 +433,6 @@ fn with_dead(found: Result<Option<Found>, Refusal>, dead: Vec<(Tile, Refusal)>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::units::Nanos;
     use crate::export::tests::record;
     use crate::record::Warning;
 

@@ -1,0 +1,105 @@
+//! Patterns of names, in which `*` stands for any text.
+
+use super::error::nearest;
+use super::printable::brief;
+
+/// Whether `name` is a pattern.
+#[must_use]
+pub(crate) fn is_pattern(name: &str) -> bool {
+    name.contains('*')
+}
+
+/// The texts that the stars of `pattern` stand for in `text`, the first ones as short as they can be; `None` if it does not
+/// match.
+#[must_use]
+pub(crate) fn captures<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
+    let mut parts = pattern.split('*');
+    let mut rest = text.strip_prefix(parts.next()?)?;
+    let mut parts: Vec<_> = parts.collect();
+    // Without a star the pattern is the text.
+    let Some(last) = parts.pop() else { return rest.is_empty().then(Vec::new) };
+    let mut found = vec![];
+    for part in parts {
+        // The first place is as good as any: what is left over only gets longer.
+        let (before, after) = rest.split_at(rest.find(part)?);
+        found.push(before);
+        rest = &after[part.len()..];
+    }
+    found.push(rest.strip_suffix(last)?);
+    Some(found)
+}
+
+/// Whether `text` matches `pattern`.
+#[must_use]
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+    captures(pattern, text).is_some()
+}
+
+/// `pattern` with these texts in place of its stars, of which it has as many.
+#[must_use]
+pub(crate) fn filled(pattern: &str, captures: &[&str]) -> String {
+    let mut captures = captures.iter();
+    pattern
+        .split_inclusive('*')
+        .flat_map(|part| match part.strip_suffix('*') {
+            Some(part) => [part, captures.next().copied().unwrap_or_default()],
+            None => [part, ""],
+        })
+        .collect()
+}
+
+/// The names that `pattern` matches, of which there is one at least.
+///
+/// # Errors
+/// A message with the nearest names if there is none. `kind` says what they name: `variant of matmul`.
+pub(crate) fn select<'n>(pattern: &str, kind: &str, names: &[&'n str]) -> Result<Vec<&'n str>, String> {
+    let found: Vec<_> = names.iter().copied().filter(|name| matches(pattern, name)).collect();
+    if found.is_empty() { Err(no_match(pattern, kind, names)) } else { Ok(found) }
+}
+
+/// The message for a pattern that matches no name.
+#[must_use]
+pub(crate) fn no_match(pattern: &str, kind: &str, names: &[&str]) -> String {
+    let near = nearest(pattern, names);
+    let near = if near.is_empty() { String::new() } else { format!("nearest: {}; ", near.join(", ")) };
+    format!("no {kind} matches '{}'; {near}available: {}", brief(pattern), names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text, expected) in [
+            ("*", "", Some(&[""][..])),
+            ("matmul/*", "matmul/naive/f32/8x8x8", Some(&["naive/f32/8x8x8"])),
+            ("*/f32/*", "matmul/naive/f32/8x8x8", Some(&["matmul/naive", "8x8x8"])),
+            ("matmul/naive", "matmul/naive", Some(&[])),
+            ("matmul/naive", "matmul/naive/f32", None),
+            ("*ab", "aab", Some(&["a"])),
+            ("a*a", "a", None),
+            ("a*b*a", "abba", Some(&["", "b"])),
+            ("a*b*c", "acb", None),
+        ] {
+            assert_eq!(captures(pattern, text).as_deref(), expected, "{pattern} {text}");
+            if let Some(found) = expected {
+                assert_eq!(filled(pattern, found), text);
+            }
+        }
+        // However many stars there are.
+        assert!(!matches(&"*a".repeat(1000), &"a".repeat(999)) && matches(&"*".repeat(1000), "a"));
+    }
+
+    #[test]
+    fn a_pattern_that_matches_nothing_is_answered_with_the_nearest_names() {
+        let names = ["reduce-subgroup", "reduce-shared", "scan-subgroup", "barrier-workgroup"];
+        assert_eq!(select("reduce-*", "variant of collectives", &names), Ok(vec!["reduce-subgroup", "reduce-shared"]));
+        let message = select("*-subgruop", "variant of collectives", &names).expect_err("none");
+        let expected = "no variant of collectives matches '*-subgruop'; nearest: reduce-subgroup, scan-subgroup";
+        assert!(message.starts_with(expected), "{message}");
+        assert!(message.ends_with("; available: reduce-subgroup, reduce-shared, scan-subgroup, barrier-workgroup"));
+        let message = select("zzz*", "variant of matmul", &["naive", "local"]).expect_err("none");
+        assert_eq!(message, "no variant of matmul matches 'zzz*'; available: naive, local");
+    }
+}

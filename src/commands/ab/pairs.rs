@@ -1,0 +1,158 @@
+//! The variants that are judged, each with the one that it is judged against.
+
+use crate::algorithms::{Algorithm, Variant};
+use crate::basis::pattern::{self, captures, filled, is_pattern};
+use crate::plan::AUTO;
+
+/// A, and B, which is judged.
+pub(super) type Pair = [&'static Variant; 2];
+
+/// The pairs that two lists of names and patterns stand for, and a note of the variants that a pattern left without a
+/// partner. Lists are taken in order; one name stands beside each of a list.
+///
+/// # Errors
+/// What is wrong with the lists.
+pub(super) fn pairs(
+    algorithm: &'static Algorithm,
+    against: &[String],
+    judged: &[String],
+) -> Result<(Vec<Pair>, Vec<String>), String> {
+    let count = match (against.len(), judged.len()) {
+        (a, b) if a == b || b == 1 => a,
+        (1, b) => b,
+        (a, b) => return Err(format!("-V names {b} and --against {a}; name as many, or one for all")),
+    };
+    let (mut found, mut notes): (Vec<Pair>, _) = (vec![], vec![]);
+    for at in 0..count {
+        let [a, b] = [against, judged].map(|names| names[at.min(names.len() - 1)].as_str());
+        for pair in of(algorithm, a, b, &mut notes)? {
+            let same = |other: &Pair| (0..2).all(|side| std::ptr::eq(other[side], pair[side]));
+            if !found.iter().any(same) {
+                found.push(pair);
+            }
+        }
+    }
+    Ok((found, notes))
+}
+
+/// The pairs of two names or patterns.
+fn of(
+    algorithm: &'static Algorithm,
+    against: &str,
+    judged: &str,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Pair>, String> {
+    if let Some(auto) = [against, judged].into_iter().find(|name| *name == AUTO) {
+        return Err(format!(
+            "'{auto}' is a choice, not a variant; `gpukern bench -V auto --explain` names what it takes"
+        ));
+    }
+    let names: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
+    let matching = |typed: &str| {
+        let named = || Ok(vec![algorithm.variant(typed)?]);
+        let kind = format!("variant of {}", algorithm.name);
+        if !is_pattern(typed) {
+            return named();
+        }
+        pattern::select(typed, &kind, &names)?.into_iter().map(|name| algorithm.variant(name)).collect()
+    };
+    let [all_against, all_judged]: [Vec<&'static Variant>; 2] = [matching(against)?, matching(judged)?];
+    let stars = [against, judged].map(|typed| typed.matches('*').count());
+    if stars[0] > 0 && stars[1] > 0 {
+        if stars[0] != stars[1] {
+            return Err(format!(
+                "'{judged}' and '{against}' pair variants by what `*` stands for; write as many in both"
+            ));
+        }
+        return partners(against, judged, &all_against, &all_judged, notes);
+    }
+    let all = all_judged.iter().flat_map(|b| all_against.iter().map(|a| [*a, *b]));
+    // Nobody means a variant against itself by a pattern.
+    let pairs: Vec<_> = all.filter(|[a, b]| stars == [0, 0] || !std::ptr::eq(*a, *b)).collect();
+    if pairs.is_empty() {
+        return Err(format!("'{judged}' and '{against}' are the same variant; name two, or one by its name twice"));
+    }
+    Ok(pairs)
+}
+
+/// Those that differ in nothing but what is beside the stars.
+fn partners(
+    against: &str,
+    judged: &str,
+    all_against: &[&'static Variant],
+    all_judged: &[&'static Variant],
+    notes: &mut Vec<String>,
+) -> Result<Vec<Pair>, String> {
+    let partner = |b: &&'static Variant| {
+        let wanted = filled(against, &captures(judged, &b.name)?);
+        all_against.iter().find(|a| a.name == wanted).map(|a| [*a, *b])
+    };
+    let (with, without): (Vec<_>, Vec<_>) =
+        all_judged.iter().map(|b| (b, partner(b))).partition(|(_, pair)| pair.is_some());
+    let names = |all: &[&Variant]| all.iter().map(|variant| &*variant.name).collect::<Vec<_>>().join(", ");
+    if with.is_empty() {
+        return Err(format!(
+            "`*` stands for nothing alike in '{judged}' ({}) and '{against}' ({})",
+            names(all_judged),
+            names(all_against)
+        ));
+    }
+    if !without.is_empty() {
+        let alone: Vec<_> = without.into_iter().map(|(b, _)| *b).collect();
+        notes.push(format!("no partner among '{against}': {}", names(&alone)));
+    }
+    Ok(with.into_iter().filter_map(|(_, pair)| pair).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms;
+
+    fn found(algorithm: &str, against: &[&str], judged: &[&str]) -> Result<(Vec<String>, Vec<String>), String> {
+        let algorithm = algorithms::find(algorithm).expect("an algorithm");
+        let texts = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (pairs, notes) = pairs(algorithm, &texts(against), &texts(judged))?;
+        Ok((pairs.iter().map(|[a, b]| format!("{} {}", a.name, b.name)).collect(), notes))
+    }
+
+    #[test]
+    fn lists_pair_in_order_and_one_stands_beside_each() {
+        let pairs = |against: &[&str], judged: &[&str]| found("matmul", against, judged).expect("pairs").0;
+        assert_eq!(pairs(&["naive"], &["local", "tiled"]), ["naive local", "naive tiled"]);
+        assert_eq!(pairs(&["naive", "local"], &["tiled"]), ["naive tiled", "local tiled"]);
+        assert_eq!(pairs(&["naive", "local"], &["local", "tiled"]), ["naive local", "local tiled"]);
+        assert_eq!(pairs(&["v0"], &["naive"]), ["naive naive"], "a variant against itself is a fair question");
+        let error = found("matmul", &["naive", "local"], &["tiled", "texel", "v2"]).expect_err("3 and 2");
+        assert_eq!(error, "-V names 3 and --against 2; name as many, or one for all");
+        assert!(found("matmul", &["auto"], &["tiled"]).expect_err("a choice").contains("--explain"));
+    }
+
+    #[test]
+    fn a_pattern_alone_stands_for_all_others() {
+        let pairs = |against: &str, judged: &str| found("matmul", &[against], &[judged]).expect("pairs").0;
+        assert_eq!(pairs("local", "local*"), ["local local-2d"]);
+        assert_eq!(pairs("tile-*", "naive"), ["tile-1d naive", "tile-2d naive"]);
+        let error = found("matmul", &["texel"], &["texe*"]).expect_err("itself");
+        assert!(error.starts_with("'texe*' and 'texel' are the same variant"), "{error}");
+        let error = found("matmul", &["naive"], &["*-subgruop"]).expect_err("none");
+        assert!(error.starts_with("no variant of matmul matches '*-subgruop'; nearest: subgroup"), "{error}");
+    }
+
+    #[test]
+    fn patterns_pair_what_the_star_stands_for() {
+        let (pairs, notes) = found("collectives", &["*-shared"], &["*-subgroup"]).expect("pairs");
+        assert!(pairs.contains(&"broadcast-shared broadcast-subgroup".to_string()), "{pairs:?}");
+        let operation = |name: &str, form: &str| name.strip_suffix(form).map(str::to_string);
+        for pair in &pairs {
+            let (a, b) = pair.split_once(' ').expect("two");
+            assert!(operation(a, "-shared").is_some_and(|own| operation(b, "-subgroup") == Some(own)), "{pair}");
+        }
+        // The empty loop has no other form.
+        assert!(notes[0].starts_with("no partner among '*-shared': nothing-subgroup"), "{notes:?}");
+        let error = found("matmul", &["*-2d"], &["tile-*"]).map(|(pairs, _)| pairs);
+        assert_eq!(error.expect_err("1d-2d").split(" (").next(), Some("`*` stands for nothing alike in 'tile-*'"));
+        let error = found("collectives", &["*-*"], &["*-subgroup"]).expect_err("two and one");
+        assert!(error.contains("write as many in both"), "{error}");
+    }
+}

@@ -1,0 +1,326 @@
+//! What `ab` says: the verdict on one case, or a table of several.
+
+use super::bench::named;
+use super::compare::verdict;
+use super::table::{self, Table};
+use crate::basis::alike::alike;
+use crate::basis::pattern::captures;
+use crate::basis::printable::printable;
+use crate::basis::units::{self, TimeUnit, counted};
+use crate::compare::paired::{Finding, SideResult, Trial, Trials, Turns};
+use crate::compare::{FALSE_DISCOVERIES, Verdict};
+use crate::plan::axes::{self, AXES, Axis};
+use crate::record::class::Class;
+use std::fmt::Write;
+
+/// The verdict on the only case with a line for each side, or a table of all cases; no line wider than `width` where that
+/// can be.
+#[must_use]
+pub(crate) fn text(trials: &Trials, width: usize) -> String {
+    match &trials.cases[..] {
+        [only] => one(only, trials),
+        cases => several(cases, trials, width),
+    }
+}
+
+/// What was measured, a line with the verdict, and a line for each side.
+fn one(trial: &Trial, trials: &Trials) -> String {
+    let case = &trial.a.case;
+    let mut out = format!("{} {}{}\n", case.subject(), case.row(), case.of_input());
+    let _ = writeln!(out, "{}", finding(trial, trials.turns));
+    if let Some(finding) = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided) {
+        let _ = writeln!(out, "  p = {}: {}", p(&finding), open(&finding, trials.min_effect));
+    }
+    let unit = unit(trial);
+    let width = trial.sides().map(|(_, side)| label(side).chars().count()).into_iter().max().unwrap_or(0);
+    for (name, side) in trial.sides() {
+        let time = reason(side).unwrap_or_else(|| time(side, unit));
+        let label = label(side);
+        let (device, driver) = (printable(&side.device.name), printable(&side.device.driver.info));
+        let _ = writeln!(out, "  {name}  {label:<width$}  {time}  ({device}, {driver})");
+    }
+    out
+}
+
+/// The name of a side, with what sets its answer apart.
+fn label(side: &SideResult) -> String {
+    format!("{} {}", printable(&side.label), Class::of(&side.case)).trim_end().to_string()
+}
+
+/// The unit of the faster side.
+fn unit(trial: &Trial) -> Option<TimeUnit> {
+    let medians = trial.sides().into_iter().filter_map(|(_, side)| side.median.map(|time| side.case.shown(time)));
+    medians.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(TimeUnit::for_value)
+}
+
+/// Why a side has no time, if its case says so.
+fn reason(side: &SideResult) -> Option<String> {
+    let outcome = &side.case.outcome;
+    outcome.reason().map(|reason| format!("{}: {}", outcome.status(), printable(&reason)))
+}
+
+fn time(side: &SideResult, unit: Option<TimeUnit>) -> String {
+    match (side.median, unit) {
+        (Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
+        _ => "no round completed".into(),
+    }
+}
+
+/// `3 rounds`.
+fn rounds(trial: &Trial, turns: Turns) -> String {
+    let rounds = counted(trial.rounds.len(), "round");
+    if turns == Turns::Processes { rounds + " of processes" } else { rounds }
+}
+
+/// The verdict of a trial, in a line.
+fn finding(trial: &Trial, turns: Turns) -> String {
+    let rounds = rounds(trial, turns);
+    let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
+        return format!("B cannot be compared with A ({rounds})");
+    };
+    let word = match verdict {
+        Verdict::Slower => "B is SLOWER than A",
+        Verdict::Faster => "B is faster than A",
+        Verdict::Same => "B is the same as A",
+        Verdict::Undecided => "undecided",
+    };
+    format!("{word}: B/A {ratio:.4}, 95 % interval {low:.4} … {high:.4}, {rounds}")
+}
+
+/// What an undecided case lacks.
+fn open(finding: &Finding, min_effect: f64) -> String {
+    let effect = percent(min_effect);
+    if finding.p > FALSE_DISCOVERIES {
+        format!("`slower` or `faster` takes p ≤ {FALSE_DISCOVERIES}, `same` an interval within ±{effect}")
+    } else {
+        format!("they differ, but perhaps by less than {effect}")
+    }
+}
+
+fn p(finding: &Finding) -> String {
+    let p = finding.p;
+    if p < 1e-4 { format!("{p:.0e}") } else { units::trimmed(&format!("{p:.4}")).into() }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", units::trimmed(&units::significant(100.0 * share)))
+}
+
+/// The columns that are hidden in a narrow table, the first first.
+const LEAST_IMPORTANT: [&str; 4] = ["rounds", "baseline", "time", "p"];
+
+/// What names the cases of a table; what all share stands above it.
+struct Names {
+    /// What distinguishes the sides, and how the heading names those.
+    sides: Sides,
+    axes: Vec<&'static Axis>,
+    sizes: bool,
+}
+
+enum Sides {
+    /// Each of the two that differs between cases: A's, and B's.
+    Labels([bool; 2]),
+    /// Variants alike but for these patterns of A's and B's names.
+    Patterns([String; 2]),
+    /// The same files or drivers, with different variants.
+    Variants,
+}
+
+impl Names {
+    fn new(cases: &[Trial]) -> Self {
+        let differ = |of: &dyn Fn(&Trial) -> String| cases.iter().any(|trial| of(trial) != of(&cases[0]));
+        let labels = [differ(&|trial| trial.a.label.clone()), differ(&|trial| trial.b.label.clone())];
+        let sides = match (labels, patterns(cases)) {
+            ([true, true], Some(patterns)) => Sides::Patterns(patterns),
+            ([false, false], _) if differ(&|trial| trial.b.case.variant.clone()) => Sides::Variants,
+            _ => Sides::Labels(labels),
+        };
+        let same = |axis: &Axis| cases.iter().all(|trial| (axis.same)(&trial.a.case.options, &cases[0].a.case.options));
+        let axes = AXES.iter().copied().filter(|axis| axis.column.is_some() && !same(axis)).collect();
+        Self { sides, axes, sizes: differ(&|trial| trial.a.case.size.to_string()) }
+    }
+
+    fn headings(&self) -> impl Iterator<Item = &'static str> {
+        let own = match &self.sides {
+            Sides::Labels([a, b]) => [b.then_some("variant"), a.then_some("against")],
+            Sides::Patterns(_) => [Some("*"), None],
+            Sides::Variants => [Some("variant"), None],
+        };
+        let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.name);
+        own.into_iter().flatten().chain(axes).chain(self.sizes.then_some("size"))
+    }
+
+    fn cells(&self, trial: &Trial) -> Vec<String> {
+        let case = &trial.b.case;
+        let own = match &self.sides {
+            Sides::Labels([a, b]) => [b.then(|| label(&trial.b)), a.then(|| label(&trial.a))],
+            Sides::Patterns([_, pattern]) => {
+                [captures(pattern, &trial.b.label).and_then(|found| Some((*found.first()?).into())), None]
+            }
+            Sides::Variants => [Some(case.variant.clone()), None],
+        };
+        let columns = self.axes.iter().filter_map(|axis| axis.column.as_ref());
+        let axes = columns.map(|column| column.text(&case.options));
+        let size = self.sizes.then(|| case.size.to_string());
+        own.into_iter().flatten().map(|name| printable(&name).into_owned()).chain(axes).chain(size).collect()
+    }
+}
+
+/// Patterns of A's and of B's names, if all cases are alike but for what one star stands for: it is some of the words that
+/// both names begin or end with.
+fn patterns(cases: &[Trial]) -> Option<[String; 2]> {
+    let of = |trial: &Trial, reversed: bool| {
+        let words = [&trial.a.label, &trial.b.label].map(|label| {
+            let mut words: Vec<_> = label.split('-').map(String::from).collect();
+            if reversed {
+                words.reverse();
+            }
+            words
+        });
+        let common = words[0].iter().zip(&words[1]).take_while(|(a, b)| a == b).count();
+        let rest = words.map(|words| {
+            let mut rest: Vec<_> = [String::from("*")].into_iter().chain(words.into_iter().skip(common)).collect();
+            if reversed {
+                rest.reverse();
+            }
+            rest.join("-")
+        });
+        (common > 0).then_some(rest)
+    };
+    [false, true].into_iter().find_map(|reversed| {
+        let first = of(cases.first()?, reversed)?;
+        cases.iter().all(|trial| of(trial, reversed).as_ref() == Some(&first)).then_some(first)
+    })
+}
+
+/// A row for each case, the reasons of those without a verdict, and a line that sums up.
+fn several(cases: &[Trial], trials: &Trials, width: usize) -> String {
+    let mut out = String::new();
+    if let Some(first) = cases.first() {
+        let names = Names::new(cases);
+        out.push_str(&heading(first, &names, trials.turns, width));
+        out.push_str(&rows(cases, &names, width));
+        out.push_str(&reasons(cases, &names, trials.min_effect, width));
+    }
+    let counts = Verdict::ALL.map(|verdict| (trials.count(verdict), verdict.name()));
+    let without = cases.iter().filter(|trial| trial.finding.is_none()).count();
+    let more = [(without, "without a verdict"), (trials.not_measured, "not measured before the interruption")];
+    let counts = counts.into_iter().chain(more).filter(|(count, _)| *count > 0);
+    let counts: Vec<_> = counts.map(|(count, name)| format!("{count} {name}")).collect();
+    let effect = percent(trials.min_effect);
+    out + &table::prose(&format!("{} (differences below {effect} do not matter)", counts.join(", ")), width, 2)
+}
+
+/// What all cases share.
+fn heading(first: &Trial, names: &Names, turns: Turns, width: usize) -> String {
+    let Trial { a, b, .. } = first;
+    let shared = |axis: &Axis| !names.axes.iter().any(|own| own.name == axis.name);
+    let mut title = axes::heading(&a.case.algorithm, &a.case.options, shared);
+    if !names.sizes {
+        let _ = write!(title, " {}", a.case.size);
+    }
+    let _ = match &names.sides {
+        Sides::Labels([true, true]) => Ok(()),
+        _ if turns == Turns::Processes => Ok(()),
+        Sides::Labels([false, true]) => write!(title, " against {}", printable(&a.label)),
+        Sides::Labels([true, false]) => write!(title, ", {}", printable(&b.label)),
+        Sides::Patterns([against, judged]) => write!(title, ", {} against {}", printable(judged), printable(against)),
+        _ => write!(title, ", {} against {}", printable(&b.label), printable(&a.label)),
+    };
+    if shared(&axes::INPUT) {
+        title.push_str(&a.case.of_input());
+    }
+    let mut out = table::prose(&title, width, 2);
+    if turns == Turns::Batches {
+        return out + &named(&a.device, width) + "\n";
+    }
+    for (name, side) in [("B", b), ("against A", a)] {
+        let (label, device, driver) = (&side.label, &side.device.name, &side.device.driver.info);
+        let text = format!("{name}: {} ({}, {})", printable(label), printable(device), printable(driver));
+        out.push_str(&table::prose(&text, width, 2));
+    }
+    out + "\n"
+}
+
+/// The table. The baseline is what a variant is judged against.
+fn rows(cases: &[Trial], names: &Names, width: usize) -> String {
+    let mut table = Table::default().text(names.headings()).text(["verdict"]);
+    table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
+    for trial in cases {
+        let none = || "–".to_string();
+        let [word, ratio, interval, p] = trial.finding.map_or_else(
+            || [none(), none(), none(), none()],
+            |found| {
+                let Finding { ratio, interval, .. } = found;
+                let interval = interval.map(units::ratio).join(" … ");
+                [verdict(found.verdict).into(), units::ratio(ratio), interval, p(&found)]
+            },
+        );
+        let unit = unit(trial);
+        let time = |side: &SideResult| side.median.map_or_else(none, |_| time(side, unit));
+        let numbers = [ratio, interval, p, time(&trial.b), time(&trial.a), trial.rounds.len().to_string()];
+        table.row(names.cells(trial).into_iter().chain([word]).chain(numbers));
+    }
+    let whole = table.width();
+    let gone = table.fit(width, &LEAST_IMPORTANT);
+    let mut out = table.terminal(width) + "\n";
+    if !gone.is_empty() {
+        let text = format!("hidden for width: {} ({whole} columns show all)", gone.join(", "));
+        out.push_str(&table::prose(&text, width, 2));
+    }
+    out
+}
+
+/// Why cases have no verdict, each reason once.
+fn reasons(cases: &[Trial], names: &Names, min_effect: f64, width: usize) -> String {
+    let mut whys: Vec<(String, String)> = vec![];
+    for trial in cases {
+        let case = names.cells(trial).join(" ");
+        match trial.finding {
+            Some(finding) if finding.verdict == Verdict::Undecided => {
+                whys.push((case, format!("undecided: {}", open(&finding, min_effect))));
+            }
+            Some(_) => {}
+            None => {
+                let sides =
+                    trial.sides().map(|(_, side)| Some(format!("{}, {}", printable(&side.label), reason(side)?)));
+                let why: Vec<_> = sides.into_iter().flatten().collect();
+                let why = if why.is_empty() { "too few rounds for a verdict".into() } else { why.join("; ") };
+                whys.push((case, why));
+            }
+        }
+    }
+    let mut out = String::new();
+    for same in alike(&whys, |(_, a), (_, b)| a == b) {
+        let cases: Vec<_> = same.iter().map(|(case, _)| case.as_str()).collect();
+        out.push_str(&table::prose(&format!("{}: {}", cases.join(", "), same[0].1), width, 2));
+    }
+    out
+}
+
+/// A verdict in a line, for progress.
+#[must_use]
+pub(crate) fn brief(trial: &Trial) -> String {
+    let Trial { a, b, .. } = trial;
+    let case = format!("{} against {}, {}", printable(&b.label), printable(&a.label), a.case.row());
+    match trial.finding {
+        Some(Finding { verdict: found, ratio, .. }) => format!("{case}: {}, {}", verdict(found), units::ratio(ratio)),
+        None => format!("{case}: no verdict"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::Shortcut;
+    use crate::device::capability::tests::software_device;
+
+    #[test]
+    fn a_side_that_takes_a_shortcut_says_so() {
+        let case = crate::report::bench::tests::record().cases.remove(0);
+        let mut side = SideResult { label: "naive".into(), device: software_device(), case, median: None };
+        assert_eq!(label(&side), "naive");
+        side.case.shortcuts = vec![Shortcut::NoPivoting];
+        assert_eq!(label(&side), "naive (no pivoting)");
+    }
+}
