@@ -228,20 +228,12 @@ pub enum Command {
         #[arg(long, short, value_name = "PATH|-")]
         output: Option<PathBuf>,
     },
-    /// Draw records as one HTML page with charts and tables, several side by side.
-    Report {
-        /// Records that `bench --json` wrote.
-        #[arg(required = true)]
-        run: Vec<PathBuf>,
-
-        /// Write the page to this file, or to standard output (`-`).
-        #[arg(long, short, value_name = "PATH|-")]
-        output: PathBuf,
-
-        /// Write the charts as SVG files into this folder, too.
-        #[arg(long, value_name = "DIR")]
-        svg: Option<PathBuf>,
-    },
+    /// Draw records as one HTML page with charts and tables, several side by side; two are compared.
+    #[command(after_help = "Examples:\n  \
+        gpukern report run.json -o run.html\n  \
+        gpukern report old.json new.json -o change.html\n  \
+        gpukern report --baseline old-*.json --candidate new-*.json -o change.html")]
+    Report(Box<ReportArgs>),
     /// Join records of shards, or of several devices, in one.
     #[command(
         after_help = "Refused with the reason: other versions, options, commits or methods, and cases that are there twice. \
@@ -751,6 +743,34 @@ pub struct CompareArgs {
     /// The same as junit XML, for CI systems that show tests: slower cases fail, undecided ones are skipped.
     #[arg(long, value_name = "PATH|-")]
     pub junit: Option<PathBuf>,
+}
+
+/// Options of `report`.
+#[derive(Debug, clap::Args)]
+pub struct ReportArgs {
+    /// Records that `bench --json` wrote.
+    #[arg(required_unless_present = "baseline", conflicts_with_all = ["baseline", "candidate"])]
+    pub run: Vec<PathBuf>,
+
+    /// Compare: the records of the baseline, which the page shows as one.
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "candidate")]
+    pub baseline: Vec<PathBuf>,
+
+    /// The records of the candidate.
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "baseline")]
+    pub candidate: Vec<PathBuf>,
+
+    /// How they are compared.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Write the page to this file, or to standard output (`-`).
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: PathBuf,
+
+    /// Write the charts as SVG files into this folder, too.
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
 }
 
 /// How a comparison is printed.

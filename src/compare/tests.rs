@@ -48,7 +48,7 @@ fn times_of_answers_that_nobody_checked_are_compared_and_called_unverified() {
     let Outcome::Measured(measured) = &mut b.cases[0].outcome else { panic!("the fixture is measured") };
     measured.verification = Correctness::Unverified { unverified: "no expected output was given".into() };
     let found = compare(&[a], &[b], &Settings::default());
-    let said = |case: &Compared| case.why.iter().any(|reason| reason == "candidate: unverified");
+    let said = |case: &Compared| case.why.iter().any(|reason| reason == "unverified in the candidate");
     assert_eq!(found.cases.iter().map(said).collect::<Vec<_>>(), [true, false]);
 }
 
@@ -81,22 +81,6 @@ fn a_larger_smallest_effect_forgives_more() {
 }
 
 #[test]
-fn the_command_of_a_record_is_found_behind_options_whose_values_are_called_like_one() {
-    let decided = |line: &str| {
-        let mut record = record("a", &times(1e6, 0.01, 50, 1));
-        record.command = line.split(' ').map(ToString::to_string).collect();
-        commands(&[record], false, &Settings::default())
-    };
-    for line in ["run k.toml", "--cache-dir run run k.toml", "-q --loader=bench --max-run compare bench lu"] {
-        let text = decided(&format!("gpukern {line} --json x.json"));
-        assert!(text.contains(&format!("OLD-gpukern {line} --json old-$i.json")), "{text}");
-    }
-    for line in ["tune lu", "--cache-dir bench tune lu", "--cache-dir", ""] {
-        assert!(decided(&format!("gpukern {line}")).contains("OLD-gpukern bench ... --json"), "{line}");
-    }
-}
-
-#[test]
 fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
     let on_host = |started, seed, centre| {
         let mut record = record(started, &times(centre, 0.005, 50, seed));
@@ -106,14 +90,12 @@ fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
     let [a, b] = [on_host("a", 1, 1e6), on_host("b", 2, 1.05e6)];
     let found = compare(std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());
     assert_eq!(found.cases[0].verdict, Verdict::Undecided);
-    assert!(found.cases[0].why[0].contains("±20 % assumed"), "{:?}", found.cases[0].why);
-    assert!(
-        found.decide.is_some_and(|text| text.contains("for i in 1 2 3") && text.contains("bench lu --json old-$i"))
-    );
+    assert!(found.cases[0].why[0].contains("±20 % between processes is assumed"), "{:?}", found.cases[0].why);
+    assert_eq!(found.cases[0].test, "1 of 3 processes");
     // Twice the time is as much as another program may have done.
     let found = compare(std::slice::from_ref(&a), &[on_host("b", 2, 2e6)], &Settings::default());
     assert_eq!((found.cases[0].verdict, found.cases[0].wants_more()), (Verdict::Undecided, false));
-    assert_eq!(found.cases[0].why[0], "few processes, 3 a side are needed on the host's processors");
+    assert!(found.cases[0].why[0].contains("may be a busy moment of the machine"), "{:?}", found.cases[0].why);
     let sure = Settings { noise: Some(0.01), ..Settings::default() };
     assert_eq!(verdicts(std::slice::from_ref(&a), &[b], &sure), [Verdict::Slower; 2]);
     // Three processes a side tell how they differ.
@@ -241,7 +223,10 @@ fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
     dress(&mut a, "11", 32.0, 1980.0);
     dress(&mut b, "22", 48.0, 1755.0);
     let why = &compare(&[a], &[b], &Settings::default()).cases[0].why;
-    assert_eq!(*why, ["clock 1980 → 1755 MHz", "lu/naive.f32 is another program", "lu/naive.f32: registers 32 → 48"]);
+    assert_eq!(
+        *why,
+        ["clock 1980 → 1755 MHz", "lu/naive.f32 was compiled from other code", "lu/naive.f32: registers 32 → 48"]
+    );
 }
 
 #[test]
@@ -258,7 +243,7 @@ fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
         let [a, b] = [side("a", 1e6, 1e5, steps[0]), side("b", 1.2e6, 4e5, steps[1])];
         compare(&[a], &[b], &Settings::default()).cases[0].why.clone()
     };
-    let slower = ["the canary kernel took 4.000× the time"];
+    let slower = ["canary 300 % slower in the candidate"];
     assert_eq!(why([None, None]), slower);
     assert_eq!(why([None, Some(2048)]), slower, "what has no length is of the first");
     assert_eq!(why([None, Some(8192)]), [""; 0]);
@@ -397,7 +382,7 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
         for loaded in [seen(1000.0, Some(0.02)), seen(600.0, Some(0.5)), seen(1000.0, None)] {
             let (verdict, obstacle, why) = of(1.9e6, count, loaded);
             assert_eq!((verdict, obstacle), (Verdict::Undecided, Some(Obstacle::AnotherSpeed)), "{count} {loaded:?}");
-            assert!(why.starts_with("the device was not as fast on both sides"), "{why}");
+            assert!(why.starts_with("the device was faster beside one side"), "{why}");
         }
     }
     assert_eq!(of(1.05e6, 3, seen(603.0, Some(0.04))).0, Verdict::Slower, "as quiet as the other side");
@@ -454,18 +439,4 @@ fn no_pair_of_quiet_and_loaded_sides_on_the_host_gives_a_false_verdict() {
             assert!(found <= 2, "{before} {after}, {count} a side: {found} of 200");
         }
     }
-}
-
-fn kept(line: &str) -> String {
-    measuring(line.split(' ')).join(" ")
-}
-
-#[test]
-fn what_is_measured_stays_and_what_becomes_of_it_goes() {
-    assert_eq!(
-        kept("bench lu --json a.json -s 64 --noise --label=x --noise=8 --dtype f32"),
-        "bench lu -s 64 --label=x --dtype f32"
-    );
-    assert_eq!(kept("run k.toml --min-effect=5% --force --save D=d.npy --size 64"), "run k.toml --size 64");
-    assert_eq!(kept("k.toml --print=D --table both --compare a.json --compare b.json --no-peak"), "k.toml --no-peak");
 }
