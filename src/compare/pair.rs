@@ -180,7 +180,16 @@ impl Pair<'_> {
             }
         }
         why.extend(reason);
-        if let Some((ratio, p)) = judged.filter(|_| verdict == Verdict::Undecided && self.few()) {
+        // A clock that explains the change keeps it undecided on any device.
+        let explained = |ratio: &bootstrap::Ratio| {
+            is_beyond(ratio.value, settings.min_effect) && !is_beyond(ratio.least, settings.min_effect)
+        };
+        if verdict == Verdict::Undecided && judged.is_some_and(|(ratio, _)| explained(&ratio)) {
+            obstacle = obstacle.or(Some(Obstacle::AnotherSpeed));
+        }
+        if let Some((ratio, p)) = judged.filter(|_| verdict == Verdict::Undecided && self.few())
+            && obstacle != Some(Obstacle::AnotherSpeed)
+        {
             why.push(evidence(&ratio, p, verdict, settings.min_effect));
         }
         // On the host's processors the canary never stands still; where it moved too far, the test says so.
@@ -191,13 +200,6 @@ impl Pair<'_> {
             why.extend(why::programs(&self.baseline, &self.candidate, driver));
         }
         why.extend(why::warnings(&self.baseline, &self.candidate));
-        // A clock that explains the change keeps it undecided on any device.
-        let explained = |ratio: &bootstrap::Ratio| {
-            is_beyond(ratio.value, settings.min_effect) && !is_beyond(ratio.least, settings.min_effect)
-        };
-        if verdict == Verdict::Undecided && judged.is_some_and(|(ratio, _)| explained(&ratio)) {
-            obstacle = obstacle.or(Some(Obstacle::AnotherSpeed));
-        }
         let last = &self.candidate[self.candidate.len() - 1];
         let mut compared = Compared {
             id: last.case.id.clone(),

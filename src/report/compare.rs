@@ -67,17 +67,24 @@ pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
         return vec![line.into()];
     }
     let indent = line.len() - line.trim_start().len();
-    let (mut lines, mut current, mut quoted) = (vec![], " ".repeat(indent), false);
-    for word in line.trim_start().split(' ') {
+    // A space within quotes is part of a word.
+    let mut words: Vec<String> = vec![];
+    for part in line.trim_start().split(' ') {
+        match words.last_mut().filter(|word| word.matches('\'').count() % 2 == 1) {
+            Some(open) => *open = format!("{open} {part}"),
+            None => words.push(part.into()),
+        }
+    }
+    let (mut lines, mut current) = (vec![], " ".repeat(indent));
+    for word in words {
         let fresh = current.trim().is_empty();
         let fits = current.chars().count() + 1 + word.chars().count() + " \\".len() <= width;
-        if !fresh && !quoted && !fits {
+        if !fresh && !fits {
             lines.push(std::mem::replace(&mut current, " ".repeat(indent + 4)) + " \\");
         } else if !fresh {
             current.push(' ');
         }
-        current.push_str(word);
-        quoted ^= word.matches('\'').count() % 2 == 1;
+        current.push_str(&word);
     }
     lines.push(current);
     lines
@@ -273,4 +280,93 @@ fn finding(trial: &Trial) -> String {
         Verdict::Undecided => "undecided",
     };
     format!("{word}: B/A {ratio:.4}, 95 % interval {low:.4} … {high:.4}, {rounds}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::widest;
+    use super::*;
+    use crate::basis::units::Work;
+    use crate::compare::Sighting;
+
+    /// A comparison of 27 products: some slower, some faster, some the same, most undecided.
+    fn many() -> Comparison {
+        let case = |at: usize| {
+            let verdict = Verdict::ALL[[3, 1, 0, 2][at.min(3)]];
+            let side = |median| Sighting { median: Nanos(median), processes: 1, samples: 40 };
+            let (variant, row) = (["naive", "local", "local-2d-double"][at / 9], (64 * (at % 9 + 1)).to_string());
+            Compared {
+                id: format!("matmul/{variant}/f32/{row}x{row}x{row}"),
+                algorithm: "matmul".into(),
+                kind: "matmul f32, uniform input".into(),
+                subject: "matmul f32".into(),
+                variant: variant.into(),
+                row,
+                device: "llvmpipe (LLVM 15.0.6, 256 bits)".into(),
+                baseline: side(1e6),
+                candidate: side(1.1e6),
+                ratio: Some(1.1),
+                interval: Some([1.0 - 0.01 * at as f64, 1.2]),
+                p: Some(0.5),
+                verdict,
+                test: "1 of 3 processes".into(),
+                why: vec!["slow clock on both sides".into(), format!("registers 32 → {at}")],
+                obstacle: None,
+                chain: None,
+                work: Work::default(),
+                share: None,
+            }
+        };
+        let bench = "VK_DRIVER_FILES=/usr/share/vulkan/icd.d/new.json gpukern bench matmul -V naive,local -s 64..576";
+        Comparison {
+            schema: crate::compare::SCHEMA,
+            version: "0",
+            min_effect: 0.02,
+            differences: vec![],
+            cases: (0..27).map(case).collect(),
+            decide: Some(format!(
+                "# a remark\nfor n in $(seq 2 5); do\n  {bench}\n  {bench}\ndone\ngpukern compare a b"
+            )),
+            unmatched: vec![],
+        }
+    }
+
+    #[test]
+    fn twenty_seven_cases_fit_the_screen_the_slower_first_and_shared_reasons_once() {
+        let text = text(&many(), &Ruling::default(), 80);
+        assert!(text.lines().count() < 45 && widest(&text) <= 80, "{} lines\n{text}", text.lines().count());
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is missing:\n{text}"));
+        assert!(
+            at("SLOWER") < at("faster") && at("faster") < at("undecided") && at("undecided") < at(" same "),
+            "{text}"
+        );
+        assert_eq!(text.matches("slow clock on both sides (all 27)").count(), 1, "{text}");
+        assert!(
+            text.contains("more with --json -") && text.contains(" naive 128 ") && text.contains("1 of 3 processes")
+        );
+        assert!(text.contains(" \\\n"), "a long command goes on in the next line: {text}");
+    }
+
+    #[test]
+    fn what_has_no_space_is_named_and_the_interval_stays_when_all_else_is_gone() {
+        let whole = text(&many(), &Ruling::default(), 200);
+        assert!(whole.contains("matmul/naive/f32/64x64x64") && !whole.contains("hidden for width"), "{whole}");
+        let of = |width: usize| text(&many(), &Ruling::default(), width);
+        let hidden = of(80);
+        assert!(hidden.contains("hidden for width: baseline, candidate ("), "{hidden}");
+        let shows: usize =
+            hidden.split('(').find_map(|rest| rest.split(" columns show all").next()?.parse().ok()).expect("some");
+        assert!(!of(shows).contains("hidden for width") && of(shows - 1).contains("hidden for width: candidate"));
+        for width in [40, 55, 64, 72] {
+            let narrow = of(width);
+            assert!(narrow.contains("0.7400 … 1.2000") && narrow.contains("1 of 3 processes"), "{width}: {narrow}");
+        }
+        assert!(of(64).contains("1 of 3 processes (all 27)"), "{}", of(64));
+    }
+
+    #[test]
+    fn a_line_of_a_shell_breaks_between_words_alone() {
+        assert_eq!(shell_lines("  a 'b c d' e", 9), ["  a \\", "      'b c d' \\", "      e"]);
+        assert_eq!(shell_lines("# a remark that is long", 9), ["# a remark that is long"]);
+    }
 }

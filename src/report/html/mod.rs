@@ -946,6 +946,49 @@ mod tests {
     }
 
     #[test]
+    fn a_comparison_has_its_verdicts_tests_and_commands_on_the_page() {
+        let (before, mut after) = (full(), full());
+        after.started = "2026-01-02T00:00:00Z".into();
+        for case in &mut after.cases {
+            if let Outcome::Measured(m) = &mut case.outcome {
+                m.samples.iter_mut().for_each(|sample| sample.device = Nanos(2.0 * sample.device.0));
+            }
+        }
+        let pair = [NamedRecord::new("before.json", before), NamedRecord::new("after.json", after)];
+        let mut comparison = compared(&pair);
+        comparison.decide = Some("gpukern bench <lu>".into());
+        let html = report(&pair, Some(&comparison)).html;
+        document(&html);
+        for case in &comparison.cases {
+            assert!(html.contains(&format!(r#"<th scope="row">{}</th>"#, case.id)), "{}", case.id);
+            assert!(html.contains(&escape(&case.test)), "{}", case.test);
+        }
+        assert!(html.contains("<pre>gpukern bench &lt;lu&gt;</pre>") && html.contains("to decide the rest"));
+    }
+
+    #[test]
+    fn many_records_are_rows_and_shares_of_other_limits_name_them() {
+        let limited = |index: usize, least: f64| {
+            let mut record = full();
+            for case in &mut record.cases {
+                case.share = Some(Share { limit: Limit::Memory, least: Nanos(least), fraction: 0.25, interval: None });
+            }
+            NamedRecord::new(format!("{index}.json"), record)
+        };
+        let six: Vec<_> = (0..6).map(|index| limited(index, 1e4)).collect();
+        let page = report(&six, None).html;
+        document(&page);
+        assert!(page.contains(r#"<th scope="col">record</th>"#), "{page}");
+        assert_eq!(page.matches(r#"<th scope="col">5.json</th>"#).count(), 1, "in the table of its own method");
+        assert!(!page.contains("25.0 % of memory"), "one limit for all");
+        let other = |least: f64| report(&[limited(0, 1e4), limited(1, least)], None);
+        let shares = |least: f64| other(least).charts.iter().filter(|(name, _)| name.contains("share")).count();
+        assert!(other(2e4).html.contains("25.0 % of memory (20.00 µs)"), "another limit stands beside its share");
+        assert!(!other(1.01e4).html.contains("% of memory"));
+        assert_eq!((shares(1.01e4), shares(2e4)), (1, 2), "bars of one chart are of one limit");
+    }
+
+    #[test]
     fn more_than_five_variants_are_grey_beside_those_that_matter() {
         let mut record = full();
         let proto = record.cases.iter().find(|case| case.variant == "local" && case.size == "64".into()).cloned();
