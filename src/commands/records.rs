@@ -29,6 +29,11 @@ pub(super) fn report(args: &ReportArgs) -> Result<CommandOutput, Error> {
     let mut notes = String::new();
     let paths: Vec<&Path> =
         args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
+    let files = |charts: &[PathBuf]| {
+        let files = Files::default().read("a record", &paths);
+        files.written("--output", [&args.output]).written("--svg", charts).check()
+    };
+    files(&[])?;
     let (runs, comparison) = shown(args, &mut notes)?;
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(
@@ -37,7 +42,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<CommandOutput, Error> {
     }
     let report = html::report(&runs, comparison.as_ref());
     let charts = args.svg.iter().flat_map(|folder| report.charts.iter().map(|(name, _)| folder.join(name)));
-    Files::default().read("a record", &paths).written("--output", [&args.output]).written("--svg", charts).check()?;
+    files(&charts.collect::<Vec<_>>())?;
     let target = Target::open(["a report", "--output"], &args.output)?;
     if let Some(folder) = &args.svg {
         let shown = folder.display();

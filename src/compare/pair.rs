@@ -192,14 +192,7 @@ impl Pair<'_> {
         {
             why.push(evidence(&ratio, p, verdict, settings.min_effect));
         }
-        // On the host's processors the canary never stands still; where it moved too far, the test says so.
-        if verdict != Verdict::Same && (verdict != Verdict::Undecided || !self.on_host()) {
-            why.extend(why::speeds(&self.baseline, &self.candidate));
-        }
-        if verdict != Verdict::Same {
-            why.extend(why::programs(&self.baseline, &self.candidate, driver));
-        }
-        why.extend(why::warnings(&self.baseline, &self.candidate));
+        why.extend(self.explanations(verdict, driver));
         let last = &self.candidate[self.candidate.len() - 1];
         let mut compared = Compared {
             id: last.case.id.clone(),
@@ -235,6 +228,20 @@ impl Pair<'_> {
         (assumed && apart.ln_1p() > half / 2.0).then(|| {
             format!("with fewer than {TELLING_RUNS} processes a side, ±{} between processes is assumed", percent(apart))
         })
+    }
+
+    /// What else may explain a verdict.
+    fn explanations(&self, verdict: Verdict, driver: bool) -> Vec<String> {
+        let mut why = vec![];
+        // On the host's processors the canary never stands still; where it moved too far, the test says so.
+        if verdict != Verdict::Same && (verdict != Verdict::Undecided || !self.on_host()) {
+            why.extend(why::speeds(&self.baseline, &self.candidate));
+        }
+        if verdict != Verdict::Same {
+            why.extend(why::programs(&self.baseline, &self.candidate, driver));
+        }
+        why.extend(why::warnings(&self.baseline, &self.candidate));
+        why
     }
 
     /// Whether a side has fewer processes than tell how they differ.
