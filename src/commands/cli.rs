@@ -228,7 +228,7 @@ pub enum Command {
         #[arg(long, short, value_name = "PATH|-")]
         output: Option<PathBuf>,
     },
-    /// Draw records as one HTML page with charts and tables, several side by side; two are compared.
+    /// Draw records as one HTML page with charts and tables, several side by side.
     #[command(after_help = "Examples:\n  \
         gpukern report run.json -o run.html\n  \
         gpukern report old.json new.json -o change.html\n  \
