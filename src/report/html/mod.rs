@@ -871,7 +871,7 @@ mod tests {
     #[test]
     fn the_headline_has_algorithms_device_and_days() {
         let heading = |runs: &[NamedRecord]| {
-            let html = report(runs).html;
+            let html = report(runs, None).html;
             let (_, rest) = html.split_once("<h1>").expect("a heading");
             rest.split_once("</h1>").expect("its end").0.to_owned()
         };
@@ -899,10 +899,10 @@ mod tests {
         for case in &mut record.cases {
             case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction: 0.5, interval: None });
         }
-        let html = report(&[run(record.clone())]).html;
+        let html = report(&[run(record.clone())], None).html;
         assert!(html.contains('★') && html.contains(">fastest</th>"), "{html}");
         record.cases.retain(|case| case.variant == "local");
-        let html = report(&[run(record)]).html;
+        let html = report(&[run(record)], None).html;
         assert!(!html.contains('★') && !html.contains("astest") && html.contains(">variant</th>"), "{html}");
     }
 
