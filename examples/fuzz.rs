@@ -534,7 +534,7 @@ fn use_it(record: Record, other: &Record) {
     let view = tables::View::of_width(80);
     let _ = (tables::compact(&record, &view), tables::long(&record, &view), tables::notes(&record));
     let _ = compare(std::slice::from_ref(other), std::slice::from_ref(&record), &Settings::default());
-    let _ = html::report(&[NamedRecord::new("fuzz", record)]);
+    let _ = html::report(&[NamedRecord::new("fuzz", record)], None);
 }
 
 struct Options {

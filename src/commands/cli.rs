@@ -255,21 +255,10 @@ pub enum Command {
     /// Draw records as one HTML page with charts and tables
     #[command(after_long_help = "Examples:\n  \
         gpukern report run.json -o report.html               one record\n  \
-        gpukern report old.json new.json -o report.html      several side by side\n  \
-        gpukern report run.json -o report.html --svg charts  the charts as files, too")]
-    Report {
-        /// Records that `bench --json` or `run --json` wrote
-        #[arg(required = true)]
-        run: Vec<PathBuf>,
-
-        /// Write the page to this file; `-` is standard output
-        #[arg(long, short, value_name = "PATH|-")]
-        output: PathBuf,
-
-        /// Also write the charts as SVG files to this folder
-        #[arg(long, value_name = "DIR")]
-        svg: Option<PathBuf>,
-    },
+        gpukern report old.json new.json -o report.html      two, compared; or several\n  \
+        gpukern report run.json -o report.html --svg charts  the charts as files, too\n  \
+        gpukern report --baseline old-*.json --candidate new-*.json -o report.html")]
+    Report(Box<ReportArgs>),
     /// Join the records of shards, or of several devices, into one
     ///
     /// Records with different versions, options, commits or methods, or with the same case, are refused with the reason.
@@ -896,6 +885,34 @@ pub struct CompareArgs {
     /// For CI systems that show tests: slower cases fail, undecided ones are skipped.
     #[arg(long, value_name = "PATH|-")]
     pub junit: Option<PathBuf>,
+}
+
+/// Options of `report`.
+#[derive(Debug, clap::Args)]
+pub struct ReportArgs {
+    /// Records that `bench --json` or `run --json` wrote
+    #[arg(required_unless_present = "baseline", conflicts_with_all = ["baseline", "candidate"])]
+    pub run: Vec<PathBuf>,
+
+    /// Compare: the records of the baseline, pooled
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "candidate")]
+    pub baseline: Vec<PathBuf>,
+
+    /// The records of the candidate, pooled
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "baseline")]
+    pub candidate: Vec<PathBuf>,
+
+    /// How they are compared.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Write the page to this file; `-` is standard output
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: PathBuf,
+
+    /// Also write the charts as SVG files to this folder
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
 }
 
 /// How a comparison is printed.

@@ -1,13 +1,14 @@
 //! `gpukern compare`.
 
 use super::document::{Document, Files, JSON, Target};
-use super::{CommandOutput, judging};
+use super::{CommandOutput, command_line, judging};
 use crate::basis::error::Error;
 use crate::basis::input_file;
 use crate::basis::printable::{excerpt, printable};
 use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare;
 use crate::compare::gate::{self, ComparisonDocument, GateLimit};
+use crate::compare::recipe::{Kept, recipe};
 use crate::export::{junit, markdown};
 use crate::report;
 use std::path::{Path, PathBuf};
@@ -37,8 +38,10 @@ pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
     let [baseline, candidate] = [judging::read_all(&paths[0], &mut notes)?, judging::read_all(&paths[1], &mut notes)?];
 
     judging::check_alike(&baseline, &candidate, &args.judging)?;
-    let comparison = compare(&baseline, &candidate, &settings);
+    let mut comparison = compare(&baseline, &candidate, &settings);
     judging::check_any(&comparison)?;
+    let sides = [Kept { records: &baseline, paths: &paths[0] }, Kept { records: &candidate, paths: &paths[1] }];
+    comparison.decide = recipe(&comparison, sides, &settings, &|_| command_line());
     let gate = args.gate.as_deref().map_or_else(String::new, |path| printable(&path.display().to_string()).into());
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;

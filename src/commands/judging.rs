@@ -51,9 +51,9 @@ pub(super) fn check_alike(baseline: &[Record], candidate: &[Record], judging: &J
     }
     let lines = report::compare::differences(&differences);
     let hint = if differences.iter().filter(|difference| difference.refused).all(Difference::is_driver) {
-        "another driver may be just what is to be judged: --force compares them"
+        "if the driver is what you want to judge, add --force"
     } else {
-        "measure both alike, or compare them with --force"
+        "measure both sides the same way, or add --force to compare them anyway"
     };
     Err(Error::Usage(format!("the records differ in more than time:\n{lines}{hint}")))
 }

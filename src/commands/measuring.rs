@@ -7,6 +7,7 @@ use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{excerpt, printable};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
+use crate::commands::progress;
 use crate::device::capability::DeviceKind;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
 use crate::measure::runner::Timing;
@@ -66,7 +67,7 @@ pub(super) fn carry_out(
     let options = MeasureOptions { processes, ..planned.options(request, limits, &tuned)? };
     let mut notes = String::new();
     let view = view(output, &mut notes)?;
-    let rounds = Rounds::new(&output.comparing, &mut notes)?;
+    let rounds = Rounds::new(&output.comparing, path, &mut notes)?;
     let target = path.map(|path| Target::open(JSON, path)).transpose()?;
     let kept = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
     let earlier = output.resume.as_deref().map(|path| journal::earlier(path, &mut notes)).transpose()?;
@@ -74,6 +75,9 @@ pub(super) fn carry_out(
         journal::check_none(path)?;
     }
     let failed = output.keep_failures.as_deref().map(failures::open).transpose()?;
+    if let Some(caution) = rounds.as_ref().and_then(|rounds| rounds.caution(plan, processes)) {
+        progress::line(&caution);
+    }
     let (measured, journal) = measure_keeping(plan, setup, &options, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();

@@ -177,7 +177,7 @@ fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
         Command::Ab(args) => ab::run(&args, &setup),
         Command::Run(args) => run::run(&args, cli.vulkan, &setup),
         Command::Export { run, to, output } => records::export(&run, &to, output.as_deref()),
-        Command::Report { run, output, svg } => records::report(&run, &output, svg.as_deref()),
+        Command::Report(args) => records::report(&args),
         Command::Merge { run, output } => records::merge(&run, output.as_deref()),
         Command::History(args) => history::run(&args),
         Command::Config(args) => config::show(&args, cli.color, &cli.vulkan, defaults),
@@ -236,11 +236,16 @@ fn beside(exit: Exit, trouble: Result<(), Error>, notes: &mut String) -> Exit {
     if exit == Exit::Rejected { exit } else { error.exit() }
 }
 
-/// The command line, as documents show it.
+/// The command line as it was typed, for documents and for commands to repeat.
 fn command_line() -> Vec<String> {
-    // A path need not be text.
-    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    std::iter::once("gpukern".to_string()).chain(arguments).collect()
+    // A path need not be text, and a program that starts this one may give it no name.
+    let mut words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    match words.first_mut() {
+        Some(program) if program.is_empty() => *program = "gpukern".into(),
+        None => words.push("gpukern".into()),
+        Some(_) => {}
+    }
+    words
 }
 
 /// Says which drivers crash, and which of the devices that `selectors` name are of no use, before anything is measured

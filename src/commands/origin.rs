@@ -2,7 +2,7 @@
 
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
-use crate::record::{LONGEST, Origin, is_commit};
+use crate::record::{CHOOSING, LONGEST, Origin, is_commit};
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -95,12 +95,19 @@ pub(super) fn here(label: Option<&str>) -> Result<Origin, Error> {
         Some(origin) => origin,
         None => joined(of_git(), of_ci(variable)),
     };
-    let mut origin = Origin { label: label.map(String::from), host, system, ..known };
+    let environment = environment(variable);
+    let mut origin = Origin { label: label.map(String::from), host, system, environment, ..known };
     // What cannot be kept is as good as unknown.
     for text in origin.texts_mut() {
         *text = text.take().filter(|text| !text.is_empty() && text.chars().nth(LONGEST).is_none());
     }
     Ok(origin)
+}
+
+/// The variables that choose the driver, with their values; those that are too long to keep are left out.
+fn environment(variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let set = CHOOSING.iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
+    set.filter(|text| text.chars().nth(LONGEST).is_none()).collect()
 }
 
 /// What whoever runs it says: for places without git, such as containers and the nodes of a cluster.
@@ -268,6 +275,13 @@ mod tests {
         let begun = std::time::Instant::now();
         assert_eq!(of("exec sleep 100", 0), None);
         assert!(begun.elapsed() < Duration::from_secs(50));
+    }
+
+    #[test]
+    fn variables_that_choose_the_driver_are_kept_as_a_shell_takes_them() {
+        let of = |known: &'static str, value: &str| environment(|name| (name == known).then(|| value.to_string()));
+        assert_eq!(of("VK_DRIVER_FILES", "a b.json"), ["VK_DRIVER_FILES=a b.json"]);
+        assert!(of("HOME", "/root").is_empty() && of("VK_DRIVER_FILES", &"x".repeat(LONGEST)).is_empty());
     }
 
     #[test]

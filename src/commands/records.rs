@@ -1,12 +1,15 @@
 //! `gpukern export`, `gpukern report` and `gpukern merge`: records in other forms.
 
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, command_line, read};
+use super::{CommandOutput, command_line, judging, read};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::counted;
+use crate::commands::cli::ReportArgs;
+use crate::compare::recipe::{Kept, recipe};
+use crate::compare::{self, Comparison};
 use crate::export::Format;
-use crate::record::NamedRecord;
 use crate::record::merge::merge as merged;
+use crate::record::{NamedRecord, Record};
 use crate::report::html;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -22,22 +25,26 @@ pub(super) fn export(run: &Path, format: &str, output: Option<&Path>) -> Result<
 }
 
 /// Draws records as a page, and its charts as files of the folder `svg`.
-pub(super) fn report(paths: &[PathBuf], output: &Path, svg: Option<&Path>) -> Result<CommandOutput, Error> {
-    let (mut runs, mut notes) = (vec![], String::new());
-    for path in paths {
-        let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
-        runs.push(NamedRecord { name, ..read(path, &mut notes)? });
-    }
+pub(super) fn report(args: &ReportArgs) -> Result<CommandOutput, Error> {
+    let mut notes = String::new();
+    let paths: Vec<&Path> =
+        args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
+    let files = |charts: &[PathBuf]| {
+        let files = Files::default().read("a record", &paths);
+        files.written("--output", [&args.output]).written("--svg", charts).check()
+    };
+    files(&[])?;
+    let (runs, comparison) = shown(args, &mut notes)?;
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(
             "nothing to report: the records have no cases; measure some with `gpukern bench` or `gpukern run`".into(),
         ));
     }
-    let report = html::report(&runs);
-    let charts = svg.into_iter().flat_map(|folder| report.charts.iter().map(|(name, _)| folder.join(name)));
-    Files::default().read("a record", paths).written("--output", [output]).written("--svg", charts).check()?;
-    let target = Target::open(["a report", "--output"], output)?;
-    if let Some(folder) = svg {
+    let report = html::report(&runs, comparison.as_ref());
+    let charts = args.svg.iter().flat_map(|folder| report.charts.iter().map(|(name, _)| folder.join(name)));
+    files(&charts.collect::<Vec<_>>())?;
+    let target = Target::open(["a report", "--output"], &args.output)?;
+    if let Some(folder) = &args.svg {
         let shown = folder.display();
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::Usage(format!("cannot write charts to '{shown}': {e}; choose another --svg folder")))?;
@@ -46,8 +53,63 @@ pub(super) fn report(paths: &[PathBuf], output: &Path, svg: Option<&Path>) -> Re
         }
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();
-    let _ = writeln!(notes, "{}, {}", counted(runs.len(), "record"), counted(report.charts.len(), "chart"));
+    let _ = writeln!(notes, "{}, {}", counted(paths.len(), "record"), counted(report.charts.len(), "chart"));
     Ok(CommandOutput::document(output, notes, Exit::Success))
+}
+
+/// The records of a page, those of a side as one, and what comes of their comparison. Two records are two sides; where they
+/// cannot be compared the page says why, unless the sides were named.
+fn shown(args: &ReportArgs, notes: &mut String) -> Result<(Vec<NamedRecord>, Option<Comparison>), Error> {
+    let ReportArgs { run, baseline, candidate, judging, .. } = args;
+    let settings = judging::settings(judging)?;
+    let sides: [&[PathBuf]; 2] = match &run[..] {
+        [] => [baseline, candidate],
+        [before, after] => [std::slice::from_ref(before), std::slice::from_ref(after)],
+        _ => {
+            let runs = run.iter().map(|path| Ok(NamedRecord { name: name(path), ..read(path, notes)? }));
+            let judged = judging.force || judging.min_effect.is_some() || judging.process_noise.is_some();
+            if judged {
+                return Err(Error::Usage(
+                    "--force, --min-effect and --process-noise are about a comparison; name two records, or --baseline and \
+                     --candidate"
+                        .into(),
+                ));
+            }
+            return Ok((runs.collect::<Result<_, Error>>()?, None));
+        }
+    };
+    let paths = sides.map(|side| side.iter().map(PathBuf::as_path).collect::<Vec<_>>());
+    let records = [judging::read_all(&paths[0], notes)?, judging::read_all(&paths[1], notes)?];
+    let [before, after] = &records;
+    let alike = judging::check_alike(before, after, judging);
+    let comparison = match alike {
+        Err(error) if run.is_empty() => return Err(error),
+        Err(_) => None,
+        Ok(()) => {
+            let mut comparison = compare::compare(before, after, &settings);
+            let kept = [0, 1].map(|side| Kept { records: &records[side], paths: &paths[side] });
+            comparison.decide = recipe(&comparison, kept, &settings, &|_| command_line());
+            Some(comparison)
+        }
+    };
+    if let Some(comparison) = comparison.as_ref().filter(|_| run.is_empty()) {
+        judging::check_any(comparison)?;
+    }
+    let same = paths[0].first().map(|path| name(path)) == paths[1].first().map(|path| name(path));
+    let shown = ["baseline", "candidate"].into_iter().zip(records).zip(paths).filter_map(|((side, records), paths)| {
+        let name = match &paths[..] {
+            [only] if same => only.display().to_string(),
+            [only] => name(only),
+            several => format!("{side} ({} records)", several.len()),
+        };
+        Some(NamedRecord::new(name, Record::pooled(records)?))
+    });
+    Ok((shown.collect(), comparison))
+}
+
+/// The name of a record's file.
+fn name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into())
 }
 
 /// Joins records in one.

@@ -4,12 +4,13 @@
 //! The record that `--json` writes stays that of the first one (of several, with `--processes`); those of the rounds are kept with `--rounds`.
 
 use super::document::{JSON, Target};
-use super::{interrupt, judging, measure_afresh};
+use super::{command_line, interrupt, judging, measure_afresh};
 use crate::basis::error::{Error, Exit};
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, counted};
 use crate::commands::cli::{Comparing, Judging};
 use crate::commands::progress;
 use crate::compare::gate::Ruling;
+use crate::compare::recipe::{self, Kept};
 use crate::compare::{Comparison, Settings, Verdict, compare};
 use crate::measure::measurement::MeasureOptions;
 use crate::measure::session::Setup;
@@ -18,6 +19,8 @@ use crate::plan::options;
 use crate::record::{Case, Record};
 use crate::report;
 use crate::run::algorithm::UserKernels;
+use crate::stats::bootstrap::TELLING_RUNS;
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -28,8 +31,12 @@ const BUDGET: Duration = Duration::from_secs(30);
 /// The comparison that was asked for, and the rounds that may decide it.
 pub(super) struct Rounds {
     baseline: Vec<Record>,
+    /// The files of the baseline.
+    paths: Vec<PathBuf>,
     settings: Settings,
     judging: Judging,
+    /// The file of the record that is measured.
+    record: Option<PathBuf>,
     budget: Duration,
     /// The folder that keeps the records of further rounds.
     keep: Option<PathBuf>,
@@ -38,7 +45,7 @@ pub(super) struct Rounds {
 impl Rounds {
     /// What the options ask for, if they do. Everything that can be wrong with them is found here, before a
     /// device is opened.
-    pub(super) fn new(comparing: &Comparing, notes: &mut String) -> Result<Option<Self>, Error> {
+    pub(super) fn new(comparing: &Comparing, record: Option<&Path>, notes: &mut String) -> Result<Option<Self>, Error> {
         let Judging { min_effect, process_noise, force } = &comparing.judging;
         if comparing.compare.is_empty() {
             let given =
@@ -64,9 +71,47 @@ impl Rounds {
             settings: Settings { growing: !budget.is_zero(), ..judging::settings(&comparing.judging)? },
             keep: comparing.rounds.as_deref().map(empty_folder).transpose()?,
             baseline: judging::read_all(&paths, notes)?,
+            paths: comparing.compare.clone(),
             judging: comparing.judging.clone(),
+            record: record.map(Path::to_path_buf),
             budget,
         }))
+    }
+
+    /// What the baseline lacks to decide anything, and what it would take; said before anything is measured with as many
+    /// `processes`. `None` where it may do.
+    pub(super) fn caution(&self, plan: &Plan, processes: usize) -> Option<String> {
+        let planned = plan.ids();
+        let mut known: HashMap<(String, &str), usize> = HashMap::new();
+        for record in &self.baseline {
+            let on_host = |index| record.device(index).is_some_and(|device| device.kind.runs_on_host_cores());
+            for case in record.cases.iter().filter(|case| on_host(case.device) && planned.contains(&case.id)) {
+                *known.entry((record.device_name(case.device), &case.id)).or_default() += 1;
+            }
+        }
+        // Someone who says how far processes lie apart needs no more of them.
+        let fewest = known.into_values().min().filter(|_| self.settings.noise.is_none());
+        let (fewest, width) = (fewest?, report::table::width());
+        let mut lines = vec![];
+        if fewest < TELLING_RUNS {
+            let has = format!(
+                "note      the baseline has {fewest} of the {TELLING_RUNS} processes that a verdict on the host's \
+                 processors needs, so this run can decide nothing."
+            );
+            let command = self.baseline.first().zip(self.paths.first());
+            let command = command.and_then(|(record, path)| recipe::completed(record, path, recipe::ENOUGH));
+            let remedy = if command.is_some() { "Give it more first:" } else { "Measure it again with --processes 5." };
+            lines.push(report::table::prose(&format!("{has} {remedy}"), width, 10));
+            let command =
+                command.iter().flat_map(|command| report::compare::shell_lines(command, width.saturating_sub(10)));
+            lines.extend(command.map(|line| format!("          {line}\n")));
+        }
+        // Without a budget there are no rounds, which would be further processes.
+        if processes < TELLING_RUNS && self.budget.is_zero() {
+            let has = format!("note      this run measures {processes} of the {TELLING_RUNS} processes that it needs");
+            lines.push(report::table::prose(&format!("{has}: add --processes {}", recipe::ENOUGH), width, 10));
+        }
+        (!lines.is_empty()).then(|| lines.concat().trim_end().to_string())
     }
 
     /// Compares `first` with the baseline, and measures undecided cases again while there is time: what came of it, for a
@@ -111,6 +156,15 @@ impl Rounds {
             last = Some(start.elapsed());
             comparison = compare(&self.baseline, &candidate, &self.settings);
         }
+        let candidate_path = self.record.as_deref();
+        let sides = [
+            Kept { records: &self.baseline, paths: &self.paths.iter().map(PathBuf::as_path).collect::<Vec<_>>() },
+            // This very command measures it again.
+            Kept { records: &candidate, paths: &[] },
+        ];
+        comparison.decide = recipe::recipe(&comparison, sides, &self.settings, &|processes| {
+            again(&command_line(), processes, candidate_path)
+        });
         let ruling = Ruling::default();
         let exit = match judging::exit(&comparison, &ruling) {
             Exit::Rejected => Exit::Rejected,
@@ -153,24 +207,35 @@ impl Rounds {
         if rounds == 0 && open == 0 {
             return String::new();
         }
-        let kept = match (&self.keep, rounds) {
-            (_, 0) => "",
-            (Some(_), _) => "; their records are in the folder of --rounds",
-            (None, _) => "; their records were not kept (--rounds DIR keeps them)",
+        let kept = match self.keep {
+            Some(_) => "their records are in the folder of --rounds",
+            None => "--rounds DIR keeps their records",
         };
-        let mut text = format!("{rounds} further rounds in {}{kept}\n", Nanos::from(taken));
+        let mut text = match rounds {
+            0 => String::new(),
+            _ => format!("{} in {}; {kept}\n", counted(rounds, "further round"), Nanos::from(taken)),
+        };
         let hopeless =
             comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided && !case.wants_more()).count();
         if hopeless > 0 {
             let _ = writeln!(
                 text,
-                "{hopeless} have too few samples or processes in the baseline for any verdict: measure it again"
+                "no further round could decide {hopeless}: the baseline has too few processes or samples"
             );
         } else if open > 0 {
-            text.push_str("a longer --budget, or more records of the baseline (--compare each), may decide the rest\n");
+            text.push_str("a longer --budget may decide the rest, and so may more processes of the baseline\n");
         }
         text
     }
+}
+
+/// The words of this command with so many processes, which the record at `path` gets where it is kept.
+fn again(words: &[String], processes: usize, path: Option<&Path>) -> Vec<String> {
+    let ours = ["--json", "--resume", "--processes", "--rounds"];
+    let kept = recipe::without(words.iter().map(String::as_str), &ours, &[]).into_iter().map(String::from);
+    let path = path.filter(|path| *path != Path::new("-")).map(|path| path.to_string_lossy().into_owned());
+    let resume = path.into_iter().flat_map(|path| ["--resume".to_string(), path]);
+    kept.chain(["--processes".into(), processes.to_string()]).chain(resume).collect()
 }
 
 /// The ids of the cases that further rounds may decide; `None` where there are none.

@@ -6,19 +6,17 @@ pub(crate) mod gate;
 pub(crate) mod known;
 mod pair;
 pub(crate) mod paired;
+pub(crate) mod recipe;
 mod side;
 mod why;
 
 pub(crate) use differences::Difference;
 
 use crate::algorithms::input::generator;
-use crate::basis::printable::{printable, shell_word};
-use crate::basis::units::{Nanos, Work, significant, trimmed};
-use crate::plan::request::VulkanOptions;
+use crate::basis::units::{Nanos, Work};
 use crate::record::{Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
-use clap::CommandFactory;
 use rayon::prelude::*;
 use serde::Serialize;
 pub(crate) use side::{Seen, State};
@@ -36,9 +34,6 @@ pub(crate) const FALSE_DISCOVERIES: f64 = 0.01;
 
 /// Samples that a side needs at least: fewer cannot give a median with an interval of 95 %.
 const LEAST_SAMPLES: usize = 6;
-
-/// The reason for an interval that is wide because of an assumption.
-pub(crate) const FEW_PROCESSES: &str = "few processes";
 
 /// What the verdicts depend on, beside the records.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,8 +77,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Every verdict, the worst first.
-    pub const ALL: [Self; 4] = [Self::Slower, Self::Undecided, Self::Faster, Self::Same];
+    /// Every verdict, in the order in which a reader wants them.
+    pub const ALL: [Self; 4] = [Self::Slower, Self::Faster, Self::Undecided, Self::Same];
 
     /// The name in tables and documents.
     #[must_use]
@@ -133,6 +128,15 @@ pub struct Compared {
     /// Its variant.
     #[serde(skip)]
     pub variant: String,
+    /// The heading over cases of its kind.
+    #[serde(skip)]
+    pub kind: String,
+    /// The same without the input.
+    #[serde(skip)]
+    pub subject: String,
+    /// Its size, with the sub-group size where one was required.
+    #[serde(skip)]
+    pub row: String,
     /// The device's name.
     pub device: String,
     /// The baseline.
@@ -147,7 +151,9 @@ pub struct Compared {
     pub p: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// What explains it, or keeps it from being one.
+    /// The test that decided, or that failed: `p = 0.028 > 0.01`.
+    pub test: String,
+    /// What explains the verdict, or keeps it from being one.
     pub why: Vec<String>,
     /// What keeps it undecided, where that is neither the samples nor their spread.
     #[serde(skip)]
@@ -204,7 +210,7 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// The cases that were measured on both sides, in the order of the baseline.
     pub cases: Vec<Compared>,
-    /// The commands that would decide what an obstacle keeps undecided; absent where there is none.
+    /// The commands that would decide what is undecided; absent where nothing is, or nothing would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decide: Option<String>,
     /// The others.
@@ -223,6 +229,19 @@ impl Compared {
 }
 
 impl Comparison {
+    /// The cases of a verdict, those that changed most first; others in the order of the baseline.
+    #[must_use]
+    pub(crate) fn sorted(&self) -> Vec<(usize, &Compared)> {
+        let place = |case: &Compared| Verdict::ALL.iter().position(|verdict| *verdict == case.verdict);
+        let change = |case: &Compared| match case.verdict {
+            Verdict::Slower | Verdict::Faster => case.ratio.map_or(0.0, |ratio| ratio.ln().abs()),
+            Verdict::Same | Verdict::Undecided => 0.0,
+        };
+        let mut cases: Vec<_> = self.cases.iter().enumerate().collect();
+        cases.sort_by(|(_, a), (_, b)| place(a).cmp(&place(b)).then(change(b).total_cmp(&change(a))));
+        cases
+    }
+
     /// How many cases have `verdict`.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
@@ -264,90 +283,16 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
         let judged = ratio.map(|ratio| (ratio, adjusted.next().unwrap_or(1.0)));
         pair.compared(judged, settings, driver_changed)
     });
-    let cases: Vec<_> = cases.collect();
-    let obstacles = cases.iter().any(|case| case.obstacle.is_some());
+    let cases = cases.collect();
     Comparison {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
         min_effect: settings.min_effect,
         differences,
         cases,
-        decide: obstacles.then(|| commands(candidate, driver_changed, settings)),
+        decide: None,
         unmatched,
     }
-}
-
-/// The commands that measure both sides so that they can be told apart: the candidate's own, in turn with the baseline's.
-fn commands(candidate: &[Record], driver_changed: bool, settings: &Settings) -> String {
-    let command = candidate.first().map_or(&[][..], |record| record.command.get(1..).unwrap_or_default());
-    let words = measuring(command.iter().map(String::as_str));
-    // They are to be pasted, and the record may be anybody's.
-    let bench = match words.get(subcommand(&words)).copied() {
-        Some("bench" | "run") => {
-            words.iter().map(|word| shell_word(&printable(word)).into_owned()).collect::<Vec<_>>().join(" ")
-        }
-        _ => "bench ...".into(),
-    };
-    let processes = bootstrap::TELLING_RUNS;
-    let turns = (1..=processes).map(|turn| turn.to_string()).collect::<Vec<_>>().join(" ");
-    let percent = |option: &str, fraction: f64| format!(" {option} {}%", trimmed(&significant(100.0 * fraction)));
-    let effect = (settings.min_effect != Settings::default().min_effect).then_some(settings.min_effect);
-    let effect = effect.map(|effect| percent("--min-effect", effect));
-    let noise = settings.noise.map(|noise| percent("--process-noise", noise));
-    let bounds: String = effect.into_iter().chain(noise).collect();
-    let drivers =
-        if driver_changed { "\n# or, for two drivers: gpukern ab ... --a-driver A.json --b-driver B.json" } else { "" };
-    format!(
-        "for i in {turns}; do\n  OLD-gpukern {bench} --json old-$i.json; NEW-gpukern {bench} --json new-$i.json\ndone\n\
-         gpukern compare --baseline old-*.json --candidate new-*.json{bounds}{drivers}"
-    )
-}
-
-/// The place of the command among recorded words, behind options for all commands, whose values may be called like one.
-fn subcommand(words: &[&str]) -> usize {
-    let options = VulkanOptions::command_for_update();
-    let takes = |word: &str| {
-        let found = options.get_arguments().find(|arg| arg.get_long() == word.strip_prefix("--"));
-        found.is_some_and(|arg| arg.get_action().takes_values())
-    };
-    let mut at = 0;
-    while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
-        at += if takes(word) { 2 } else { 1 };
-    }
-    at
-}
-
-/// Options with a value that are this process's own: where its results go, how they are shown, what they are compared with.
-const OWN: [&str; 13] = [
-    "--budget",
-    "--columns",
-    "--compare",
-    "--json",
-    "--keep-failures",
-    "--min-effect",
-    "--print",
-    "--process-noise",
-    "--processes",
-    "--resume",
-    "--rounds",
-    "--save",
-    "--table",
-];
-
-/// Those that take no value, or one in the same word alone.
-const OWN_FLAGS: [&str; 2] = ["--force", "--noise"];
-
-/// The words of a recorded command line that say what is measured and how, for a person to measure it again.
-fn measuring<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut is_value = false;
-    let says_it = |word: &&str| {
-        let (option, joined) = word.split_once('=').map_or((*word, false), |(option, _)| (option, true));
-        let is_own = !is_value && OWN.contains(&option);
-        let goes = is_value || is_own || OWN_FLAGS.contains(&option);
-        is_value = is_own && !joined;
-        !goes
-    };
-    words.into_iter().filter(says_it).collect()
 }
 
 /// The verdict on a ratio with adjusted probability `p`.

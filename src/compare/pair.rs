@@ -1,8 +1,8 @@
 //! A case on both sides: its ratio, verdict and reasons.
 
 use super::side::{Seen, State, state};
-use super::{Compared, FEW_PROCESSES, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, judge, why};
-use crate::basis::units::{self, Nanos};
+use super::{Compared, FALSE_DISCOVERIES, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, judge, why};
+use crate::basis::units::{Nanos, significant, trimmed};
 use crate::record::marks::OTHERS_APART;
 use crate::record::{Measured, SLOW};
 use crate::stats::bootstrap::{self, ProcessSamples, Side, TELLING_RUNS};
@@ -145,11 +145,15 @@ impl Pair<'_> {
         let changed = matches!(verdict, Verdict::Slower | Verdict::Faster);
         let guessed = changed && settings.noise.is_none() && self.on_host() && !self.shared();
         if self.another_speed() {
-            return Some((Obstacle::AnotherSpeed, "the device was not as fast on both sides".into()));
+            return Some((
+                Obstacle::AnotherSpeed,
+                "the device was faster beside one side than beside the other".into(),
+            ));
         }
         (guessed && (few(&self.baseline) || few(&self.candidate))).then(|| {
             let obstacle = Obstacle::FewProcesses { baseline: few(&self.baseline) };
-            (obstacle, format!("{FEW_PROCESSES}, {TELLING_RUNS} a side are needed on the host's processors"))
+            let reason = "on the host's processors a change of fewer processes may be a busy moment of the machine";
+            (obstacle, reason.into())
         })
     }
 
@@ -176,13 +180,26 @@ impl Pair<'_> {
             }
         }
         why.extend(reason);
-        if verdict != Verdict::Same {
-            why.extend(why::reasons(&self.baseline, &self.candidate, driver));
+        // A clock that explains the change keeps it undecided on any device.
+        let explained = |ratio: &bootstrap::Ratio| {
+            is_beyond(ratio.value, settings.min_effect) && !is_beyond(ratio.least, settings.min_effect)
+        };
+        if verdict == Verdict::Undecided && judged.is_some_and(|(ratio, _)| explained(&ratio)) {
+            obstacle = obstacle.or(Some(Obstacle::AnotherSpeed));
         }
-        why.extend(why::warnings(&self.baseline, &self.candidate));
+        if let Some((ratio, p)) = judged.filter(|_| verdict == Verdict::Undecided && self.few())
+            && obstacle != Some(Obstacle::AnotherSpeed)
+        {
+            why.push(evidence(&ratio, p, verdict, settings.min_effect));
+        }
+        why.extend(self.explanations(verdict, driver));
         let last = &self.candidate[self.candidate.len() - 1];
-        Compared {
+        let mut compared = Compared {
             id: last.case.id.clone(),
+            kind: last.case.kind(),
+            subject: last.case.subject(),
+            row: last.case.row(),
+            test: String::new(),
             algorithm: last.case.algorithm.clone(),
             variant: last.case.variant.clone(),
             device: self.baseline[0].record.device_name(self.baseline[0].case.device),
@@ -197,7 +214,9 @@ impl Pair<'_> {
             chain: last.case.chain,
             work: last.case.work,
             share: last.case.share,
-        }
+        };
+        compared.test = self.test(judged, verdict, &compared, settings.min_effect);
+        compared
     }
 
     /// The assumption that makes an interval wide, where one does.
@@ -207,9 +226,96 @@ impl Pair<'_> {
         let half = (high / low).ln() / 2.0;
         let assumed = !self.shared() && self.baseline.len().min(self.candidate.len()) < TELLING_RUNS;
         (assumed && apart.ln_1p() > half / 2.0).then(|| {
-            format!("{FEW_PROCESSES}, ±{} % assumed between them", units::trimmed(&units::significant(100.0 * apart)))
+            format!("with fewer than {TELLING_RUNS} processes a side, ±{} between processes is assumed", percent(apart))
         })
     }
+
+    /// What else may explain a verdict.
+    fn explanations(&self, verdict: Verdict, driver: bool) -> Vec<String> {
+        let mut why = vec![];
+        // On the host's processors the canary never stands still; where it moved too far, the test says so.
+        if verdict != Verdict::Same && (verdict != Verdict::Undecided || !self.on_host()) {
+            why.extend(why::speeds(&self.baseline, &self.candidate));
+        }
+        if verdict != Verdict::Same {
+            why.extend(why::programs(&self.baseline, &self.candidate, driver));
+        }
+        why.extend(why::warnings(&self.baseline, &self.candidate));
+        why
+    }
+
+    /// Whether a side has fewer processes than tell how they differ.
+    fn few(&self) -> bool {
+        !self.shared() && self.baseline.len().min(self.candidate.len()) < TELLING_RUNS
+    }
+
+    /// The test that decided, or that failed, in as many characters as a column has.
+    fn test(
+        &self,
+        judged: Option<(bootstrap::Ratio, f64)>,
+        found: Verdict,
+        case: &Compared,
+        min_effect: f64,
+    ) -> String {
+        let Some((ratio, p)) = judged else {
+            let samples = case.baseline.samples.min(case.candidate.samples);
+            let timeless = timeless(&self.baseline) || timeless(&self.candidate);
+            return if timeless { "a median of zero".into() } else { format!("{samples} of {LEAST_SAMPLES} samples") };
+        };
+        match (case.obstacle, found) {
+            _ if self.identical() => "the same samples".into(),
+            (Some(Obstacle::AnotherSpeed), _) => self.speed(),
+            (_, Verdict::Undecided) if self.few() => {
+                format!("{} of {TELLING_RUNS} processes", self.baseline.len().min(self.candidate.len()))
+            }
+            _ => evidence(&ratio, p, found, min_effect),
+        }
+    }
+
+    /// By how much the device was faster or slower beside the candidate.
+    fn speed(&self) -> String {
+        let slowness = self.slowness().exp_m1();
+        let others = why::others(&self.baseline, &self.candidate).map_or(0.0, |[before, after]| after - before);
+        let loaded = others.abs() > OTHERS_APART && self.slowness().abs() <= SLOW.ln();
+        match (loaded, slowness >= 0.0) {
+            (true, _) => format!("CPU load {:+.0} %", 100.0 * others),
+            (false, true) => format!("canary {:.0} % slower", 100.0 * slowness),
+            (false, false) => format!("canary {:.0} % faster", -100.0 * slowness),
+        }
+    }
+}
+
+/// What the ratio says of a verdict.
+fn evidence(ratio: &bootstrap::Ratio, p: f64, found: Verdict, min_effect: f64) -> String {
+    match found {
+        Verdict::Slower | Verdict::Faster => probability(p),
+        Verdict::Same => format!("within ±{}", percent(min_effect)),
+        Verdict::Undecided if is_beyond(ratio.least, min_effect) && p > FALSE_DISCOVERIES => {
+            format!("{} > {FALSE_DISCOVERIES}", probability(p))
+        }
+        Verdict::Undecided if is_beyond(ratio.least, min_effect) => "interval holds 1".into(),
+        Verdict::Undecided => format!("exceeds ±{}", percent(min_effect)),
+    }
+}
+
+/// Whether a ratio is a change that matters.
+fn is_beyond(ratio: f64, min_effect: f64) -> bool {
+    ratio > 1.0 + min_effect || ratio < 1.0 / (1.0 + min_effect)
+}
+
+/// A share as short as it can be: `2 %`.
+fn percent(share: f64) -> String {
+    format!("{} %", trimmed(&significant(100.0 * share)))
+}
+
+/// `p = 0.028`, with as many digits as tell it from what it is held against.
+fn probability(p: f64) -> String {
+    if p < 1e-4 {
+        return "p < 0.0001".into();
+    }
+    let close = (p / FALSE_DISCOVERIES - 1.0).abs() < 0.1;
+    let decimals = (1.0 - p.log10().floor()).max(0.0) as usize + if close { 2 } else { 0 };
+    format!("p = {}", trimmed(&format!("{p:.decimals$}")))
 }
 
 /// Whether one of these has no time, or none that could be divided by.

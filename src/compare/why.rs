@@ -14,19 +14,34 @@ const WORTH_A_WORD: f64 = 0.02;
 /// that is known to differ. The last of each side is looked at for what does not vary.
 #[must_use]
 pub(crate) fn reasons(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bool) -> Vec<String> {
+    let mut reasons = speeds(baseline, candidate);
+    reasons.extend(programs(baseline, candidate, driver));
+    reasons
+}
+
+/// What the device's clock, its canary and other programs did.
+pub(super) fn speeds(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<String> {
     let mut reasons = vec![];
-    if driver {
-        reasons.push("another driver".to_string());
-    }
     if let Some([before, after]) = medians(baseline, candidate, clock).filter(worth_a_word) {
         reasons.push(format!("clock {} → {} MHz", significant(before), significant(after)));
     }
     if let Some([before, after]) = canaries(baseline, candidate).filter(worth_a_word) {
-        reasons.push(format!("the canary kernel took {}× the time", significant(after / before)));
+        let change = 100.0 * (after / before - 1.0);
+        let word = if change > 0.0 { "slower" } else { "faster" };
+        reasons.push(format!("canary {:.0} % {word} in the candidate", change.abs()));
     }
     if let Some([before, after]) = others(baseline, candidate).filter(|[before, after]| (after - before).abs() > 0.05) {
         let [before, after] = [before, after].map(|share| 100.0 * share);
-        reasons.push(format!("other programs took {before:.0} % → {after:.0} % of the processors"));
+        reasons.push(format!("other programs used {before:.0} % → {after:.0} % of the CPU"));
+    }
+    reasons
+}
+
+/// What else was run: another driver, other kernels, other work-groups.
+pub(super) fn programs(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bool) -> Vec<String> {
+    let mut reasons = vec![];
+    if driver {
+        reasons.push("another driver".to_string());
     }
     let [before, after] = [baseline, candidate].map(|side| side.last().map(|seen| (seen.case, seen.device())));
     let (Some((old, old_device)), Some((new, new_device))) = (before, after) else { return reasons };
@@ -49,7 +64,7 @@ pub(crate) fn reasons(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: boo
 fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String> {
     let mut changes = vec![];
     if before.hash != after.hash {
-        changes.push(format!("{} is another program", after.name));
+        changes.push(format!("{} was compiled from other code", after.name));
     }
     for statistic in &after.statistics {
         let old = before.statistics.iter().find(|other| other.name == statistic.name);
@@ -101,17 +116,15 @@ fn canary_steps(seen: &Seen<'_>) -> Option<u32> {
     conditions.canary.map(|_| conditions.canary_steps.unwrap_or(2048))
 }
 
-/// The warnings of the records on each side.
-pub(super) fn warnings(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<String> {
-    let text = |names: BTreeSet<&'static str>| names.into_iter().collect::<Vec<_>>().join(", ");
-    let [before, after] = [text(warning_names(baseline)), text(warning_names(candidate))];
-    match (before.is_empty(), after.is_empty()) {
-        (true, true) => None,
-        _ if before == after => Some(format!("both: {before}")),
-        (true, false) => Some(format!("candidate: {after}")),
-        (false, true) => Some(format!("baseline: {before}")),
-        (false, false) => Some(format!("baseline: {before}; candidate: {after}")),
-    }
+/// The warnings of the records, each with its side.
+pub(super) fn warnings(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<String> {
+    let [before, after] = [warning_names(baseline), warning_names(candidate)];
+    let whose = |name: &&'static str| match (before.contains(name), after.contains(name)) {
+        (true, true) => format!("{name} on both sides"),
+        (true, false) => format!("{name} in the baseline"),
+        _ => format!("{name} in the candidate"),
+    };
+    before.union(&after).map(whose).collect()
 }
 
 /// The names of the warnings of a side.

@@ -209,7 +209,8 @@ fn compared(index: usize, case: &Compared, ruling: &Ruling) -> Test {
         _ => "no ratio".into(),
     };
     let problem = |element, kind: &str, first: String| {
-        let message = std::iter::once(first).chain(case.why.iter().cloned()).collect::<Vec<_>>().join("; ");
+        let reasons = [first, case.test.clone()].into_iter().chain(case.why.iter().cloned());
+        let message = reasons.collect::<Vec<_>>().join("; ");
         Some(Problem { element, kind: kind.into(), message })
     };
     let problem = match case.verdict {
@@ -227,7 +228,7 @@ fn compared(index: usize, case: &Compared, ruling: &Ruling) -> Test {
     if settled {
         facts.push_str("within its max-slowdown\n");
     }
-    for reason in &case.why {
+    for reason in std::iter::once(&case.test).chain(&case.why) {
         let _ = writeln!(facts, "{reason}");
     }
     Test { name: case.id.clone(), class: class(&case.algorithm, &case.variant), time: Some(after), problem, facts }
@@ -291,6 +292,9 @@ mod tests {
             id: format!("matmul/{id}/f32/64x64x64"),
             algorithm: "matmul".into(),
             variant: id.into(),
+            kind: "matmul f32, uniform input".into(),
+            subject: "matmul f32".into(),
+            row: "64".into(),
             device: "llvmpipe".into(),
             baseline: side(1e6),
             candidate: side(1.05e6),
@@ -298,6 +302,7 @@ mod tests {
             interval: Some([1.04, 1.061]),
             p: Some(1e-4),
             verdict,
+            test: "p = 0.0001".into(),
             why: vec!["clock 1980 → 1755 MHz".into()],
             obstacle: None,
             chain: None,

@@ -122,7 +122,8 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     if !out.ends_with("\n\n") {
         out.push('\n');
     }
-    let (same, changed): (Vec<_>, Vec<_>) = comparison.cases.iter().partition(|case| case.verdict == Verdict::Same);
+    let sorted = comparison.sorted().into_iter().map(|(_, case)| case);
+    let (same, changed): (Vec<_>, Vec<_>) = sorted.partition(|case| case.verdict == Verdict::Same);
     out.push_str(&changes(&changed));
     if !same.is_empty() {
         let _ = write!(out, "<details><summary>{} same</summary>\n\n{}</details>\n\n", same.len(), changes(&same));
@@ -135,13 +136,15 @@ fn changes(cases: &[&Compared]) -> String {
     let Some(first) = cases.first() else { return String::new() };
     let device = cases.iter().any(|case| case.device != first.device).then_some("device");
     let table = Table::default().text(device).text(["case", "verdict"]);
-    let mut table = table.numbers(["ratio", "95 % interval", "baseline", "candidate"]).text(["why"]);
+    let table = table.numbers(["ratio", "95 % interval"]).text(["test"]);
+    let mut table = table.numbers(["baseline", "candidate"]).text(["why"]);
     for case in cases {
         let time = |median: Nanos| Nanos(median.0 / case.chain.unwrap_or(1) as f64).to_string();
         let verdict = Cell { is_best: case.verdict == Verdict::Slower, ..case.verdict.name().into() };
         let interval = case.interval.map_or_else(|| "–".into(), |ends| ends.map(units::ratio).join(" … "));
         let ratio = case.ratio.map_or_else(|| "–".into(), units::ratio);
-        let cells = [ratio, interval, time(case.baseline.median), time(case.candidate.median), case.why.join("; ")];
+        let [before, after] = [&case.baseline, &case.candidate].map(|side| time(side.median));
+        let cells = [ratio, interval, case.test.clone(), before, after, case.why.join("; ")];
         let names = device.map(|_| Cell::from(&*case.device)).into_iter().chain([Cell::code(&*case.id), verdict]);
         table.row(names.chain(cells.map(Cell::from)));
     }

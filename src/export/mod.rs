@@ -398,7 +398,7 @@ pub(crate) mod tests {
         let record = saying(LIVE);
         let named = || crate::record::NamedRecord::new(LIVE, record.clone());
         let (view, both) = (crate::report::long::View::of_width(200), std::slice::from_ref(&record));
-        let page = crate::report::html::report(&[named(), named()]);
+        let page = crate::report::html::report(&[named(), named()], None);
         let comparison = crate::compare::compare(both, both, &crate::compare::Settings::default());
         let ruling = crate::compare::gate::Ruling::default();
         let mut texts: Vec<(String, String)> = vec![
@@ -523,7 +523,7 @@ pub(crate) mod tests {
             "{table}"
         );
         let run = crate::record::NamedRecord::new("run.json", read);
-        let page = crate::report::html::report(&[run]).html;
+        let page = crate::report::html::report(&[run], None).html;
         assert!(page.contains("naive-shared") && page.contains("3x3x64x64"));
     }
 }

@@ -26,7 +26,7 @@ use crate::plan::{CacheState, Clock};
 use crate::plan::{CaseGroup, Shard};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
-pub(crate) use origin::{LONGEST, Origin, is_commit};
+pub(crate) use origin::{CHOOSING, LONGEST, Origin, is_commit};
 pub(crate) use peak::Peak;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::ops::{Deref, DerefMut};

@@ -8,6 +8,31 @@ const SHORT: usize = 12;
 /// Characters that a text of an origin has at most.
 pub(crate) const LONGEST: usize = 1000;
 
+/// Variables that choose the driver or change what it does, and those that stand for options of `bench`.
+pub(crate) const CHOOSING: [&str; 21] = [
+    "VK_DRIVER_FILES",
+    "VK_ICD_FILENAMES",
+    "VK_ADD_DRIVER_FILES",
+    "VK_LOADER_DRIVERS_SELECT",
+    "VK_LOADER_DRIVERS_DISABLE",
+    "LD_LIBRARY_PATH",
+    "MESA_VK_DEVICE_SELECT",
+    "MESA_SHADER_CACHE_DISABLE",
+    "ANV_DEBUG",
+    "INTEL_DEBUG",
+    "LP_NUM_THREADS",
+    "NVK_DEBUG",
+    "PANVK_DEBUG",
+    "RADV_DEBUG",
+    "RADV_PERFTEST",
+    "TU_DEBUG",
+    "GPUKERN_CACHE",
+    "GPUKERN_DEVICE",
+    "GPUKERN_LOADER",
+    "GPUKERN_TUNED",
+    "GPUKERN_VALIDATION",
+];
+
 /// Who measured a record, and at which commit. What nobody could tell is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -37,6 +62,9 @@ pub struct Origin {
     /// The host's operating system with the version of its kernel: `Linux 6.1.0-40-amd64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
+    /// The variables that chose the driver, as a shell takes them before a command: `VK_DRIVER_FILES=new.json`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<String>,
 }
 
 impl Origin {
@@ -49,6 +77,9 @@ impl Origin {
             let fields = common.texts_mut().into_iter().zip(other.texts());
             fields.filter(|(own, (_, other))| **own != **other).for_each(|(own, _)| *own = None);
             common.modified |= other.modified;
+            if common.environment != other.environment {
+                common.environment.clear();
+            }
             common
         })
     }
@@ -71,7 +102,7 @@ impl Origin {
 
     /// The texts by their names.
     pub(crate) fn texts(&self) -> [(&'static str, &Option<String>); 7] {
-        let Self { commit, modified: _, committed, branch, label, job, host, system } = self;
+        let Self { commit, modified: _, committed, branch, label, job, host, system, environment: _ } = self;
         let names = ["commit", "committed", "branch", "label", "job", "host", "system"];
         let texts = [commit, committed, branch, label, job, host, system];
         std::array::from_fn(|at| (names[at], texts[at]))
@@ -79,7 +110,7 @@ impl Origin {
 
     /// The texts, to be replaced.
     pub(crate) fn texts_mut(&mut self) -> [&mut Option<String>; 7] {
-        let Self { commit, modified: _, committed, branch, label, job, host, system } = self;
+        let Self { commit, modified: _, committed, branch, label, job, host, system, environment: _ } = self;
         [commit, committed, branch, label, job, host, system]
     }
 
@@ -91,6 +122,13 @@ impl Origin {
             .find(|(_, text)| text.as_ref().is_some_and(|text| text.is_empty() || text.chars().nth(LONGEST).is_some()))
         {
             return Some(format!("`{name}` is empty, or longer than {LONGEST} characters"));
+        }
+        let long = |text: &&String| text.chars().nth(LONGEST).is_some();
+        if self.environment.len() > CHOOSING.len() || self.environment.iter().any(|text| long(&text)) {
+            return Some(format!(
+                "`environment` has more than {} variables, or one of more than {LONGEST} characters",
+                CHOOSING.len()
+            ));
         }
         let hexadecimal = |text: &&String| !is_commit(text);
         if let Some(commit) = self.commit.as_ref().filter(hexadecimal) {
@@ -122,7 +160,10 @@ mod tests {
         let common = Origin { host: None, modified: true, ..a.clone() };
         assert_eq!(Origin::common([&a, &b]), common);
         assert_eq!(Origin::common([&a, &Origin::default()]), Origin::default());
-        assert_eq!((Origin::common([&a]), Origin::common([])), (a, Origin::default()));
+        assert_eq!((Origin::common([&a]), Origin::common([])), (a.clone(), Origin::default()));
+        let driven = |text: &str| Origin { environment: vec![text.into()], ..a.clone() };
+        assert_eq!(Origin::common([&driven("VK_DRIVER_FILES=1"), &driven("VK_DRIVER_FILES=1")]).environment.len(), 1);
+        assert_eq!(Origin::common([&driven("VK_DRIVER_FILES=1"), &driven("VK_DRIVER_FILES=2")]), a);
     }
 
     #[test]
@@ -146,5 +187,7 @@ mod tests {
         assert!(said(long).is_some_and(|error| error.contains("`label`")));
         let late = Origin { committed: Some("yesterday".into()), ..Origin::default() };
         assert!(said(late).is_some_and(|error| error.contains("`committed` is 'yesterday'")));
+        let crowded = Origin { environment: vec![String::new(); CHOOSING.len() + 1], ..Origin::default() };
+        assert!(said(crowded).is_some_and(|error| error.contains("`environment`")));
     }
 }

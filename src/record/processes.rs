@@ -3,6 +3,7 @@
 use super::{Case, Measured, Outcome, Record, Sample, Verification, Warning};
 use crate::algorithms::ALGORITHMS;
 use crate::basis::units::Nanos;
+use crate::device::capability::DeviceInfo;
 use crate::stats::{self, Summary, noise};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,6 +23,46 @@ impl Record {
             }
         }
         sightings
+    }
+
+    /// Records of one side of a comparison as one: the processes of all, on the devices of the first. A device that it lacks
+    /// is added.
+    pub(crate) fn pooled(records: Vec<Self>) -> Option<Self> {
+        records.into_iter().reduce(|mut whole, record| {
+            whole.add(record);
+            whole
+        })
+    }
+
+    /// Adds the processes of `other`.
+    fn add(&mut self, other: Self) {
+        let mut processes = self.processes();
+        let before = processes.len();
+        processes.extend(other.processes());
+        // Each of several has an order, which is what makes their cases one.
+        for (process, seed) in processes.iter_mut().zip(0..) {
+            process.order.get_or_insert(seed);
+        }
+        self.processes = processes;
+        let mut places: HashMap<usize, usize> = HashMap::new();
+        for device in other.devices {
+            let known = self.devices.iter().find(|own| {
+                (&own.name, &own.uuid) == (&device.name, &device.uuid)
+                    && !places.values().any(|place| *place == own.index)
+            });
+            let place =
+                known.map_or_else(|| self.devices.iter().map(|own| own.index + 1).max().unwrap_or(0), |own| own.index);
+            places.insert(device.index, place);
+            if known.is_none() {
+                self.devices.push(DeviceInfo { index: place, ..device });
+            }
+        }
+        let moved = other.cases.into_iter().map(|mut case| {
+            case.device = places.get(&case.device).copied().unwrap_or(case.device);
+            case.process += before;
+            case
+        });
+        self.cases.extend(moved);
     }
 
     /// The record with one case for those that several processes measured: a wrong answer or a failure in any of them, or
@@ -163,6 +204,27 @@ mod tests {
         let shown = two.across_processes();
         let case = shown.cases.iter().find(|case| case.id == record().cases[0].id).expect("there");
         assert_eq!(case.measured().expect("measured").summary.interval, None);
+    }
+
+    #[test]
+    fn records_of_a_side_are_pooled_as_processes_of_one() {
+        let third = |factor: f64| {
+            let mut one = several(&[100.0 * factor]);
+            one.processes.clear();
+            one.cases.last_mut().expect("cases").process = 0;
+            one
+        };
+        let mut other = third(1.04);
+        other.devices[0].index = 4;
+        other.cases.iter_mut().for_each(|case| case.device = 4);
+        let pooled = Record::pooled(vec![third(1.0), other, third(0.98)]).expect("three");
+        assert_eq!((pooled.processes.len(), pooled.devices.len()), (3, 1));
+        let shown = pooled.across_processes();
+        let case = shown.cases.iter().find(|case| case.id == record().cases[0].id).expect("there");
+        assert_eq!(case.measured().expect("measured").summary.median, Nanos(100.0));
+        assert!(case.measured().expect("measured").summary.interval.is_some());
+        assert_eq!(shown.cases.len(), record().cases.len());
+        assert_eq!(Record::pooled(vec![third(1.0)]), Some(third(1.0)));
     }
 
     #[test]

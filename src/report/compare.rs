@@ -8,34 +8,24 @@ use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Compared, Comparison, Difference, Unmatched, Verdict};
 use std::fmt::Write;
 
-/// What differs, a row for each case, what has no ratio, broken limits, and a line that sums up.
+/// Cases that are named beside a reason; of more their number is told.
+const MOST_NAMED: usize = 2;
+
+/// Lines of reasons, unless the tests are among them.
+const MOST_REASONS: usize = 2;
+
+/// What differs, a row for each case, what has no ratio, broken limits, a line that sums up, and the commands that would
+/// decide the rest.
 #[must_use]
 pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     let mut out = String::new();
     if !comparison.differences.is_empty() {
         let _ = writeln!(out, "{}", differences(&comparison.differences));
     }
-    for device in distinct(comparison.cases.iter().map(|case| case.device.as_str())) {
-        let _ = writeln!(out, "{}", table::prose(&printable(device), width, 2));
-        let mut table =
-            Table::default().text(["case", "verdict"]).numbers(["ratio", "95 % interval", "baseline", "candidate"]);
-        let mut whys = vec![];
-        for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| case.device == device) {
-            table.row(row(case));
-            whys.push((why(case, ruling.settled.contains(&index)), case.id.as_str()));
-        }
-        table.fit(width, &["candidate", "baseline", "95 % interval"]);
-        let _ = writeln!(out, "{}", table.terminal(width));
-        let all = table.rows();
-        whys.retain(|(why, _)| !why.is_empty());
-        for same in alike(&whys, |(a, _), (b, _)| a == b) {
-            let ids: Vec<_> = same.iter().map(|(_, id)| *id).collect();
-            let whose = if ids.len() == all { "all".into() } else { printable(&ids.join(", ")).into_owned() };
-            out.push_str(&table::prose(&format!("{whose}: {}", same[0].0), width, 2));
-        }
-        if !whys.is_empty() {
-            out.push('\n');
-        }
+    let all = comparison.sorted();
+    for device in distinct(all.iter().map(|(_, case)| case.device.as_str())) {
+        let cases: Vec<_> = all.iter().filter(|(_, case)| case.device == device).copied().collect();
+        out.push_str(&of_device(device, &cases, ruling, width));
     }
     for case in &comparison.unmatched {
         out.push_str(&table::prose(&unmatched(case), width, 2));
@@ -47,20 +37,164 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
         let _ = writeln!(out, "limit  {}: {}", printable(&violation.id), violation.message);
     }
     for pattern in &ruling.unheld {
-        let _ = writeln!(
-            out,
-            "limit  {}: held against nothing, the candidate measured none of its cases",
-            printable(pattern)
-        );
+        let _ = writeln!(out, "limit  {}: not checked, the candidate measured none of its cases", printable(pattern));
     }
     out.push_str(&table::prose(&summary(comparison, ruling), width, 2));
     if let Some(commands) = &comparison.decide {
-        let _ = writeln!(out, "to decide, measure both sides in turn while nothing else runs, and give all records:\n");
-        for line in commands.lines() {
-            let _ = writeln!(out, "  {}", printable(line));
-        }
+        out.push_str(&decide(commands, width));
     }
     out
+}
+
+/// What is said above the commands that would decide what is undecided.
+#[must_use]
+pub(crate) fn above_commands(commands: &str) -> &'static str {
+    let runs = commands.lines().any(|line| !line.starts_with('#'));
+    if runs { "to decide the rest, run this while nothing else runs:" } else { "more runs will not decide the rest:" }
+}
+
+/// The commands that would decide what is undecided, in lines that a shell takes.
+fn decide(commands: &str, width: usize) -> String {
+    let lines = commands.lines().flat_map(|line| shell_lines(&printable(line), width.saturating_sub(2)));
+    let lines: String = lines.map(|line| format!("  {line}\n")).collect();
+    format!("{}\n{lines}", above_commands(commands))
+}
+
+/// A line of a shell in lines of at most `width` columns, broken between words; one that is longer stays whole.
+pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
+    if line.starts_with('#') || line.chars().count() <= width {
+        return vec![line.into()];
+    }
+    let indent = line.len() - line.trim_start().len();
+    // A space within quotes is part of a word.
+    let mut words: Vec<String> = vec![];
+    for part in line.trim_start().split(' ') {
+        match words.last_mut().filter(|word| word.matches('\'').count() % 2 == 1) {
+            Some(open) => *open = format!("{open} {part}"),
+            None => words.push(part.into()),
+        }
+    }
+    let (mut lines, mut current) = (vec![], " ".repeat(indent));
+    for word in words {
+        let fresh = current.trim().is_empty();
+        let fits = current.chars().count() + 1 + word.chars().count() + " \\".len() <= width;
+        if !fresh && !fits {
+            lines.push(std::mem::replace(&mut current, " ".repeat(indent + 4)) + " \\");
+        } else if !fresh {
+            current.push(' ');
+        }
+        current.push_str(&word);
+    }
+    lines.push(current);
+    lines
+}
+
+/// The cases of a device: a table, what it has no space for, and what explains the verdicts, each reason once.
+fn of_device(device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) -> String {
+    let mut table = by_id("", cases);
+    let mut heading = printable(device).into_owned();
+    let mut names: Vec<String> = cases.iter().map(|(_, case)| case.id.clone()).collect();
+    if let Some((kind, short)) = short_names(cases).filter(|_| table.width() > width) {
+        table = verdicts("", cases.iter().zip(&short).map(|((_, case), name)| (*case, name.as_str())));
+        names = short;
+        if let Some(kind) = kind {
+            let _ = write!(heading, ", {}", printable(&kind));
+        }
+    }
+    let whole = table.width();
+    let mut gone = table.fit(width, &["candidate", "baseline", TEST]);
+    let mut out = table::prose(&heading, width, 2);
+    let _ = writeln!(out, "{}", table.terminal(width).trim_end());
+    // Its tests are told below.
+    let below = gone.last() == Some(&TEST);
+    if below {
+        gone.pop();
+    }
+    if !gone.is_empty() {
+        gone.reverse();
+        let text = format!("hidden for width: {} ({whole} columns show all)", gone.join(", "));
+        out.push_str(&table::prose(&text, width, 2));
+    }
+    let reasons = reasons(cases, &names, ruling, below);
+    if !reasons.is_empty() {
+        out.push_str(&paragraph(&reasons, if below { usize::MAX } else { MOST_REASONS }, width));
+    }
+    out + "\n"
+}
+
+/// The heading of the column of tests.
+const TEST: &str = "test";
+
+/// The verdicts on cases, a row for each with its id.
+#[must_use]
+pub(crate) fn by_id(caption: &str, cases: &[(usize, &Compared)]) -> Table {
+    verdicts(caption, cases.iter().map(|(_, case)| (*case, case.id.as_str())))
+}
+
+/// What explains the verdicts on cases, each reason once, with their ids.
+#[must_use]
+pub(crate) fn explanations(cases: &[(usize, &Compared)]) -> Vec<String> {
+    let ids: Vec<_> = cases.iter().map(|(_, case)| case.id.clone()).collect();
+    reasons(cases, &ids, &Ruling::default(), false)
+}
+
+/// The verdicts on cases, a row for each with its name.
+fn verdicts<'a>(caption: &str, cases: impl Iterator<Item = (&'a Compared, &'a str)>) -> Table {
+    let table = Table::captioned(caption).text(["case", "verdict"]).numbers(["ratio", "95 % interval"]).text([TEST]);
+    let mut table = table.numbers(["baseline", "candidate"]);
+    for (case, name) in cases {
+        table.row(row(case, name));
+    }
+    table
+}
+
+/// Names that are shorter than ids: variant and size, behind the kind of case where that is not one for all; `None` where
+/// they would not tell cases apart.
+fn short_names(cases: &[(usize, &Compared)]) -> Option<(Option<String>, Vec<String>)> {
+    let kinds = distinct(cases.iter().map(|(_, case)| case.kind.as_str()));
+    let one = kinds.len() == 1;
+    let name = |case: &Compared| {
+        let own = format!("{} {}", printable(&case.variant), printable(&case.row));
+        if one { own } else { format!("{} {own}", printable(&case.subject)) }
+    };
+    let names: Vec<_> = cases.iter().map(|(_, case)| name(case)).collect();
+    let unique = distinct(names.iter()).len() == names.len();
+    unique.then(|| (kinds.first().filter(|_| one).map(ToString::to_string), names))
+}
+
+/// What explains the verdicts, each reason once with the cases that have it, what most cases have first; with their `tests`
+/// before all where no column has them.
+fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, tests: bool) -> Vec<String> {
+    let settled = |(index, case): &(usize, &Compared)| {
+        ruling.settled.contains(index) && matches!(case.verdict, Verdict::Slower | Verdict::Undecided)
+    };
+    let own = |(case, name): (&(usize, &Compared), &String)| {
+        let settled = settled(case).then(|| "within its max-slowdown".to_string());
+        let all: Vec<_> = settled.into_iter().chain(case.1.why.iter().cloned()).collect();
+        all.into_iter().map(|reason| (reason, name.clone())).collect::<Vec<_>>()
+    };
+    let mut groups = alike(cases.iter().zip(names).flat_map(own), |(a, _), (b, _)| a == b);
+    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    let test = cases.iter().zip(names).filter(|_| tests).map(|((_, case), name)| (case.test.clone(), name.clone()));
+    let tests = alike(test, |(a, _), (b, _)| a == b);
+    let whose = |group: &[(String, String)]| match group.len() {
+        count if count == cases.len() && count > 1 => format!("all {count}"),
+        count if count > MOST_NAMED => format!("{count} of {}", cases.len()),
+        _ => group.iter().map(|(_, name)| printable(name)).collect::<Vec<_>>().join(", "),
+    };
+    let line = |group: &Vec<(String, String)>| format!("{} ({})", printable(&group[0].0), whose(group));
+    tests.iter().chain(&groups).map(line).collect()
+}
+
+/// Reasons in a paragraph, of which at most so many lines, with the number of those that it leaves out.
+fn paragraph(reasons: &[String], lines: usize, width: usize) -> String {
+    let of = |count: usize| {
+        let more = reasons.len() - count;
+        let more = (more > 0).then(|| format!("{more} more with --json -"));
+        let parts: Vec<_> = reasons[..count].iter().cloned().chain(more).collect();
+        table::prose(&parts.join("; "), width, 2)
+    };
+    (1..=reasons.len()).rev().map(of).find(|text| text.lines().count() <= lines).unwrap_or_else(|| of(reasons.len()))
 }
 
 /// A line for each difference.
@@ -73,15 +207,15 @@ pub(crate) fn differences(differences: &[Difference]) -> String {
     out
 }
 
-fn row(case: &Compared) -> [String; 6] {
+fn row(case: &Compared, name: &str) -> [String; 7] {
     let operations = case.chain.unwrap_or(1) as f64;
     let [before, after] = [&case.baseline, &case.candidate].map(|side| Nanos(side.median.0 / operations));
     let unit = TimeUnit::for_value(before);
     let time = |time| format!("{} {unit}", unit.number(time));
     let ratio = case.ratio.map_or_else(|| "–".into(), units::ratio);
-    let interval = case.interval.map(|ends| ends.map(units::ratio).join(" … "));
-    let interval = interval.unwrap_or_else(|| "–".into());
-    [printable(&case.id).into(), verdict(case.verdict).into(), ratio, interval, time(before), time(after)]
+    let interval = case.interval.map_or_else(|| "–".into(), |ends| ends.map(units::ratio).join(" … "));
+    let verdict = verdict(case.verdict).into();
+    [printable(name).into(), verdict, ratio, interval, case.test.clone(), time(before), time(after)]
 }
 
 /// A verdict as tables show it: what must not be missed is in capitals.
@@ -91,15 +225,6 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Slower => "SLOWER",
         other => other.name(),
     }
-}
-
-/// The reasons behind a verdict.
-fn why(case: &Compared, settled: bool) -> String {
-    let mut why: Vec<_> = case.why.iter().map(|reason| printable(reason).into_owned()).collect();
-    if settled && matches!(case.verdict, Verdict::Slower | Verdict::Undecided) {
-        why.insert(0, "within its max-slowdown".into());
-    }
-    why.join("; ")
 }
 
 fn unmatched(case: &Unmatched) -> String {
@@ -113,4 +238,93 @@ pub(crate) fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let parts: Vec<_> = ruling.counts(comparison).map(|(count, name)| format!("{count} {name}")).collect();
     let percent = units::significant(100.0 * comparison.min_effect);
     format!("{} (changes below {} % do not matter)", parts.join(", "), units::trimmed(&percent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::widest;
+    use super::*;
+    use crate::basis::units::Work;
+    use crate::compare::Sighting;
+
+    /// A comparison of 27 products: some slower, some faster, some the same, most undecided.
+    fn many() -> Comparison {
+        let case = |at: usize| {
+            let verdict = Verdict::ALL[[3, 1, 0, 2][at.min(3)]];
+            let side = |median| Sighting { median: Nanos(median), processes: 1, samples: 40 };
+            let (variant, row) = (["naive", "local", "local-2d-double"][at / 9], (64 * (at % 9 + 1)).to_string());
+            Compared {
+                id: format!("matmul/{variant}/f32/{row}x{row}x{row}"),
+                algorithm: "matmul".into(),
+                kind: "matmul f32, uniform input".into(),
+                subject: "matmul f32".into(),
+                variant: variant.into(),
+                row,
+                device: "llvmpipe (LLVM 15.0.6, 256 bits)".into(),
+                baseline: side(1e6),
+                candidate: side(1.1e6),
+                ratio: Some(1.1),
+                interval: Some([1.0 - 0.01 * at as f64, 1.2]),
+                p: Some(0.5),
+                verdict,
+                test: "1 of 3 processes".into(),
+                why: vec!["slow clock on both sides".into(), format!("registers 32 → {at}")],
+                obstacle: None,
+                chain: None,
+                work: Work::default(),
+                share: None,
+            }
+        };
+        let bench = "VK_DRIVER_FILES=/usr/share/vulkan/icd.d/new.json gpukern bench matmul -V naive,local -s 64..576";
+        Comparison {
+            schema: crate::compare::SCHEMA,
+            version: "0",
+            min_effect: 0.02,
+            differences: vec![],
+            cases: (0..27).map(case).collect(),
+            decide: Some(format!(
+                "# a remark\nfor n in $(seq 2 5); do\n  {bench}\n  {bench}\ndone\ngpukern compare a b"
+            )),
+            unmatched: vec![],
+        }
+    }
+
+    #[test]
+    fn twenty_seven_cases_fit_the_screen_the_slower_first_and_shared_reasons_once() {
+        let text = text(&many(), &Ruling::default(), 80);
+        assert!(text.lines().count() < 45 && widest(&text) <= 80, "{} lines\n{text}", text.lines().count());
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is missing:\n{text}"));
+        assert!(
+            at("SLOWER") < at("faster") && at("faster") < at("undecided") && at("undecided") < at(" same "),
+            "{text}"
+        );
+        assert_eq!(text.matches("slow clock on both sides (all 27)").count(), 1, "{text}");
+        assert!(
+            text.contains("more with --json -") && text.contains(" naive 128 ") && text.contains("1 of 3 processes")
+        );
+        assert!(text.contains(" \\\n"), "a long command goes on in the next line: {text}");
+    }
+
+    #[test]
+    fn what_has_no_space_is_named_and_the_interval_stays_when_all_else_is_gone() {
+        let whole = text(&many(), &Ruling::default(), 200);
+        assert!(whole.contains("matmul/naive/f32/64x64x64") && !whole.contains("hidden for width"), "{whole}");
+        let of = |width: usize| text(&many(), &Ruling::default(), width);
+        let hidden = of(80);
+        assert!(hidden.contains("hidden for width: baseline, candidate ("), "{hidden}");
+        let shows: usize =
+            hidden.split('(').find_map(|rest| rest.split(" columns show all").next()?.parse().ok()).expect("some");
+        assert!(!of(shows).contains("hidden for width") && of(shows - 1).contains("hidden for width: candidate"));
+        for width in [40, 55, 64, 72] {
+            let narrow = of(width);
+            assert!(narrow.contains("0.7400 … 1.2000") && narrow.contains("1 of 3 processes"), "{width}: {narrow}");
+        }
+        assert!(of(64).contains("1 of 3 processes (all 27)"), "{}", of(64));
+    }
+
+    #[test]
+    fn a_line_of_a_shell_breaks_between_words_alone() {
+        assert_eq!(shell_lines("  a 'b c d' e", 9), ["  a \\", "      'b c d' \\", "      e"]);
+        assert_eq!(shell_lines("# a remark that is long", 9), ["# a remark that is long"]);
+    }
 }

@@ -135,11 +135,6 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Number of rows.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows.len()
-    }
-
     /// How many columns name the row.
     fn names(&self) -> usize {
         self.columns.iter().take_while(|(_, kind)| *kind == Kind::Text).count()

@@ -16,7 +16,7 @@ use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, significant};
 use crate::compare::gate::Ruling;
-use crate::compare::{self, Compared, Comparison, Settings, Verdict};
+use crate::compare::{self, Comparison, Verdict};
 use crate::device::capability::DeviceKind;
 use crate::plan::{CacheState, Clock};
 use crate::record::class::Class;
@@ -27,8 +27,14 @@ use model::{Chart, ChartGroup, Source, finite_share, percent, series};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Changed cases that are named at the head of a page.
-const MOST_CHANGES: usize = 6;
+/// Sources that stand beside one another in columns; of more each has rows of its own.
+const MOST_BESIDE: usize = 3;
+
+/// How far apart two limits of one case may be, as a ratio, and pass for one.
+const ONE_LIMIT: f64 = 1.02;
+
+/// Verdicts of one kind that are not folded away.
+const MOST_VERDICTS: usize = 40;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -44,12 +50,12 @@ pub struct Page {
     pub charts: Vec<(String, String)>,
 }
 
-/// The report of `runs`, side by side where there are several.
+/// The report of `runs`, side by side where there are several; of two with what came of their comparison.
 #[must_use]
-pub fn report(runs: &[NamedRecord]) -> Page {
+pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     // A verdict is between processes; tables and charts show what they have in common.
     let judged = match runs {
-        [baseline, candidate] => Some(judged(baseline, candidate)),
+        [baseline, candidate] => Some((sentence(baseline, candidate, comparison), comparison)),
         _ => None,
     };
     let across = |run: &NamedRecord| NamedRecord::new(&*run.name, run.record.across_processes().into_owned());
@@ -58,7 +64,7 @@ pub fn report(runs: &[NamedRecord]) -> Page {
     let groups = ChartGroup::all(&sources);
     let mut page = Page::default();
     page.head(&sources, &groups);
-    page.answer(judged.as_ref(), &sources, &groups);
+    page.answer(judged, &sources, &groups);
     for (at, group) in groups.iter().enumerate() {
         page.group(at, group, &sources);
     }
@@ -160,38 +166,16 @@ impl Page {
             self.element("p", &text);
         }
         self.line("<details><summary>Device and method details</summary>");
-        let names = sources.iter().map(|source| source.name.as_str());
-        let mut table = Table::captioned("Devices and method").text([""]).prose(names);
-        let mut row = |name: &str, value: &dyn Fn(&Source<'_>) -> String| {
-            table.row(std::iter::once(name.to_string()).chain(sources.iter().map(value)));
-        };
-        row("record", &|source| source.run.name.clone());
-        row("device", &|source| source.device.name.clone());
-        row("kind", &|source| source.device.kind.to_string());
-        row("driver", &|source| format!("{} {}", source.device.driver.name, source.device.driver.info));
-        row("Vulkan", &|source| source.device.api_version.clone());
-        row("sub-group", &|source| source.device.subgroup.size.to_string());
-        row("started", &|source| started(&source.run.record.started));
-        for (name, text) in [
-            ("label", (|origin: &Origin| origin.label.clone()) as fn(&Origin) -> Option<String>),
-            ("commit", Origin::commit_text),
-            ("host", Origin::host_text),
-        ] {
-            if sources.iter().any(|source| text(&source.run.record.origin).is_some()) {
-                row(name, &|source| text(&source.run.record.origin).unwrap_or_else(|| "–".into()));
-            }
-        }
-        row("command", &|source| source.run.record.command.join(" "));
-        row("method", &|source| method(&source.run.record));
-        row("cases", &|source| tally(source.cases()));
-        row("wall time", &|source| source.run.record.wall_time.to_string());
-        self.line(&(table.html("facts") + "</details></section>"));
+        // Many side by side are too wide to read.
+        let parts = sources.chunks(if sources.len() > MOST_BESIDE { 1 } else { MOST_BESIDE });
+        let tables: String = parts.map(facts_of).collect();
+        self.line(&(tables + "</details></section>"));
     }
 
     /// What a reader came for: the verdict where there are two records, and the winner of each size.
     fn answer(
         &mut self,
-        judged: Option<&(String, Option<Comparison>)>,
+        judged: Option<(String, Option<&Comparison>)>,
         sources: &[Source<'_>],
         groups: &[ChartGroup<'_>],
     ) {
@@ -201,11 +185,11 @@ impl Page {
             self.html,
             r#"<section aria-labelledby="answer"><h2 id="answer" tabindex="-1"><span id="results"></span>{heading}</h2>"#
         );
-        if let Some((sentence, comparison)) = judged {
-            self.verdict(sentence, comparison.as_ref());
+        if let Some((sentence, comparison)) = &judged {
+            self.verdict(sentence, *comparison);
         }
         self.conditions(sources);
-        let judged = judged.and_then(|(_, comparison)| comparison.as_ref());
+        let judged = judged.and_then(|(_, comparison)| comparison);
         self.line(r#"<div class="winners">"#);
         for group in groups {
             for own in group.side_by_side() {
@@ -235,24 +219,33 @@ impl Page {
         }
     }
 
-    /// A sentence, and the cases that changed.
+    /// A sentence, the verdict on each case, and the commands that would decide the rest.
     fn verdict(&mut self, sentence: &str, comparison: Option<&Comparison>) {
-        let Some(comparison) = comparison else { return self.element("p", sentence) };
-        self.paragraph("verdict", sentence);
-        let changed = |case: &&Compared| matches!(case.verdict, Verdict::Slower | Verdict::Faster);
-        let mut changed: Vec<_> = comparison.cases.iter().filter(changed).collect();
-        let size = |case: &Compared| case.ratio.map_or(0.0, |ratio| ratio.ln().abs());
-        changed.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        if changed.is_empty() {
-            return;
-        }
-        let item = |case: &&Compared| {
-            let ratio = case.ratio.map_or_else(String::new, |ratio| format!(", {} times the time", significant(ratio)));
-            format!("{}: {}{ratio}", case.id, super::compare::verdict(case.verdict))
+        let Some(comparison) = comparison.filter(|comparison| !comparison.cases.is_empty()) else {
+            return self.element("p", sentence);
         };
-        let more = changed.len().saturating_sub(MOST_CHANGES);
-        let more = (more > 0).then(|| format!("and {more} more"));
-        self.list(changed.iter().take(MOST_CHANGES).map(item).chain(more));
+        self.paragraph("verdict", sentence);
+        let differences = &comparison.differences;
+        if !differences.is_empty() {
+            self.list(differences.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)));
+        }
+        let sorted = comparison.sorted();
+        let (same, others): (Vec<_>, Vec<_>) = sorted.into_iter().partition(|(_, case)| case.verdict == Verdict::Same);
+        for (cases, caption) in [(others, "Changed and undecided cases"), (same, "Unchanged cases")] {
+            if cases.is_empty() {
+                continue;
+            }
+            let _ =
+                writeln!(self.html, "<details{}>", if cases.len() > MOST_VERDICTS { "" } else { r#" open="open""# });
+            self.element("summary", &format!("{caption}: {}", cases.len()));
+            self.html.push_str(&super::compare::by_id(caption, &cases).html("figures"));
+            self.list(super::compare::explanations(&cases));
+            self.line("</details>");
+        }
+        if let Some(commands) = &comparison.decide {
+            self.element("p", super::compare::above_commands(commands));
+            self.element("pre", commands);
+        }
     }
 
     /// The winner of each size on each of some sources, with its share and the verdict on it.
@@ -272,6 +265,9 @@ impl Page {
             [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name),
             _ => group.title(),
         };
+        if own.len() > MOST_BESIDE {
+            return self.winners_below(&title, sources, own, &all);
+        }
         let table = Table::captioned(title).text(["size"]);
         let table = match own {
             [at] => {
@@ -288,6 +284,7 @@ impl Page {
             let cases: Vec<Option<&Case>> = all.iter().map(of_row).collect();
             let best =
                 cases.iter().flatten().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
+            let limits = limits_differ(cases.iter().flatten().copied());
             let mut cells = vec![Cell::from(own_key.0.clone())];
             for (case, at) in cases.iter().zip(own) {
                 if alone {
@@ -295,7 +292,7 @@ impl Page {
                 } else {
                     // The best of several sources, unless there is a verdict on them.
                     let best = judged.is_none() && case.and_then(median).is_some_and(|t| t.0 <= best);
-                    cells.push(cell_beside(*case, best, &sources[*at].conditions));
+                    cells.push(cell_beside(*case, best, limits, &sources[*at].conditions));
                 }
             }
             cells.extend(judged.map(|comparison| verdict_on(&cases, comparison).into()));
@@ -307,6 +304,33 @@ impl Page {
         if alone {
             table.leave_out_empty(&["of hardware", "mark"], "–");
         }
+        self.html.push_str(&table.html("figures won"));
+    }
+
+    /// The winner of each size on each of many sources, in rows.
+    fn winners_below<'a>(&mut self, title: &str, sources: &[Source<'_>], own: &[usize], all: &[Vec<&'a Case>]) {
+        let table = Table::captioned(title).text(["size", "record", "fastest"]).numbers(["time", "of hardware"]);
+        let mut table = table.text(["mark"]);
+        let key = |case: &Case| (row(case), Class::of(case));
+        for own_key in distinct(all.iter().flatten().map(|case| key(case))) {
+            let of_row = |cases: &Vec<&'a Case>| cases.iter().copied().find(|case| key(case) == own_key);
+            let limits = limits_differ(all.iter().filter_map(of_row));
+            for (at, case) in own.iter().zip(all).filter_map(|(at, cases)| Some((at, of_row(cases)?))) {
+                let time = median(case).map_or_else(String::new, |time| time.to_string());
+                let share = share_of(case, limits).unwrap_or_else(|| "–".into());
+                let signs = sources[*at].conditions.signs(case);
+                let record = sources[*at].name.clone();
+                table.row([
+                    own_key.0.clone().into(),
+                    record.into(),
+                    variant(case),
+                    time.into(),
+                    share.into(),
+                    signs.into(),
+                ]);
+            }
+        }
+        table.leave_out_empty(&["of hardware", "mark"], "–");
         self.html.push_str(&table.html("figures won"));
     }
 
@@ -370,6 +394,9 @@ impl Page {
         let shares = |cases: &[&Case]| cases.iter().any(|case| common.contains(&name(case)));
         let shown: Vec<_> = sources.iter().zip(&group.cases).filter(|(_, cases)| shares(cases)).collect();
         let [(first, _), rest @ ..] = &shown[..] else { return };
+        if shown.len() > MOST_BESIDE {
+            return self.comparison_below(&group.title(), &common, &shown);
+        }
         let ratios = rest.iter().map(|(source, _)| format!("{} ÷ first", source.name));
         let table = Table::captioned(format!("{}, side by side with {}", group.title(), first.name));
         let names = shown.iter().map(|(source, _)| source.name.as_str());
@@ -394,6 +421,27 @@ impl Page {
         self.html.push_str(&table.html("figures"));
     }
 
+    /// The same of many sources, in rows.
+    fn comparison_below(&mut self, title: &str, common: &[(&CaseSize, String)], shown: &[(&Source<'_>, &Vec<&Case>)]) {
+        let table = Table::captioned(format!("{title}, side by side with {}", shown[0].0.name));
+        let mut table = table.text(["size", "variant", "record"]).numbers(["median", "÷ first"]);
+        for key in common {
+            let cases = shown.iter().filter_map(|(source, cases)| {
+                let case = cases.iter().find(|case| name(case) == *key)?;
+                Some((source, case.outcome.status(), median(case)))
+            });
+            let cases: Vec<_> = cases.collect();
+            let first = cases.first().and_then(|(.., time)| *time);
+            for (source, status, time) in cases {
+                let text = time.map_or_else(|| status.to_string(), |time| time.to_string());
+                let ratio = first.zip(time).map(|(first, time)| time.0 / first.0).filter(|ratio| ratio.is_finite());
+                let ratio = ratio.map_or_else(|| "–".into(), significant);
+                table.row([key.0.to_string(), key.1.clone(), source.name.clone(), text, ratio]);
+            }
+        }
+        self.html.push_str(&table.html("figures"));
+    }
+
     /// The values of a group's charts for one source.
     fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case]) {
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
@@ -404,7 +452,7 @@ impl Page {
         let mut table = table.text(["mark"]).prose(remarked.then_some("remarks"));
         for case in cases {
             let figures = case.measured().map_or_else(|| vec!["–".to_string(); 6], |m| figures(case, m));
-            let share = share_of(case).filter(|_| case.measured().is_some()).unwrap_or_else(|| "–".into());
+            let share = share_of(case, false).filter(|_| case.measured().is_some()).unwrap_or_else(|| "–".into());
             let speedup = case.speedup.map_or_else(|| "–".into(), significant);
             let names = [case.row().into(), variant(case)].into_iter();
             let cells = figures.into_iter().chain([share, speedup, source.conditions.signs(case)]);
@@ -427,27 +475,68 @@ impl Page {
     }
 }
 
+/// Devices and method of some sources.
+fn facts_of(sources: &[Source<'_>]) -> String {
+    let names = sources.iter().map(|source| source.name.as_str());
+    let mut table = Table::captioned("Devices and method").text([""]).prose(names);
+    let mut row = |name: &str, value: &dyn Fn(&Source<'_>) -> String| {
+        table.row(std::iter::once(name.to_string()).chain(sources.iter().map(value)));
+    };
+    row("record", &|source| source.run.name.clone());
+    row("device", &|source| source.device.name.clone());
+    row("kind", &|source| source.device.kind.to_string());
+    row("driver", &|source| format!("{} {}", source.device.driver.name, source.device.driver.info));
+    row("Vulkan", &|source| source.device.api_version.clone());
+    row("sub-group", &|source| source.device.subgroup.size.to_string());
+    row("started", &|source| started(&source.run.record.started));
+    for (name, text) in [
+        ("label", (|origin: &Origin| origin.label.clone()) as fn(&Origin) -> Option<String>),
+        ("commit", Origin::commit_text),
+        ("host", Origin::host_text),
+    ] {
+        if sources.iter().any(|source| text(&source.run.record.origin).is_some()) {
+            row(name, &|source| text(&source.run.record.origin).unwrap_or_else(|| "–".into()));
+        }
+    }
+    row("command", &|source| source.run.record.command.join(" "));
+    row("method", &|source| method(&source.run.record));
+    row("cases", &|source| tally(source.cases()));
+    row("wall time", &|source| source.run.record.wall_time.to_string());
+    table.html("facts")
+}
+
 /// The winner of a size on the only source: its name, time and share.
 fn cells_alone(case: Option<&Case>) -> [Cell; 3] {
     let name = case.map_or_else(|| "–".into(), variant);
     let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
-    let share = case.and_then(share_of).unwrap_or_else(|| "–".into());
+    let share = case.and_then(|case| share_of(case, false)).unwrap_or_else(|| "–".into());
     [name, time.into(), share.into()]
 }
 
 /// The same in one cell, beside those of other sources.
-fn cell_beside(case: Option<&Case>, is_best: bool, conditions: &RunConditions) -> Cell {
+fn cell_beside(case: Option<&Case>, is_best: bool, limits: bool, conditions: &RunConditions) -> Cell {
     let Some(case) = case else { return "–".into() };
     let time = median(case).map(|time| time.to_string());
     // A number keeps its unit where lines are short.
-    let figures = time.into_iter().chain(share_of(case)).map(|figure| figure.replace(' ', "\u{a0}"));
+    let figures = time.into_iter().chain(share_of(case, limits)).map(|figure| figure.replace(' ', "\u{a0}"));
     let detail = figures.collect::<Vec<_>>().join(", ");
     let name = format!("{} {}", case.variant, Class::of(case));
     Cell { is_best, detail, marks: conditions.signs(case), ..Cell::from(name.trim_end()) }
 }
 
-fn share_of(case: &Case) -> Option<String> {
-    finite_share(case).map(|share| percent(share.fraction))
+/// The share of its limit that a case reaches; with the limit where others stand beside it that have another.
+fn share_of(case: &Case, limits: bool) -> Option<String> {
+    let share = finite_share(case)?;
+    let text = percent(share.fraction);
+    Some(if limits { format!("{text} of {} ({})", share.limit.name(), case.shown(share.least)) } else { text })
+}
+
+/// Whether cases are held against limits that are not one.
+fn limits_differ<'a>(cases: impl Iterator<Item = &'a Case>) -> bool {
+    let shares: Vec<_> = cases.filter_map(finite_share).collect();
+    shares
+        .windows(2)
+        .any(|pair| pair[0].limit != pair[1].limit || (pair[0].least.0 / pair[1].least.0).ln().abs() > ONE_LIMIT.ln())
 }
 
 /// The verdict on the winner of a size: on that of the later record, where both have it.
@@ -458,21 +547,22 @@ fn verdict_on(winners: &[Option<&Case>], comparison: &Comparison) -> String {
     format!("{}{ratio}", super::compare::verdict(found.verdict))
 }
 
-/// What comes of the comparison of two records, or why they are not compared.
-fn judged(baseline: &NamedRecord, candidate: &NamedRecord) -> (String, Option<Comparison>) {
-    let sides = [&baseline.record, &candidate.record].map(std::slice::from_ref);
-    let differences = compare::differences(sides[0], sides[1]);
+/// What came of the comparison of two records, or why they are not compared.
+fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<&Comparison>) -> String {
     let named = format!("{} compared with {}", candidate.name, baseline.name);
-    let refused: Vec<_> = differences.iter().filter(|difference| difference.refused).collect();
-    if !refused.is_empty() {
-        let what: Vec<_> = refused.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)).collect();
-        return (format!("No verdict, because the records differ in more than time: {}.", what.join("; ")), None);
+    match comparison {
+        Some(comparison) if comparison.cases.is_empty() => format!("{named}: no case was measured on both sides."),
+        Some(comparison) => format!("{named}: {}.", super::compare::summary(comparison, &Ruling::default())),
+        None => {
+            let [before, after] = [&baseline.record, &candidate.record].map(std::slice::from_ref);
+            let refused = compare::differences(before, after).into_iter().filter(|difference| difference.refused);
+            let what: Vec<_> = refused.map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)).collect();
+            format!(
+                "No verdict, because the records differ in more than time (--force gives one): {}.",
+                what.join("; ")
+            )
+        }
     }
-    let comparison = compare::compare(sides[0], sides[1], &Settings::default());
-    if comparison.cases.is_empty() {
-        return (format!("{named}: no case was measured on both sides."), None);
-    }
-    (format!("{named}: {}.", super::compare::summary(&comparison, &Ruling::default())), Some(comparison))
 }
 
 /// The name that a case shares with the same case of another source.
@@ -651,13 +741,18 @@ mod tests {
 
     #[test]
     fn an_answer_that_nobody_checked_is_called_unverified() {
-        let page = |record| report(&[run(record)]).html;
+        let page = |record| report(&[run(record)], None).html;
         assert!(page(crate::export::tests::unverified()).contains("unverified: no expected output was given"));
         assert!(!page(record()).contains("unverified"));
     }
 
     fn run(record: Record) -> NamedRecord {
         NamedRecord::new("run.json", record)
+    }
+
+    fn compared(pair: &[NamedRecord]) -> Comparison {
+        let [before, after] = [&pair[0].record, &pair[1].record].map(std::slice::from_ref);
+        compare::compare(before, after, &compare::Settings::default())
     }
 
     fn document(text: &str) -> roxmltree::Document<'_> {
@@ -694,7 +789,7 @@ mod tests {
 
     #[test]
     fn a_page_is_well_formed_and_has_charts_tables_and_a_roofline() {
-        let report = report(&[run(full())]);
+        let report = report(&[run(full())], None);
         let page = document(&report.html);
         let count = |tag: &str| page.descendants().filter(|node| node.tag_name().name() == tag).count();
         // Rate, share, roofline and time, each wide and narrow, and the samples of four measured cases.
@@ -720,7 +815,7 @@ mod tests {
 
     #[test]
     fn without_limits_there_is_no_roofline() {
-        let report = report(&[run(record())]);
+        let report = report(&[run(record())], None);
         assert!(!report.html.contains("oofline"), "{}", report.html);
     }
 
@@ -729,7 +824,7 @@ mod tests {
         let mut other = full();
         other.devices[0].name = "another".into();
         let runs = [run(full()), run(other), run(full())];
-        let report = report(&runs);
+        let report = report(&runs, None);
         document(&report.html);
         assert!(report.html.contains("software (run.json)") && report.html.contains(">another<"));
         assert!(report.html.contains("side by side with software (run.json)"));
@@ -742,8 +837,8 @@ mod tests {
         for case in &mut large.cases {
             case.size = format!("{}00", case.size).into();
         }
-        let alone = report(&[run(full())]);
-        let report = report(&[run(full()), run(large)]);
+        let alone = report(&[run(full())], None);
+        let report = report(&[run(full()), run(large)], None);
         assert!(!report.html.contains("side by side with") && !report.html.contains("dashed"));
         let time = |charts: &[(String, String)]| {
             let chart = charts.iter().find(|(name, _)| name.contains("time")).expect("a chart of times");
@@ -755,7 +850,7 @@ mod tests {
     #[test]
     fn each_group_has_a_roofline_with_a_roof_for_every_arithmetic_that_is_used() {
         let rooflines = |record: Record| -> Vec<String> {
-            let charts = report(&[run(record)]).charts;
+            let charts = report(&[run(record)], None).charts;
             charts.into_iter().filter(|(name, _)| name.contains("roofline")).map(|(_, chart)| chart).collect()
         };
         let mut mixed = full();
@@ -778,7 +873,7 @@ mod tests {
 
     #[test]
     fn the_page_begins_with_the_winner_of_each_size_and_ends_with_the_method() {
-        let html = report(&[run(full())]).html;
+        let html = report(&[run(full())], None).html;
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
         assert!(at("Fastest at each size") < at(r#"<td class="w">local</td><td class="n">125.0 µs</td>"#));
         assert!(at("125.0 µs</td>") < at("<figure>") && at("<figure>") < at("How it was measured"));
@@ -788,7 +883,7 @@ mod tests {
     #[test]
     fn the_headline_has_algorithms_device_and_days() {
         let heading = |runs: &[NamedRecord]| {
-            let html = report(runs).html;
+            let html = report(runs, None).html;
             let (_, rest) = html.split_once("<h1>").expect("a heading");
             rest.split_once("</h1>").expect("its end").0.to_owned()
         };
@@ -816,10 +911,10 @@ mod tests {
         for case in &mut record.cases {
             case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction: 0.5, interval: None });
         }
-        let html = report(&[run(record.clone())]).html;
+        let html = report(&[run(record.clone())], None).html;
         assert!(html.contains('★') && html.contains(">fastest</th>"), "{html}");
         record.cases.retain(|case| case.variant == "local");
-        let html = report(&[run(record)]).html;
+        let html = report(&[run(record)], None).html;
         assert!(!html.contains('★') && !html.contains("astest") && html.contains(">variant</th>"), "{html}");
     }
 
@@ -830,7 +925,7 @@ mod tests {
             record.cases.truncate(2);
             // `naive` takes twice the time of `local`.
             record.cases[usize::from(!slower)].shortcuts = vec![Shortcut::LessAccurate];
-            report(&[run(record)]).html
+            report(&[run(record)], None).html
         };
         let html = page(false);
         document(&html);
@@ -847,7 +942,7 @@ mod tests {
     #[test]
     fn marks_are_explained_where_they_stand_and_the_run_has_its_sentence() {
         let mut record = crate::record::marks::tests::disturbed();
-        let page = |record: &Record| report(&[run(record.clone())]).html;
+        let page = |record: &Record| report(&[run(record.clone())], None).html;
         let html = page(&record);
         document(&html);
         assert!(
@@ -871,7 +966,7 @@ mod tests {
         let names = ["before.json", "after.json"];
         let runs = names.into_iter().zip([before, after.clone()]);
         let pair: Vec<_> = runs.map(|(name, record)| NamedRecord::new(name, record)).collect();
-        let shared = report(&pair);
+        let shared = report(&pair, Some(&compared(&pair)));
         document(&shared.html);
         assert!(shared.html.contains("after.json compared with before.json: "), "{}", shared.html);
         assert!(shared.html.contains("dashed: after.json"));
@@ -879,8 +974,54 @@ mod tests {
         assert_eq!(rates, 1, "both are in one chart");
         after.devices[0].name = "another".into();
         after.devices[0].uuid = "another".into();
-        let other = report(&[pair[0].clone(), NamedRecord::new("other.json", after)]).html;
+        let other = report(&[pair[0].clone(), NamedRecord::new("other.json", after)], None).html;
         assert!(other.contains("No verdict") || other.contains("no case was measured on both sides"), "{other}");
+    }
+
+    #[test]
+    fn a_comparison_has_its_verdicts_tests_and_commands_on_the_page() {
+        let (before, mut after) = (full(), full());
+        after.started = "2026-01-02T00:00:00Z".into();
+        for case in &mut after.cases {
+            if let Outcome::Measured(m) = &mut case.outcome {
+                m.samples.iter_mut().for_each(|sample| sample.device = Nanos(2.0 * sample.device.0));
+            }
+        }
+        let pair = [NamedRecord::new("before.json", before), NamedRecord::new("after.json", after)];
+        let mut comparison = compared(&pair);
+        comparison.decide = Some("gpukern bench <lu>".into());
+        let html = report(&pair, Some(&comparison)).html;
+        document(&html);
+        for case in &comparison.cases {
+            assert!(html.contains(&format!(r#"<th scope="row">{}</th>"#, case.id)), "{}", case.id);
+            assert!(html.contains(&escape(&case.test)), "{}", case.test);
+        }
+        assert!(html.contains("<pre>gpukern bench &lt;lu&gt;</pre>") && html.contains("to decide the rest"));
+    }
+
+    #[test]
+    fn many_records_are_rows_and_shares_of_other_limits_name_them() {
+        let limited = |index: usize, least: f64| {
+            let mut record = full();
+            for case in &mut record.cases {
+                case.share = Some(Share { limit: Limit::Memory, least: Nanos(least), fraction: 0.25, interval: None });
+            }
+            NamedRecord::new(format!("{index}.json"), record)
+        };
+        let six: Vec<_> = (0..6).map(|index| limited(index, 1e4)).collect();
+        let page = report(&six, None).html;
+        document(&page);
+        assert!(page.contains(r#"<th scope="col">record</th>"#), "{page}");
+        assert_eq!(page.matches(r#"<th scope="col">5.json</th>"#).count(), 1, "in the table of its own method");
+        assert!(!page.contains("25.0 % of memory"), "one limit for all");
+        let other = |least: f64| report(&[limited(0, 1e4), limited(1, least)], None);
+        let shares = |least: f64| other(least).charts.iter().filter(|(name, _)| name.contains("share")).count();
+        assert!(
+            other(2e4).html.replace('\u{a0}', " ").contains("25.0 % of memory (20.00 µs)"),
+            "another limit stands beside its share"
+        );
+        assert!(!other(1.01e4).html.replace('\u{a0}', " ").contains("% of memory"));
+        assert_eq!((shares(1.01e4), shares(2e4)), (1, 2), "bars of one chart are of one limit");
     }
 
     #[test]
@@ -898,7 +1039,7 @@ mod tests {
             }
             record.cases.push(case);
         }
-        let charts = report(&[run(record)]).charts;
+        let charts = report(&[run(record)], None).charts;
         let (_, rate) = charts.iter().find(|(name, _)| name.contains("rate")).expect("a chart of rates");
         let named = |name: &str| rate.contains(&format!(">{name}</text>"));
         assert!(named("local") && named("naive") && named("other-0") && named("other-2"), "{rate}");
@@ -914,7 +1055,10 @@ mod tests {
         let mut other = hostile.clone();
         other.cases.truncate(2);
         other.cases[0].size = "8".into();
-        let report = report(&[NamedRecord::new(HOSTILE, hostile), NamedRecord::new(HOSTILE, other)]);
+        let report = {
+            let pair = [NamedRecord::new(HOSTILE, hostile), NamedRecord::new(HOSTILE, other)];
+            report(&pair, Some(&compared(&pair)))
+        };
         let page = document(&report.html);
         let scripts: Vec<_> =
             page.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", "script"))).collect();
@@ -952,10 +1096,10 @@ mod tests {
                     m.samples[0].device = Nanos(sample);
                 }
             }
-            let report = report(&[run(record.clone())]);
+            let report = report(&[run(record.clone())], None);
             document(&report.html);
             record.cases.retain(|case| case.size == "64".into());
-            document(&super::report(&[run(record.clone())]).html);
+            document(&super::report(&[run(record.clone())], None).html);
             for format in crate::export::Format::ALL {
                 let _ = format.export(&record);
             }
@@ -964,7 +1108,7 @@ mod tests {
 
     #[test]
     fn nothing_is_taken_from_elsewhere() {
-        let html = report(&[run(full())]).html;
+        let html = report(&[run(full())], None).html;
         let outside = html.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xhtml", "");
         for reference in ["http:", "https:", "src=", "url(", "@import", "<link"] {
             assert!(!outside.contains(reference), "{reference}");

@@ -1,8 +1,10 @@
 //! What a report is made of: sources (a device in a run), groups of cases that belong in one chart, and the charts.
 
 use super::super::bench::{median, row};
+
 use super::axis::{self, Axis};
 use super::chart::{Bar, Bars, Ceiling, Plot, Point, Series, Width};
+use super::limits_differ;
 use crate::algorithms::probes::Pattern;
 use crate::basis::alike::{alike, distinct};
 use crate::basis::dtype::DType;
@@ -155,7 +157,9 @@ impl<'a> ChartGroup<'a> {
                 first.extend(self.plot(sources, own, rate, None));
                 folded.extend(self.plot(sources, own, Shown::Time, None));
             }
-            first.extend(self.shares(sources, own));
+            // Bars of one chart are shares of the same limits.
+            let parts = if self.same_limits(own) { 1 } else { own.len() };
+            first.extend(own.chunks(own.len() / parts).filter_map(|part| self.shares(sources, part)));
             if !self.one_size() && chains {
                 // The operations of chains, each a chart of its own.
                 let panels = distinct(self.everything().map(operation));
@@ -315,6 +319,13 @@ impl<'a> ChartGroup<'a> {
             };
             chart(&format!("{} time", self.title()), &sources[own[0]], |width| drawn.svg(width))
         })
+    }
+
+    /// Whether the same cases of some sources are held against the same limits.
+    fn same_limits(&self, own: &[usize]) -> bool {
+        let cases = own.iter().flat_map(|at| self.cases[*at].iter().copied());
+        let rows = alike(cases, |a, b| (series(a), a.row()) == (series(b), b.row()));
+        !rows.into_iter().any(|row| limits_differ(row.into_iter()))
     }
 
     /// The shares of one size, the largest first.

@@ -1,0 +1,354 @@
+//! The commands that would decide what is undecided: more processes for the records of both sides, in turns, and the
+//! comparison again. They are to be pasted as they are, so they have the paths, the options and the drivers of the records.
+
+use super::{Compared, Comparison, Difference, Obstacle, Settings, Verdict};
+use crate::basis::printable::{printable, shell_word};
+use crate::basis::units::{counted, significant, trimmed};
+use crate::plan::request::VulkanOptions;
+use crate::record::{CHOOSING, Record};
+use crate::stats::bootstrap::{TELLING_RUNS, Z};
+use clap::CommandFactory;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Processes a side that find a change of 5 % on most machines.
+pub(crate) const ENOUGH: usize = 5;
+
+/// Processes a side above which a recipe is no help.
+const MOST: usize = 50;
+
+/// The largest `--min-effect` that is worth asking for.
+const WORTH_ASKING: f64 = 0.25;
+
+/// How many standard errors a change has to be from nothing for the p of one case among many.
+const CLEAR: f64 = 3.5;
+
+/// The records of a side, and where they are.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept<'a> {
+    pub(crate) records: &'a [Record],
+    /// The files of the records; `None` for what is kept nowhere.
+    pub(crate) paths: &'a [&'a Path],
+}
+
+/// What has to be typed for one side.
+struct Part {
+    /// The words that measure it, with the variables that choose its driver.
+    measure: String,
+    /// The file that gets more processes.
+    path: String,
+    /// Whether that file is a new one, because there is none that could be completed.
+    fresh: bool,
+    /// Processes that the file has.
+    has: usize,
+    /// Processes that the side lacks.
+    lacks: usize,
+    /// What has to be there for it that no command can bring about.
+    with: Option<String>,
+}
+
+/// The commands that would decide `comparison`, of which `again` repeats the comparison, given the processes that a side
+/// will have. `None` where nothing is undecided, or no number of processes would decide it.
+#[must_use]
+pub(crate) fn recipe(
+    comparison: &Comparison,
+    sides: [Kept<'_>; 2],
+    settings: &Settings,
+    again: &dyn Fn(usize) -> Vec<String>,
+) -> Option<String> {
+    let (processes, mut remarks) = wanted(comparison, settings);
+    let Some(processes) = processes else {
+        return (!remarks.is_empty()).then(|| remarks.join("\n"));
+    };
+    let apart = difference(sides, comparison);
+    let has = |records: &[Record]| records.iter().map(|record| record.processes().len()).sum::<usize>();
+    let names = ["baseline", "candidate"];
+    let mut words = again(processes);
+    let mut parts = vec![];
+    for ((side, name), with) in sides.into_iter().zip(names).zip(apart) {
+        let (Some(record), Some(path)) = (side.records.first(), side.paths.first()) else { continue };
+        let lacks = processes.saturating_sub(has(side.records));
+        if lacks == 0 {
+            continue;
+        }
+        let Some(measure) = measure(record) else {
+            remarks.push(format!(
+                "# the {name} lacks {lacks} of {processes} processes; '{}' does not say how to measure it",
+                printable(&path.to_string_lossy())
+            ));
+            continue;
+        };
+        let fresh = record.plan.is_none() || *path == Path::new("-");
+        let path = if fresh { fresh_path(path, name, &mut words) } else { path.to_string_lossy().into_owned() };
+        // A new file takes the place of the old one.
+        let own = record.processes().len();
+        let (has, lacks) = if fresh { (0, lacks + own) } else { (own, lacks) };
+        parts.push(Part { measure, path, fresh, has, lacks, with });
+    }
+    let mut lines = remarks;
+    lines.extend(turns(&parts));
+    lines.push(line(words.iter().map(String::as_str)));
+    Some(lines.join("\n"))
+}
+
+/// The command that gives the record of a baseline so many processes; `None` where it is not known how it was measured.
+#[must_use]
+pub(crate) fn completed(record: &Record, path: &Path, processes: usize) -> Option<String> {
+    let path = path.to_string_lossy();
+    Some(format!("{} --processes {processes} --resume {}", measure(record)?, word(&path)))
+}
+
+/// The lines that measure: in turns, so that both sides see the same machine, where nothing has to be changed in between.
+fn turns(parts: &[Part]) -> Vec<String> {
+    if let [a, b] = parts
+        && [a, b].iter().all(|part| part.with.is_none() && !part.fresh)
+        && a.lacks == b.lacks
+    {
+        let count = |part: &Part| match part.has.cmp(&a.has) {
+            std::cmp::Ordering::Equal => "$n".to_string(),
+            std::cmp::Ordering::Greater => format!("$((n + {}))", part.has - a.has),
+            std::cmp::Ordering::Less => format!("$((n - {}))", a.has - part.has),
+        };
+        let take =
+            |part: &Part| format!("  {} --processes {} --resume {}", part.measure, count(part), word(&part.path));
+        if a.measure == b.measure && a.has == b.has {
+            let [first, second] = [a, b].map(|part| word(&part.path));
+            return vec![
+                format!("for n in $(seq {} {}); do for record in {first} {second}; do", a.has + 1, a.has + a.lacks),
+                format!("  {} --processes $n --resume \"$record\"", a.measure),
+                "done; done".into(),
+            ];
+        }
+        let head = format!("for n in $(seq {} {}); do", a.has + 1, a.has + a.lacks);
+        return vec![head, take(a), take(b), "done".into()];
+    }
+    let take = |part: &Part| {
+        let option = if part.fresh { "--json" } else { "--resume" };
+        let command = format!("{} --processes {} {option} {}", part.measure, part.has + part.lacks, word(&part.path));
+        part.with.iter().map(|with| format!("# {with}:")).chain([command]).collect::<Vec<_>>()
+    };
+    parts.iter().flat_map(take).collect()
+}
+
+/// A file for a record that cannot be completed; the comparison has it in place of `path`.
+fn fresh_path(path: &Path, name: &str, words: &mut [String]) -> String {
+    let own = path.to_string_lossy().into_owned();
+    let fresh = if own == "-" {
+        format!("{name}.json")
+    } else {
+        let name = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy().into_owned());
+        path.with_file_name(format!("{name}-again.json")).to_string_lossy().into_owned()
+    };
+    let written = |words: &[String], at: usize| at > 0 && ["--json", "--junit"].contains(&&*words[at - 1]);
+    if let Some(at) = (1..words.len()).find(|at| words[*at] == own && !written(words, *at)) {
+        words[at].clone_from(&fresh);
+    } else if let Some(joined) = words.iter_mut().find(|word| word.ends_with(&format!("={own}"))) {
+        *joined = joined.replace(&own, &fresh);
+    }
+    fresh
+}
+
+/// The processes a side that would decide what is undecided, and what is to be known beside them.
+fn wanted(comparison: &Comparison, settings: &Settings) -> (Option<usize>, Vec<String>) {
+    let (mut most, mut remarks): (Option<usize>, Vec<String>) = (None, vec![]);
+    let (mut close, mut timeless): (Vec<&Compared>, Vec<&Compared>) = (vec![], vec![]);
+    let mut shared = false;
+    for case in comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided) {
+        match needed(case, settings.min_effect) {
+            Some(processes) => most = most.max(Some(processes)),
+            None if case.ratio.is_none() => timeless.push(case),
+            None if case.obstacle == Some(Obstacle::AnotherSpeed) => {}
+            None => close.push(case),
+        }
+        shared |= case.obstacle == Some(Obstacle::AnotherSpeed) && fewest(case) >= TELLING_RUNS;
+    }
+    if !timeless.is_empty() {
+        let cases = counted(timeless.len(), "case");
+        remarks.push(format!("# {cases} took no time that the clock can see: choose a larger size"));
+    }
+    if let Some(reach) = close.iter().filter_map(|case| reach(case)).reduce(f64::max) {
+        let effect = trimmed(&significant(100.0 * settings.min_effect)).to_string();
+        let remedy = if reach <= WORTH_ASKING {
+            format!("or --min-effect {:.0}%", (100.0 * reach).ceil())
+        } else {
+            format!("it is too noisy here for {effect} %")
+        };
+        remarks.push(format!("# {} would need over {MOST} processes a side: {remedy}", counted(close.len(), "case")));
+    }
+    if shared {
+        remarks.push("# if the canary still differs, compare in turns in one process: gpukern ab".into());
+    }
+    (most, remarks)
+}
+
+/// The processes a side that would decide a case, as its interval is; `None` where no reasonable number would.
+fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
+    let now = fewest(case);
+    if case.baseline.median.0 <= 0.0 || case.candidate.median.0 <= 0.0 {
+        return None;
+    }
+    if now < TELLING_RUNS || case.ratio.is_none() {
+        return Some(ENOUGH);
+    }
+    if case.obstacle == Some(Obstacle::AnotherSpeed) {
+        // Most of the processes have to be undisturbed.
+        return (2 * now < MOST).then(|| (2 * now + 1).max(ENOUGH));
+    }
+    let (half, change) = (half(case)?, case.ratio?.ln().abs());
+    let matters = min_effect.ln_1p();
+    let goal = if change > matters { change * Z / CLEAR } else { matters - change };
+    let processes = now as f64 * (half / goal).powi(2);
+    // A guess that is too low would give the same answer again.
+    let processes = (processes.ceil()).max(now as f64 + 2.0);
+    (processes <= MOST as f64).then_some(processes as usize)
+}
+
+/// The change from which on a case would be the same, as its interval is.
+fn reach(case: &Compared) -> Option<f64> {
+    let [low, high] = case.interval?;
+    Some(high.max(1.0 / low) - 1.0)
+}
+
+fn fewest(case: &Compared) -> usize {
+    case.baseline.processes.min(case.candidate.processes)
+}
+
+/// Half the width of a case's interval, as a logarithm.
+fn half(case: &Compared) -> Option<f64> {
+    let [low, high] = case.interval?;
+    Some((high / low).ln() / 2.0)
+}
+
+/// For each side, what tells it from the other but is in no command: a driver that was installed anew, a build.
+fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>; 2] {
+    let [Some(a), Some(b)] = sides.map(|side| side.records.first()) else { return [None, None] };
+    let both = |of: &dyn Fn(&Record) -> Option<String>| {
+        let [a, b] = [a, b].map(of);
+        (a != b && a.is_some() && b.is_some()).then_some([a, b])
+    };
+    if let Some(hosts) = both(&|record| record.origin.host.as_ref().map(|host| format!("on {host}"))) {
+        return hosts;
+    }
+    if measure(a) != measure(b) {
+        return [None, None];
+    }
+    let differs = |what: fn(&Difference) -> bool| comparison.differences.iter().find(|difference| what(difference));
+    if let Some(driver) = differs(|difference| difference.what.contains("driver")) {
+        return [&driver.baseline, &driver.candidate].map(|text| Some(format!("with driver {}", printable(text))));
+    }
+    let version = both(&|record| Some(format!("with gpukern {}", printable(&record.version))));
+    let commit =
+        || both(&|record| record.origin.commit_text().map(|commit| format!("at commit {}", printable(&commit))));
+    if let Some(found) = version.or_else(commit) {
+        return found;
+    }
+    let kernels = |record: &Record| {
+        let of = |case: &crate::record::Case| case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
+        record.cases.iter().map(|case| (case.id.clone(), of(case))).collect::<BTreeMap<_, _>>()
+    };
+    let [before, after] = [a, b].map(kernels);
+    let changed = |(id, hashes): (&String, &Vec<String>)| after.get(id).is_some_and(|other| other != hashes);
+    if before.iter().any(changed) {
+        return ["baseline", "candidate"].map(|name| Some(format!("with the kernels of the {name}")));
+    }
+    [None, None]
+}
+
+/// The words that measure what a record has, with the variables that chose its driver; `None` where it is of no command
+/// that measures.
+fn measure(record: &Record) -> Option<String> {
+    let (program, rest) = record.command.split_first()?;
+    let words = measuring(rest.iter().map(String::as_str));
+    let known = words.get(subcommand(&words)).is_some_and(|command| ["bench", "run"].contains(command));
+    // The record may be anybody's: what is pasted runs this program.
+    let own = Path::new(program).file_name().is_some_and(|name| name.to_string_lossy().contains("gpukern"));
+    let program = if own { program } else { "gpukern" };
+    let variables = record.origin.environment.iter().filter_map(|text| text.split_once('='));
+    let variables = variables.filter(|(name, _)| CHOOSING.contains(name));
+    let variables: String = variables.map(|(name, value)| format!("{name}={} ", word(value))).collect();
+    known.then(|| format!("{variables}{}", line(std::iter::once(program).chain(words))))
+}
+
+/// Words as one line for a shell.
+fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().map(|text| word(text).into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+fn word(text: &str) -> Cow<'static, str> {
+    shell_word(&printable(text)).into_owned().into()
+}
+
+/// The place of the command among recorded words, behind options for all commands, whose values may be called like one.
+fn subcommand(words: &[&str]) -> usize {
+    let options = VulkanOptions::command_for_update();
+    let takes = |word: &str| {
+        let found = options.get_arguments().find(|arg| arg.get_long() == word.strip_prefix("--"));
+        found.is_some_and(|arg| arg.get_action().takes_values())
+    };
+    let mut at = 0;
+    while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
+        at += if takes(word) { 2 } else { 1 };
+    }
+    at
+}
+
+/// Options with a value that are this process's own: where its results go, how they are shown, what they are compared with.
+const OWN: [&str; 13] = [
+    "--budget",
+    "--columns",
+    "--compare",
+    "--json",
+    "--keep-failures",
+    "--min-effect",
+    "--print",
+    "--process-noise",
+    "--processes",
+    "--resume",
+    "--rounds",
+    "--save",
+    "--table",
+];
+
+/// Those that take no value, or one in the same word alone.
+const OWN_FLAGS: [&str; 2] = ["--force", "--noise"];
+
+/// The words of a recorded command line that say what is measured and how, for a person to measure it again.
+fn measuring<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    without(words, &OWN, &OWN_FLAGS)
+}
+
+/// `words` without these options, of which `flags` take no value in the next word.
+pub(crate) fn without<'a>(words: impl IntoIterator<Item = &'a str>, options: &[&str], flags: &[&str]) -> Vec<&'a str> {
+    let mut is_value = false;
+    let stays = |word: &&str| {
+        let (option, joined) = word.split_once('=').map_or((*word, false), |(option, _)| (option, true));
+        let is_option = !is_value && options.contains(&option);
+        let goes = is_value || is_option || flags.contains(&option);
+        is_value = is_option && !joined;
+        !goes
+    };
+    words.into_iter().filter(stays).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(line: &str) -> String {
+        measuring(line.split(' ')).join(" ")
+    }
+
+    #[test]
+    fn what_is_measured_stays_and_what_becomes_of_it_goes() {
+        assert_eq!(
+            kept("bench lu --json a.json -s 64 --noise --label=x --noise=8 --dtype f32"),
+            "bench lu -s 64 --label=x --dtype f32"
+        );
+        assert_eq!(kept("run k.toml --min-effect=5% --force --save D=d.npy --size 64"), "run k.toml --size 64");
+        assert_eq!(
+            kept("k.toml --print=D --table both --compare a.json --compare b.json --no-peak"),
+            "k.toml --no-peak"
+        );
+    }
+}
