@@ -19,7 +19,7 @@ struct Heading {
 const HEADINGS: [Heading; 6] = [
     Heading {
         title: "What to measure",
-        usual: "variant a b a-spirv b-spirv a-driver b-driver size shapes dtype config against ab tune init watch full peak/quick",
+        usual: "variant against a-spirv b-spirv a-driver b-driver size shapes dtype config ab tune init watch full peak/quick",
         more: "layout input solve host only quick seed subgroup-size stop eps max-rounds define include entry vulkan spec where \
                push buffer bind check groups right role right-by inputs-by flops bytes",
     },
