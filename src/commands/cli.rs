@@ -36,7 +36,7 @@ use std::path::PathBuf;
         gpukern verify                                is every kernel right on this device?\n  \
         gpukern compare before.json after.json        what got slower, and is that noise?\n  \
         gpukern bench matmul --compare before.json    measure until that is known\n  \
-        gpukern ab matmul -V tiled --against local -s 512  two variants in turns\n  \
+        gpukern ab matmul --a local --b tiled -s 512  two variants in turns, one verdict\n  \
         gpukern export run.json --to markdown         a table for a pull request\n  \
         gpukern report run.json -o report.html        charts in one HTML file\n  \
         gpukern peak                                  the limits of this device\n  \

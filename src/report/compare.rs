@@ -55,9 +55,13 @@ pub(crate) fn above_commands(commands: &str) -> &'static str {
 
 /// The commands that would decide what is undecided, in lines that a shell takes.
 fn decide(commands: &str, width: usize) -> String {
+    format!("{}\n{}", above_commands(commands), to_paste(commands, width))
+}
+
+/// Commands below a sentence, in lines that a shell takes.
+pub(crate) fn to_paste(commands: &str, width: usize) -> String {
     let lines = commands.lines().flat_map(|line| shell_lines(&printable(line), width.saturating_sub(2)));
-    let lines: String = lines.map(|line| format!("  {line}\n")).collect();
-    format!("{}\n{lines}", above_commands(commands))
+    lines.map(|line| format!("  {line}\n")).collect()
 }
 
 /// A line of a shell in lines of at most `width` columns, broken between words; one that is longer stays whole.

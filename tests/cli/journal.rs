@@ -295,9 +295,8 @@ fn a_part_of_the_cases_is_resumed_as_the_same_part_alone() {
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
     // A part may be all there is.
     for shard in ["1/1", "1/2"] {
-        let said = format!(
-            "measured all cases (no --shard), and this one measures --shard {shard}; repeat the options of `gpukern bench"
-        );
+        let said =
+            format!("measured all cases (no --shard), and this one measures --shard {shard}; repeat the options of `");
         refused(&["--shard", shard], &said);
     }
     expect_exit(bench("8,16").args(["--shard", "1/2", "--json"]).arg(&path), 0);

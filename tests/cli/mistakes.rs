@@ -184,7 +184,7 @@ fn what_is_no_regular_file_or_a_huge_one_is_not_waited_for() {
     let [pipe, sparse] = [inside("pipe"), inside("sparse")];
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
     std::fs::File::create(&sparse).and_then(|file| file.set_len(1 << 42)).expect("made");
-    for (file, reason) in [(&pipe, "it is no regular file"), (&sparse, "it is larger than")] {
+    for (file, reason) in [(&pipe, "it is not a regular file"), (&sparse, "it is larger than")] {
         refused(&["compare", file, file], &[file, reason]);
         refused(&["export", "--to", "csv", file], &[file, reason]);
         refused(&["bench", "--config", file], &[file, reason]);

@@ -238,8 +238,9 @@ fn a_standard_stream_may_be_a_file_that_is_read_or_written() {
 /// Every option that names a file is in a command line above, so that a new one is not forgotten.
 #[test]
 fn every_option_that_names_a_file_is_tried() {
-    /// Folders with files of nobody's but gpukern's: caches, sources that name their includes, manual pages.
-    const NONE_IS_READ: [(&str, &str); 2] = [("run", "include"), ("man", "output")];
+    /// Folders with files of nobody's but gpukern's: caches, sources that name their includes, manual pages. And a file of
+    /// which only the name is printed.
+    const NONE_IS_READ: [(&str, &str); 3] = [("run", "include"), ("man", "output"), ("config", "tuned")];
     /// Options whose values name files among other things.
     const AMONG_OTHERS: [&str; 4] = ["save", "right", "buffer", "order"];
     let tried: BTreeSet<(&str, &str)> = COMMANDS

@@ -24,7 +24,7 @@ use crate::measure::timekeeper::MOST_ROUNDS;
 use crate::plan::options;
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, Plan, PlannedRun, Purpose, Sampling};
-use crate::record::{Outcome, Record};
+use crate::record::{CHOOSING, Outcome, Record};
 use crate::report;
 use crate::stats;
 use crate::tuning::tuned::Tuned;
@@ -151,10 +151,14 @@ fn wants_time(trial: &Trial) -> bool {
     open && (1..MOST_ROUNDS).contains(&trial.rounds.len())
 }
 
-/// The command line with ten times the time for each case: what is undecided for want of rounds.
+/// The command line with ten times the time for each case, and the variables that chose the driver: what is undecided for
+/// want of rounds.
 fn with_more_time(max_time: Duration) -> String {
     let mut words = command_line().into_iter();
-    let mut kept = vec![];
+    let mut kept: Vec<String> = CHOOSING
+        .iter()
+        .filter_map(|name| Some(format!("{name}={}", shell_word(&printable(&std::env::var(name).ok()?)))))
+        .collect();
     while let Some(word) = words.next() {
         if word == "--max-time" {
             words.next();
@@ -265,7 +269,8 @@ impl<'a> Contest<'a> {
         trials.exit = exit as u8;
         let mut text = report::ab::text(&trials, report::table::width());
         if trials.cases.iter().any(wants_time) && !interrupt::flagged() {
-            let _ = writeln!(text, "to decide, give each case more time:\n\n  {}", with_more_time(self.max_time));
+            let command = report::compare::to_paste(&with_more_time(self.max_time), report::table::width());
+            let _ = write!(text, "to decide, give each case more time:\n{command}");
         }
         let mut answer = CommandOutput::new(text, notes, exit);
         answer.deliver_json(target, &trials);

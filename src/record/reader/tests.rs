@@ -73,7 +73,10 @@ fn documents_of_other_tools_are_recognised() {
     refused(r#"{"schema":"gpukern-peak/1"}"#, &["limits of a device"]);
     refused(r#"{"schema":"other/3"}"#, &["its schema is 'other/3'"]);
     refused("[]", &["it is JSON, but not a record"]);
-    refused(r#"{"cases":[]}"#, &["it is JSON, but not a record", "`gpukern bench` and `gpukern run` write one with --json PATH"]);
+    refused(
+        r#"{"cases":[]}"#,
+        &["it is JSON, but not a record", "`gpukern bench` and `gpukern run` write one with --json PATH"],
+    );
     refused(r#"{"schema":"gpukern-run/2"}"#, &["lacks `cases`"]);
     refused("null", &["it is not JSON"]);
 }
