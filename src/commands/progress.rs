@@ -283,8 +283,13 @@ impl Observer for Progress {
     }
 
     fn skipped(&mut self, skipped: &[(CaseId, String)]) {
-        for line in skips(skipped) {
-            self.line(&line);
+        match &skips(skipped)[..] {
+            [] => {}
+            [line] => self.line(line),
+            // The notes have each with its reason.
+            _ => {
+                self.line(&format!("{} will be skipped, for reasons given at the end", counted(skipped.len(), "case")))
+            }
         }
         self.skipped.extend(skipped.iter().map(|(id, _)| id.to_string()));
     }

@@ -73,7 +73,9 @@ impl Cell {
         let mut out = if self.is_best { format!("{STAR} ") } else { String::new() };
         out.push_str(&escape(&self.text));
         if !self.detail.is_empty() {
-            let _ = write!(out, "<br/>{}", escape(&self.detail));
+            // A name wraps where it must.
+            let gap = if self.is_code { " " } else { "<br/>" };
+            let _ = write!(out, "{gap}{}", escape(&self.detail));
         }
         if !self.marks.is_empty() {
             let _ = write!(out, " {}", escape(&self.marks));

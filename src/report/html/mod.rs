@@ -215,7 +215,9 @@ impl Page {
     /// What the signs in tables mean.
     fn legend(&mut self, marks: impl Iterator<Item = Mark>) {
         for Mark { sign, meaning } in marks.collect::<BTreeSet<_>>() {
-            let _ = writeln!(self.html, r#"<p class="quiet"><b>{}</b> {}</p>"#, escape(&sign), escape(&meaning));
+            // A letter needs no colon.
+            let colon = if sign.chars().nth(1).is_some() { ":" } else { "" };
+            let _ = writeln!(self.html, r#"<p class="quiet"><b>{}</b>{colon} {}</p>"#, escape(&sign), escape(&meaning));
         }
     }
 
@@ -930,9 +932,9 @@ mod tests {
         let html = page(false);
         document(&html);
         let answer = html.split_once("<figure>").expect("charts below").0;
-        let [exact, other] = [">naive</td>", ">local<br/>(less accurate)</td>"].map(|name| answer.find(name));
+        let [exact, other] = [">naive</td>", ">local (less accurate)</td>"].map(|name| answer.find(name));
         assert!(exact.is_some() && exact < other, "{answer}");
-        assert!(answer.contains("<b>less accurate</b> allowed larger errors"), "{answer}");
+        assert!(answer.contains("<b>less accurate</b>: allowed larger errors"), "{answer}");
         assert!(html.contains(">local (less accurate)</text>"), "charts name it so, too: {html}");
         let answer = page(true);
         let answer = answer.split_once("<figure>").expect("charts below").0;
