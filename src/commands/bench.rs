@@ -83,7 +83,7 @@ fn list(plan: &Plan, request: &Request, setup: &Setup) -> Result<CommandOutput, 
     }
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
     let skipped = measurement.skipped(&tuned);
-    let left = measurement.expected(&tuned);
+    let left = measurement.expected(&tuned, Timing::Sample);
     let mut output = String::new();
     for (id, time) in &left {
         let _ = writeln!(output, "{:>7}  {id}", about(*time));

@@ -248,6 +248,13 @@ fn command_line() -> Vec<String> {
     words
 }
 
+/// `words` with further options, which are none behind `--`.
+fn before_files(mut words: Vec<String>, options: impl IntoIterator<Item = String>) -> Vec<String> {
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    words.splice(end..end, options);
+    words
+}
+
 /// Says which drivers crash, and which of the devices that `selectors` name are of no use, before anything is measured
 /// with the others.
 fn announce<'a>(session: &Session<'_>, selectors: impl IntoIterator<Item = &'a [String]>) {
@@ -278,7 +285,7 @@ fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> 
     let session = Measurement::session(plan, setup)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
     run::name_commands(&setup.kernels);
-    let expected = measurement.expected(options.tuned);
+    let expected = measurement.expected(options.tuned, options.timing);
     // A run that is short says nothing.
     let mut progress = Unannounced(Progress::through(measurement.cases(options), &expected));
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut progress);
@@ -339,7 +346,7 @@ fn measure_keeping(
     }
     run::name_commands(&setup.kernels);
     let interrupted = interrupt::listen()?;
-    let (cases, expected) = (measurement.cases(options), measurement.expected(options.tuned));
+    let (cases, expected) = (measurement.cases(options), measurement.expected(options.tuned, options.timing));
     let progress = Progress::through(cases, &expected);
     progress.foretell("case");
     let mut watch = Watch::new(progress, path);

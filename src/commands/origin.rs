@@ -95,7 +95,7 @@ pub(super) fn here(label: Option<&str>) -> Result<Origin, Error> {
         Some(origin) => origin,
         None => joined(of_git(), of_ci(variable)),
     };
-    let environment = environment(variable);
+    let environment = environment();
     let mut origin = Origin { label: label.map(String::from), host, system, environment, ..known };
     // What cannot be kept is as good as unknown.
     for text in origin.texts_mut() {
@@ -104,8 +104,12 @@ pub(super) fn here(label: Option<&str>) -> Result<Origin, Error> {
     Ok(origin)
 }
 
-/// The variables that choose the driver, with their values; those that are too long to keep are left out.
-fn environment(variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
+/// The variables that choose the driver here, `NAME=VALUE` each; those that are too long to keep are left out.
+pub(super) fn environment() -> Vec<String> {
+    chosen(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+}
+
+fn chosen(variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let set = CHOOSING.iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
     set.filter(|text| text.chars().nth(LONGEST).is_none()).collect()
 }
@@ -279,7 +283,7 @@ mod tests {
 
     #[test]
     fn variables_that_choose_the_driver_are_kept_as_a_shell_takes_them() {
-        let of = |known: &'static str, value: &str| environment(|name| (name == known).then(|| value.to_string()));
+        let of = |known: &'static str, value: &str| chosen(|name| (name == known).then(|| value.to_string()));
         assert_eq!(of("VK_DRIVER_FILES", "a b.json"), ["VK_DRIVER_FILES=a b.json"]);
         assert!(of("HOME", "/root").is_empty() && of("VK_DRIVER_FILES", &"x".repeat(LONGEST)).is_empty());
     }

@@ -34,7 +34,7 @@ pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &
         };
         let run = peak::run(device, extent);
         let time = |group: &CaseGroup| {
-            let time = estimate::of_case(group, device.kind, &run.sampling);
+            let time = estimate::of_case(group, device.kind, Some(&run.sampling));
             group.variants.iter().map(|variant| (group.id(variant).to_string(), time)).collect::<Vec<_>>()
         };
         let expected: Vec<_> = run.groups.iter().flat_map(time).collect();

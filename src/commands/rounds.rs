@@ -4,7 +4,7 @@
 //! The record that `--json` writes stays that of the first one (of several, with `--processes`); those of the rounds are kept with `--rounds`.
 
 use super::document::{JSON, Target};
-use super::{command_line, interrupt, judging, measure_afresh};
+use super::{before_files, command_line, interrupt, judging, measure_afresh};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::{Nanos, counted};
 use crate::commands::cli::{Comparing, Judging};
@@ -163,7 +163,7 @@ impl Rounds {
             Kept { records: &candidate, paths: &[] },
         ];
         comparison.decide = recipe::recipe(&comparison, sides, &self.settings, &|processes| {
-            again(&command_line(), processes, candidate_path)
+            (recipe::assignments(&super::origin::environment()), again(&command_line(), processes, candidate_path))
         });
         let ruling = Ruling::default();
         let exit = match judging::exit(&comparison, &ruling) {
@@ -235,7 +235,7 @@ fn again(words: &[String], processes: usize, path: Option<&Path>) -> Vec<String>
     let kept = recipe::without(words.iter().map(String::as_str), &ours, &[]).into_iter().map(String::from);
     let path = path.filter(|path| *path != Path::new("-")).map(|path| path.to_string_lossy().into_owned());
     let resume = path.into_iter().flat_map(|path| ["--resume".to_string(), path]);
-    kept.chain(["--processes".into(), processes.to_string()]).chain(resume).collect()
+    before_files(kept.collect(), ["--processes".into(), processes.to_string()].into_iter().chain(resume))
 }
 
 /// The ids of the cases that further rounds may decide; `None` where there are none.

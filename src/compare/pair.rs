@@ -187,9 +187,8 @@ impl Pair<'_> {
         if verdict == Verdict::Undecided && judged.is_some_and(|(ratio, _)| explained(&ratio)) {
             obstacle = obstacle.or(Some(Obstacle::AnotherSpeed));
         }
-        if let Some((ratio, p)) = judged.filter(|_| verdict == Verdict::Undecided && self.few())
-            && obstacle != Some(Obstacle::AnotherSpeed)
-        {
+        // What the test found says nothing where another rule forbids a verdict.
+        if let Some((ratio, p)) = judged.filter(|_| verdict == Verdict::Undecided && self.few() && obstacle.is_none()) {
             why.push(evidence(&ratio, p, verdict, settings.min_effect));
         }
         why.extend(self.explanations(verdict, driver));

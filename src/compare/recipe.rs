@@ -48,14 +48,14 @@ struct Part {
     with: Option<String>,
 }
 
-/// The commands that would decide `comparison`, of which `again` repeats the comparison, given the processes that a side
-/// will have. `None` where nothing is undecided, or no number of processes would decide it.
+/// The commands that would decide `comparison`. `again` has what repeats it, given the processes that a side will have:
+/// assignments of variables, and the words. `None` where nothing is undecided, or no number of processes would decide it.
 #[must_use]
 pub(crate) fn recipe(
     comparison: &Comparison,
     sides: [Kept<'_>; 2],
     settings: &Settings,
-    again: &dyn Fn(usize) -> Vec<String>,
+    again: &dyn Fn(usize) -> (String, Vec<String>),
 ) -> Option<String> {
     let (processes, mut remarks) = wanted(comparison, settings);
     let Some(processes) = processes else {
@@ -64,7 +64,7 @@ pub(crate) fn recipe(
     let apart = difference(sides, comparison);
     let has = |records: &[Record]| records.iter().map(|record| record.processes().len()).sum::<usize>();
     let names = ["baseline", "candidate"];
-    let mut words = again(processes);
+    let (variables, mut words) = again(processes);
     let mut parts = vec![];
     for ((side, name), with) in sides.into_iter().zip(names).zip(apart) {
         let (Some(record), Some(path)) = (side.records.first(), side.paths.first()) else { continue };
@@ -88,7 +88,7 @@ pub(crate) fn recipe(
     }
     let mut lines = remarks;
     lines.extend(turns(&parts));
-    lines.push(line(words.iter().map(String::as_str)));
+    lines.push(variables + &line(words.iter().map(String::as_str)));
     Some(lines.join("\n"))
 }
 
@@ -260,14 +260,22 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
 fn measure(record: &Record) -> Option<String> {
     let (program, rest) = record.command.split_first()?;
     let words = measuring(rest.iter().map(String::as_str));
-    let known = words.get(subcommand(&words)).is_some_and(|command| ["bench", "run"].contains(command));
+    // Options behind `--` would be files.
+    let known = !words.contains(&"--")
+        && words.get(subcommand(&words)).is_some_and(|command| ["bench", "run"].contains(command));
     // The record may be anybody's: what is pasted runs this program.
-    let own = Path::new(program).file_name().is_some_and(|name| name.to_string_lossy().contains("gpukern"));
+    let own = !program.contains('=')
+        && Path::new(program).file_name().is_some_and(|name| name.to_string_lossy().contains("gpukern"));
     let program = if own { program } else { "gpukern" };
-    let variables = record.origin.environment.iter().filter_map(|text| text.split_once('='));
-    let variables = variables.filter(|(name, _)| CHOOSING.contains(name));
-    let variables: String = variables.map(|(name, value)| format!("{name}={} ", word(value))).collect();
+    let variables = assignments(&record.origin.environment);
     known.then(|| format!("{variables}{}", line(std::iter::once(program).chain(words))))
+}
+
+/// Variables that choose a driver, `NAME=VALUE` each, as a shell takes them before a command.
+pub(crate) fn assignments(environment: &[String]) -> String {
+    let variables = environment.iter().filter_map(|text| text.split_once('='));
+    let variables = variables.filter(|(name, _)| CHOOSING.contains(name));
+    variables.map(|(name, value)| format!("{name}={} ", word(value))).collect()
 }
 
 /// Words as one line for a shell.
@@ -283,6 +291,9 @@ fn word(text: &str) -> Cow<'static, str> {
 fn subcommand(words: &[&str]) -> usize {
     let options = VulkanOptions::command_for_update();
     let takes = |word: &str| {
+        if word == "--color" {
+            return true;
+        }
         let found = options.get_arguments().find(|arg| arg.get_long() == word.strip_prefix("--"));
         found.is_some_and(|arg| arg.get_action().takes_values())
     };

@@ -458,7 +458,7 @@ fn decided(sides: [&[Record]; 2], paths: [&str; 2], typed: &str) -> Option<Strin
     let found = compare(sides[0], sides[1], &settings);
     let paths = paths.map(|path| [Path::new(path)]);
     let kept = [0, 1].map(|side| Kept { records: sides[side], paths: &paths[side] });
-    recipe(&found, kept, &settings, &|_| typed.split(' ').map(ToString::to_string).collect())
+    recipe(&found, kept, &settings, &|_| (String::new(), typed.split(' ').map(ToString::to_string).collect()))
 }
 
 #[test]

@@ -244,17 +244,18 @@ impl<'a> Measurement<'a> {
     #[must_use]
     pub(crate) fn cases(&self, options: &MeasureOptions<'_>) -> usize {
         let taken = self.taken.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. })).count();
-        (self.expected(options.tuned).len() * options.processes).saturating_sub(taken)
+        (self.expected(options.tuned, options.timing).len() * options.processes).saturating_sub(taken)
     }
 
     /// The cases that each process measures, by id, each with the time that it should take: those that the devices can run.
     #[must_use]
-    pub(crate) fn expected(&self, tuned: &Tuned) -> Vec<(String, Nanos)> {
+    pub(crate) fn expected(&self, tuned: &Tuned, timing: Timing) -> Vec<(String, Nanos)> {
+        let samples = timing != Timing::VerifyOnly;
         let of_run = |DeviceRun { device, run }: &DeviceRun<'_>| {
             let skipped = executor::skipped(run, device, tuned);
             let skipped: BTreeSet<_> = skipped.into_iter().map(|(id, _)| id.to_string()).collect();
             let of_group = |group: &CaseGroup| {
-                let time = estimate::of_case(group, device.kind, &run.sampling);
+                let time = estimate::of_case(group, device.kind, samples.then_some(&run.sampling));
                 let chosen = (group.auto).then(|| group.id_of(AUTO).to_string());
                 let ids = group.variants.iter().map(|variant| group.id(variant).to_string()).chain(chosen);
                 ids.map(|id| (id, time)).collect::<Vec<_>>()
@@ -263,7 +264,7 @@ impl<'a> Measurement<'a> {
             cases.filter(|(id, _)| !skipped.contains(id)).collect::<Vec<_>>()
         };
         let on_host = self.on_host.iter().map(|(group, sampling)| {
-            let time = estimate::of_case(group, DeviceKind::Host, sampling);
+            let time = estimate::of_case(group, DeviceKind::Host, samples.then_some(sampling));
             (group.host_id().unwrap_or_default(), time)
         });
         self.device_runs.iter().flat_map(of_run).chain(on_host).collect()

@@ -25,16 +25,22 @@ const GPU: Pace = Pace { operations: 2e12, bytes: 5e11, warm_up: 0.15, settled: 
 const ORACLE: (f64, f64) = (2e10, 2e11);
 /// Bytes of inputs that the host makes in a second.
 const INPUTS: f64 = 5e8;
+/// Seconds until a kernel is compiled, where the driver has it in its cache.
+const COMPILED: f64 = 0.02;
 /// Warm-up and samples in runs of the kernel, where one run is long.
 const LONG_RUNS: [f64; 2] = [2.0, 4.0];
 
-/// The time of one case of `group`, with its part of what the cases share.
+/// The time of one case of `group`, with its part of what the cases share; without `sampling` it is only verified.
 #[must_use]
-pub(crate) fn of_case(group: &CaseGroup, kind: DeviceKind, sampling: &Sampling) -> Nanos {
+pub(crate) fn of_case(group: &CaseGroup, kind: DeviceKind, sampling: Option<&Sampling>) -> Nanos {
     let work = (group.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
     let shared = of_oracle(work) / group.cases().max(1) as f64;
     let pace = if kind.runs_on_host_cores() { CPU } else { GPU };
     let run = (work.operations as f64 / pace.operations).max(work.bytes.0 as f64 / pace.bytes);
+    let Some(sampling) = sampling else {
+        // Both fillings of memory, and the compiler.
+        return Nanos::from_seconds(shared + 2.0 * run + COMPILED);
+    };
     let [warm_up, samples] = LONG_RUNS.map(|runs| runs * run);
     let most = sampling.max_time.as_secs_f64().max(samples);
     let sampled = pace.settled.max(10.0 * run).min(most);

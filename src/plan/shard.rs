@@ -94,7 +94,7 @@ fn estimated(group: &CaseGroup, sampling: &Sampling) -> f64 {
         DeviceClass::Any | DeviceClass::Cpu => DeviceKind::Cpu,
     };
     let cases = group.cases() + usize::from(group.on_host);
-    cases as f64 * estimate::of_case(group, kind, sampling).seconds()
+    cases as f64 * estimate::of_case(group, kind, Some(sampling)).seconds()
 }
 
 #[cfg(test)]

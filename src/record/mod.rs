@@ -405,6 +405,15 @@ pub struct Share {
 }
 
 impl Share {
+    /// The share as `percent` writes it, or the most that it can be where a limit that was measured on a busy device leaves
+    /// it open by a factor of two: `≤52%`.
+    pub(crate) fn told(self, percent: impl Fn(f64) -> String) -> String {
+        match self.interval {
+            Some([low, high]) if high > 2.0 * low => format!("≤{}", percent(high.min(1.0))),
+            _ => percent(self.fraction),
+        }
+    }
+
     /// The share of the same limit that another time has.
     pub(crate) fn of_time(self, median: Nanos) -> Self {
         let fraction = self.least.0 / median.0;

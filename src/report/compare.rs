@@ -73,7 +73,7 @@ pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
     // A space within quotes is part of a word.
     let mut words: Vec<String> = vec![];
     for part in line.trim_start().split(' ') {
-        match words.last_mut().filter(|word| word.matches('\'').count() % 2 == 1) {
+        match words.last_mut().filter(|word| word.replace("\\'", "").matches('\'').count() % 2 == 1) {
             Some(open) => *open = format!("{open} {part}"),
             None => words.push(part.into()),
         }
@@ -329,6 +329,7 @@ mod tests {
     #[test]
     fn a_line_of_a_shell_breaks_between_words_alone() {
         assert_eq!(shell_lines("  a 'b c d' e", 9), ["  a \\", "      'b c d' \\", "      e"]);
+        assert_eq!(shell_lines(r"a 'it'\''s b' c", 9), [r"a \", r"    'it'\''s b' \", "    c"]);
         assert_eq!(shell_lines("# a remark that is long", 9), ["# a remark that is long"]);
     }
 }

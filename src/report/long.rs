@@ -276,6 +276,10 @@ mod tests {
         let of = |fraction: f64| share(Share { fraction, interval: Some([0.5 * fraction, 1.5 * fraction]), ..known });
         let of_busy = Share { fraction: 0.31, interval: Some([0.03, 2.17]), ..known };
         assert_eq!(share(of_busy), "3 … 217 % memory");
+        let whole = |share: Share| share.told(|fraction| format!("{:.0}%", 100.0 * fraction));
+        assert_eq!([whole(of_busy), whole(known)], ["≤100%", "100%"]);
+        assert_eq!(whole(Share { interval: Some([0.1, 0.5]), fraction: 0.4, ..known }), "≤50%");
+        assert_eq!(whole(Share { interval: Some([0.3, 0.5]), fraction: 0.4, ..known }), "40%");
         assert_eq!([of(0.0042), of(0.093), of(0.47)], ["0.4 ±0.2 % memory", "9.3 ±4.7 % memory", "47 ±24 % memory"]);
         let lopsided = Share { interval: Some([0.48, 4.75]), fraction: 4.24, ..of_busy };
         assert_eq!(share(lopsided), "48 … 475 % memory");

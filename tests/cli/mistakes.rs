@@ -196,6 +196,7 @@ fn what_is_no_regular_file_or_a_huge_one_is_not_waited_for() {
     let export = gpukern(&["export", "--to", "csv", "/dev/stdin"]);
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "cat \"$0\" | \"$@\"", record]).arg(export.get_program()).args(export.get_args());
+    command.env("GPUKERN_CONFIG", "");
     assert!(stdout(&expect_exit(&mut command, 0)).contains("lu"));
 }
 

@@ -3,7 +3,9 @@
 mod pairs;
 
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, announce, beside, command_line, failures, interrupt, judging, measure_afresh};
+use super::{
+    CommandOutput, announce, before_files, beside, command_line, failures, interrupt, judging, measure_afresh,
+};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -11,8 +13,8 @@ use crate::basis::printable::{printable, shell_word};
 use crate::basis::units::Nanos;
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::commands::progress;
-use crate::compare::Verdict;
 use crate::compare::paired::{AB_SCHEMA, Round, Schedule, SideResult, Trial, Trials, Turns};
+use crate::compare::{Verdict, recipe};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::shaders::Shader;
 use crate::kernel::spirv;
@@ -24,7 +26,7 @@ use crate::measure::timekeeper::MOST_ROUNDS;
 use crate::plan::options;
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, Plan, PlannedRun, Purpose, Sampling};
-use crate::record::{CHOOSING, Outcome, Record};
+use crate::record::{Outcome, Record};
 use crate::report;
 use crate::stats;
 use crate::tuning::tuned::Tuned;
@@ -154,22 +156,15 @@ fn wants_time(trial: &Trial) -> bool {
 /// The command line with ten times the time for each case, and the variables that chose the driver: what is undecided for
 /// want of rounds.
 fn with_more_time(max_time: Duration) -> String {
-    let mut words = command_line().into_iter();
-    let mut kept: Vec<String> = CHOOSING
-        .iter()
-        .filter_map(|name| Some(format!("{name}={}", shell_word(&printable(&std::env::var(name).ok()?)))))
-        .collect();
-    while let Some(word) = words.next() {
-        if word == "--max-time" {
-            words.next();
-        } else if !word.starts_with("--max-time=") {
-            kept.push(shell_word(&printable(&word)).into_owned());
-        }
-    }
-    let time = max_time.saturating_mul(10);
-    let time =
-        if time.subsec_millis() == 0 { format!("{}s", time.as_secs()) } else { format!("{}ms", time.as_millis()) };
-    format!("{} --max-time {time}", kept.join(" "))
+    let words = command_line();
+    let kept = recipe::without(words.iter().map(String::as_str), &["--max-time"], &[]);
+    let time = match max_time.saturating_mul(10).as_millis().max(1) {
+        whole if whole % 1000 == 0 => format!("{}s", whole / 1000),
+        millis => format!("{millis}ms"),
+    };
+    let words = before_files(kept.into_iter().map(String::from).collect(), ["--max-time".into(), time]);
+    let words: Vec<_> = words.iter().map(|word| shell_word(&printable(word)).into_owned()).collect();
+    recipe::assignments(&super::origin::environment()) + &words.join(" ")
 }
 
 impl<'a> Contest<'a> {

@@ -85,7 +85,8 @@ fn partners(
 ) -> Result<Vec<Pair>, String> {
     let partner = |b: &&'static Variant| {
         let wanted = filled(against, &captures(judged, &b.name)?);
-        all_against.iter().find(|a| a.name == wanted).map(|a| [*a, *b])
+        // Nobody means a variant against itself by a pattern.
+        all_against.iter().find(|a| a.name == wanted && a.name != b.name).map(|a| [*a, *b])
     };
     let (with, without): (Vec<_>, Vec<_>) =
         all_judged.iter().map(|b| (b, partner(b))).partition(|(_, pair)| pair.is_some());

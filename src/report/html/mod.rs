@@ -529,7 +529,7 @@ fn cell_beside(case: Option<&Case>, is_best: bool, limits: bool, conditions: &Ru
 /// The share of its limit that a case reaches; with the limit where others stand beside it that have another.
 fn share_of(case: &Case, limits: bool) -> Option<String> {
     let share = finite_share(case)?;
-    let text = percent(share.fraction);
+    let text = share.told(percent);
     Some(if limits { format!("{text} of {} ({})", share.limit.name(), case.shown(share.least)) } else { text })
 }
 

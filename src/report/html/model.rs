@@ -339,7 +339,7 @@ impl<'a> ChartGroup<'a> {
         let winners: Vec<&Case> = own.iter().flat_map(|at| of(*at)).filter(|case| case.row() == size).collect();
         let bar = |case: &Case| {
             let (m, share) = (case.measured()?, finite_share(case)?);
-            let text = percent(share.fraction);
+            let text = share.told(percent);
             let tip = format!("{}\n{text} of the {} limit", tip(case, m), share.limit.name());
             // Limits are those of a case's own arithmetic: the largest share need not win.
             let wins = winners.iter().any(|winner| std::ptr::eq(*winner, case));
