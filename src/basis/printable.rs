@@ -87,6 +87,12 @@ pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
+/// Text as one word of a command that is printed: a name that a terminal would obey is shown, and cannot be pasted.
+#[must_use]
+pub(crate) fn shown_word(text: &str) -> String {
+    shell_word(&printable(text)).into_owned()
+}
+
 /// `text` as the content of an element or of a quoted attribute, in XML and in HTML. Characters that XML 1.0 forbids
 /// (section 2.2) become U+FFFD, so that a name with a control character costs neither the document nor its place. What
 /// turns the direction of writing or has no shape is shown as in [`printable`].

@@ -3,6 +3,7 @@
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
 use crate::record::{CHOOSING, LONGEST, Origin, is_commit};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -104,14 +105,14 @@ pub(super) fn here(label: Option<&str>) -> Result<Origin, Error> {
     Ok(origin)
 }
 
-/// The variables that choose the driver here, `NAME=VALUE` each; those that are too long to keep are left out.
-pub(super) fn environment() -> Vec<String> {
+/// The variables that choose the driver here; those that are too long to keep are left out.
+pub(super) fn environment() -> BTreeMap<String, String> {
     chosen(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
-fn chosen(variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
-    let set = CHOOSING.iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
-    set.filter(|text| text.chars().nth(LONGEST).is_none()).collect()
+fn chosen(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
+    let set = CHOOSING.iter().filter_map(|name| Some((name.to_string(), variable(name)?)));
+    set.filter(|(_, value)| value.chars().nth(LONGEST).is_none()).collect()
 }
 
 /// What whoever runs it says: for places without git, such as containers and the nodes of a cluster.
@@ -282,10 +283,10 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_choose_the_driver_are_kept_as_a_shell_takes_them() {
+    fn variables_that_choose_the_driver_are_kept() {
         let of = |known: &'static str, value: &str| chosen(|name| (name == known).then(|| value.to_string()));
-        assert_eq!(of("VK_DRIVER_FILES", "a b.json"), ["VK_DRIVER_FILES=a b.json"]);
-        assert!(of("HOME", "/root").is_empty() && of("VK_DRIVER_FILES", &"x".repeat(LONGEST)).is_empty());
+        assert_eq!(of("VK_DRIVER_FILES", "a b.json"), [("VK_DRIVER_FILES".into(), "a b.json".into())].into());
+        assert!(of("HOME", "/root").is_empty() && of("VK_DRIVER_FILES", &"x".repeat(LONGEST + 1)).is_empty());
     }
 
     #[test]

@@ -2,13 +2,12 @@
 //! comparison again. They are to be pasted as they are, so they have the paths, the options and the drivers of the records.
 
 use super::{Compared, Comparison, Difference, Obstacle, Settings, Verdict};
-use crate::basis::printable::{printable, shell_word};
+use crate::basis::printable::{printable, shown_word};
 use crate::basis::units::{counted, significant, trimmed};
 use crate::plan::request::VulkanOptions;
 use crate::record::{CHOOSING, Record};
 use crate::stats::bootstrap::{TELLING_RUNS, Z};
 use clap::CommandFactory;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -96,7 +95,7 @@ pub(crate) fn recipe(
 #[must_use]
 pub(crate) fn completed(record: &Record, path: &Path, processes: usize) -> Option<String> {
     let path = path.to_string_lossy();
-    Some(format!("{} --processes {processes} --resume {}", measure(record)?, word(&path)))
+    Some(format!("{} --processes {processes} --resume {}", measure(record)?, shown_word(&path)))
 }
 
 /// The lines that measure: in turns, so that both sides see the same machine, where nothing has to be changed in between.
@@ -111,9 +110,9 @@ fn turns(parts: &[Part]) -> Vec<String> {
             std::cmp::Ordering::Less => format!("$((n - {}))", a.has - part.has),
         };
         let take =
-            |part: &Part| format!("  {} --processes {} --resume {}", part.measure, count(part), word(&part.path));
+            |part: &Part| format!("  {} --processes {} --resume {}", part.measure, count(part), shown_word(&part.path));
         if a.measure == b.measure && a.has == b.has {
-            let [first, second] = [a, b].map(|part| word(&part.path));
+            let [first, second] = [a, b].map(|part| shown_word(&part.path));
             return vec![
                 format!("for n in $(seq {} {}); do for record in {first} {second}; do", a.has + 1, a.has + a.lacks),
                 format!("  {} --processes $n --resume \"$record\"", a.measure),
@@ -125,7 +124,8 @@ fn turns(parts: &[Part]) -> Vec<String> {
     }
     let take = |part: &Part| {
         let option = if part.fresh { "--json" } else { "--resume" };
-        let command = format!("{} --processes {} {option} {}", part.measure, part.has + part.lacks, word(&part.path));
+        let command =
+            format!("{} --processes {} {option} {}", part.measure, part.has + part.lacks, shown_word(&part.path));
         part.with.iter().map(|with| format!("# {with}:")).chain([command]).collect::<Vec<_>>()
     };
     parts.iter().flat_map(take).collect()
@@ -234,7 +234,7 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
         return [None, None];
     }
     let differs = |what: fn(&Difference) -> bool| comparison.differences.iter().find(|difference| what(difference));
-    if let Some(driver) = differs(|difference| difference.what.contains("driver")) {
+    if let Some(driver) = differs(Difference::is_driver) {
         return [&driver.baseline, &driver.candidate].map(|text| Some(format!("with driver {}", printable(text))));
     }
     let version = both(&|record| Some(format!("with gpukern {}", printable(&record.version))));
@@ -271,20 +271,15 @@ fn measure(record: &Record) -> Option<String> {
     known.then(|| format!("{variables}{}", line(std::iter::once(program).chain(words))))
 }
 
-/// Variables that choose a driver, `NAME=VALUE` each, as a shell takes them before a command.
-pub(crate) fn assignments(environment: &[String]) -> String {
-    let variables = environment.iter().filter_map(|text| text.split_once('='));
-    let variables = variables.filter(|(name, _)| CHOOSING.contains(name));
-    variables.map(|(name, value)| format!("{name}={} ", word(value))).collect()
+/// Variables that choose a driver, as a shell takes them before a command; others, which a record may have, are left out.
+pub(crate) fn assignments(environment: &BTreeMap<String, String>) -> String {
+    let variables = environment.iter().filter(|(name, _)| CHOOSING.contains(&name.as_str()));
+    variables.map(|(name, value)| format!("{name}={} ", shown_word(value))).collect()
 }
 
 /// Words as one line for a shell.
-fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    words.into_iter().map(|text| word(text).into_owned()).collect::<Vec<_>>().join(" ")
-}
-
-fn word(text: &str) -> Cow<'static, str> {
-    shell_word(&printable(text)).into_owned().into()
+pub(crate) fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().map(shown_word).collect::<Vec<_>>().join(" ")
 }
 
 /// The place of the command among recorded words, behind options for all commands, whose values may be called like one.

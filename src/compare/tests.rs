@@ -465,8 +465,9 @@ fn decided(sides: [&[Record]; 2], paths: [&str; 2], typed: &str) -> Option<Strin
 fn a_recipe_has_the_paths_the_driver_and_the_comparison_as_they_were_typed() {
     let [mut a, mut b] = [("a", 1e6), ("bb", 1.05e6)]
         .map(|(started, centre)| kept(started, centre, "./gpukern bench lu -s 64 --json x.json --force"));
-    a.origin.environment = vec!["VK_DRIVER_FILES=my old.json".into(), "LD_PRELOAD=evil.so".into()];
-    b.origin.environment = vec!["VK_DRIVER_FILES=new.json".into()];
+    let of = |name: &str, value: &str| (name.to_string(), value.to_string());
+    a.origin.environment = [of("VK_DRIVER_FILES", "my old.json"), of("LD_PRELOAD", "evil.so")].into();
+    b.origin.environment = [of("VK_DRIVER_FILES", "new.json")].into();
     b.devices[0].driver.info = "590.1".into();
     let typed = "gpukern compare runs/old.json new.json --force --gate limits.toml";
     let text = decided([&[a.clone()], &[b.clone()]], ["runs/old.json", "new.json"], typed).expect("a recipe");
@@ -522,7 +523,12 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
 #[test]
 fn the_command_of_a_record_is_found_behind_options_whose_values_are_called_like_one() {
     let of = |line: &str| recipe::completed(&kept("a", 1e6, line), Path::new("a b.json"), 5);
-    for line in ["run k.toml", "--cache-dir run run k.toml", "-q --loader=bench --max-run compare bench lu"] {
+    for line in [
+        "run k.toml",
+        "--cache-dir run run k.toml",
+        "-q --loader=bench --max-run compare bench lu",
+        "--color run bench lu",
+    ] {
         let text = of(&format!("gpukern {line} --json x.json")).expect("it measures");
         assert_eq!(text, format!("gpukern {line} --processes 5 --resume 'a b.json'"));
     }
@@ -533,6 +539,9 @@ fn the_command_of_a_record_is_found_behind_options_whose_values_are_called_like_
         of("/tmp/other bench lu").is_some_and(|text| text.starts_with("gpukern bench")),
         "whoever wrote the record"
     );
+    // What a shell would take for a variable is no program, and options behind `--` would be files.
+    assert!(of("LD_PRELOAD=/tmp/gpukern bench lu").is_some_and(|text| text.starts_with("gpukern bench")));
+    assert_eq!(of("gpukern run -- -k.comp"), None);
 }
 
 #[test]

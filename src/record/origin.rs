@@ -1,6 +1,7 @@
 //! The origin of a record: what places it among others.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Digits of a commit that a person reads.
 const SHORT: usize = 12;
@@ -62,9 +63,9 @@ pub struct Origin {
     /// The host's operating system with the version of its kernel: `Linux 6.1.0-40-amd64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// The variables that chose the driver, as a shell takes them before a command: `VK_DRIVER_FILES=new.json`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub environment: Vec<String>,
+    /// The variables that chose the driver, with their values.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
 }
 
 impl Origin {
@@ -123,8 +124,9 @@ impl Origin {
         {
             return Some(format!("`{name}` is empty, or longer than {LONGEST} characters"));
         }
-        let long = |text: &&String| text.chars().nth(LONGEST).is_some();
-        if self.environment.len() > CHOOSING.len() || self.environment.iter().any(|text| long(&text)) {
+        let long = |text: &String| text.chars().nth(LONGEST).is_some();
+        let mut variables = self.environment.iter();
+        if self.environment.len() > CHOOSING.len() || variables.any(|(name, value)| long(name) || long(value)) {
             return Some(format!(
                 "`environment` has more than {} variables, or one of more than {LONGEST} characters",
                 CHOOSING.len()
@@ -161,9 +163,10 @@ mod tests {
         assert_eq!(Origin::common([&a, &b]), common);
         assert_eq!(Origin::common([&a, &Origin::default()]), Origin::default());
         assert_eq!((Origin::common([&a]), Origin::common([])), (a.clone(), Origin::default()));
-        let driven = |text: &str| Origin { environment: vec![text.into()], ..a.clone() };
-        assert_eq!(Origin::common([&driven("VK_DRIVER_FILES=1"), &driven("VK_DRIVER_FILES=1")]).environment.len(), 1);
-        assert_eq!(Origin::common([&driven("VK_DRIVER_FILES=1"), &driven("VK_DRIVER_FILES=2")]), a);
+        let driven =
+            |value: &str| Origin { environment: [("VK_DRIVER_FILES".into(), value.into())].into(), ..a.clone() };
+        assert_eq!(Origin::common([&driven("1"), &driven("1")]).environment.len(), 1);
+        assert_eq!(Origin::common([&driven("1"), &driven("2")]), a);
     }
 
     #[test]
@@ -187,7 +190,10 @@ mod tests {
         assert!(said(long).is_some_and(|error| error.contains("`label`")));
         let late = Origin { committed: Some("yesterday".into()), ..Origin::default() };
         assert!(said(late).is_some_and(|error| error.contains("`committed` is 'yesterday'")));
-        let crowded = Origin { environment: vec![String::new(); CHOOSING.len() + 1], ..Origin::default() };
+        let crowded = Origin {
+            environment: (0..=CHOOSING.len()).map(|at| (at.to_string(), String::new())).collect(),
+            ..Origin::default()
+        };
         assert!(said(crowded).is_some_and(|error| error.contains("`environment`")));
     }
 }

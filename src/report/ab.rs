@@ -263,12 +263,7 @@ fn rows(cases: &[Trial], names: &Names, width: usize) -> String {
     }
     let whole = table.width();
     let gone = table.fit(width, &LEAST_IMPORTANT);
-    let mut out = table.terminal(width) + "\n";
-    if !gone.is_empty() {
-        let text = format!("hidden for width: {} ({whole} columns show all)", gone.join(", "));
-        out.push_str(&table::prose(&text, width, 2));
-    }
-    out
+    table.terminal(width) + "\n" + &table::hidden(&gone, whole, width)
 }
 
 /// Why cases have no verdict, each reason once.

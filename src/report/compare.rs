@@ -114,11 +114,8 @@ fn of_device(device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width:
     if below {
         gone.pop();
     }
-    if !gone.is_empty() {
-        gone.reverse();
-        let text = format!("hidden for width: {} ({whole} columns show all)", gone.join(", "));
-        out.push_str(&table::prose(&text, width, 2));
-    }
+    gone.reverse();
+    out.push_str(&table::hidden(&gone, whole, width));
     let reasons = reasons(cases, &names, ruling, below);
     if !reasons.is_empty() {
         out.push_str(&paragraph(&reasons, if below { usize::MAX } else { MOST_REASONS }, width));

@@ -51,13 +51,24 @@ pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Co
     // One that somebody ended since is not to blame.
     let alive = kept.take().and_then(|mut last| matches!(last.child.try_wait(), Ok(None)).then_some(last));
     let start = || FrontEnd::start().map_err(|e| format!("cannot start this program again to compile: {e}"));
-    let mut process = alive.map_or_else(start, Ok)?;
-    if let Some(answer) = process.ask_until_interrupted(&order) {
-        *kept = Some(process);
-        return answer;
-    }
     let shown = source.path.display();
-    let status = process.end().map_err(|e| format!("{shown}: its compiler is gone: {e}"))?;
+    let mut attempt = |process: Result<FrontEnd, String>| {
+        let mut process = process?;
+        if let Some(answer) = process.ask_until_interrupted(&order) {
+            *kept = Some(process);
+            return answer.map(Ok);
+        }
+        process.end().map(Err).map_err(|e| format!("{shown}: its compiler is gone: {e}"))
+    };
+    let status = match attempt(alive.map_or_else(start, Ok))? {
+        // Whoever killed it may have meant another: nobody's source is to blame.
+        Err(status) if is_kill(status) && !guarded::interrupted() => attempt(start())?,
+        other => other,
+    };
+    let status = match status {
+        Ok(compiled) => return Ok(compiled),
+        Err(status) => status,
+    };
     // Ctrl-C reaches both.
     let why = if is_kill(status) { "" } else { "; it is nested too deeply, or too large: split it into smaller parts" };
     Err(format!("{shown}: its compiler ended with {}{why}", ending(status)))

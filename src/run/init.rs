@@ -6,7 +6,7 @@ use super::loaded::{LoadedPass, constant_key, programs, slot_key};
 use super::resolved::Tolerance;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
-use crate::basis::printable::{printable, shell_word};
+use crate::basis::printable::{printable, shown_word};
 use crate::kernel::interface::{ArgumentKind, Scalar, Slot, SpecConstant};
 use half::{bf16, f16};
 use std::fmt::Write;
@@ -320,7 +320,7 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
         match member.kind {
             ArgumentKind::Scalar(scalar) => {
                 let (name, guess) = (&member.name, grid.guess(&member.name, scalar));
-                let option = word(&format!("{name}={guess}"));
+                let option = shown_word(&format!("{name}={guess}"));
                 lacks.push(format!("push constant {} ({}): --push {option}", printable(name), scalar.name()));
             }
             ArgumentKind::Address => {
@@ -342,13 +342,8 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
         "{} cannot run yet; it needs\n  {}\nor a description:\n  gpukern run {} --init > k.toml    # edit it, then\n  gpukern run k.toml",
         printable(&pass.source),
         lacks.join("\n  "),
-        word(&pass.source)
+        shown_word(&pass.source)
     )))
-}
-
-/// A word of a shell; a name that a terminal would obey is shown, and cannot be pasted.
-fn word(text: &str) -> String {
-    shell_word(&printable(text)).into_owned()
 }
 
 /// The options that describe a buffer.
@@ -357,13 +352,13 @@ fn buffer_options(name: &str, element: &str, shape: &str, access: Access) -> Str
     if access.reads || !access.writes {
         let _ = write!(buffer, ":{}", fill(element, access).replace(' ', ""));
     }
-    let mut options = format!("--buffer {}", word(&buffer));
+    let mut options = format!("--buffer {}", shown_word(&buffer));
     if access.reads && access.writes {
         let check = match DType::of_buffer(element).map(usual) {
             Ok(Tolerance::Close { rtol, atol }) => format!("rtol:{rtol:e},atol:{atol:e}"),
             _ => "exact".into(),
         };
-        let _ = write!(options, "\n    changed in place: --check {}", word(&format!("{name}={check}")));
+        let _ = write!(options, "\n    changed in place: --check {}", shown_word(&format!("{name}={check}")));
     }
     options
 }

@@ -177,6 +177,26 @@ fn a_compiler_that_hangs_ends_with_the_run_and_one_that_says_much_is_quoted_at_i
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_compiler_that_somebody_kills_is_started_once_more() {
+    let folder = folder(None);
+    // Takes its compiler a while, and is in no kernel.
+    let idle = format!("float idle(float x) {{\n{} return x; }}\nvoid main()", "x = x * 1.5 + 1.0;\n".repeat(50_000));
+    fs::write(folder.path().join("copy.comp"), COPY.replace("void main()", &idle)).expect("written");
+    let mut command = run(folder.path(), &["--in-process", "-s=N=100"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    // In this process there is no other worker than the one that compiles.
+    let mut compiler = None;
+    wait_until("a compiler", || {
+        compiler = descendant(&child, "worker");
+        compiler.is_some() || child.try_wait().expect("a process").is_some()
+    });
+    let killed = Command::new("kill").args(["-KILL", &compiler.expect("it compiles")]).status();
+    assert!(killed.expect("it runs").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
 fn a_command_that_takes_too_long_is_ended_and_the_remedy_is_named() {
     let folder = folder(Some("sleep 100; echo {out}"));
     // In this process nothing else is waited for that long.

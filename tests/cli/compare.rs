@@ -362,8 +362,8 @@ fn the_commands_that_a_comparison_prints_run_as_they_are() {
         "{followed}{}",
         stderr(&output)
     );
-    let threads = |path: &str| read_json(std::path::Path::new(path))["origin"]["environment"].to_string();
-    assert!(threads(&old).contains("LP_NUM_THREADS=1") && threads(&new).contains("LP_NUM_THREADS=2"));
+    let threads = |path: &str| read_json(std::path::Path::new(path))["origin"]["environment"]["LP_NUM_THREADS"].clone();
+    assert!(threads(&old) == "1" && threads(&new) == "2");
     assert_eq!(read_json(std::path::Path::new(&old))["processes"].as_array().map(Vec::len), Some(5));
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
-use crate::basis::printable::{printable, shell_word};
+use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::commands::progress;
@@ -163,8 +163,7 @@ fn with_more_time(max_time: Duration) -> String {
         millis => format!("{millis}ms"),
     };
     let words = before_files(kept.into_iter().map(String::from).collect(), ["--max-time".into(), time]);
-    let words: Vec<_> = words.iter().map(|word| shell_word(&printable(word)).into_owned()).collect();
-    recipe::assignments(&super::origin::environment()) + &words.join(" ")
+    recipe::assignments(&super::origin::environment()) + &recipe::line(words.iter().map(String::as_str))
 }
 
 impl<'a> Contest<'a> {
