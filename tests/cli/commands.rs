@@ -50,15 +50,19 @@ fn run(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The process that descends from `child` and is of this sub-command.
+/// The process that descends from `child` and whose first arguments are these words.
 #[cfg(target_os = "linux")]
-fn descendant(child: &Child, word: &str) -> Option<String> {
-    let children = |pid: &str| fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+fn descendant(child: &Child, wanted: &str) -> Option<String> {
+    // A process is the child of the thread that started it.
+    let children = |pid: &str| {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        threads.map(|of| fs::read_to_string(of.path().join("children")).unwrap_or_default() + " ").collect::<String>()
+    };
     let mut all = vec![child.id().to_string()];
     while let Some(pid) = all.pop() {
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words: Vec<_> = command.split(|byte| *byte == 0).collect();
-        if words.get(1).is_some_and(|own| *own == word.as_bytes()) {
+        let words: Vec<_> = command.split(|byte| *byte == 0).skip(1).collect();
+        if words.starts_with(&wanted.split(' ').map(str::as_bytes).collect::<Vec<_>>()) {
             return Some(pid);
         }
         all.extend(children(&pid).split_whitespace().map(String::from));
@@ -183,12 +187,11 @@ fn a_compiler_that_somebody_kills_is_started_once_more() {
     // Takes its compiler a while, and is in no kernel.
     let idle = format!("float idle(float x) {{\n{} return x; }}\nvoid main()", "x = x * 1.5 + 1.0;\n".repeat(50_000));
     fs::write(folder.path().join("copy.comp"), COPY.replace("void main()", &idle)).expect("written");
-    let mut command = run(folder.path(), &["--in-process", "-s=N=100"]);
+    let mut command = run(folder.path(), &["-s=N=100"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    // In this process there is no other worker than the one that compiles.
     let mut compiler = None;
     wait_until("a compiler", || {
-        compiler = descendant(&child, "worker");
+        compiler = descendant(&child, "worker --compiler");
         compiler.is_some() || child.try_wait().expect("a process").is_some()
     });
     let killed = Command::new("kill").args(["-KILL", &compiler.expect("it compiles")]).status();
