@@ -27,7 +27,7 @@ pub(crate) fn text(peak: &Peak, width: usize) -> String {
     if disturbed > 0 {
         out.push('\n');
         out.push_str(&prose(&format!(
-            "{disturbed} of {} figures were measured while the device was slower than at its best, or others took a part of \
+            "{disturbed} of {} figures were measured while the device was over 10 % slower than at its best, or others took a part of \
              it: they are not kept for the shares of later runs",
             peak.figures.len()
         )));
