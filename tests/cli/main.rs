@@ -36,14 +36,18 @@ const NOTHING_TUNED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures
 
 /// The binary with arguments, on the software device so that results do not depend on the machine.
 fn gpukern(arguments: &[&str]) -> Command {
-    // A shell that runs the tests in the background makes them deaf to Ctrl-C, and with them what they start: unless they
-    // handle it, be it as everybody does.
+    // A shell that runs the tests in the background makes them deaf to Ctrl-C and Ctrl-\, nohup to a terminal that closes,
+    // and with them what they start: unless they handle these, be it as everybody does.
     #[cfg(unix)]
     static HEARS: std::sync::Once = std::sync::Once::new();
     #[cfg(unix)]
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT};
+    #[cfg(unix)]
     HEARS.call_once(|| {
-        let always = std::sync::Arc::new(AtomicBool::new(true));
-        signal_hook::flag::register_conditional_default(signal_hook::consts::SIGINT, always).expect("registered");
+        for signal in [SIGINT, SIGQUIT, SIGHUP] {
+            let always = std::sync::Arc::new(AtomicBool::new(true));
+            signal_hook::flag::register_conditional_default(signal, always).expect("registered");
+        }
     });
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpukern"));
     command.args(arguments).env("GPUKERN_DEVICE", "cpu").env("GPUKERN_TUNED", NOTHING_TUNED);

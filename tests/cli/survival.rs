@@ -203,13 +203,16 @@ fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
             .spawn()
             .expect("it starts");
     let mut stops = 0;
-    // The first of these meet its start and its warm-up.
+    // The first of these meet its start and its warm-up. Growing pauses meet its samples too, however slow the machine is,
+    // as these take most of its time.
+    let mut pause = Duration::from_millis(300);
     while child.try_wait().expect("a process").is_none() {
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(pause);
         group(&child, "STOP");
         std::thread::sleep(Duration::from_secs(1));
         group(&child, "CONT");
         stops += 1;
+        pause = pause.mul_f64(1.2);
     }
     let output = child.wait_with_output().expect("it ends");
     let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a record");
