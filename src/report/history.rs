@@ -145,32 +145,35 @@ pub(super) fn shortage(history: &History, device: &str) -> Option<String> {
     let series = history.series.iter().filter(|series| series.device == device);
     let longest = series.map(|series| series.points.len()).max()?;
     let [together, alone] = [1, history.series.len()].map(|cases| steps::least(cases, FALSE_DISCOVERIES));
-    let from = |least: usize| format!("from {least} runs on ({} more)", least - longest);
     if longest >= alone {
-        None
-    } else if longest >= together {
-        Some(format!("a step of one case alone is found {}", from(alone)))
-    } else if together == alone {
-        Some(format!("too few runs for a step, which is found {}", from(alone)))
-    } else {
-        let (together, alone) = (from(together), from(alone));
-        Some(format!("too few runs for a step: one of all cases is found {together}, of one alone {alone}"))
+        return None;
     }
+    let in_one = alone - longest;
+    Some(if longest >= together {
+        format!("{} can reveal a step in one case alone", counted(in_one, "more run"))
+    } else if together == alone {
+        format!("{} can reveal a step", counted(in_one, "more run"))
+    } else {
+        let together = counted(together - longest, "more run");
+        format!("{together} can reveal a step shared by all cases, {in_one} a step in one")
+    })
 }
 
-/// `60 runs of 12 cases: 5 steps in 4 of them (…)`.
+/// `60 runs of 12 cases: 5 steps in 4 cases (…)`.
 pub(super) fn summary(history: &History) -> String {
     let steps: usize = history.series.iter().map(|series| series.steps.len()).sum();
     let stepped = history.series.iter().filter(|series| !series.steps.is_empty()).count();
-    format!(
-        "{} of {}: {steps} {} in {stepped} of them (at most {:.0} % of these by chance; steps below {} % are \
-         not told)",
-        counted(history.runs.len(), "run"),
-        counted(history.series.len(), "case"),
-        if steps == 1 { "step" } else { "steps" },
-        100.0 * FALSE_DISCOVERIES,
-        (1000.0 * history.min_effect).round() / 10.0,
-    )
+    let longest = history.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
+    let least = format!("steps below {} % are not reported", (1000.0 * history.min_effect).round() / 10.0);
+    let found = if longest < steps::least(1, FALSE_DISCOVERIES) {
+        "none has enough runs to find a step".into()
+    } else if steps == 0 {
+        format!("no steps ({least})")
+    } else {
+        let (steps, stepped) = (counted(steps, "step"), counted(stepped, "case"));
+        format!("{steps} in {stepped} (at most {:.0} % of steps are chance; {least})", 100.0 * FALSE_DISCOVERIES)
+    };
+    format!("{} of {}: {found}", counted(history.runs.len(), "run"), counted(history.series.len(), "case"))
 }
 
 #[cfg(test)]
@@ -192,12 +195,20 @@ mod tests {
             }
             text(&History::new(runs, vec![], &settings()), 200)
         };
-        let told = "too few runs for a step: one of all cases is found from 13 runs on (8 more), of one alone from 15 runs \
-                    on (10 more)\n";
-        assert!(shown(5, 2).contains(told), "{}", shown(5, 2));
-        assert!(shown(13, 2).contains("a step of one case alone is found from 15 runs on (2 more)\n"));
-        assert!(shown(12, 1).contains("too few runs for a step, which is found from 13 runs on (1 more)\n"));
-        assert!(!shown(15, 2).contains("runs on") && !shown(13, 1).contains("runs on"));
+        for (runs, cases, told, sum) in [
+            (
+                5,
+                2,
+                "8 more runs can reveal a step shared by all cases, 10 a step in one",
+                "none has enough runs to find a step",
+            ),
+            (13, 2, "2 more runs can reveal a step in one case alone", "no steps (steps below 1 % are not reported)"),
+            (12, 1, "1 more run can reveal a step", "none has enough runs to find a step"),
+        ] {
+            let shown = shown(runs, cases);
+            assert!(shown.contains(&format!("\n{told}\n")) && shown.ends_with(&format!(": {sum}\n")), "{shown}");
+        }
+        assert!(!shown(15, 2).contains("can reveal") && !shown(13, 1).contains("can reveal"));
     }
 
     #[test]
