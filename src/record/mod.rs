@@ -408,10 +408,12 @@ impl Share {
     /// The share as `percent` writes it, or the most that it can be where a limit that was measured on a busy device leaves
     /// it open by a factor of two: `≤52%`.
     pub(crate) fn told(self, percent: impl Fn(f64) -> String) -> String {
-        match self.interval {
-            Some([low, high]) if high > 2.0 * low => format!("≤{}", percent(high.min(1.0))),
-            _ => percent(self.fraction),
-        }
+        self.most().map_or_else(|| percent(self.fraction), |most| format!("≤{}", percent(most)))
+    }
+
+    /// The most that it can be, where that is all that is known.
+    pub(crate) fn most(self) -> Option<f64> {
+        self.interval.filter(|[low, high]| *high > 2.0 * low).map(|[_, high]| high.min(1.0))
     }
 
     /// The share of the same limit that another time has.
@@ -644,8 +646,7 @@ impl std::fmt::Display for Caveat {
         match self {
             Self::OneProcess { device, apart } => write!(
                 f,
-                "device {device} runs on the CPU: ± covers this process only, separate runs can differ by {:.0} %; \
-                 `--processes 5` measures that, and `compare` uses it",
+                "device {device} (CPU): runs can differ by {:.0} %; `--processes 5` measures it",
                 100.0 * apart
             ),
             Self::Disturbed { device, ratio } => write!(

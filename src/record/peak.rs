@@ -183,12 +183,6 @@ impl Peak {
         self.figures.iter().any(|figure| figure.quantity == quantity) || self.missing.iter().any(|m| m.case == case)
     }
 
-    /// Whether some of its figures are those of a disturbed device.
-    #[must_use]
-    pub(crate) fn is_disturbed(&self) -> bool {
-        self.figures.iter().any(|figure| figure.disturbed)
-    }
-
     /// The best of the figures that `wanted` finds, all of them rates.
     fn best(&self, wanted: impl Fn(Quantity) -> bool) -> Option<&Figure> {
         let found = self.figures.iter().filter(|figure| wanted(figure.quantity));

@@ -7,7 +7,7 @@ use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Caveat, Record};
+use crate::record::{Case, Caveat, Outcome, Record};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -75,14 +75,9 @@ pub(crate) fn variant(case: &Case) -> Cell {
 /// What the numbers do not say: why cases have none, and what is true of all of a device.
 #[must_use]
 pub fn notes(record: &Record) -> String {
-    let mut out = outcomes(record);
-    for peak in record.peaks.iter().filter(|peak| peak.is_disturbed()) {
-        let _ = writeln!(
-            out,
-            "note      {} was busy when its limits were measured, so shares may read high; rerun `gpukern peak` when it is \
-             idle",
-            peak.device
-        );
+    let mut out = outcomes(record) + &remarks(record);
+    if record.cases.iter().any(|case| case.share.is_some_and(|share| share.most().is_some())) {
+        out.push_str("note      shares are rough: the device was busy; rerun `gpukern peak` when idle\n");
     }
     // What is said of a software device need not be said of the host beside it.
     let is_host = |caveat: &Caveat| match caveat {
@@ -98,37 +93,55 @@ pub fn notes(record: &Record) -> String {
     out
 }
 
-/// Why cases have no answer, or a wrong one, and what their problems and variants remark.
+/// Why cases have no answer, or a wrong one: a line each, except for skips and the user's mistakes, of which a sweep has
+/// hundreds with one reason.
 #[must_use]
 pub fn outcomes(record: &Record) -> String {
-    let mut out = String::new();
-    // What is wrong with a reference is wrong for each of its cases.
-    let mut told: Vec<(&Case, String, usize)> = vec![];
+    let mut told: Vec<(String, Vec<&Case>)> = vec![];
     for case in &record.cases {
         let Some(reason) = case.outcome.reason() else { continue };
-        let is_same = |(first, other, _): &&mut (&Case, String, usize)| {
-            case.outcome.exit() == Some(Exit::Usage) && first.algorithm == case.algorithm && *other == reason
+        let shared = matches!(case.outcome, Outcome::Skipped { .. }) || case.outcome.exit() == Some(Exit::Usage);
+        let is_same = |(other, cases): &&mut (String, Vec<&Case>)| {
+            let first = cases[0];
+            shared
+                && *other == reason
+                && (first.outcome.status(), &first.algorithm) == (case.outcome.status(), &case.algorithm)
         };
         match told.iter_mut().find(is_same) {
-            Some((.., more)) => *more += 1,
-            None => told.push((case, reason, 0)),
+            Some((_, cases)) => cases.push(case),
+            None => told.push((reason, vec![case])),
         }
     }
-    for (case, reason, more) in told {
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let _ = writeln!(out, "{:9} {}{more}: {reason}", case.outcome.status(), case.id);
-    }
-    let remarks = record.cases.iter().flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
-    for (algorithm, remark) in remarks.collect::<BTreeSet<_>>() {
-        let _ = writeln!(out, "note      {algorithm}: {remark}{}", whose(record, algorithm, remark));
-    }
-    out
+    let line = |(reason, cases): (String, Vec<&Case>)| {
+        let more = match cases.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let variants = match &distinct(cases.iter().map(|case| case.variant.as_str()))[..] {
+            [_] => String::new(),
+            several => format!(" ({})", several.join(", ")),
+        };
+        format!("{:9} {}{more}{variants}: {reason}\n", cases[0].outcome.status(), cases[0].id)
+    };
+    told.into_iter().map(line).collect()
+}
+
+/// The cases of a record that remarks are about: what was skipped has none worth a line.
+fn remarked(record: &Record) -> impl Iterator<Item = &Case> {
+    record.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. }))
+}
+
+/// What problems and variants remark.
+fn remarks(record: &Record) -> String {
+    let remarks = remarked(record).flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
+    let line = |(algorithm, remark)| format!("note      {algorithm}: {remark}{}\n", whose(record, algorithm, remark));
+    remarks.collect::<BTreeSet<_>>().into_iter().map(line).collect()
 }
 
 /// The variants that a remark is about, with their sizes where it is not about all of them: ` (tiled 512, 1024)`.
 /// Empty where it is about every case of the algorithm.
 fn whose(record: &Record, algorithm: &str, remark: &String) -> String {
-    let cases = || record.cases.iter().filter(|case| case.algorithm == algorithm);
+    let cases = || remarked(record).filter(|case| case.algorithm == algorithm);
     let noted = |case: &&Case| case.notes.contains(remark);
     if cases().all(|case| noted(&case)) {
         return String::new();
@@ -166,7 +179,7 @@ pub(crate) mod tests {
     use crate::basis::units::{Bytes, Work};
     use crate::device::capability::tests::software_device;
     use crate::plan::{CacheState, Clock};
-    use crate::record::{Conditions, Measured, Method, Outcome, Phases, SCHEMA, Sample, Verification, Warning};
+    use crate::record::{Conditions, Limit, Measured, Method, Phases, SCHEMA, Sample, Share, Verification, Warning};
     use crate::stats::Summary;
 
     fn case(variant: &str, outcome: Outcome) -> Case {
@@ -290,6 +303,45 @@ pub(crate) mod tests {
         for line in ["matmul: all\n", "matmul: one (naive 64)\n", "other (naive 128)\n", "local's (local)\n"] {
             assert!(notes.contains(line), "{notes}");
         }
+    }
+
+    #[test]
+    fn skips_that_share_a_reason_share_a_line_and_remarks_of_skips_are_left_out() {
+        let mut record = record();
+        let other = |size: &str, variant: &str, reason: &str| Case {
+            size: size.into(),
+            id: format!("matmul/{variant}/f32/{size}"),
+            notes: vec!["tile 8×8".into()],
+            ..case(variant, Outcome::Skipped { reason: reason.into() })
+        };
+        let wrong = record.cases[2].clone();
+        record.cases = ["8", "16"]
+            .into_iter()
+            .flat_map(|size| [other(size, "split", "no units"), other(size, "gemv", "too large"), wrong.clone()])
+            .chain([other("8", "coopmat", "no units")])
+            .collect();
+        let notes = notes(&record);
+        let lines: Vec<_> = notes.lines().filter(|line| line.starts_with("skipped")).collect();
+        assert_eq!(
+            lines,
+            [
+                "skipped   matmul/split/f32/8 and 2 more (split, coopmat): no units",
+                "skipped   matmul/gemv/f32/8 and 1 more: too large",
+            ]
+        );
+        assert_eq!((notes.matches("rejected  ").count(), notes.contains("tile")), (2, false), "{notes}");
+    }
+
+    #[test]
+    fn a_share_that_a_busy_device_leaves_open_has_a_note() {
+        let mut record = record();
+        let share =
+            |high: f64| Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 0.2, interval: Some([0.1, high]) };
+        for (high, noted) in [(0.2, false), (0.3, true)] {
+            record.cases[0].share = Some(share(high));
+            assert_eq!(notes(&record).contains("note      shares are rough: "), noted, "{}", notes(&record));
+        }
+        assert!(notes(&record).lines().filter(|line| line.starts_with("note")).all(|line| line.chars().count() <= 80));
     }
 
     #[test]

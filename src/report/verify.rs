@@ -2,34 +2,53 @@
 
 use super::bench::named;
 use super::table::Table;
-use crate::basis::alike::alike;
-use crate::plan::axes;
+use crate::basis::alike::{alike, distinct};
+use crate::plan::axes::{self, AXES, Axis};
 use crate::record::{Case, Outcome, Record, Verification};
 use std::fmt::Write;
 
-/// A row for each variant and element type: how many cases pass, and how near the worst comes to its tolerance.
+/// A row for each variant, or for each algorithm where there are several: how many cases pass, and how near the worst comes
+/// to its tolerance.
 #[must_use]
 pub(crate) fn table(record: &Record, width: usize) -> String {
+    let algorithms = distinct(record.cases.iter().map(|case| case.algorithm.as_str()));
+    let single = match algorithms[..] {
+        [single] => Some(single),
+        _ => None,
+    };
+    let counts = ["passed", "wrong", "failed", "skipped", "interrupted"];
     let mut out = String::new();
     for device in &record.devices {
-        let _ = writeln!(out, "{}", named(device, width));
-        let counts = ["passed", "wrong", "failed", "skipped", "interrupted"];
-        let table = Table::default().text(["algorithm", "variant", "dtype"]);
-        let mut table = table.numbers(counts).numbers(["worst / allowed"]);
-        let same = |a: &&Case, b: &&Case| a.variant == b.variant && a.subject() == b.subject();
+        let table = match single {
+            Some(algorithm) => Table::default().text([format!("variant of {algorithm}").as_str(), "dtype"]),
+            None => Table::default().text(["algorithm"]).numbers(["variants"]),
+        };
+        let mut table = table.numbers(counts).numbers(["worst"]);
+        let same = |a: &&Case, b: &&Case| a.asked() == b.asked() && (single.is_none() || a.variant == b.variant);
         for cases in alike(record.cases.iter().filter(|case| case.device == device.index), same) {
-            let case = cases[0];
-            // What was asked for stands beside the algorithm.
-            let words = axes::words(&case.options, |axis| axis.name != axes::GOAL.name);
-            let names = [case.asked(), case.variant.clone(), words.join(" ")];
+            let names = match single {
+                Some(_) => [cases[0].variant.clone(), words(&cases)],
+                None => [cases[0].asked(), distinct(cases.iter().map(|case| &case.variant)).len().to_string()],
+            };
             let counts = counts.map(|what| count(cases.iter().copied(), what).to_string());
             let closest = closest(&cases).map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share));
             table.row(names.into_iter().chain(counts).chain([closest]));
         }
         table.leave_out_empty(&["wrong", "failed", "skipped", "interrupted"], "0");
-        out.push_str(&table.terminal(width));
+        let table = table.terminal(width);
+        let _ = write!(out, "{}\n{table}\nworst  largest error as a share of its tolerance\n", named(device, width));
     }
     out
+}
+
+/// What cases of a variant were asked for, each word once: `f32 f64 nt`. Every kind of input counts towards the same row.
+fn words(cases: &[&Case]) -> String {
+    let of_axis = |axis: &&Axis| {
+        let words =
+            |case: &&Case| axes::words(&case.options, |own| own.name == axis.name && own.name != axes::INPUT.name);
+        distinct(cases.iter().flat_map(words))
+    };
+    AXES.iter().flat_map(of_axis).collect::<Vec<_>>().join(" ")
 }
 
 /// A case's outcome as the table words it. "failed" covers crashes and time-outs.
@@ -75,7 +94,7 @@ mod tests {
     use crate::report::bench::tests::record;
 
     #[test]
-    fn no_value_of_an_axis_is_lost() {
+    fn a_variant_has_a_row_with_every_value_of_an_axis() {
         // Every kind of input counts towards the same row.
         for axis in AXES.iter().filter(|axis| axis.separates.tables && axis.name != axes::INPUT.name) {
             let mut record = record();
@@ -84,10 +103,27 @@ mod tests {
             record.cases.push(Case { options, ..record.cases[0].clone() });
             let table = table(&record, 200);
             let rows: Vec<_> = table.lines().filter(|line| line.contains("naive")).collect();
-            assert_eq!(rows.len(), 2, "{}:\n{table}", axis.name);
+            // A goal is another problem.
+            assert_eq!(rows.len(), 1 + usize::from(axis.name == axes::GOAL.name), "{}:\n{table}", axis.name);
             for word in axes::words(&options, |_| true) {
-                assert!(rows[1].contains(&word), "lacks '{word}':\n{table}");
+                assert!(rows.last().is_some_and(|row| row.contains(&word)), "lacks '{word}':\n{table}");
             }
+        }
+    }
+
+    #[test]
+    fn several_algorithms_have_a_row_each() {
+        let mut record = record();
+        let other = Case { algorithm: "lu".into(), ..record.cases[0].clone() };
+        record.cases.push(other);
+        let table = table(&record, 80);
+        let rows: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        for row in [
+            &["algorithm", "variants", "passed", "wrong", "skipped", "worst"][..],
+            &["matmul", "4", "2", "1", "1", "3.16", "%"],
+            &["lu", "1", "1", "0", "0", "3.16", "%"],
+        ] {
+            assert!(rows.iter().any(|own| own == row), "lacks {row:?}:\n{table}");
         }
     }
 }
