@@ -10,5 +10,6 @@ pub(crate) mod input_file;
 pub(crate) mod layout;
 pub(crate) mod pattern;
 pub(crate) mod printable;
+pub(crate) mod prose;
 pub(crate) mod size;
 pub(crate) mod units;

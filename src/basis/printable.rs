@@ -1,7 +1,7 @@
 //! Text that others wrote, made fit for a terminal, a shell and the log of a CI service, and safe inside JSON, XML, HTML and
 //! Markdown.
 
-use super::color;
+use super::{color, prose};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -51,10 +51,9 @@ pub(crate) fn json(text: String) -> String {
 /// disk behind it, takes nothing from what is measured: `eprint!` would end the process with a panic.
 pub fn say(text: &str) {
     let mut stream = std::io::stderr().lock();
+    let shown = color::for_errors(prose::for_errors(printable_lines(text)).into_owned());
     // What cannot be said there is not said, and nothing else changes.
-    let _ = stream
-        .write_all(color::for_errors(printable_lines(text).into_owned()).as_bytes())
-        .and_then(|()| stream.flush());
+    let _ = stream.write_all(shown.as_bytes()).and_then(|()| stream.flush());
 }
 
 /// A name of any length that somebody else chose, fit for a message.

@@ -28,6 +28,8 @@ mod verify;
 use crate::basis::color;
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::{printable_lines, say};
+use crate::basis::prose;
+use crate::basis::units::counted;
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
 use crate::measure::executor::Observer;
@@ -146,6 +148,7 @@ pub fn run(mut cli: Cli) -> Result<CommandOutput, Error> {
         }
         _ => {}
     }
+    prose::wrap_errors();
     // A mistake in the user's file has the color that the rest says.
     color::choose(Defaults::default().color(cli.color));
     let defaults = match cli.command {

@@ -1,6 +1,7 @@
 //! The one table behind terminal, Markdown and pages: columns, and rows of cells, which each rendering lays out last.
 
 use crate::basis::printable::{self, escape, printable};
+pub(crate) use crate::basis::prose::{prose, width};
 use crate::record::marks::Mark;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use std::fmt::Write;
@@ -370,54 +371,6 @@ impl Table {
     }
 }
 
-/// Columns of a terminal that nobody knows the width of, such as a pipe.
-const USUAL_WIDTH: usize = 80;
-
-/// The columns that text on standard output may take: those that `COLUMNS` says, else those of the terminal, else 80.
-#[must_use]
-pub(crate) fn width() -> usize {
-    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
-    let terminal = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
-    said.or_else(terminal).filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH)
-}
-
-/// `text` in lines of at most `width` columns, later ones indented; a word that is longer keeps its line to itself.
-#[must_use]
-pub(crate) fn prose(text: &str, width: usize, indent: usize) -> String {
-    let words = text.trim_start();
-    let (mut lines, mut line, mut fresh) = (vec![], " ".repeat(text.len() - words.len()), true);
-    for word in with_units(words) {
-        if !fresh && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
-            fresh = true;
-        }
-        if !fresh {
-            line.push(' ');
-        }
-        line.push_str(&word);
-        fresh = false;
-    }
-    lines.push(line);
-    lines.join("\n") + "\n"
-}
-
-/// The words of `text`, a number and its unit as one.
-fn with_units(text: &str) -> Vec<String> {
-    let mut words: Vec<String> = vec![];
-    for word in text.split(' ') {
-        let is_unit =
-            ["%", "ns", "µs", "ms", "s", "KiB", "MiB", "GiB"].contains(&word.trim_end_matches([',', ';', '.']));
-        match words.last_mut() {
-            Some(number) if is_unit && number.ends_with(|last: char| last.is_ascii_digit()) => {
-                number.push(' ');
-                number.push_str(word);
-            }
-            _ => words.push(word.to_owned()),
-        }
-    }
-    words
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -469,15 +422,5 @@ pub(crate) mod tests {
     #[test]
     fn a_bar_has_eighths_and_is_never_nothing() {
         assert_eq!([1.0, 0.5, 0.3, 0.01, 0.0].map(|part| bar(part, 4)), ["████", "██", "█▎", "▏", "▏"]);
-    }
-
-    #[test]
-    fn prose_is_wrapped_between_words() {
-        assert_eq!(prose("one two three", 8, 2), "one two\n  three\n");
-        assert_eq!(prose("took 12 % of it", 7, 2), "took\n  12 %\n  of it\n");
-        assert_eq!(
-            prose("  indented already, a-long-word-that-stays", 12, 2),
-            "  indented\n  already,\n  a-long-word-that-stays\n"
-        );
     }
 }

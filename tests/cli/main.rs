@@ -54,7 +54,7 @@ fn gpukern(arguments: &[&str]) -> Command {
     // Not the user's cache, which is none of the tests' business.
     command.env("GPUKERN_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
     // Nor are the defaults and colors of a person.
-    command.env("GPUKERN_CONFIG", "").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+    command.env("GPUKERN_CONFIG", "").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env_remove("COLUMNS");
     command
 }
 

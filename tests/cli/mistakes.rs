@@ -92,6 +92,12 @@ fn json_that_cannot_be_written_is_refused_before_measuring() {
 fn a_device_that_is_not_there_is_answered_with_those_that_are() {
     let output = expect_exit(gpukern(&["bench", "matmul", "-s", "8"]).env("GPUKERN_DEVICE", "voodoo"), 2);
     assert!(stderr(&output).contains("no device matches 'voodoo'; available: 0 ("), "{}", stderr(&output));
+    // Only where somebody reads it is it wrapped.
+    assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+    let wrapped = stderr(&run(gpukern(&["bench", "matmul", "--device", "voodoo"]).env("COLUMNS", "40")));
+    let lines: Vec<_> = wrapped.lines().collect();
+    assert!(lines.len() > 1 && lines[1..].iter().all(|line| line.starts_with("  ")), "{wrapped}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 40), "{wrapped}");
 }
 
 #[test]

@@ -109,7 +109,7 @@ pub(super) fn name_commands(kernels: &[UserKernels]) {
     let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
     for (_, command) in kernels.iter().flat_map(|kernels| &kernels.run.commands) {
         if named.insert(command.clone()) {
-            say(&format!("runs: {}\n", printable(command)));
+            say(&format!("runs: `{}`\n", printable(command)));
         }
     }
 }

@@ -1,0 +1,131 @@
+//! Prose in lines as wide as the reader's terminal.
+
+use std::borrow::Cow;
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use terminal_size::{Height, Width, terminal_size_of};
+
+/// Columns of a terminal that nobody knows the width of, such as a pipe.
+const USUAL_WIDTH: usize = 80;
+
+/// Whether this process wraps what it writes to standard error. A worker does not: its parent reads whole lines.
+static WRAPS: AtomicBool = AtomicBool::new(false);
+
+/// Wraps what this process writes to standard error from now on, where that has a width.
+pub(crate) fn wrap_errors() {
+    WRAPS.store(true, Ordering::Relaxed);
+}
+
+/// The columns that `COLUMNS` says, else those of `terminal`.
+fn columns(terminal: Option<(Width, Height)>) -> Option<usize> {
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    said.or(terminal.map(|(width, _)| usize::from(width.0))).filter(|columns| *columns > 0)
+}
+
+/// The columns that text on standard output may take: those that `COLUMNS` says, else those of the terminal, else 80.
+#[must_use]
+pub(crate) fn width() -> usize {
+    columns(terminal_size_of(std::io::stdout())).unwrap_or(USUAL_WIDTH)
+}
+
+/// The same of standard error; `None` where a file or a program takes whole lines.
+fn width_of_errors() -> Option<usize> {
+    let errors = std::io::stderr();
+    columns(terminal_size_of(&errors)).or(errors.is_terminal().then_some(USUAL_WIDTH))
+}
+
+/// Text for standard error, wrapped if that is.
+pub(crate) fn for_errors(text: Cow<'_, str>) -> Cow<'_, str> {
+    let width = WRAPS.load(Ordering::Relaxed).then(width_of_errors).flatten();
+    match width.filter(|width| text.lines().any(|line| line.chars().count() > *width)) {
+        Some(width) => Cow::Owned(text.split_inclusive('\n').map(|line| wrapped(line, width)).collect()),
+        None => text,
+    }
+}
+
+/// A line in as many as it takes, if it is prose: what is indented is a command or a quotation.
+fn wrapped(line: &str, width: usize) -> String {
+    let text = line.trim_end_matches('\n');
+    // Parsers quote a line of a file behind its number.
+    let quoted = text.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().starts_with(['|', '│']);
+    if quoted || text.starts_with(char::is_whitespace) || text.chars().count() <= width {
+        return line.into();
+    }
+    let prose = prose(text, width, 2);
+    if text.len() < line.len() { prose } else { prose.trim_end_matches('\n').into() }
+}
+
+/// `text` in lines of at most `width` columns, later ones indented; a word that is longer keeps its line to itself.
+#[must_use]
+pub(crate) fn prose(text: &str, width: usize, indent: usize) -> String {
+    let words = text.trim_start();
+    let (mut lines, mut line, mut fresh) = (vec![], " ".repeat(text.len() - words.len()), true);
+    for word in unbroken(words) {
+        if !fresh && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+            fresh = true;
+        }
+        if !fresh {
+            line.push(' ');
+        }
+        line.push_str(&word);
+        fresh = false;
+    }
+    lines.push(line);
+    lines.join("\n") + "\n"
+}
+
+/// The words of `text`: a number and its unit are one, and so is a command in backquotes, which is to be pasted.
+fn unbroken(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = vec![];
+    let (mut rest, mut in_command) = (Some(text), false);
+    while let Some(text) = rest {
+        let (word, behind) = text.split_once(' ').map_or((text, None), |(word, behind)| (word, Some(behind)));
+        rest = behind;
+        let is_unit =
+            ["%", "ns", "µs", "ms", "s", "KiB", "MiB", "GiB"].contains(&word.trim_end_matches([',', ';', '.']));
+        match words.last_mut() {
+            Some(last) if in_command || is_unit && last.ends_with(|last: char| last.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+        if !word.matches('`').count().is_multiple_of(2) {
+            in_command = !in_command && behind.is_some_and(|behind| behind.contains('`'));
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prose_is_wrapped_between_words() {
+        assert_eq!(prose("one two three", 8, 2), "one two\n  three\n");
+        assert_eq!(prose("took 12 % of it", 7, 2), "took\n  12 %\n  of it\n");
+        assert_eq!(
+            prose("  indented already, a-long-word-that-stays", 12, 2),
+            "  indented\n  already,\n  a-long-word-that-stays\n"
+        );
+    }
+
+    #[test]
+    fn a_command_is_not_broken() {
+        assert_eq!(prose("rerun `gpukern peak` now", 12, 2), "rerun\n  `gpukern peak`\n  now\n");
+        assert_eq!(prose("write `a`, `b c` or ` alone", 9, 2), "write\n  `a`,\n  `b c`\n  or `\n  alone\n");
+    }
+
+    #[test]
+    fn only_long_lines_of_prose_are_wrapped() {
+        let wrapped = |text: &str| text.split_inclusive('\n').map(|line| wrapped(line, 12)).collect::<String>();
+        for text in ["short\n", "  gpukern bench matmul\n", "12 | key = 'a value'\n", "3 │ let x = 1 + 2 + 3;\n", ""]
+        {
+            assert_eq!(wrapped(text), text);
+        }
+        assert_eq!(wrapped("error: too many words\n  a b c d e f g h"), "error: too\n  many words\n  a b c d e f g h");
+        assert_eq!(wrapped("note      a b c\n"), "note      a\n  b c\n");
+    }
+}
