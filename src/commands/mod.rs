@@ -290,7 +290,8 @@ fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> 
     run::name_commands(&setup.kernels);
     let expected = measurement.expected(options.tuned, options.timing);
     // A run that is short says nothing.
-    let mut progress = Unannounced(Progress::through(measurement.cases(options), &expected));
+    let limits = measurement.expected_limits(options);
+    let mut progress = Unannounced(Progress::through(measurement.cases(options), &expected, limits));
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut progress);
     progress.0.finish();
     let measured = measured?;
@@ -308,6 +309,10 @@ impl Observer for Unannounced {
 
     fn end(&mut self, case: &Case) {
         self.0.end(case);
+    }
+
+    fn limits(&mut self) {
+        self.0.limits();
     }
 }
 
@@ -342,15 +347,15 @@ fn measure_keeping(
     if let Some(earlier) = earlier {
         measurement.resume(earlier, options)?;
         progress::line(&format!(
-            "{} cases are there, {} are left",
-            measurement.taken().len(),
+            "resuming: {} measured, {} to go",
+            counted(measurement.taken().len(), "case"),
             measurement.cases(options)
         ));
     }
     run::name_commands(&setup.kernels);
     let interrupted = interrupt::listen()?;
     let (cases, expected) = (measurement.cases(options), measurement.expected(options.tuned, options.timing));
-    let progress = Progress::through(cases, &expected);
+    let progress = Progress::through(cases, &expected, measurement.expected_limits(options));
     progress.foretell("case");
     let mut watch = Watch::new(progress, path);
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut watch);

@@ -3,6 +3,7 @@
 use super::document::{Files, JSON, Target};
 use super::{CommandOutput, announce, beside, interrupt};
 use crate::basis::error::{Error, Exit};
+use crate::basis::units::Nanos;
 use crate::commands::progress::Progress;
 use crate::measure::executor::Observer;
 use crate::measure::runner::Timing;
@@ -38,7 +39,7 @@ pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &
             group.variants.iter().map(|variant| (group.id(variant).to_string(), time)).collect::<Vec<_>>()
         };
         let expected: Vec<_> = run.groups.iter().flat_map(time).collect();
-        let mut progress = Progress::through(expected.len(), &expected);
+        let mut progress = Progress::through(expected.len(), &expected, Nanos::default());
         progress.device(device);
         progress.foretell("kernel");
         let mut watch = Watch { progress, worst };

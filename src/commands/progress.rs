@@ -70,8 +70,10 @@ struct Ahead {
     since: Instant,
     /// When a case last began or ended.
     moved: Instant,
-    /// The part that was shown as done: a bar never goes back.
-    shown: f64,
+    /// Expected time of the limits of devices, as far as none of them has begun.
+    limits: Nanos,
+    /// The part that was shown as done, and when: a bar never goes back, and never stands.
+    shown: (f64, Nanos),
 }
 
 /// Expected time after which what was seen so far counts for more than what was expected.
@@ -80,16 +82,18 @@ const BELIEF: Nanos = Nanos(3e9);
 const LONG: Nanos = Nanos(10e9);
 /// Steps of the bar.
 const STEPS: u64 = 1000;
+/// What goes on while limits are measured, which is no case.
+const LIMITS: &str = "limits of the device";
 
 impl Ahead {
-    fn new(cases: usize, expected: &[(String, Nanos)]) -> Self {
+    fn new(cases: usize, expected: &[(String, Nanos)], limits: Nanos) -> Self {
         let once: Nanos = expected.iter().map(|(_, time)| *time).sum();
         // Several processes measure each case.
-        let total = Nanos(once.0 * cases as f64 / expected.len().max(1) as f64);
+        let total = Nanos(once.0 * cases as f64 / expected.len().max(1) as f64) + limits;
         let expected = expected.iter().cloned().collect();
         let (done, begun, now) = (Nanos::default(), vec![], String::new());
-        let since = Instant::now();
-        Self { expected, total, done, cases, ended: 0, begun, now, since, moved: since, shown: 0.0 }
+        let (since, shown) = (Instant::now(), (0.0, Nanos::default()));
+        Self { expected, total, done, cases, ended: 0, begun, now, since, moved: since, limits, shown }
     }
 
     /// Expected time of a case; of one that nobody foresaw, such as what `auto` chose, that of the average.
@@ -99,16 +103,34 @@ impl Ahead {
     }
 
     fn begin(&mut self, id: &str) {
-        self.done = self.done + Nanos(0.5 * self.of(id).0);
-        self.begun.push(id.into());
+        self.settle_limits();
+        // A worker that replaces a dead one begins its cases again.
+        if !self.begun.iter().any(|begun| begun == id) {
+            self.done = self.done + Nanos(0.5 * self.of(id).0);
+            self.begun.push(id.into());
+        }
         self.now = id.into();
         self.moved = Instant::now();
+    }
+
+    fn begin_limits(&mut self) {
+        let limits = std::mem::take(&mut self.limits);
+        self.expected.insert(LIMITS.into(), limits);
+        self.begin(LIMITS);
+    }
+
+    /// Counts limits as done, whose end nobody tells, once something else begins.
+    fn settle_limits(&mut self) {
+        if self.begun.iter().any(|begun| begun == LIMITS) {
+            self.end(LIMITS);
+            self.ended -= 1;
+        }
     }
 
     fn end(&mut self, id: &str) {
         let left = match self.begun.iter().position(|begun| begun == id) {
             Some(index) => {
-                self.begun.swap_remove(index);
+                self.begun.remove(index);
                 0.5
             }
             None => 1.0,
@@ -127,49 +149,61 @@ impl Ahead {
         (self.total.0 > 0.0).then(|| Nanos(if left > 0.0 { left * left / (left + waited.0) } else { 0.0 }))
     }
 
-    fn left_now(&self) -> Option<Nanos> {
-        self.left(self.since.elapsed().into(), self.moved.elapsed().into())
-    }
-
     /// The part that is done: of the time where that was foreseen, else of the cases.
     fn part(&self, elapsed: Nanos, left: Option<Nanos>) -> f64 {
         let of_cases = self.ended as f64 / self.cases.max(1) as f64;
         left.map_or(of_cases, |left| elapsed.0 / (elapsed + left).0.max(1.0))
     }
 
-    /// Where the bar is, in steps.
-    fn position(&mut self) -> u64 {
-        let part = self.part(self.since.elapsed().into(), self.left_now());
-        self.shown = self.shown.max(part);
-        (self.shown * STEPS as f64) as u64
+    /// Where the bar is after so long, in steps, `waited` after a case began or ended. While cases take longer than
+    /// expected it goes on at half its pace, and it is full at the end alone.
+    fn position(&mut self, elapsed: Nanos, waited: Nanos) -> u64 {
+        let (shown, then) = self.shown;
+        let (left, passed) = (self.left(elapsed, waited), elapsed.0 - then.0);
+        let pace = left.map_or(0.0, |left| 0.5 * (1.0 - shown) * passed / (left.0 + passed).max(1.0));
+        let part = self.part(elapsed, left).max(shown + pace);
+        self.shown = (part, elapsed);
+        ((part * STEPS as f64) as u64).min(STEPS - 1)
     }
 
-    /// `about 2 min left: matmul/naive/f32/64x64x64`. While something takes much longer than was expected of it, such as a
-    /// user's reference command, nobody knows what is left.
-    fn text(&self) -> String {
-        self.text_after(self.moved.elapsed().into())
+    fn position_now(&mut self) -> u64 {
+        self.position(self.since.elapsed().into(), self.moved.elapsed().into())
     }
 
-    fn text_after(&self, waited: Nanos) -> String {
+    /// `10 s, about 33 s left: 1–11 of 22, matmul/naive/f32/64x64x64`. While something takes much longer than was expected
+    /// of it, such as a user's reference command, nobody knows what is left.
+    fn text(&self, elapsed: Nanos, waited: Nanos) -> String {
         let expected: f64 = self.begun.iter().map(|id| self.of(id).0).sum();
+        let left = self.left(elapsed, waited);
+        let (place, now, elapsed) = (self.place(), printable(&self.now), about(elapsed));
         if waited.0 > 5e9 + 3.0 * expected {
-            let now = if self.now.is_empty() { "waiting".into() } else { printable(&self.now) };
-            return format!("{now} for {} so far", about(waited));
+            let now = if now.is_empty() { "waiting".into() } else { now };
+            return format!("{elapsed}: {place}, {now} for {} so far", about(waited));
         }
-        let left = self.left_now().map(|left| format!("about {} left", about(left)));
-        let now = (!self.now.is_empty()).then(|| printable(&self.now).into_owned());
-        left.into_iter().chain(now).collect::<Vec<_>>().join(": ")
+        let left = left.map_or_else(String::new, |left| format!(", about {} left", about(left)));
+        let now = if now.is_empty() { String::new() } else { format!(", {now}") };
+        format!("{elapsed}{left}: {place}{now}")
+    }
+
+    /// Which cases are measured: `12–22 of 22` take turns.
+    fn place(&self) -> String {
+        let begun = self.begun.iter().filter(|begun| *begun != LIMITS).count();
+        let (first, last, all) = (self.ended + 1, (self.ended + begun).min(self.cases), self.cases);
+        match begun {
+            0 => format!("{} of {all} done", self.ended),
+            _ if last <= first => format!("{last} of {all}"),
+            _ => format!("{first}–{last} of {all}"),
+        }
     }
 
     /// What stands beside the bar.
-    fn beside_bar(&self) -> String {
-        format!("{}/{} {}, {}", self.ended, self.cases, about(self.since.elapsed().into()), self.text())
+    fn text_now(&self) -> String {
+        self.text(self.since.elapsed().into(), self.moved.elapsed().into())
     }
 
-    /// The line where there is no terminal. Variants that take turns end together: between their ends the percentage moves.
+    /// The line where there is no terminal.
     fn line(&mut self) -> String {
-        let (elapsed, percent) = (about(self.since.elapsed().into()), 100 * self.position() / STEPS);
-        format!("{percent} % after {elapsed}: {} of {} done, {}", self.ended, self.cases, self.text())
+        format!("{} % after {}", 100 * self.position_now() / STEPS, self.text_now())
     }
 
     /// What is ahead, if that takes long: `22 cases, about 40 s`.
@@ -193,19 +227,19 @@ impl Progress {
     /// Progress through `cases` steps of unknown length.
     #[must_use]
     pub(crate) fn new(cases: usize) -> Self {
-        Self::through(cases, &[])
+        Self::through(cases, &[], Nanos::default())
     }
 
-    /// Progress through `cases` cases, which are expected to take these times.
+    /// Progress through `cases` cases and the limits of their devices, which are expected to take these times.
     #[must_use]
-    pub(crate) fn through(cases: usize, expected: &[(String, Nanos)]) -> Self {
+    pub(crate) fn through(cases: usize, expected: &[(String, Nanos)], limits: Nanos) -> Self {
         let terminal = std::io::stderr().is_terminal();
         // indicatif draws on standard error and hides itself where that is no terminal.
         let bar = if Verbosity::Usual.asked() { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {wide_msg}") {
             bar.set_style(style.progress_chars("━╸ "));
         }
-        let ahead = Arc::new(Mutex::new(Ahead::new(cases, expected)));
+        let ahead = Arc::new(Mutex::new(Ahead::new(cases, expected, limits)));
         let clock = Verbosity::Usual.asked().then(|| {
             let (alive, ended) = mpsc::channel();
             let (bar, ahead) = (bar.clone(), Arc::clone(&ahead));
@@ -263,8 +297,8 @@ impl Progress {
 
 /// Moves the bar to where `ahead` is.
 fn draw(bar: &ProgressBar, ahead: &mut Ahead) {
-    bar.set_position(ahead.position());
-    bar.set_message(ahead.beside_bar());
+    bar.set_position(ahead.position_now());
+    bar.set_message(ahead.text_now());
 }
 
 /// Writes a line to standard error, where there is no bar.
@@ -295,7 +329,7 @@ impl Observer for Progress {
     }
 
     fn limits(&mut self) {
-        self.message("the limits of the device");
+        self.update(Ahead::begin_limits);
     }
 
     fn begin(&mut self, id: &str) {
@@ -385,41 +419,68 @@ mod tests {
         }
     }
 
+    /// So many cases `a`, `b` … that should take so long each, with limits that should take 10 s.
+    fn ahead(ids: &[&str], seconds: f64) -> Ahead {
+        let expected: Vec<_> = ids.iter().map(|id| (id.to_string(), Nanos::from_seconds(seconds))).collect();
+        Ahead::new(ids.len(), &expected, Nanos(10e9))
+    }
+
     #[test]
     fn what_is_left_follows_what_was_seen() {
-        let expected = ["a", "b", "c", "d"].map(|id| (id.to_string(), Nanos(30e9)));
-        let mut ahead = Ahead::new(4, &expected);
+        let mut ahead = ahead(&["a", "b", "c", "d"], 30.0);
         let now = Nanos::default();
-        assert_eq!(ahead.left(now, now), Some(Nanos(120e9)));
+        assert_eq!(ahead.left(now, now).map(about).as_deref(), Some("2 min"));
         ahead.begin("a");
         ahead.begin("b");
         ahead.end("a");
         // Twice as slow as expected.
         let left = ahead.left(Nanos(90e9), now).expect("an estimate").seconds();
-        assert!((140.0..150.0).contains(&left), "{left}");
+        assert!((155.0..170.0).contains(&left), "{left}");
         for id in ["b", "c", "d"] {
             ahead.end(id);
         }
+        let left = ahead.left(Nanos(120e9), now).expect("an estimate").seconds();
+        assert!((9.0..11.0).contains(&left), "the limits are left: {left}");
+        ahead.begin_limits();
+        ahead.settle_limits();
         assert_eq!((ahead.left(Nanos(240e9), now), ahead.ended), (Some(Nanos(0.0)), 4));
-        assert_eq!(Ahead::new(3, &[]).left(Nanos(1e9), now), None);
+        assert_eq!(Ahead::new(3, &[], now).left(Nanos(1e9), now), None);
+    }
+
+    #[test]
+    fn progress_names_the_cases_that_take_turns_and_counts_limits_apart() {
+        let mut ahead = ahead(&["a", "b", "c"], 5.0);
+        let text = |ahead: &Ahead| ahead.text(Nanos(10e9), Nanos::default());
+        assert!(text(&ahead).ends_with(" left: 0 of 3 done"), "{}", text(&ahead));
+        ahead.begin("a");
+        assert!(text(&ahead).ends_with(" left: 1 of 3, a"), "{}", text(&ahead));
+        ahead.begin("b");
+        ahead.begin("b");
+        assert!(text(&ahead).ends_with(" left: 1–2 of 3, b"), "{}", text(&ahead));
+        ahead.end("a");
+        ahead.end("b");
+        ahead.begin_limits();
+        assert!(text(&ahead).ends_with(" left: 2 of 3 done, limits of the device"), "{}", text(&ahead));
+        // The next device.
+        ahead.begin("c");
+        assert!(text(&ahead).ends_with(" left: 3 of 3, c"), "{}", text(&ahead));
     }
 
     #[test]
     fn a_case_that_takes_much_longer_than_expected_says_nothing_of_the_others() {
-        let expected = ["a", "b"].map(|id| (id.to_string(), Nanos(5e9)));
-        let mut ahead = Ahead::new(2, &expected);
+        let mut ahead = ahead(&["a", "b"], 5.0);
+        let text = |ahead: &Ahead, waited| ahead.text(Nanos(240e9), Nanos(waited));
         ahead.begin("a");
-        assert!(ahead.text_after(Nanos(15e9)).starts_with("about "), "{}", ahead.text_after(Nanos(15e9)));
-        assert_eq!(ahead.text_after(Nanos(240e9)), "a for 4 min so far");
+        assert!(text(&ahead, 15e9).starts_with("4 min, about "), "{}", text(&ahead, 15e9));
+        assert_eq!(text(&ahead, 240e9), "4 min: 1 of 2, a for 4 min so far");
         // Variants that take turns are waited for together.
         ahead.begin("b");
-        assert!(ahead.text_after(Nanos(30e9)).starts_with("about "), "{}", ahead.text_after(Nanos(30e9)));
+        assert!(text(&ahead, 30e9).starts_with("4 min, about "), "{}", text(&ahead, 30e9));
     }
 
     #[test]
     fn while_nothing_ends_less_is_left_every_second_and_more_is_done() {
-        let expected = ["a", "b"].map(|id| (id.to_string(), Nanos(5e9)));
-        let mut ahead = Ahead::new(2, &expected);
+        let mut ahead = ahead(&["a", "b"], 5.0);
         ahead.begin("a");
         ahead.begin("b");
         let at = |second: f64| {
@@ -433,10 +494,40 @@ mod tests {
     }
 
     #[test]
+    fn the_bar_neither_stands_nor_goes_back_and_is_full_at_the_end_alone() {
+        let mut ahead = ahead(&["a", "b", "c", "d"], 5.0);
+        let mut last = 0;
+        let mut look = |ahead: &mut Ahead, second: f64, waited: f64| {
+            let position = ahead.position(Nanos::from_seconds(second), Nanos::from_seconds(waited));
+            assert!((last + 1..STEPS).contains(&position), "{last} {position} at {second} s");
+            last = position;
+        };
+        ahead.begin("a");
+        ahead.begin("b");
+        for tens in 1..=4 {
+            look(&mut ahead, 10.0 * f64::from(tens), 10.0 * f64::from(tens));
+        }
+        // Both took four times as long as expected: more is left than it seemed.
+        ahead.end("a");
+        ahead.end("b");
+        ahead.begin("c");
+        ahead.begin("d");
+        for tens in 1..=4 {
+            look(&mut ahead, 40.0 + 10.0 * f64::from(tens), 10.0 * f64::from(tens));
+        }
+        ahead.end("c");
+        ahead.end("d");
+        ahead.begin_limits();
+        look(&mut ahead, 90.0, 0.5);
+    }
+
+    #[test]
     fn a_long_run_is_foretold() {
-        let ahead = |seconds: f64| Ahead::new(27, &[("a".to_string(), Nanos::from_seconds(seconds))]);
-        assert_eq!(ahead(1.5).foretold("case").as_deref(), Some("27 cases, about 40 s"));
-        assert_eq!((ahead(0.3).foretold("case"), Ahead::new(3, &[]).foretold("case")), (None, None));
+        let none = Nanos::default();
+        let ahead = |seconds: f64, limits| Ahead::new(27, &[("a".to_string(), Nanos::from_seconds(seconds))], limits);
+        assert_eq!(ahead(1.5, none).foretold("case").as_deref(), Some("27 cases, about 40 s"));
+        assert_eq!(ahead(1.5, Nanos(8e9)).foretold("case").as_deref(), Some("27 cases, about 48 s"));
+        assert_eq!((ahead(0.3, none).foretold("case"), Ahead::new(3, &[], none).foretold("case")), (None, None));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Host time after which a quick run on a software device begins no further probe: some take a hundred times as long as
 /// others.
-const QUICK: Duration = Duration::from_secs(8);
+pub(super) const QUICK: Duration = Duration::from_secs(8);
 
 /// The best time of the canary that was known when `cases` ended.
 pub(crate) fn best_canary(cases: &[Case]) -> Option<Nanos> {

@@ -2,12 +2,13 @@
 
 use super::executor::{self, Observer};
 use super::host;
-use super::limits::{hold, mark, share};
+use super::limits::{self, hold, mark, share};
 use super::runner::Timing;
 use super::session::{Session, Setup};
 use super::worker;
 use super::{at_once, resume};
 use crate::algorithms::input::generator;
+use crate::basis::alike::distinct;
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -268,6 +269,16 @@ impl<'a> Measurement<'a> {
             (group.host_id().unwrap_or_default(), time)
         });
         self.device_runs.iter().flat_map(of_run).chain(on_host).collect()
+    }
+
+    /// The time that limits of devices take beside the cases: software devices measure theirs in each run, others measure
+    /// them once, in no time worth telling.
+    #[must_use]
+    pub(crate) fn expected_limits(&self, options: &MeasureOptions<'_>) -> Nanos {
+        let software = self.device_runs.iter().map(|run| run.device).filter(|device| device.kind == DeviceKind::Cpu);
+        let devices = distinct(software.map(|device| device.index)).len();
+        let devices = if options.limits == LimitPolicy::Hold { devices } else { 0 };
+        Nanos(devices as f64 * Nanos::from(limits::QUICK).0)
     }
 
     /// The cases that the devices cannot run, each with the reason.

@@ -67,7 +67,7 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
     expect_exit(gpukern(&["compare"]).arg(journal(&path)).arg(journal(&path)), 0);
 
     let output = expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
-    let said = format!("{kept} cases are there, {} are left", CASES - kept);
+    let said = format!("resuming: {kept} case{} measured, {} to go", if kept == 1 { "" } else { "s" }, CASES - kept);
     assert!(stderr(&output).contains(&said), "lacks '{said}': {}", stderr(&output));
     assert!(!journal(&path).exists() && stdout(&output).contains('★'));
     let record = read_json(&path);
@@ -82,7 +82,7 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
 
     // A whole record has nothing left to measure.
     let output = expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
-    assert!(stderr(&output).contains("6 cases are there, 0 are left"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("resuming: 6 cases measured, 0 to go"), "{}", stderr(&output));
     assert_eq!(cases(&read_json(&path)), found);
 }
 
@@ -275,7 +275,7 @@ fn devices_that_are_measured_at_once_lose_nothing_either() {
         assert!((3..=8).contains(&kept), "{how}: {kept}");
 
         let output = expect_exit(at_once(&drivers).arg("--resume").arg(&path), 0);
-        let said = format!("{kept} cases are there, {} are left", 8 - kept);
+        let said = format!("resuming: {kept} cases measured, {} to go", 8 - kept);
         assert!(stderr(&output).contains(&said), "{how} lacks '{said}': {}", stderr(&output));
         let record = read_json(&path);
         assert_eq!(on_devices(&record), on_devices(&whole), "{how}");
@@ -318,7 +318,7 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
     warnings.push(serde_json::json!({ "kind": "interrupted" }));
     std::fs::write(&path, record.to_string()).expect("written");
     let output = expect_exit(bench("8,16").arg("--resume").arg(&path), 0);
-    assert!(stderr(&output).contains("2 cases are there, 2 are left"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("resuming: 2 cases measured, 2 to go"), "{}", stderr(&output));
     let found = cases(&read_json(&path));
     assert_eq!(found.len(), 4);
     assert_eq!(found.iter().filter(|(_, process)| *process == 1).count(), 2);

@@ -95,7 +95,7 @@ fn a_killed_run_of_several_processes_is_completed() {
     child.kill().expect("it was alive");
     child.wait().expect("it ends");
     let output = expect_exit(bench(&["--processes=3", "--resume"]).arg(&path), 0);
-    assert!(stderr(&output).contains("cases are there, "), "{}", stderr(&output));
+    assert!(stderr(&output).contains("resuming: "), "{}", stderr(&output));
     assert!(!journal(&path).exists());
     let record = read_json(&path);
     let (processes, _) = sightings(&record);

@@ -115,7 +115,7 @@ fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_com
     expect_exit(gpukern(&["export", "run.json", "--to=markdown"]).current_dir(path), 0);
     expect_exit(gpukern(&["report", "run.json", "-o", "run.html"]).current_dir(path), 0);
     let resumed = expect_exit(&mut command(path, &["--config=ref.toml", "--resume=run.json"]), 0);
-    assert!(stderr(&resumed).contains("1 cases are there, 0 are left"), "{}", stderr(&resumed));
+    assert!(stderr(&resumed).contains("resuming: 1 case measured, 0 to go"), "{}", stderr(&resumed));
     // Another kernel under the same name is another plan.
     fs::write(path.join("double.comp"), DOUBLE.replace("2.0", "3.0")).expect("written");
     let other = expect_exit(&mut command(path, &["--config=ref.toml", "--resume=run.json"]), 2);
