@@ -307,17 +307,9 @@ impl<'a> Measurement<'a> {
             self.process(session, options, interrupted, observer, &mut results)?;
         }
         let validated = session.map_or(Ok(()), Session::check_validation);
-        let reason = |case: &Case| match &case.outcome {
-            Outcome::Skipped { reason } => Some(format!("the first, {}, is skipped: {reason}", case.id)),
-            _ => None,
-        };
         if results.cases.is_empty() {
             let why = options.left_out.map_or_else(String::new, |why| format!("; {why}"));
             return Err(Error::Usage(format!("nothing to measure: these cases need another kind of device{why}")));
-        }
-        if results.cases.iter().all(|case| reason(case).is_some()) {
-            let first = results.cases.first().and_then(reason).unwrap_or_default();
-            return Err(Error::Usage(format!("nothing to measure: the device can run none of these cases; {first}")));
         }
         // One that found nothing left to measure is none of them.
         let last = results.processes.len() - 1;
