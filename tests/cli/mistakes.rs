@@ -1,7 +1,7 @@
 //! What a user gets wrong: a message that names the value and the remedy, exit code 2, nothing on standard output,
 //! and before any device is opened.
 
-use super::{brief_bench, expect_exit, gpukern, limited, run, stderr, stdout};
+use super::{brief_bench, expect_exit, gpukern, limited, run, stderr, stdout, valid_record};
 use std::path::Path;
 
 /// Runs a command that must be refused; a loader that does not exist proves that no device was looked for.
@@ -21,7 +21,7 @@ fn unknown_names_are_answered_with_the_nearest_known_ones() {
         &["bench", "matmul", "-V", "subgruop"],
         &["unknown variant 'subgruop' for matmul; did you mean 'subgroup'?"],
     );
-    refused(&["bench", "matmul", "-t", "f23"], &["unknown dtype 'f23'; did you mean 'f32'?"]);
+    refused(&["bench", "matmul", "-t", "f23"], &["unknown dtype 'f23' for matmul; did you mean 'f32'?"]);
     refused(&["bench", "matmul", "--input", "unifrom"], &["unknown input 'unifrom'; did you mean 'uniform'?"]);
     refused(&["list", "matmil"], &["unknown algorithm 'matmil'; did you mean 'matmul'?"]);
     refused(&["bench"], &["no algorithm given; name one of: matmul"]);
@@ -99,14 +99,50 @@ fn sizes_beyond_the_device_are_skipped_with_the_limit_and_the_sweep_goes_on() {
     let output = expect_exit(&mut brief_bench(&["matmul", "-V", "naive", "-s", "8,1x1x70000"]), 0);
     assert!(stderr(&output).contains("matmul/naive/f32/1x1x70000 will be skipped: needs 70000 loop iterations"));
     assert!(stdout(&output).contains("skipped"), "{}", stdout(&output));
-    let output = expect_exit(&mut brief_bench(&["matmul", "-V", "naive", "-s", "30000"]), 2);
+    // Also where nothing is left: the command is no mistake.
+    let output = expect_exit(&mut brief_bench(&["matmul", "-V", "naive", "-s", "30000"]), 0);
     let message = stderr(&output);
     assert!(
         message.contains("30000x30000x30000 will be skipped: needs a buffer of")
             || message.contains("of device memory"),
         "{message}"
     );
-    assert!(message.contains("nothing to measure"), "{message}");
+    assert!(stdout(&output).contains("skipped") && !stdout(&output).contains('★'), "{}", stdout(&output));
+}
+
+#[test]
+fn what_the_device_cannot_do_is_skipped_by_name_and_by_pattern_and_unknown_names_are_mistakes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("run.json");
+    for variants in ["coop*", "coopmat"] {
+        let output = expect_exit(
+            brief_bench(&["matmul", "-V", variants, "-t", "f16", "-s", "64"]).arg("--json").arg(&record),
+            0,
+        );
+        let message = stderr(&output);
+        assert!(message.contains("skipped   matmul/coopmat/f16/64x64x64: needs feature"), "{message}");
+        assert!(stdout(&output).contains("coopmat") && stdout(&output).contains("skipped"), "{}", stdout(&output));
+        valid_record(&std::fs::read_to_string(&record).expect("written"));
+    }
+    refused(&["bench", "matmul", "-V", "cup*", "-t", "f16"], &["no variant of matmul matches 'cup*'"]);
+    refused(&["bench", "matmul", "-V", "coupmat", "-t", "f16"], &["unknown variant 'coupmat'", "'coopmat'"]);
+}
+
+#[test]
+fn a_hint_names_what_was_meant() {
+    for (arguments, expected) in [
+        (&["-t", "i64"][..], "no chosen variant of matmul has dtype i64; available: f32, f64, f16, bf16, i32, i8"),
+        (&["-s", "64...128"], "malformed size '64...128'; did you mean 64..128?"),
+        (&["--precision", "1"], "precision '1' has no percent sign; write 1% or 100%"),
+        (&["-V", "blocked"], "'blocked' is a variant of lu, not of matmul, which has: naive, "),
+        (&["-s", "8", "--only", "foo"], "no case 'foo' among those chosen, such as matmul/naive/f32/8x8x8; choose"),
+        (
+            &["-s", "8", "-V", "naive,tiled", "--only", "matmul/tiled/f32/8"],
+            "'matmul/tiled/f32/8' among those chosen, such as matmul/tiled/f32/8x8x8, ",
+        ),
+    ] {
+        refused(&[&["bench", "matmul"], arguments].concat(), &[expected]);
+    }
 }
 
 #[test]
@@ -230,7 +266,7 @@ fn variables_of_the_environment_that_make_no_sense_are_refused() {
 #[test]
 fn sub_groups_of_a_size_are_required_of_kernels_that_have_them() {
     for (variant, reason) in [("naive", "has no use for sub-groups of 64"), ("subgroup", "needs sub-groups of 64")] {
-        let output = expect_exit(&mut brief_bench(&["matmul", "-V", variant, "-s", "8", "--subgroup-size", "64"]), 2);
+        let output = expect_exit(&mut brief_bench(&["matmul", "-V", variant, "-s", "8", "--subgroup-size", "64"]), 0);
         assert!(stderr(&output).contains(reason), "{variant}: {}", stderr(&output));
     }
 }
