@@ -417,7 +417,17 @@ impl Algorithm {
         let found = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
         found.ok_or_else(|| {
             let names: Vec<_> = self.variants.iter().map(|variant| &*variant.name).collect();
-            error::unknown("variant", name, &format!(" for {}", self.name), &names)
+            let has = |other: &&&Self| other.variants.iter().any(|own| own.name == name || own.aliases.contains(&name));
+            let others: Vec<_> = ALGORITHMS.iter().filter(has).map(|other| &*other.name).collect();
+            if others.is_empty() {
+                return error::unknown("variant", name, &format!(" for {}", self.name), &names);
+            }
+            format!(
+                "'{name}' is a variant of {}, not of {}, which has: {}",
+                others.join(", "),
+                self.name,
+                names.join(", ")
+            )
         })
     }
 

@@ -88,8 +88,21 @@ pub(crate) fn sweep(text: &str) -> Result<Vec<Size>, String> {
     if text.contains(',') && text.split(',').any(|item| item.trim().is_empty()) {
         return Err(format!("sizes '{}' include an empty one; remove a comma", brief(text)));
     }
-    let sizes = text.split(',').map(|item| range(item.trim())).collect::<Result<Vec<_>, _>>()?;
+    let item = |item: &str| {
+        let meant = |error| match as_elsewhere(item) {
+            Some(meant) => format!("malformed size '{}'; did you mean {meant}?", brief(item)),
+            None => error,
+        };
+        range(item.trim()).map_err(meant)
+    };
+    let sizes = text.split(',').map(item).collect::<Result<Vec<_>, _>>()?;
     Ok(distinct(sizes.into_iter().flatten()))
+}
+
+/// A malformed item that is a range in other languages, as one of ours: `64...128` and `64:128` are `64..128`.
+fn as_elsewhere(item: &str) -> Option<String> {
+    let ranges = ["...", "..=", "..<", "-", ":"].iter().filter_map(|sign| item.split_once(sign));
+    ranges.map(|(first, rest)| format!("{}..{}", first.trim(), rest.trim())).find(|meant| range(meant).is_ok())
 }
 
 /// The sizes of one comma-separated item of a sweep.
@@ -195,6 +208,11 @@ mod tests {
             ("2x3x4x5", "has 4 extents"),
             ("1024..128", "runs downwards; write 128..1024"),
             ("", "malformed size ''"),
+            ("32,64...128", "malformed size '64...128'; did you mean 64..128?"),
+            ("64..=128", "'64..=128'; did you mean 64..128?"),
+            ("64-128", "'64-128'; did you mean 64..128?"),
+            ("64:128:32", "'64:128:32'; did you mean 64..128:32?"),
+            ("64..-128", "malformed size '-128'"),
             ("-1", "malformed size '-1'"),
             ("12x", "size '12x' lacks an extent"),
             ("64,,32", "sizes '64,,32' include an empty one"),

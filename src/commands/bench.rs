@@ -16,6 +16,7 @@ use crate::measure::session::{Isolation, Session, Setup};
 use crate::plan::request::Request;
 use crate::plan::{CaseGroup, HOST, Plan, Shard, axes};
 use crate::report::explain::Explanation;
+use crate::report::table;
 use crate::run::algorithm::UserKernels;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
@@ -127,7 +128,7 @@ fn explain(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) -> Resu
                 match executor.explain(&alone, &run.sampling) {
                     Ok(times) => {
                         let explanation = Explanation::new(device, group, &candidates, times);
-                        answer.output.push_str(&explanation.text());
+                        answer.output.push_str(&explanation.text(table::width()));
                         explained.push(explanation);
                     }
                     Err(reason) => {

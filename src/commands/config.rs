@@ -184,6 +184,9 @@ fn devices(value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::String(text) => Ok(text.split(',').map(|device| device.trim().to_string()).collect()),
         Value::Integer(index) => Ok(vec![index.to_string()]),
+        Value::Array(all) if all.is_empty() => {
+            Err("device [] names no device; write device = \"gpu\", or remove it".into())
+        }
         Value::Array(all) => Ok(all.iter().map(devices).collect::<Result<Vec<_>, _>>()?.concat()),
         other => {
             let other = other.to_string();
@@ -342,6 +345,8 @@ mod tests {
             ("color = 'allways'", ", line 1: unknown color 'allways'; did you mean 'always'?"),
             ("table = 'wide'", ", line 1: unknown table 'wide'; available: compact, long, both"),
             ("device = ''", ", line 1: '' names no device"),
+            ("device = []", ", line 1: device [] names no device; write device = \"gpu\", or remove it"),
+            ("device = ['gpu', []]", ", line 1: device [] names no device"),
             ("device = ['gpu', true]", ", line 1: device true is neither a text nor a number"),
             ("device = ", " is not valid TOML:\nTOML parse error at line 1"),
             ("[device]\nname = 'gpu'", ", line 1: device "),

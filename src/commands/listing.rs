@@ -22,7 +22,7 @@ pub(super) fn algorithms(name: Option<&str>, json: bool) -> Result<CommandOutput
             let text = serde_json::to_string_pretty(&listed);
             printable::json(text.map_err(|e| Error::Failure(format!("cannot write the list as JSON: {e}")))? + "\n")
         }
-        Some(_) => list::long(&chosen, width),
+        Some(algorithm) => list::long(algorithm, width),
         None => list::short(&chosen, width),
     }))
 }

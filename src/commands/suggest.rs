@@ -184,6 +184,9 @@ pub(super) fn improved(mut error: Error, command: Option<&str>, words: &[OsStrin
     let tip = match (text(ContextKind::InvalidArg), text(ContextKind::InvalidSubcommand)) {
         (_, Some(word)) => of_command(&word),
         (Some(option), _) if option.starts_with('-') => of_option(command, &option, &value(&option, words)),
+        _ if command == Some("report") && lacks_output(&error) => {
+            Some("`--output report.html` writes the page to a file, `--output -` to standard output".into())
+        }
         _ => None,
     };
     // Nothing here takes words that begin with dashes: no `-- --word`.
@@ -197,6 +200,13 @@ pub(super) fn improved(mut error: Error, command: Option<&str>, words: &[OsStrin
     }
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
+}
+
+fn lacks_output(error: &Error) -> bool {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.iter().any(|option| option.starts_with("--output")),
+        _ => false,
+    }
 }
 
 /// The value behind an option among the words of a command line.
@@ -354,6 +364,7 @@ mod tests {
             ("k.comp", "tip: `gpukern run k.comp`"),
             ("run.json", "tip: `gpukern report run.json"),
             ("diff a b", "tip: `gpukern compare"),
+            ("report run.json", "--output <PATH|->\n\n  tip: `--output report.html` writes"),
         ] {
             let said = answer(line);
             assert!(said.contains(expected), "{line}: {said}");

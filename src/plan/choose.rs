@@ -105,10 +105,15 @@ pub(super) fn dtypes(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<DT
             Purpose::Verify => supported,
         });
     }
-    let dtypes = unique(names.iter().map(|name| name.parse::<DType>()), |a, b| a == b)?;
+    let known: Vec<_> = supported.iter().map(|dtype| dtype.name()).collect();
+    // A type that is not misspelt gets no other in its place.
+    let parse = |name: &String| {
+        let found = DType::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
+        found.ok_or_else(|| unknown("dtype", name, &format!(" for {}", algorithm.name), &known))
+    };
+    let dtypes = unique(names.iter().map(parse), |a, b| a == b)?;
     match dtypes.iter().find(|dtype| !supported.contains(dtype)) {
         Some(dtype) => {
-            let known: Vec<_> = supported.iter().map(|dtype| dtype.name()).collect();
             Err(format!("no chosen variant of {} has dtype {dtype}; available: {}", algorithm.name, known.join(", ")))
         }
         None => Ok(dtypes),

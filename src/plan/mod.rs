@@ -13,11 +13,11 @@ pub(crate) use cases::CaseId;
 pub(crate) use shard::Shard;
 
 use crate::algorithms::{self, Algorithm, CaseOptions, CaseSpec, StopRule, Variant};
-use crate::basis::error::Error;
+use crate::basis::error::{Error, nearest};
 use crate::basis::handle::Handle;
 use crate::basis::input_file;
 use crate::basis::pattern::is_pattern;
-use crate::basis::printable::excerpt;
+use crate::basis::printable::{brief, excerpt};
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
 use crate::device::selector;
@@ -300,7 +300,16 @@ impl Plan {
         self.runs.retain(|run| !run.groups.is_empty());
         match ids.iter().find(|id| !found.contains(id)) {
             Some(id) => {
-                Err(Error::Usage(format!("no case '{id}' among those chosen; choose its variant, dtype and size")))
+                let found: Vec<_> = found.iter().map(String::as_str).collect();
+                let such = match nearest(id, &found) {
+                    near if near.is_empty() => found[..found.len().min(1)].to_vec(),
+                    near => near,
+                };
+                Err(Error::Usage(format!(
+                    "no case '{}' among those chosen, such as {}; choose its variant, dtype and size",
+                    brief(id),
+                    such.join(", ")
+                )))
             }
             None => Ok(self),
         }
@@ -569,7 +578,12 @@ mod tests {
         assert_eq!(host.ids(), ["matmul/faer/f32/16x16x16"]);
         assert_eq!(host.runs[0].groups.len(), 1);
         let error = plan(&["matmul/local/f32/9x9x9"]).expect_err("it is not").to_string();
-        assert!(error.contains("no case 'matmul/local/f32/9x9x9'"), "{error}");
+        assert!(
+            error.contains("no case 'matmul/local/f32/9x9x9' among those chosen, such as matmul/local/f32/"),
+            "{error}"
+        );
+        let error = plan(&["foo"]).expect_err("it is none").to_string();
+        assert!(error.contains("no case 'foo' among those chosen, such as matmul/naive/f32/8x8x8; choose"), "{error}");
     }
 
     #[test]

@@ -54,6 +54,12 @@ pub(crate) fn row(case: &Case) -> String {
     case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
 }
 
+/// Whether what is the fastest of `class` has beaten anybody among `others`, the classes of what else was timed: whoever
+/// takes a shortcut alone has not.
+pub(crate) fn has_rival<'c>(class: &Class, mut others: impl Iterator<Item = &'c Class>) -> bool {
+    others.any(|other| class.is_exact() || other == class)
+}
+
 /// The median of a case as tables show it: that of one operation of a chain.
 #[must_use]
 pub(crate) fn median(case: &Case) -> Option<Nanos> {
@@ -76,6 +82,9 @@ pub(crate) fn variant(case: &Case) -> Cell {
 #[must_use]
 pub fn notes(record: &Record) -> String {
     let mut out = outcomes(record) + &remarks(record);
+    if record.cases.iter().all(|case| case.measured().is_none()) {
+        return out;
+    }
     if record.cases.iter().any(|case| case.share.is_some_and(|share| share.most().is_some())) {
         out.push_str("note      shares are rough: the device was busy; rerun `gpukern peak` when idle\n");
     }

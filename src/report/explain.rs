@@ -1,13 +1,12 @@
 //! The table of `bench --explain`.
 
-use super::table::Table;
+use super::table::{self, Table};
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{Candidate, CaseOptions};
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, axes};
 use serde::{Serialize, Serializer};
-use std::fmt::Write;
 
 /// What `auto` chooses from for a problem, as a document.
 #[derive(Serialize)]
@@ -62,34 +61,41 @@ impl Explanation {
         }
     }
 
-    /// A line for each candidate: its predicted and its measured time, or why it has none; and what `auto` loses by its
+    /// A line for each candidate with its predicted and its measured time; why some have none, and what `auto` loses by its
     /// choice.
     #[must_use]
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn text(&self, width: usize) -> String {
         let Self { device, algorithm, size, options, candidates } = self;
         let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
-        let mut out = format!("{heading}, {device}: what auto chooses from\n\n");
+        let out = table::prose(&format!("{heading}, {device}: what auto chooses from"), width, 2) + "\n";
         let best = candidates.iter().filter_map(|own| own.measured_ns).map(|time| time.0).fold(f64::INFINITY, f64::min);
-        let over_best = |time: Nanos| format!("{:.2} ×", time.0 / best);
-        let mut table = Table::default().text(["variant", "tile"]).numbers(["predicted", "measured", "of the fastest"]);
+        let over_best = |time: Nanos| format!("{:.2}", time.0 / best);
+        let table = Table::default().text(["variant"]).numbers(["predicted", "measured", "÷ fastest"]);
+        let (mut table, mut below) = (table.prose(["tile"]), String::from("\n"));
         for Timed { variant, tile, predicted_ns, measured_ns, reason } in candidates {
             let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
-            let measured = measured_ns.map_or_else(|| reason.clone().unwrap_or_default(), micros);
-            let ratio = measured_ns.map_or_else(|| "–".into(), over_best);
-            let tile = tile.map_or_else(|| "–".into(), |tile| tile.to_string());
-            table.row([(*variant).into(), tile, micros(*predicted_ns), measured, ratio]);
+            let [measured, ratio] =
+                measured_ns.map_or_else(|| ["–".into(), "–".into()], |time| [micros(time), over_best(time)]);
+            let tile = tile.map_or_else(String::new, |tile| tile.to_string());
+            if let Some(reason) = reason {
+                let named = format!("{variant} {tile}");
+                below += &table::prose(&format!("{}: {reason}", named.trim_end()), width, 2);
+            }
+            table.row([(*variant).into(), micros(*predicted_ns), measured, ratio, tile]);
         }
-        out.push_str(&table.terminal(usize::MAX));
-        out.push('\n');
+        table.leave_out_empty(&["tile"], "");
         if let Some(Timed { variant, measured_ns: Some(time), .. }) = candidates.first() {
-            let _ = writeln!(out, "auto takes the first, {variant}: {} the fastest of these\n", over_best(*time));
+            let over_best = over_best(*time);
+            below +=
+                &table::prose(&format!("auto takes the first, {variant}: {over_best} × the fastest time"), width, 2);
         }
-        out
+        out + &table.terminal(width) + &below + "\n"
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::tests::widest;
     use super::*;
     use crate::algorithms::CaseSpec;
     use crate::algorithms::matmul::MATMUL;
@@ -107,11 +113,31 @@ mod tests {
         let candidate = |variant, predicted| Candidate { variant, tile: None, predicted: Nanos(predicted) };
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
         let times = vec![Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
-        let text = Explanation::new(&software_device(), &group, &candidates, times).text();
-        for part in
-            ["matmul 8x9x10 f32", "1.00 µs", "3.00 µs", "2.00 ×", "C[0] is 1", "auto takes the first, texel: 2.00 ×"]
-        {
+        let text = Explanation::new(&software_device(), &group, &candidates, times).text(80);
+        for part in [
+            "matmul 8x9x10 f32",
+            " texel       1.00 µs    3.00 µs        2.00\n",
+            "\nlocal: its answer is wrong: C[0] is 1\n",
+            "auto takes the first, texel: 2.00 ×",
+        ] {
             assert!(text.contains(part), "lacks '{part}': {text}");
+        }
+    }
+
+    #[test]
+    fn the_longest_tiles_wrap_in_eighty_columns() {
+        let spec = CaseSpec::new(&MATMUL, Size::Uniform(4096), DType::F32);
+        let (variants, on) = (vec![], DeviceClass::Any);
+        let group = CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on, auto: true, on_host: false };
+        let device = DeviceInfo { name: "a device ".repeat(9), ..software_device() };
+        let tiles = MATMUL.tunable.iter().flat_map(|tunable| MATMUL.tiles(tunable, &spec, &device));
+        let longest = tiles.max_by_key(|tile| tile.to_string().chars().count());
+        assert!(longest.is_some());
+        let candidate = Candidate { variant: "subgroup-shuffle", tile: longest, predicted: Nanos(1e9) };
+        let reason = "its answer is wrong ".repeat(9);
+        for time in [Ok(Nanos(1e9)), Err(reason)] {
+            let text = Explanation::new(&device, &group, &[candidate], vec![time]).text(80);
+            assert!(widest(&text) <= 80, "{text}");
         }
     }
 
@@ -124,7 +150,7 @@ mod tests {
             let group = CaseGroup { algorithm, spec, variants: vec![], on, auto: true, on_host: false };
             let explanation = Explanation::new(&software_device(), &group, &[], vec![]);
             let heading = axes::heading("matmul 8x9x10", &options, |_| true);
-            assert!(explanation.text().starts_with(&format!("{heading}, ")), "{}", explanation.text());
+            assert!(explanation.text(200).starts_with(&format!("{heading}, ")), "{}", explanation.text(200));
             let document = serde_json::to_value(explanation).expect("JSON");
             let column = axis.column.as_ref().filter(|_| axis.separates.tiles);
             assert!(column.is_none_or(|own| document[own.name] == (own.value)(&options)), "{document}");

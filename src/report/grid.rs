@@ -94,10 +94,10 @@ fn table(sizes: &[String], lines: &[Line]) -> Table {
         let cells = lines.iter().map(|line| {
             let (time, cell) = line.cells[at].clone();
             let text = time.zip(unit).map_or(cell.text, |(time, unit)| unit.number(time));
-            let rivals = || times().filter(|(class, _)| **class == line.class).map(|(_, time)| time);
-            // Whoever takes a shortcut alone has beaten nobody.
-            let has_rivals = line.class.is_exact() || rivals().nth(1).is_some() || rivals().count() == times().count();
-            let wins = time.is_some() && has_rivals && time == least(&mut rivals());
+            let mut of_class = times().filter(|(class, _)| **class == line.class).map(|(_, time)| time);
+            let wins = time.is_some() && time == least(&mut of_class);
+            let others = lines.iter().filter(|other| !std::ptr::eq(*other, line) && other.cells[at].0.is_some());
+            let wins = wins && bench::has_rival(&line.class, others.map(|other| &other.class));
             let bar = best.zip(time).filter(|_| competes).map(|(best, time)| best.0 / time.0);
             Cell { text, is_best: wins, bar, ..cell }
         });
@@ -208,7 +208,8 @@ impl Shown {
             table::legend(&self.legend(shown.is_some_and(|table| table.any(|cell| cell.bar.is_some()))), width);
         let notes: String = self.notes.iter().map(|note| table::prose(note, width, 2)).collect();
         let heading = table::prose(&format!("{}{shares}", self.times), width, 2);
-        format!("{}{heading}\n{table}\n{legend}{notes}", self.heading)
+        let below = if legend.is_empty() && notes.is_empty() { "" } else { "\n" };
+        format!("{}{heading}\n{table}{below}{legend}{notes}", self.heading)
     }
 }
 
@@ -349,7 +350,8 @@ mod tests {
             none.ends_with("--reference has no figure of these cases\n") && !none.contains("× reference"),
             "{none}"
         );
-        assert!(compact(&record, &View::of_width(80)).contains("★ 125.0"));
+        let alone = compact(&record, &View::of_width(80));
+        assert!(alone.contains(" 125.0") && !alone.contains('★'), "whoever is alone has beaten nobody: {alone}");
     }
 
     /// A record of two variants that are level, and of two that take a shortcut, one of which is the fastest.
@@ -380,7 +382,7 @@ mod tests {
         assert!(!text.contains("★ 125.0") && text.contains("125.0") && text.contains("★ 250.0"), "{text}");
         alone.cases.retain(|case| case.variant == "local");
         let text = compact(&alone, &View::of_width(80));
-        assert!(text.contains("★ 125.0") && text.contains("\n★  fastest of its size\n"), "{text}");
+        assert!(text.contains("125.0") && !text.contains('★'), "{text}");
         let long = super::super::long::long(&with_a_shortcut(), &View::of_width(120));
         assert!(long.contains(" local (no pivoting) ") && long.contains("\nno pivoting  divides"), "{long}");
         let markdown = crate::export::Format::Markdown.export(&with_a_shortcut()).expect("Markdown");

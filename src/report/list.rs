@@ -139,58 +139,52 @@ fn layouts(algorithm: &Algorithm, variant: &Variant) -> Vec<&'static str> {
     algorithm.layouts.iter().filter(has).map(|layout| layout.name()).collect()
 }
 
-/// Algorithms with their variants: what each shows, what it needs, where it comes from.
+/// An algorithm with its variants: what each shows, what it needs, where it comes from.
 #[must_use]
-pub(crate) fn long(algorithms: &[&Algorithm], width: usize) -> String {
-    let mut out = String::new();
-    for line in lines(algorithms).lines() {
-        out.push_str(&table::prose(line, width, 13));
+pub(crate) fn long(algorithm: &Algorithm, width: usize) -> String {
+    let mut out: String = lines(algorithm).lines().map(|line| table::prose(line, width, 13)).collect();
+    // Addresses are too long to stand further to the right.
+    for (at, Source { name, title, address }) in named_by(&algorithm.variants).enumerate() {
+        let heading = if at == 0 { "sources\n" } else { "" };
+        let title = table::prose(&format!("  {name}: {title}"), width, 2);
+        let _ = write!(out, "\n{heading}{title}  {address}\n");
     }
     out
 }
 
-fn lines(algorithms: &[&Algorithm]) -> String {
+fn lines(algorithm: &Algorithm) -> String {
     let mut out = String::new();
-    for algorithm in algorithms {
-        if !out.is_empty() {
-            out.push('\n');
-        }
-        let inputs: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
-        let _ = writeln!(out, "{}  {}", algorithm.name, algorithm.summary);
-        let _ = writeln!(out, "    work     {}", algorithm.work);
-        let sizes = match algorithm.default_size {
-            Sweeps { gpu, cpu } if gpu == cpu => format!("{gpu} by default"),
-            Sweeps { gpu, cpu } => format!("{gpu} by default, {cpu} on a software device"),
+    let inputs: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
+    let _ = writeln!(out, "{}  {}", algorithm.name, algorithm.summary);
+    let _ = writeln!(out, "    work     {}", algorithm.work);
+    let sizes = match algorithm.default_size {
+        Sweeps { gpu, cpu } if gpu == cpu => format!("{gpu} by default"),
+        Sweeps { gpu, cpu } => format!("{gpu} by default, {cpu} on a software device"),
+    };
+    let _ = writeln!(out, "    sizes    {sizes}");
+    let _ = writeln!(out, "    inputs   {}", inputs.join(", "));
+    if let Some(Solution { summary, work, .. }) = algorithm.solution {
+        let _ = writeln!(out, "    --solve  {summary}\n             {work}");
+    }
+    for variant in algorithm.variants.iter() {
+        let aliases = match variant.aliases {
+            [] => String::new(),
+            aliases => format!(" ({})", aliases.join(", ")),
         };
-        let _ = writeln!(out, "    sizes    {sizes}");
-        let _ = writeln!(out, "    inputs   {}", inputs.join(", "));
-        if let Some(Solution { summary, work, .. }) = algorithm.solution {
-            let _ = writeln!(out, "    --solve  {summary}\n             {work}");
+        let dtypes = dtypes(variant);
+        let _ = writeln!(out, "\n  {}{aliases}", variant.name);
+        let _ = writeln!(out, "    shows    {}", variant.summary);
+        let _ = writeln!(out, "    from     {}", variant.source);
+        let only = if matches!(variant.measures, Measures::Solution) { ", only with --solve" } else { "" };
+        let _ = writeln!(out, "    dtypes   {}{only}", dtypes.join(", "));
+        for shortcut in variant.shortcuts() {
+            let _ = writeln!(out, "    caveat   {}: {}", shortcut.name(), shortcut.meaning());
         }
-        for variant in algorithm.variants.iter() {
-            let aliases = match variant.aliases {
-                [] => String::new(),
-                aliases => format!(" ({})", aliases.join(", ")),
-            };
-            let dtypes = dtypes(variant);
-            let _ = writeln!(out, "\n  {}{aliases}", variant.name);
-            let _ = writeln!(out, "    shows    {}", variant.summary);
-            let _ = writeln!(out, "    from     {}", variant.source);
-            let only = if matches!(variant.measures, Measures::Solution) { ", only with --solve" } else { "" };
-            let _ = writeln!(out, "    dtypes   {}{only}", dtypes.join(", "));
-            for shortcut in variant.shortcuts() {
-                let _ = writeln!(out, "    caveat   {}: {}", shortcut.name(), shortcut.meaning());
-            }
-            if algorithm.layouts.len() > 1 {
-                let layouts = layouts(algorithm, variant);
-                let _ = writeln!(out, "    layouts  {}", layouts.join(", "));
-            }
-            let _ = writeln!(out, "    needs    {}", needs(variant));
+        if algorithm.layouts.len() > 1 {
+            let layouts = layouts(algorithm, variant);
+            let _ = writeln!(out, "    layouts  {}", layouts.join(", "));
         }
-        for (at, Source { name, title, address }) in named_by(&algorithm.variants).enumerate() {
-            let heading = if at == 0 { "\n  sources\n" } else { "" };
-            let _ = writeln!(out, "{heading}    {name}: {title}\n  {address}");
-        }
+        let _ = writeln!(out, "    needs    {}", needs(variant));
     }
     out
 }

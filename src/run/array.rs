@@ -15,8 +15,8 @@ const MOST_HEADER: usize = 1 << 14;
 const DEEPEST: usize = 6;
 
 /// Reads the header of the array in `file`, which must be of this shape and of elements that can become those of the
-/// buffer; leaves the file at its data, and returns the type of that.
-fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<DType, String> {
+/// buffer; leaves the file at its data, and returns the type of that and whether its first subscript varies fastest.
+fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(DType, bool), String> {
     let mut start = [0; 12];
     file.read_exact(&mut start[..10]).map_err(|_| "it is shorter than the header of a .npy")?;
     if start[..6] != *b"\x93NUMPY" {
@@ -49,11 +49,9 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<DT
             "it has elements of type '{dtype}', the buffer {element} ('{name}'); save it with .astype('{name}')"
         ));
     };
-    match field("fortran_order")? {
-        Value::Boolean(false) => {}
-        Value::Boolean(true) => return Err("its columns are contiguous; save numpy.ascontiguousarray of it".into()),
-        _ => return Err("its header has another 'fortran_order' than True and False".into()),
-    }
+    let Value::Boolean(first_fastest) = *field("fortran_order")? else {
+        return Err("its header has another 'fortran_order' than True and False".into());
+    };
     let extents = field("shape")?;
     let of = |extent: &Value| extent.as_integer().and_then(|extent| u64::try_from(extent).ok());
     let there: Option<Vec<u64>> = extents.as_tuple().and_then(|extents| extents.iter().map(of).collect());
@@ -66,7 +64,7 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<DT
             brief(&format!("{there:?}"))
         ));
     }
-    Ok(stored)
+    Ok((stored, first_fastest))
 }
 
 /// The type of an array that `NumPy` calls `name`, where its elements can become those of a buffer: the buffer's own type,
@@ -87,22 +85,21 @@ fn integer(element: DType, bytes: &[u8]) -> Option<i128> {
     }
 }
 
-/// The element in `bytes` of type `from` as one of type `to`: floats are rounded, all else must be exact. `None` where the
-/// type has no such value.
-fn converted(from: DType, to: DType, bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut out = vec![];
-    let value = from.value(bytes);
+/// Appends the element in `bytes` of type `from` as one of type `to`: floats are rounded, all else must be exact. `None`
+/// where the type has no such value.
+fn push_converted(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let (start, value) = (out.len(), from.value(bytes));
     if from.is_float() && to.is_float() {
-        to.push(value, &mut out);
-        return (to.value(&out).is_finite() || !value.is_finite()).then_some(out);
+        to.push(value, out);
+        return (to.value(&out[start..]).is_finite() || !value.is_finite()).then_some(());
     }
     let exact = integer(from, bytes)?;
     if to.is_float() {
-        to.push(value, &mut out);
+        to.push(value, out);
     } else {
         out.extend_from_slice(&exact.to_le_bytes()[..to.bytes() as usize]);
     }
-    (integer(to, &out) == Some(exact)).then_some(out)
+    (integer(to, &out[start..]) == Some(exact)).then_some(())
 }
 
 /// The data of an array of type `from` as that of a buffer.
@@ -113,8 +110,9 @@ fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u
     if from == to {
         return Ok(data);
     }
-    let elements = data.chunks_exact(from.bytes() as usize).enumerate().map(|(index, bytes)| {
-        converted(from, to, bytes).ok_or_else(|| {
+    let mut out = Vec::with_capacity(data.len() / from.bytes() as usize * to.bytes() as usize);
+    for (index, bytes) in data.chunks_exact(from.bytes() as usize).enumerate() {
+        push_converted(from, to, bytes, &mut out).ok_or_else(|| {
             let mut left = index as u64;
             let subscripts = shape.iter().rev().map(|extent| {
                 let own = left % extent;
@@ -131,9 +129,25 @@ fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u
                  correct the array",
                 subscripts.join(",")
             )
-        })
-    });
-    Ok(elements.collect::<Result<Vec<_>, _>>()?.concat())
+        })?;
+    }
+    Ok(out)
+}
+
+/// The elements, of `bytes` each, of an array whose first subscript varies fastest, in the order in which the last does.
+fn last_fastest(data: &[u8], bytes: usize, shape: &[u64]) -> Vec<u8> {
+    let Some((last, others)) = shape.split_last() else { return data.to_vec() };
+    // Where each row begins, and how far its elements lie apart.
+    let (mut rows, mut apart) = (vec![0], bytes);
+    for extent in others.iter().map(|extent| *extent as usize) {
+        rows = rows.into_iter().flat_map(|row| (0..extent).map(move |at| row + at * apart)).collect();
+        apart *= extent;
+    }
+    let mut out = Vec::with_capacity(data.len());
+    for row in rows {
+        (0..*last as usize).for_each(|at| out.extend_from_slice(&data[row + at * apart..][..bytes]));
+    }
+    out
 }
 
 /// The Python literal that a header is. Its parser calls itself for each bracket, and reads what is in some twice.
@@ -185,16 +199,19 @@ pub(crate) fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), St
     read_header(&mut file, element, shape).map(drop).map_err(named)
 }
 
-/// Reads the `.npy` at `path` for a buffer, with its numbers converted where they are of another type: `NumPy` computes in
-/// f64 unless it is told otherwise.
+/// Reads the `.npy` at `path` for a buffer, the last subscript fastest, with its numbers converted where they are of another
+/// type: `NumPy` computes in f64 unless it is told otherwise.
 ///
 /// # Errors
 /// Why it does not fit, or cannot be read.
 pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
     let named = |reason: String| format!("{}: {reason}", path.display());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
-    let from = read_header(&mut file, element, shape).map_err(named)?;
-    let data = exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
+    let (from, first_fastest) = read_header(&mut file, element, shape).map_err(named)?;
+    let mut data = exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
+    if first_fastest {
+        data = last_fastest(&data, from.bytes() as usize, shape);
+    }
     convert(from, element, data, shape).map_err(named)
 }
 
@@ -319,6 +336,39 @@ mod tests {
         assert!(check(&path, DType::Bytes, &[2, 2]).expect_err("numbers").contains("save it with .astype('|u1')"));
     }
 
+    /// As `numpy.save` writes a transpose, and what scipy has from Fortran.
+    #[test]
+    fn an_array_in_fortran_s_order_is_read_as_the_same_array() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.npy");
+        for shape in [&[][..], &[5], &[2, 3], &[3, 1], &[4, 2, 3], &[2, 3, 2, 5]] {
+            let count: u64 = shape.iter().product();
+            // The place of each element in the order of C, in the order of Fortran: the first subscript varies fastest.
+            let places = (0..count).map(|index| {
+                let (mut left, mut place) = (index, 0);
+                let mut apart = count;
+                for extent in shape {
+                    apart /= extent;
+                    place += left % extent * apart;
+                    left /= extent;
+                }
+                place
+            });
+            let mut bytes = vec![];
+            places.for_each(|place| DType::I16.push(place as f64, &mut bytes));
+            write(&path, DType::I16, shape, &bytes).expect("written");
+            let file = std::fs::read(&path).expect("there");
+            let at = file.windows(5).position(|word| word == b"False").expect("the order of C");
+            std::fs::write(&path, [&file[..at], b"True ", &file[at + 5..]].concat()).expect("written");
+            for to in [DType::I16, DType::F64] {
+                assert_eq!(check(&path, to, shape), Ok(()));
+                let read = read(&path, to, shape).expect("the same array");
+                let values: Vec<_> = read.chunks_exact(to.bytes() as usize).map(|bytes| to.value(bytes)).collect();
+                assert_eq!(values, (0..count).map(|place| place as f64).collect::<Vec<_>>(), "{shape:?}");
+            }
+        }
+    }
+
     #[test]
     fn files_that_are_none_or_cut_off_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -366,7 +416,6 @@ mod tests {
         refused(&of("(0,)"), "it has the shape [0]");
         refused(&of("4"), "is not a tuple of extents");
         refused(&of("()"), "it has the shape []");
-        refused(&of("(4,)").replace("False", "True"), "columns are contiguous");
         refused(&of("(4,)").replace("False", "None"), "another 'fortran_order'");
         refused(&of("(4,)").replace("'<f4'", "'|O'"), "elements of type '|O'");
         refused(&of("(4,)").replace("'<f4'", "[('a', '<f4', (2, 3))]"), "elements of type '[('a', '<f4', (2, 3))]'");

@@ -21,7 +21,7 @@ fn unknown_names_are_answered_with_the_nearest_known_ones() {
         &["bench", "matmul", "-V", "subgruop"],
         &["unknown variant 'subgruop' for matmul; did you mean 'subgroup'?"],
     );
-    refused(&["bench", "matmul", "-t", "f23"], &["unknown dtype 'f23'; did you mean 'f32'?"]);
+    refused(&["bench", "matmul", "-t", "f23"], &["unknown dtype 'f23' for matmul; did you mean 'f32'?"]);
     refused(&["bench", "matmul", "--input", "unifrom"], &["unknown input 'unifrom'; did you mean 'uniform'?"]);
     refused(&["list", "matmil"], &["unknown algorithm 'matmil'; did you mean 'matmul'?"]);
     refused(&["bench"], &["no algorithm given; name one of: matmul"]);
@@ -113,6 +113,23 @@ fn sizes_beyond_the_device_are_skipped_with_the_limit_and_the_sweep_goes_on() {
         "{message}"
     );
     assert!(message.contains("nothing to measure"), "{message}");
+}
+
+#[test]
+fn a_hint_names_what_was_meant() {
+    for (arguments, expected) in [
+        (&["-t", "i64"][..], "no chosen variant of matmul has dtype i64; available: f32, f64, f16, bf16, i32, i8"),
+        (&["-s", "64...128"], "malformed size '64...128'; did you mean 64..128?"),
+        (&["--precision", "1"], "precision '1' has no percent sign; write 1% or 100%"),
+        (&["-V", "blocked"], "'blocked' is a variant of lu, not of matmul, which has: naive, "),
+        (&["-s", "8", "--only", "foo"], "no case 'foo' among those chosen, such as matmul/naive/f32/8x8x8; choose"),
+        (
+            &["-s", "8", "-V", "naive,tiled", "--only", "matmul/tiled/f32/8"],
+            "'matmul/tiled/f32/8' among those chosen, such as matmul/tiled/f32/8x8x8, ",
+        ),
+    ] {
+        refused(&[&["bench", "matmul"], arguments].concat(), &[expected]);
+    }
 }
 
 #[test]

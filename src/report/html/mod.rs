@@ -188,7 +188,6 @@ impl Page {
         if let Some((sentence, comparison)) = &judged {
             self.verdict(sentence, *comparison);
         }
-        self.conditions(sources);
         let judged = judged.and_then(|(_, comparison)| comparison);
         self.line(r#"<div class="winners">"#);
         for group in groups {
@@ -196,19 +195,23 @@ impl Page {
                 self.winners(group, sources, &own, judged);
             }
         }
-        self.line("</div>");
+        self.line(r#"<div class="notes">"#);
+        self.conditions(sources);
         let leaders = |at| groups.iter().flat_map(move |group| group.leaders(at));
         let marks = |(at, source): (usize, &Source<'_>)| signs(&leaders(at).collect::<Vec<_>>(), &source.conditions);
         self.legend(sources.iter().enumerate().flat_map(marks));
-        self.line("</section>");
+        self.line("</div></div></section>");
     }
 
-    /// What is true of all cases of a source, a sentence each.
+    /// What is true of all cases of a source, a sentence each; and why some have no share of a limit.
     fn conditions(&mut self, sources: &[Source<'_>]) {
         for source in sources {
-            let Some(sentence) = source.conditions.sentence(source.device.index) else { continue };
-            let whose = if sources.len() > 1 { &source.name } else { "Conditions" };
-            self.paragraph("quiet", &format!("{whose}: {sentence}"));
+            let sentence = source.conditions.sentence(source.device.index);
+            for (name, sentence) in [("Conditions", sentence), ("Limits", without_limits(source))] {
+                let Some(sentence) = sentence else { continue };
+                let whose = if sources.len() > 1 { &source.name } else { name };
+                self.paragraph("quiet", &format!("{whose}: {sentence}"));
+            }
         }
     }
 
@@ -337,7 +340,7 @@ impl Page {
     }
 
     fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[Source<'_>]) {
-        let _ = writeln!(self.html, r#"<section aria-labelledby="group-{at}">"#);
+        let _ = writeln!(self.html, r#"<section class="group" aria-labelledby="group-{at}">"#);
         let _ = writeln!(self.html, r#"<h2 id="group-{at}">{}</h2>"#, escape(&group.title()));
         let [charts, folded] = group.charts(sources);
         self.charts(charts);
@@ -531,6 +534,23 @@ fn share_of(case: &Case, limits: bool) -> Option<String> {
     let share = finite_share(case)?;
     let text = share.told(percent);
     Some(if limits { format!("{text} of {} ({})", share.limit.name(), case.shown(share.least)) } else { text })
+}
+
+/// Why cases of a source have no share of a limit, or the limits are missing from its charts. Chains have none.
+fn without_limits(source: &Source<'_>) -> Option<String> {
+    let timed = || source.cases().filter(|case| case.measured().is_some() && case.chain.is_none());
+    let (all, without) = (timed().count(), timed().filter(|case| finite_share(case).is_none()).count());
+    if all == 0 || source.device.kind == DeviceKind::Host {
+        return None;
+    }
+    let how = "--no-peak, --parallel, or an interruption";
+    match without {
+        0 if source.peaks().next().is_some() => None,
+        0 => Some(format!("the record has shares, but not the limits that they are of ({how} when it was resumed)")),
+        _ => Some(format!(
+            "{without} of {all} cases have no share of the hardware's limits: none were measured for them ({how})"
+        )),
+    }
 }
 
 /// Whether cases are held against limits that are not one.
@@ -816,9 +836,24 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_there_is_no_roofline() {
-        let report = report(&[run(record())], None);
-        assert!(!report.html.contains("oofline"), "{}", report.html);
+    fn without_limits_there_is_no_roofline_and_a_line_says_why() {
+        let page = |record: &Record| report(&[run(record.clone())], None).html;
+        let html = page(&record());
+        assert!(!html.contains("oofline"), "{html}");
+        assert!(html.contains(">Limits: 1 of 2 cases have no share of the hardware"), "{html}");
+        let mut held = full();
+        for case in &mut held.cases {
+            case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction: 0.5, interval: None });
+        }
+        assert!(!page(&held).contains(">Limits: "));
+        held.cases[0].share = None;
+        assert!(page(&held).contains(">Limits: 1 of 4 cases have no share"), "some, as after a resume without limits");
+        held.cases[0].share = held.cases[1].share;
+        held.peaks.clear();
+        assert!(page(&held).contains(">Limits: the record has shares, but not the limits"));
+        // Chains of latencies have no limit, and a host has none that is measured.
+        held.cases.iter_mut().for_each(|case| (case.share, case.chain) = (None, Some(1000)));
+        assert!(!page(&held).contains(">Limits: "));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What a report is made of: sources (a device in a run), groups of cases that belong in one chart, and the charts.
 
-use super::super::bench::{median, row};
-
+use super::super::bench::{self, median, row};
 use super::axis::{self, Axis};
 use super::chart::{Bar, Bars, Ceiling, Plot, Point, Series, Width};
 use super::limits_differ;
@@ -50,6 +49,12 @@ impl<'a> Source<'a> {
         devices().map(source).collect()
     }
 
+    /// The limits of its device, as its record has them.
+    pub(super) fn peaks(&self) -> impl Iterator<Item = &'a Peak> {
+        let uuid = &self.device.uuid;
+        self.run.record.peaks.iter().filter(move |peak| peak.uuid == *uuid)
+    }
+
     pub(super) fn cases(&self) -> impl Iterator<Item = &'a Case> + Clone {
         let index = self.device.index;
         self.run.record.cases.iter().filter(move |case| case.device == index)
@@ -89,11 +94,11 @@ impl<'a> ChartGroup<'a> {
         self.cases[at].iter().any(|case| self.has_rival(at, case))
     }
 
-    /// Whether a source timed another case of this case's size.
+    /// Whether a source timed another case of this case's size that it competes with.
     fn has_rival(&self, at: usize, case: &Case) -> bool {
-        self.cases[at]
-            .iter()
-            .any(|other| !std::ptr::eq(*other, case) && median(other).is_some() && row(other) == row(case))
+        let others = self.cases[at].iter().filter(|other| !std::ptr::eq(**other, case) && row(other) == row(case));
+        let classes: Vec<_> = others.filter(|other| median(other).is_some()).map(|other| Class::of(other)).collect();
+        bench::has_rival(&Class::of(case), classes.iter())
     }
 
     fn everything(&self) -> impl Iterator<Item = &'a Case> + Clone {
@@ -168,6 +173,10 @@ impl<'a> ChartGroup<'a> {
         }
         for at in together.into_iter().flatten() {
             first.extend(self.roofline(&sources[at], at));
+        }
+        // Beside one chart there is room for another.
+        if first.len() == 1 && !folded.is_empty() {
+            first.push(folded.remove(0));
         }
         [first, folded]
     }
@@ -470,8 +479,7 @@ impl ChartGroup<'_> {
         if !cases().any(|case| intensity(case) >= TELLING_INTENSITY) {
             return None;
         }
-        let peaks = source.run.record.peaks.iter().filter(|peak| peak.uuid == source.device.uuid);
-        let peaks: Vec<&Peak> = peaks.collect();
+        let peaks: Vec<&Peak> = source.peaks().collect();
         let measured = cases().filter(|case| case.measured().is_some());
         let used = distinct(measured.map(Case::computed_in).map(|computes| (computes.dtype, computes.operations)));
         let all = by_intensity(cases());
