@@ -105,6 +105,17 @@ pub(crate) fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
+/// A time for people who wait: `40 s`, `3 min`, `2.5 h`.
+#[must_use]
+pub(crate) fn about(time: Nanos) -> String {
+    match time.seconds() {
+        seconds if seconds < 1.0 => "1 s".into(),
+        seconds if seconds < 100.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 6000.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
 /// A number as [`significant`] writes it.
 #[must_use]
 pub(crate) fn rounded(value: f64) -> f64 {

@@ -2,6 +2,7 @@
 
 use crate::basis::printable::printable;
 use crate::basis::printable::say;
+pub(crate) use crate::basis::units::about;
 use crate::basis::units::{Nanos, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::measure::executor::Observer;
@@ -209,17 +210,6 @@ impl Ahead {
     /// What is ahead, if that takes long: `22 cases, about 40 s`.
     fn foretold(&self, what: &str) -> Option<String> {
         (self.total.0 >= LONG.0).then(|| format!("{}, about {}", counted(self.cases, what), about(self.total)))
-    }
-}
-
-/// A time for people who wait: `40 s`, `3 min`, `2.5 h`.
-#[must_use]
-pub(crate) fn about(time: Nanos) -> String {
-    match time.seconds() {
-        seconds if seconds < 1.0 => "1 s".into(),
-        seconds if seconds < 100.0 => format!("{seconds:.0} s"),
-        seconds if seconds < 6000.0 => format!("{:.0} min", seconds / 60.0),
-        seconds => format!("{:.1} h", seconds / 3600.0),
     }
 }
 

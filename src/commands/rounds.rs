@@ -11,7 +11,7 @@ use crate::commands::cli::{Comparing, Judging};
 use crate::commands::progress;
 use crate::compare::gate::Ruling;
 use crate::compare::recipe::{self, Kept};
-use crate::compare::{Comparison, Settings, Verdict, compare};
+use crate::compare::{Compared, Comparison, Settings, Verdict, compare};
 use crate::measure::measurement::MeasureOptions;
 use crate::measure::session::Setup;
 use crate::plan::Plan;
@@ -21,7 +21,6 @@ use crate::report;
 use crate::run::algorithm::UserKernels;
 use crate::stats::bootstrap::TELLING_RUNS;
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -215,14 +214,18 @@ impl Rounds {
             0 => String::new(),
             _ => format!("{} in {}; {kept}\n", counted(rounds, "further round"), Nanos::from(taken)),
         };
-        let hopeless =
-            comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided && !case.wants_more()).count();
-        if hopeless > 0 {
-            let _ = writeln!(
-                text,
-                "no further round could decide {hopeless}: the baseline has too few processes or samples"
-            );
-        } else if open > 0 {
+        let hopeless = |case: &&Compared| case.verdict == Verdict::Undecided && !case.wants_more();
+        let cases = comparison.cases.iter().filter(hopeless);
+        let (slow, few): (Vec<_>, Vec<_>) = cases.partition(|case| case.saw_another_speed());
+        let reasons = [
+            (few.len(), "the baseline has too few processes or samples"),
+            (slow.len(), "the device was slower beside the baseline; measure that again"),
+        ];
+        for (count, reason) in reasons.iter().filter(|(count, _)| *count > 0) {
+            let line = format!("no further round could decide {count}: {reason}");
+            text.push_str(&report::table::prose(&line, report::table::width(), 2));
+        }
+        if few.is_empty() && slow.is_empty() && open > 0 {
             text.push_str("a longer --budget may decide the rest, and so may more processes of the baseline\n");
         }
         text
@@ -278,6 +281,7 @@ fn empty_folder(path: &Path) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::Obstacle;
 
     #[test]
     fn rounds_are_kept_in_a_new_or_empty_folder_only() {
@@ -303,6 +307,36 @@ mod tests {
         let ids: Vec<&str> = record.cases.iter().map(|case| case.id.as_str()).collect();
         assert_eq!(time_of(&record, &ids[..1]), Duration::from_secs(6));
         assert_eq!(time_of(&record, &["none"]), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_no_further_round_could_decide_has_its_reason() {
+        let record = reader(include_bytes!("../../tests/fixtures/run-1.json"));
+        let rounds = Rounds {
+            baseline: vec![],
+            paths: vec![],
+            settings: Settings::default(),
+            judging: Judging::default(),
+            record: None,
+            budget: BUDGET,
+            keep: None,
+        };
+        let said = |obstacle| {
+            let mut comparison =
+                compare(std::slice::from_ref(&record), std::slice::from_ref(&record), &rounds.settings);
+            comparison.cases.truncate(1);
+            comparison.cases.iter_mut().for_each(|case| (case.verdict, case.obstacle) = (Verdict::Undecided, obstacle));
+            rounds.summary(0, Duration::ZERO, &comparison)
+        };
+        let of = |baseline| Some(Obstacle::AnotherSpeed { baseline });
+        assert!(
+            said(of(true)).contains("could decide 1: the device was slower beside the baseline"),
+            "{}",
+            said(of(true))
+        );
+        let few = said(Some(Obstacle::FewProcesses { baseline: true }));
+        assert!(few.contains("could decide 1: the baseline has too few processes"), "{few}");
+        assert!(said(of(false)).starts_with("a longer --budget may decide the rest"), "{}", said(of(false)));
     }
 
     fn reader(text: &[u8]) -> Record {

@@ -11,6 +11,7 @@ mod side;
 mod why;
 
 pub(crate) use differences::Difference;
+pub(crate) use pair::probability;
 
 use crate::algorithms::input::generator;
 use crate::basis::units::{Nanos, Work};
@@ -113,7 +114,10 @@ pub enum Obstacle {
         baseline: bool,
     },
     /// The device was not as fast on both sides.
-    AnotherSpeed,
+    AnotherSpeed {
+        /// Whether it was slower beside the baseline: no more of the candidate can help.
+        baseline: bool,
+    },
 }
 
 /// A case that was measured on both sides.
@@ -218,13 +222,22 @@ pub struct Comparison {
 }
 
 impl Compared {
-    /// Whether it is undecided and further processes of the candidate may change that: not where the baseline alone has
-    /// too few samples, or too few processes on the host's processors.
+    /// Whether it is undecided and further processes of the candidate may change that: not where the baseline has too few
+    /// samples, too few processes on the host's processors, or saw a slower device.
     #[must_use]
     pub fn wants_more(&self) -> bool {
         let Sighting { median, samples, .. } = self.baseline;
-        let hopeless = self.obstacle == Some(Obstacle::FewProcesses { baseline: true });
+        let hopeless = matches!(
+            self.obstacle,
+            Some(Obstacle::FewProcesses { baseline: true } | Obstacle::AnotherSpeed { baseline: true })
+        );
         self.verdict == Verdict::Undecided && samples >= LEAST_SAMPLES && median.0 > 0.0 && !hopeless
+    }
+
+    /// Whether it is undecided because the device was not as fast on both sides.
+    #[must_use]
+    pub(crate) fn saw_another_speed(&self) -> bool {
+        matches!(self.obstacle, Some(Obstacle::AnotherSpeed { .. }))
     }
 }
 

@@ -141,17 +141,14 @@ impl Pair<'_> {
     /// processors tell a change from a busy moment no more than the canary does, unless somebody says how far processes lie
     /// apart there.
     fn obstacle(&self, verdict: Verdict, settings: &Settings) -> Option<(Obstacle, String)> {
-        let few = |side: &[Seen<'_>]| side.len() < TELLING_RUNS;
         let changed = matches!(verdict, Verdict::Slower | Verdict::Faster);
-        let guessed = changed && settings.noise.is_none() && self.on_host() && !self.shared();
         if self.another_speed() {
-            return Some((
-                Obstacle::AnotherSpeed,
-                "the device was faster beside one side than beside the other".into(),
-            ));
+            let few = verdict != Verdict::Same && self.lacks_baseline(settings);
+            let obstacle = if few { Obstacle::FewProcesses { baseline: true } } else { self.of_speed() };
+            return Some((obstacle, self.speed()[1].clone()));
         }
-        (guessed && (few(&self.baseline) || few(&self.candidate))).then(|| {
-            let obstacle = Obstacle::FewProcesses { baseline: few(&self.baseline) };
+        (changed && self.guesses(settings) && self.few()).then(|| {
+            let obstacle = Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) };
             let reason = "on the host's processors a change of fewer processes may be a busy moment of the machine";
             (obstacle, reason.into())
         })
@@ -174,7 +171,7 @@ impl Pair<'_> {
             why.extend(self.too_few());
             if reason.is_none() {
                 let assumption = self.assumption(judged.map(|(ratio, _)| ratio), settings);
-                let baseline = self.baseline.len() < TELLING_RUNS && self.on_host() && settings.noise.is_none();
+                let baseline = self.lacks_baseline(settings);
                 obstacle = assumption.is_some().then_some(Obstacle::FewProcesses { baseline });
                 why.extend(assumption);
             }
@@ -185,7 +182,7 @@ impl Pair<'_> {
             is_beyond(ratio.value, settings.min_effect) && !is_beyond(ratio.least, settings.min_effect)
         };
         if verdict == Verdict::Undecided && judged.is_some_and(|(ratio, _)| explained(&ratio)) {
-            obstacle = obstacle.or(Some(Obstacle::AnotherSpeed));
+            obstacle = obstacle.or(Some(self.of_speed()));
         }
         // What the test found says nothing where another rule forbids a verdict.
         if let Some((ratio, p)) = judged.filter(|_| verdict == Verdict::Undecided && self.few() && obstacle.is_none()) {
@@ -263,7 +260,7 @@ impl Pair<'_> {
         };
         match (case.obstacle, found) {
             _ if self.identical() => "the same samples".into(),
-            (Some(Obstacle::AnotherSpeed), _) => self.speed(),
+            (Some(Obstacle::AnotherSpeed { .. }), _) => self.speed()[0].clone(),
             (_, Verdict::Undecided) if self.few() => {
                 format!("{} of {TELLING_RUNS} processes", self.baseline.len().min(self.candidate.len()))
             }
@@ -271,16 +268,40 @@ impl Pair<'_> {
         }
     }
 
-    /// By how much the device was faster or slower beside the candidate.
-    fn speed(&self) -> String {
-        let slowness = self.slowness().exp_m1();
-        let others = why::others(&self.baseline, &self.candidate).map_or(0.0, |[before, after]| after - before);
-        let loaded = others.abs() > OTHERS_APART && self.slowness().abs() <= SLOW.ln();
-        match (loaded, slowness >= 0.0) {
-            (true, _) => format!("CPU load {:+.0} %", 100.0 * others),
-            (false, true) => format!("canary {:.0} % slower", 100.0 * slowness),
-            (false, false) => format!("canary {:.0} % faster", -100.0 * slowness),
+    /// Whether nobody says how far processes lie apart on the host's processors.
+    fn guesses(&self, settings: &Settings) -> bool {
+        self.on_host() && settings.noise.is_none()
+    }
+
+    /// Whether the baseline has too few processes for any verdict of a change.
+    fn lacks_baseline(&self, settings: &Settings) -> bool {
+        self.guesses(settings) && self.baseline.len() < TELLING_RUNS
+    }
+
+    /// The obstacle of a device that was not as fast on both sides.
+    fn of_speed(&self) -> Obstacle {
+        Obstacle::AnotherSpeed { baseline: self.load().unwrap_or_else(|| self.slowness()) < 0.0 }
+    }
+
+    /// How much more of the host's processors other programs took beside the candidate, where that and not the canary tells
+    /// the sides apart.
+    fn load(&self) -> Option<f64> {
+        let [before, after] = why::others(&self.baseline, &self.candidate)?;
+        let apart = (after - before).abs() > OTHERS_APART && self.slowness().abs() <= SLOW.ln();
+        apart.then_some(after - before)
+    }
+
+    /// By how much the device was faster or slower beside the candidate: for a column, and as a sentence.
+    fn speed(&self) -> [String; 2] {
+        if let Some(load) = self.load() {
+            let (points, word) = (100.0 * load.abs(), if load > 0.0 { "more" } else { "less" });
+            let sentence = format!("the candidate ran while other programs used {points:.0} % {word} of the CPU");
+            return [format!("CPU load {:+.0} %", 100.0 * load), sentence];
         }
+        let slowness = self.slowness().exp_m1();
+        let word = if slowness >= 0.0 { "slower" } else { "faster" };
+        let change = format!("{:.0} % {word}", 100.0 * slowness.abs());
+        [format!("canary {change}"), format!("the candidate ran while the device was {change}")]
     }
 }
 
@@ -308,7 +329,7 @@ fn percent(share: f64) -> String {
 }
 
 /// `p = 0.028`, with as many digits as tell it from what it is held against.
-fn probability(p: f64) -> String {
+pub(crate) fn probability(p: f64) -> String {
     if p < 1e-4 {
         return "p < 0.0001".into();
     }

@@ -1,9 +1,9 @@
 //! The commands that would decide what is undecided: more processes for the records of both sides, in turns, and the
 //! comparison again. They are to be pasted as they are, so they have the paths, the options and the drivers of the records.
 
-use super::{Compared, Comparison, Difference, Obstacle, Settings, Verdict};
+use super::{Compared, Comparison, Difference, Settings, Verdict};
 use crate::basis::printable::{printable, shown_word};
-use crate::basis::units::{counted, significant, trimmed};
+use crate::basis::units::{Nanos, about, counted, significant, trimmed};
 use crate::plan::request::VulkanOptions;
 use crate::record::{CHOOSING, Record};
 use crate::stats::bootstrap::{TELLING_RUNS, Z};
@@ -64,9 +64,15 @@ pub(crate) fn recipe(
     let has = |records: &[Record]| records.iter().map(|record| record.processes().len()).sum::<usize>();
     let names = ["baseline", "candidate"];
     let (variables, mut words) = again(processes);
-    let mut parts = vec![];
+    let (mut parts, mut costs) = (vec![], vec![]);
     for ((side, name), with) in sides.into_iter().zip(names).zip(apart) {
-        let (Some(record), Some(path)) = (side.records.first(), side.paths.first()) else { continue };
+        let Some(record) = side.records.first() else { continue };
+        let Some(path) = side.paths.first() else {
+            // The last command measures it: anew, or what is missing.
+            let kept = if words.iter().any(|word| word == "--resume") { record.processes().len() } else { 0 };
+            costs.push((processes.saturating_sub(kept), time_of_process(record)));
+            continue;
+        };
         let lacks = processes.saturating_sub(has(side.records));
         if lacks == 0 {
             continue;
@@ -83,12 +89,38 @@ pub(crate) fn recipe(
         // A new file takes the place of the old one.
         let own = record.processes().len();
         let (has, lacks) = if fresh { (0, lacks + own) } else { (own, lacks) };
+        costs.push((lacks, time_of_process(record)));
         parts.push(Part { measure, path, fresh, has, lacks, with });
     }
     let mut lines = remarks;
-    lines.extend(turns(&parts));
-    lines.push(variables + &line(words.iter().map(String::as_str)));
-    Some(lines.join("\n"))
+    // What measures nothing would say the same again.
+    if costs.iter().any(|(count, _)| *count > 0) {
+        lines.push(format!("# {}", cost(&costs)));
+        lines.extend(turns(&parts));
+        lines.push(variables + &line(words.iter().map(String::as_str)));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Time that a process of a record takes, with what is measured beside its cases.
+pub(super) fn time_of_process(record: &Record) -> Nanos {
+    // The record's time is that of the last command which completed it.
+    let own = record.processes().iter().filter(|process| process.command == record.command).count();
+    Nanos(record.wall_time.0 / own.max(1) as f64)
+}
+
+/// How long so many processes of each side take: `about 4 min: 2 × 3 processes of 40 s`.
+fn cost(sides: &[(usize, Nanos)]) -> String {
+    let total: Nanos = sides.iter().map(|(count, time)| Nanos(*count as f64 * time.0)).sum();
+    let text = |(count, time): (usize, Nanos)| {
+        format!("{count} {} of {}", if count == 1 { "process" } else { "processes" }, about(time))
+    };
+    let sides: Vec<_> = sides.iter().copied().filter(|(count, _)| *count > 0).collect();
+    let parts = match sides[..] {
+        [(a, first), (b, second)] if a == b => format!("2 × {}", text((a, Nanos(f64::midpoint(first.0, second.0))))),
+        _ => sides.into_iter().map(text).collect::<Vec<_>>().join(", "),
+    };
+    format!("about {}: {parts}", about(total))
 }
 
 /// The command that gives the record of a baseline so many processes; `None` where it is not known how it was measured.
@@ -132,7 +164,7 @@ fn turns(parts: &[Part]) -> Vec<String> {
 }
 
 /// A file for a record that cannot be completed; the comparison has it in place of `path`.
-fn fresh_path(path: &Path, name: &str, words: &mut [String]) -> String {
+pub(super) fn fresh_path(path: &Path, name: &str, words: &mut [String]) -> String {
     let own = path.to_string_lossy().into_owned();
     let fresh = if own == "-" {
         format!("{name}.json")
@@ -140,11 +172,18 @@ fn fresh_path(path: &Path, name: &str, words: &mut [String]) -> String {
         let name = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy().into_owned());
         path.with_file_name(format!("{name}-again.json")).to_string_lossy().into_owned()
     };
-    let written = |words: &[String], at: usize| at > 0 && ["--json", "--junit"].contains(&&*words[at - 1]);
-    if let Some(at) = (1..words.len()).find(|at| words[*at] == own && !written(words, *at)) {
+    // A record may be called like a command or an algorithm.
+    let typed: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+    let command = 1 + subcommand(&typed);
+    let measures = words.get(command).is_some_and(|word| MEASURING.contains(&word.as_str()));
+    let reads = |before: &str| if measures { before == "--compare" } else { !OTHER_FILES.contains(&before) };
+    if let Some(at) = (command + 1..words.len()).find(|at| words[*at] == own && reads(&words[*at - 1])) {
         words[at].clone_from(&fresh);
-    } else if let Some(joined) = words.iter_mut().find(|word| word.ends_with(&format!("={own}"))) {
-        *joined = joined.replace(&own, &fresh);
+    } else if let Some((at, option)) = words.iter().enumerate().find_map(|(at, word)| {
+        let option = word.strip_suffix(&own)?.strip_suffix('=').filter(|option| reads(option))?;
+        Some((at, option.to_string()))
+    }) {
+        words[at] = format!("{option}={fresh}");
     }
     fresh
 }
@@ -158,10 +197,10 @@ fn wanted(comparison: &Comparison, settings: &Settings) -> (Option<usize>, Vec<S
         match needed(case, settings.min_effect) {
             Some(processes) => most = most.max(Some(processes)),
             None if case.ratio.is_none() => timeless.push(case),
-            None if case.obstacle == Some(Obstacle::AnotherSpeed) => {}
+            None if case.saw_another_speed() => {}
             None => close.push(case),
         }
-        shared |= case.obstacle == Some(Obstacle::AnotherSpeed) && fewest(case) >= TELLING_RUNS;
+        shared |= case.saw_another_speed() && fewest(case) >= TELLING_RUNS;
     }
     if !timeless.is_empty() {
         let cases = counted(timeless.len(), "case");
@@ -170,11 +209,11 @@ fn wanted(comparison: &Comparison, settings: &Settings) -> (Option<usize>, Vec<S
     if let Some(reach) = close.iter().filter_map(|case| reach(case)).reduce(f64::max) {
         let effect = trimmed(&significant(100.0 * settings.min_effect)).to_string();
         let remedy = if reach <= WORTH_ASKING {
-            format!("or --min-effect {:.0}%", (100.0 * reach).ceil())
+            format!("--min-effect {:.0}% would call them the same", (100.0 * reach).ceil())
         } else {
-            format!("it is too noisy here for {effect} %")
+            format!("this machine is too noisy for {effect} %")
         };
-        remarks.push(format!("# {} would need over {MOST} processes a side: {remedy}", counted(close.len(), "case")));
+        remarks.push(format!("# {} would need over {MOST} processes a side; {remedy}", counted(close.len(), "case")));
     }
     if shared {
         remarks.push("# if the canary still differs, compare in turns in one process: gpukern ab".into());
@@ -191,7 +230,7 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
     if now < TELLING_RUNS || case.ratio.is_none() {
         return Some(ENOUGH);
     }
-    if case.obstacle == Some(Obstacle::AnotherSpeed) {
+    if case.saw_another_speed() {
         // Most of the processes have to be undisturbed.
         return (2 * now < MOST).then(|| (2 * now + 1).max(ENOUGH));
     }
@@ -261,8 +300,8 @@ fn measure(record: &Record) -> Option<String> {
     let (program, rest) = record.command.split_first()?;
     let words = measuring(rest.iter().map(String::as_str));
     // Options behind `--` would be files.
-    let known = !words.contains(&"--")
-        && words.get(subcommand(&words)).is_some_and(|command| ["bench", "run"].contains(command));
+    let known =
+        !words.contains(&"--") && words.get(subcommand(&words)).is_some_and(|command| MEASURING.contains(command));
     // The record may be anybody's: what is pasted runs this program.
     let own = !program.contains('=')
         && Path::new(program).file_name().is_some_and(|name| name.to_string_lossy().contains("gpukern"));
@@ -298,6 +337,12 @@ fn subcommand(words: &[&str]) -> usize {
     }
     at
 }
+
+/// The commands that measure records.
+const MEASURING: [&str; 2] = ["bench", "run"];
+
+/// Options of `compare` and `report` that name a file which is no record.
+const OTHER_FILES: [&str; 6] = ["--json", "--junit", "--gate", "--output", "-o", "--svg"];
 
 /// Options with a value that are this process's own: where its results go, how they are shown, what they are compared with.
 const OWN: [&str; 13] = [

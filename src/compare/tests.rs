@@ -351,6 +351,21 @@ fn only_cases_that_the_candidate_can_decide_want_more() {
     assert!(wants(12, 12) && wants(12, 3) && !wants(5, 12));
 }
 
+#[test]
+fn no_more_of_the_candidate_is_measured_where_the_baseline_saw_a_slower_device_or_too_little() {
+    use DeviceKind::{Cpu, DiscreteGpu};
+    let wants = |kind, count, canary, others| {
+        let a = side(kind, "a", 1e6, count, seen(600.0, Some(0.2)));
+        let b = side(kind, "b", 1e6 * canary, count, seen(600.0 * canary, Some(others)));
+        let case = compare(&a, &b, &Settings::default()).cases.remove(0);
+        assert_eq!(case.verdict, Verdict::Undecided, "{kind:?} {count} {canary} {others}");
+        case.wants_more()
+    };
+    assert!(wants(Cpu, 3, 1.5, 0.2) && wants(Cpu, 3, 1.0, 0.5) && wants(DiscreteGpu, 1, 1.05, 0.2));
+    assert!(!wants(Cpu, 3, 0.7, 0.2) && !wants(Cpu, 3, 1.0, 0.0) && !wants(DiscreteGpu, 1, 0.95, 0.2));
+    assert!(!wants(Cpu, 1, 1.5, 0.2) && !wants(Cpu, 1, 1.0, 0.5), "too few processes");
+}
+
 /// A side of `count` processes on a device of this kind, each with these conditions.
 fn side(kind: DeviceKind, name: &str, centre: f64, count: usize, conditions: crate::record::Conditions) -> Vec<Record> {
     let process = |i: usize| {
@@ -380,11 +395,20 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
         let case = compare(&a, &b, &settings).cases.remove(0);
         (case.verdict, case.obstacle, case.why.join("; "))
     };
-    for count in [1, 3, 5] {
-        for loaded in [seen(1000.0, Some(0.02)), seen(600.0, Some(0.5)), seen(1000.0, None)] {
-            let (verdict, obstacle, why) = of(1.9e6, count, loaded);
-            assert_eq!((verdict, obstacle), (Verdict::Undecided, Some(Obstacle::AnotherSpeed)), "{count} {loaded:?}");
-            assert!(why.starts_with("the device was faster beside one side"), "{why}");
+    for (count, obstacle) in [
+        (1, Obstacle::FewProcesses { baseline: true }),
+        (3, Obstacle::AnotherSpeed { baseline: false }),
+        (5, Obstacle::AnotherSpeed { baseline: false }),
+    ] {
+        let slower = "the candidate ran while the device was 67 % slower";
+        for (loaded, sentence) in [
+            (seen(1000.0, Some(0.02)), slower),
+            (seen(1000.0, None), slower),
+            (seen(600.0, Some(0.5)), "the candidate ran while other programs used 48 % more of the CPU"),
+        ] {
+            let (verdict, found, why) = of(1.9e6, count, loaded);
+            assert_eq!((verdict, found), (Verdict::Undecided, Some(obstacle)), "{count} {loaded:?}");
+            assert!(why.starts_with(sentence), "{why}");
         }
     }
     assert_eq!(of(1.05e6, 3, seen(603.0, Some(0.04))).0, Verdict::Slower, "as quiet as the other side");
@@ -449,6 +473,7 @@ fn kept(started: &str, centre: f64, line: &str) -> Record {
     record.command = line.split(' ').map(ToString::to_string).collect();
     record.plan = Some("1".into());
     record.devices[0].kind = DeviceKind::Cpu;
+    record.wall_time = Nanos(40e9);
     record
 }
 
@@ -473,7 +498,7 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison_as_they_were_typed() {
     let text = decided([&[a.clone()], &[b.clone()]], ["runs/old.json", "new.json"], typed).expect("a recipe");
     assert_eq!(
         text,
-        "for n in $(seq 2 5); do\n  \
+        "# about 5 min: 2 × 4 processes of 40 s\nfor n in $(seq 2 5); do\n  \
          VK_DRIVER_FILES='my old.json' ./gpukern bench lu -s 64 --processes $n --resume runs/old.json\n  \
          VK_DRIVER_FILES=new.json ./gpukern bench lu -s 64 --processes $n --resume new.json\n\
          done\ngpukern compare runs/old.json new.json --force --gate limits.toml"
@@ -481,16 +506,57 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison_as_they_were_typed() {
     // The same command for both sides: the driver was installed anew in between.
     a.origin.environment.clone_from(&b.origin.environment);
     let text = decided([&[a.clone()], &[b.clone()]], ["old.json", "new.json"], typed).expect("a recipe");
-    assert!(text.starts_with("# with driver NVIDIA 580") && text.contains("\n# with driver NVIDIA 590.1"), "{text}");
+    assert!(text.contains("\n# with driver NVIDIA 580") && text.contains("\n# with driver NVIDIA 590.1"), "{text}");
     assert!(text.contains("--processes 5 --resume old.json\n#"), "{text}");
     // What is the same takes turns in one line, and what cannot be completed is measured anew.
     b.devices[0].driver = a.devices[0].driver.clone();
     let text = decided([&[a.clone()], &[b.clone()]], ["old.json", "new.json"], typed).expect("a recipe");
-    assert!(text.starts_with("for n in $(seq 2 5); do for record in old.json new.json; do\n"), "{text}");
+    assert!(text.contains("\nfor n in $(seq 2 5); do for record in old.json new.json; do\n"), "{text}");
     b.plan = None;
+    b.wall_time = Nanos(300e9);
     let text = decided([&[a], &[b]], ["-", "new.json"], "gpukern compare - new.json --json -").expect("a recipe");
     assert!(text.contains("--processes 5 --json baseline.json") && text.contains("--json new-again.json"), "{text}");
     assert!(text.ends_with("\ngpukern compare baseline.json new-again.json --json -"), "{text}");
+    assert!(text.starts_with("# about 28 min: 2 × 5 processes of 3 min\n"), "{text}");
+}
+
+#[test]
+fn a_recipe_that_would_measure_nothing_is_none() {
+    let [a, b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, "gpukern tune lu"));
+    let text = decided([&[a], &[b]], ["a.json", "b.json"], "gpukern compare a.json b.json").expect("remarks");
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.lines().all(|line| line.contains("does not say how to measure it")), "{text}");
+    // A record of several processes has the time of those that its last command measured.
+    let mut whole = kept("a", 1e6, "gpukern bench lu");
+    let process = |line: &str| crate::record::Process { command: vec![line.into()], ..whole.processes().remove(0) };
+    whole.processes = ["first", "again", "again"].map(process).into();
+    whole.command = vec!["again".into()];
+    whole.processes[0].command = vec!["gpukern".into()];
+    assert_eq!(recipe::time_of_process(&whole), Nanos(20e9));
+}
+
+#[test]
+fn a_new_record_takes_the_place_of_the_old_one_and_of_nothing_that_is_called_alike() {
+    let of = |path: &str, line: &str| {
+        let mut words: Vec<String> = line.split(' ').map(String::from).collect();
+        recipe::fresh_path(Path::new(path), "baseline", &mut words);
+        words.join(" ")
+    };
+    for (path, line, expected) in [
+        ("compare", "gpukern compare compare b", "gpukern compare compare-again.json b"),
+        ("compare", "gpukern --color always compare b compare", "gpukern --color always compare b compare-again.json"),
+        ("lu", "gpukern bench lu --compare lu", "gpukern bench lu --compare lu-again.json"),
+        ("lu", "gpukern bench lu --compare=lu", "gpukern bench lu --compare=lu-again.json"),
+        ("-", "gpukern compare --json=- --baseline=- b", "gpukern compare --json=- --baseline=baseline.json b"),
+        ("x", "gpukern compare --gate x --force x b", "gpukern compare --gate x --force x-again.json b"),
+        (
+            "x",
+            "gpukern compare --candidate b x --baseline c",
+            "gpukern compare --candidate b x-again.json --baseline c",
+        ),
+    ] {
+        assert_eq!(of(path, line), expected, "{path} in {line}");
+    }
 }
 
 #[test]

@@ -41,21 +41,25 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
     }
     out.push_str(&table::prose(&summary(comparison, ruling), width, 2));
     if let Some(commands) = &comparison.decide {
-        out.push_str(&decide(commands, width));
+        let _ = write!(out, "{}\n{}", above_commands(comparison, commands), to_paste(commands, width));
     }
     out
 }
 
-/// What is said above the commands that would decide what is undecided.
+/// What is said above the commands that would decide what is undecided, or above what is to be known of it.
 #[must_use]
-pub(crate) fn above_commands(commands: &str) -> &'static str {
+pub(crate) fn above_commands(comparison: &Comparison, commands: &str) -> String {
+    let rest = match (comparison.count(Verdict::Undecided), comparison.cases.len()) {
+        (1, 1) => "it",
+        (open, all) if open == all => "them",
+        _ => "the rest",
+    };
     let runs = commands.lines().any(|line| !line.starts_with('#'));
-    if runs { "to decide the rest, run this while nothing else runs:" } else { "more runs will not decide the rest:" }
-}
-
-/// The commands that would decide what is undecided, in lines that a shell takes.
-fn decide(commands: &str, width: usize) -> String {
-    format!("{}\n{}", above_commands(commands), to_paste(commands, width))
+    if runs {
+        format!("to decide {rest}, run this while nothing else runs:")
+    } else {
+        format!("what keeps {rest} undecided:")
+    }
 }
 
 /// Commands below a sentence, in lines that a shell takes.
@@ -64,7 +68,8 @@ pub(crate) fn to_paste(commands: &str, width: usize) -> String {
     lines.map(|line| format!("  {line}\n")).collect()
 }
 
-/// A line of a shell in lines of at most `width` columns, broken between words; one that is longer stays whole.
+/// A line of a shell in lines of at most `width` columns, broken between words; one that is longer stays whole, and an
+/// option has its value beside it where one line has space for both.
 pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
     if line.starts_with('#') || line.chars().count() <= width {
         return vec![line.into()];
@@ -78,6 +83,15 @@ pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
             None => words.push(part.into()),
         }
     }
+    let takes = |option: &str| option.starts_with('-') && !option.contains([' ', '=']);
+    let words = words.into_iter().fold(vec![], |mut words: Vec<String>, word| {
+        let beside = |option: &str| indent + 4 + option.len() + 1 + word.chars().count() + " \\".len() <= width;
+        match words.last_mut().filter(|option| takes(option) && !word.starts_with('-') && beside(option)) {
+            Some(option) => *option = format!("{option} {word}"),
+            None => words.push(word),
+        }
+        words
+    });
     let (mut lines, mut current) = (vec![], " ".repeat(indent));
     for word in words {
         let fresh = current.trim().is_empty();
@@ -324,9 +338,25 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_above_the_commands_is_true_of_them() {
+        let mut all = many();
+        let of = |comparison: &Comparison, commands| above_commands(comparison, commands);
+        assert_eq!(of(&all, "gpukern"), "to decide the rest, run this while nothing else runs:");
+        all.cases.retain(|case| case.verdict == Verdict::Undecided);
+        assert_eq!(of(&all, "# about 2 s\ngpukern"), "to decide them, run this while nothing else runs:");
+        assert_eq!(of(&all, "# too few"), "what keeps them undecided:");
+        all.cases.truncate(1);
+        assert_eq!(of(&all, "gpukern"), "to decide it, run this while nothing else runs:");
+    }
+
+    #[test]
     fn a_line_of_a_shell_breaks_between_words_alone() {
         assert_eq!(shell_lines("  a 'b c d' e", 9), ["  a \\", "      'b c d' \\", "      e"]);
         assert_eq!(shell_lines(r"a 'it'\''s b' c", 9), [r"a \", r"    'it'\''s b' \", "    c"]);
         assert_eq!(shell_lines("# a remark that is long", 9), ["# a remark that is long"]);
+        let line = "gpukern bench lu -s 16,24 --force -V naive a.json b";
+        let broken = ["gpukern bench lu \\", "    -s 16,24 --force \\", "    -V naive a.json b"];
+        assert_eq!(shell_lines(line, 23), broken);
+        assert_eq!(shell_lines("a --driver /a/long/path", 19), ["a --driver \\", "    /a/long/path"], "no space");
     }
 }

@@ -248,7 +248,7 @@ impl Page {
             self.line("</details>");
         }
         if let Some(commands) = &comparison.decide {
-            self.element("p", super::compare::above_commands(commands));
+            self.element("p", &super::compare::above_commands(comparison, commands));
             self.element("pre", commands);
         }
     }
@@ -1033,7 +1033,10 @@ mod tests {
             assert!(html.contains(&format!(r#"<th scope="row">{}</th>"#, case.id)), "{}", case.id);
             assert!(html.contains(&escape(&case.test)), "{}", case.test);
         }
-        assert!(html.contains("<pre>gpukern bench &lt;lu&gt;</pre>") && html.contains("to decide the rest"));
+        assert!(
+            html.contains("<pre>gpukern bench &lt;lu&gt;</pre>")
+                && html.contains(", run this while nothing else runs:")
+        );
     }
 
     #[test]
