@@ -141,7 +141,7 @@ impl Trial {
 }
 
 /// The document of `ab`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Trials {
     /// `gpukern-ab/1`.
     pub schema: &'static str,
@@ -156,11 +156,9 @@ pub(crate) struct Trials {
     pub turns: Turns,
     /// The smallest change that matters.
     pub min_effect: f64,
-    /// The fields of the only case, or `cases`.
-    #[serde(flatten, serialize_with = "one_or_all")]
+    /// The cases that were measured.
     pub cases: Vec<Trial>,
     /// Cases that an interruption left no time for.
-    #[serde(skip_serializing_if = "is_none")]
     pub not_measured: usize,
     /// The exit code of `ab`.
     pub exit: u8,
@@ -178,6 +176,12 @@ impl Trials {
         }
     }
 
+    /// Whether one case was asked for.
+    #[must_use]
+    pub(crate) fn is_of_one(&self) -> bool {
+        self.cases.len() + self.not_measured == 1
+    }
+
     /// How many cases have `verdict`.
     #[must_use]
     pub(crate) fn count(&self, verdict: Verdict) -> usize {
@@ -185,18 +189,33 @@ impl Trials {
     }
 }
 
-fn one_or_all<S: Serializer>(cases: &[Trial], serializer: S) -> Result<S::Ok, S::Error> {
-    if let [only] = cases {
-        return only.serialize(serializer);
+/// The only case has its fields beside the others, several have theirs in `cases`.
+impl Serialize for Trials {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { schema, version, started, command, validation, turns, min_effect, cases, not_measured, exit } = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema", schema)?;
+        map.serialize_entry("version", version)?;
+        map.serialize_entry("started", started)?;
+        map.serialize_entry("command", command)?;
+        map.serialize_entry("validation", validation)?;
+        map.serialize_entry("turns", turns)?;
+        map.serialize_entry("min_effect", min_effect)?;
+        match &cases[..] {
+            [Trial { a, b, rounds, finding }] if self.is_of_one() => {
+                map.serialize_entry("a", a)?;
+                map.serialize_entry("b", b)?;
+                map.serialize_entry("rounds", rounds)?;
+                map.serialize_entry("finding", finding)?;
+            }
+            cases => map.serialize_entry("cases", cases)?,
+        }
+        if *not_measured > 0 {
+            map.serialize_entry("not_measured", not_measured)?;
+        }
+        map.serialize_entry("exit", exit)?;
+        map.end()
     }
-    let mut map = serializer.serialize_map(Some(1))?;
-    map.serialize_entry("cases", cases)?;
-    map.end()
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_none(count: &usize) -> bool {
-    *count == 0
 }
 
 #[cfg(test)]
@@ -304,5 +323,9 @@ mod tests {
         let json = serde_json::to_value(&all).expect("JSON");
         assert!(json["a"].is_null() && json["cases"].as_array().is_some_and(|cases| cases.len() == many + 2));
         assert_eq!(json["not_measured"], serde_json::Value::Null);
+        // Of several that were interrupted in the first, it is one of several.
+        alone.not_measured = 1;
+        let json = serde_json::to_value(&alone).expect("JSON");
+        assert!(json["a"].is_null() && json["cases"].as_array().is_some_and(|cases| cases.len() == 1));
     }
 }

@@ -3,12 +3,13 @@
 use super::bench::named;
 use super::compare::verdict;
 use super::table::{self, Table};
+use crate::algorithms::CaseOptions;
 use crate::basis::alike::alike;
 use crate::basis::pattern::captures;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
 use crate::compare::paired::{Finding, SideResult, Trial, Trials, Turns};
-use crate::compare::{FALSE_DISCOVERIES, Verdict};
+use crate::compare::{FALSE_DISCOVERIES, Verdict, probability};
 use crate::plan::axes::{self, AXES, Axis};
 use crate::record::class::Class;
 use std::fmt::Write;
@@ -18,29 +19,42 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn text(trials: &Trials, width: usize) -> String {
     match &trials.cases[..] {
-        [only] => one(only, trials),
+        [only] if trials.is_of_one() => one(only, trials, width),
         cases => several(cases, trials, width),
     }
 }
 
-/// What was measured, a line with the verdict, and a line for each side.
-fn one(trial: &Trial, trials: &Trials) -> String {
+/// What was measured, a line with the verdict, a line for each side, and what the ratio is of.
+fn one(trial: &Trial, trials: &Trials, width: usize) -> String {
     let case = &trial.a.case;
-    let mut out = format!("{} {}{}\n", case.subject(), case.row(), case.of_input());
-    let _ = writeln!(out, "{}", finding(trial, trials.turns));
+    let mut out = table::prose(&format!("{} {}{}", case.subject(), case.row(), case.of_input()), width, 2);
+    if trials.turns == Turns::Batches {
+        out.push_str(&named(&trial.a.device, width));
+    }
+    out.push_str(&table::prose(&finding(trial, trials.turns), width, 2));
     if let Some(finding) = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided) {
-        let _ = writeln!(out, "  p = {}: {}", p(&finding), open(&finding, trials.min_effect));
+        let lacks = open(&finding, trials.min_effect);
+        out.push_str(&table::prose(&format!("  {}: {lacks}", probability(finding.p)), width, 4));
     }
     let unit = unit(trial);
-    let width = trial.sides().map(|(_, side)| label(side).chars().count()).into_iter().max().unwrap_or(0);
+    let longest = trial.sides().map(|(_, side)| label(side).chars().count()).into_iter().max().unwrap_or(0);
     for (name, side) in trial.sides() {
         let time = reason(side).unwrap_or_else(|| time(side, unit));
         let label = label(side);
-        let (device, driver) = (printable(&side.device.name), printable(&side.device.driver.info));
-        let _ = writeln!(out, "  {name}  {label:<width$}  {time}  ({device}, {driver})");
+        out.push_str(&table::prose(&format!("  {name}  {label:<longest$}  {time}"), width, 5));
+        if trials.turns == Turns::Processes {
+            let (device, driver) = (printable(&side.device.name), printable(&side.device.driver.info));
+            out.push_str(&table::prose(&format!("     {device}, {driver}"), width, 5));
+        }
+    }
+    if trial.finding.is_some() {
+        out.push_str(&table::prose(&format!("B/A is {RATIO}"), width, 2));
     }
     out
 }
+
+/// What a ratio is of, beside two medians that may say something else.
+const RATIO: &str = "the median ratio of paired rounds, not the ratio of the two medians";
 
 /// The name of a side, with what sets its answer apart.
 fn label(side: &SideResult) -> String {
@@ -76,7 +90,9 @@ fn rounds(trial: &Trial, turns: Turns) -> String {
 fn finding(trial: &Trial, turns: Turns) -> String {
     let rounds = rounds(trial, turns);
     let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
-        return format!("B cannot be compared with A ({rounds})");
+        let few = trial.sides().iter().all(|(_, side)| reason(side).is_none());
+        let what = if few { "undecided: too few rounds" } else { "B cannot be compared with A" };
+        return format!("{what} ({rounds})");
     };
     let word = match verdict {
         Verdict::Slower => "B is SLOWER than A",
@@ -97,9 +113,10 @@ fn open(finding: &Finding, min_effect: f64) -> String {
     }
 }
 
+/// p in a column that is called so: `0.028`, `< 0.0001`.
 fn p(finding: &Finding) -> String {
-    let p = finding.p;
-    if p < 1e-4 { format!("{p:.0e}") } else { units::trimmed(&format!("{p:.4}")).into() }
+    let text = probability(finding.p);
+    text.trim_start_matches("p ").trim_start_matches("= ").into()
 }
 
 fn percent(share: f64) -> String {
@@ -135,8 +152,7 @@ impl Names {
             ([false, false], _) if differ(&|trial| trial.b.case.variant.clone()) => Sides::Variants,
             _ => Sides::Labels(labels),
         };
-        let same = |axis: &Axis| cases.iter().all(|trial| (axis.same)(&trial.a.case.options, &cases[0].a.case.options));
-        let axes = AXES.iter().copied().filter(|axis| axis.column.is_some() && !same(axis)).collect();
+        let axes = varying(cases.iter().map(|trial| &trial.a.case.options));
         Self { sides, axes, sizes: differ(&|trial| trial.a.case.size.to_string()) }
     }
 
@@ -164,6 +180,14 @@ impl Names {
         let size = self.sizes.then(|| case.size.to_string());
         own.into_iter().flatten().map(|name| printable(&name).into_owned()).chain(axes).chain(size).collect()
     }
+}
+
+/// The axes along which cases with these options differ.
+fn varying<'a>(mut cases: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static Axis> {
+    let Some(first) = cases.next() else { return vec![] };
+    let others: Vec<_> = cases.collect();
+    let same = |axis: &Axis| others.iter().all(|options| (axis.same)(options, first));
+    AXES.iter().copied().filter(|axis| axis.column.is_some() && !same(axis)).collect()
 }
 
 /// Patterns of A's and of B's names, if all cases are alike but for what one star stands for: it is some of the words that
@@ -263,7 +287,11 @@ fn rows(cases: &[Trial], names: &Names, width: usize) -> String {
     }
     let whole = table.width();
     let gone = table.fit(width, &LEAST_IMPORTANT);
-    table.terminal(width) + "\n" + &table::hidden(&gone, whole, width)
+    let mut below = table::hidden(&gone, whole, width);
+    if !["time", "baseline"].iter().any(|heading| gone.contains(heading)) {
+        below.push_str(&table::prose(&format!("ratio: {RATIO}"), width, 2));
+    }
+    table.terminal(width) + "\n" + &below
 }
 
 /// Why cases have no verdict, each reason once.
@@ -271,6 +299,7 @@ fn reasons(cases: &[Trial], names: &Names, min_effect: f64, width: usize) -> Str
     let mut whys: Vec<(String, String)> = vec![];
     for trial in cases {
         let case = names.cells(trial).join(" ");
+        let case = if case.is_empty() { label(&trial.b) } else { case };
         match trial.finding {
             Some(finding) if finding.verdict == Verdict::Undecided => {
                 whys.push((case, format!("undecided: {}", open(&finding, min_effect))));
@@ -293,11 +322,14 @@ fn reasons(cases: &[Trial], names: &Names, min_effect: f64, width: usize) -> Str
     out
 }
 
-/// A verdict in a line, for progress.
+/// A verdict in a line, for progress through cases with the options `all`.
 #[must_use]
-pub(crate) fn brief(trial: &Trial) -> String {
+pub(crate) fn brief<'a>(trial: &Trial, all: impl Iterator<Item = &'a CaseOptions>) -> String {
     let Trial { a, b, .. } = trial;
-    let case = format!("{} against {}, {}", printable(&b.label), printable(&a.label), a.case.row());
+    let columns = varying(all).into_iter().filter_map(|axis| axis.column.as_ref());
+    let axes = columns.map(|column| column.text(&a.case.options));
+    let names: Vec<_> = axes.chain([a.case.row()]).collect();
+    let case = format!("{} against {}, {}", printable(&b.label), printable(&a.label), names.join(" "));
     match trial.finding {
         Some(Finding { verdict: found, ratio, .. }) => format!("{case}: {}, {}", verdict(found), units::ratio(ratio)),
         None => format!("{case}: no verdict"),
@@ -306,9 +338,67 @@ pub(crate) fn brief(trial: &Trial) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::tests::widest;
     use super::*;
     use crate::algorithms::Shortcut;
+    use crate::basis::units::Nanos;
+    use crate::compare::paired::Schedule;
     use crate::device::capability::tests::software_device;
+
+    /// A trial of two variants whose paired ratio and medians say different things.
+    fn trial(p: f64) -> Trial {
+        let case = crate::report::bench::tests::record().cases.remove(0);
+        let side = |label: &str, median| SideResult {
+            label: label.into(),
+            device: software_device(),
+            case: case.clone(),
+            median: Some(Nanos(median)),
+        };
+        let mut finding = Schedule::new(12, 0.02, 1).last(&[[Nanos(1e5), Nanos(1.01e5)]; 12]).expect("rounds enough");
+        (finding.p, finding.verdict) = (p, Verdict::Slower);
+        Trial { a: side("naive", 100e3), b: side("tiled", 98e3), rounds: vec![], finding: Some(finding) }
+    }
+
+    fn trials(cases: Vec<Trial>, turns: Turns) -> Trials {
+        Trials {
+            schema: crate::compare::paired::AB_SCHEMA,
+            version: "0",
+            started: String::new(),
+            command: vec![],
+            validation: false,
+            turns,
+            min_effect: 0.02,
+            cases,
+            not_measured: 0,
+            exit: 0,
+        }
+    }
+
+    #[test]
+    fn a_ratio_says_what_it_is_of_and_a_device_stands_there_once() {
+        let mut one = trials(vec![trial(1e-310)], Turns::Batches);
+        let shown = text(&one, 80);
+        assert!(widest(&shown) <= 80 && shown.contains("B/A is the median ratio of paired rounds"), "{shown}");
+        assert_eq!(shown.matches(&software_device().name).count(), 1, "{shown}");
+        one.turns = Turns::Processes;
+        assert!(widest(&text(&one, 80)) <= 80, "{}", text(&one, 80));
+        // Of several, the first alone is a table too.
+        one.not_measured = 1;
+        let shown = text(&one, 120);
+        assert!(shown.contains("1 slower, 1 not measured before the interruption"), "{shown}");
+        assert!(shown.contains("< 0.0001") && shown.contains("ratio: the median ratio of paired"), "{shown}");
+        assert!(!text(&one, 64).contains("ratio: "), "no medians, no doubt: {}", text(&one, 64));
+    }
+
+    #[test]
+    fn progress_names_the_axes_along_which_cases_differ() {
+        let own = trial(0.5);
+        let mut other = own.a.case.options;
+        assert_eq!(brief(&own, [&own.a.case.options, &other].into_iter()), "tiled against naive, 64: SLOWER, 1.0100");
+        other.dtype = crate::basis::dtype::DType::F64;
+        let said = brief(&own, [&own.a.case.options, &other].into_iter());
+        assert_eq!(said, "tiled against naive, f32 64: SLOWER, 1.0100");
+    }
 
     #[test]
     fn a_side_that_takes_a_shortcut_says_so() {

@@ -284,7 +284,8 @@ impl<'a> Contest<'a> {
             return Ok(());
         }
         if let Some(trial) = trials.cases.last() {
-            progress::line(&format!("{} of {all}: {}", trials.cases.len(), report::ab::brief(trial)));
+            let options = self.matches.iter().map(|own| &own.group.spec.options);
+            progress::line(&format!("{} of {all}: {}", trials.cases.len(), report::ab::brief(trial, options)));
         }
         trials.exit = exit(trials) as u8;
         target.map_or(Ok(()), |target| target.keep_json(trials))
