@@ -1,13 +1,13 @@
 //! The user's defaults: `gpukern/config.toml` in the configuration folder. `gpukern config` prints what holds, and why.
 
 use super::CommandOutput;
-use super::cli::{BenchArgs, ColorWhen, Command, ConfigArgs, DeviceArgs, OutputArgs, TableForm};
+use super::cli::{BenchArgs, ColorWhen, Command, ConfigArgs, OutputArgs, TableForm};
 use crate::basis::error::{self, Error};
 use crate::basis::input_file;
 use crate::basis::printable::{brief, excerpt, printable};
 use crate::device::cache::CacheFolder;
 use crate::device::selector;
-use crate::plan::options::{self, Selection};
+use crate::plan::options;
 use crate::plan::request::VulkanOptions;
 use crate::tuning::tuned;
 use anstream::ColorChoice;
@@ -114,26 +114,31 @@ impl Defaults {
         }
     }
 
-    /// Adds to a command what neither the command line nor the environment says.
+    /// Adds to a command what neither the command line nor the environment says, and returns the options that ask for it:
+    /// whoever repeats the command elsewhere has another file.
     ///
     /// # Errors
     /// When the command takes one device and the file names several.
-    pub(super) fn apply(&self, command: &mut Command) -> Result<(), Error> {
+    pub(super) fn apply(&self, command: &mut Command) -> Result<Vec<String>, Error> {
+        let mut options = vec![];
         match command {
-            Command::Bench(args) => self.apply_to_bench(args),
+            Command::Bench(args) => options = self.apply_to_bench(args),
             Command::Run(args) => {
-                self.set_device(&mut args.on);
-                args.sampling.precision = args.sampling.precision.take().or(value(self.precision.as_ref()));
+                options.extend(self.set_device(&mut args.on.device));
+                options.extend(self.set_precision(&mut args.sampling.precision));
                 if args.columns.is_empty() {
                     args.table = args.table.or(value(self.table.as_ref()));
                 }
             }
-            Command::Peak { on, .. } => self.set_device(on),
-            Command::Tune(args) => self.set_device(&mut args.on),
-            Command::Verify(args) => self.set_device(&mut args.on),
+            Command::Peak { on, .. } => options.extend(self.set_device(&mut on.device)),
+            Command::Tune(args) => options.extend(self.set_device(&mut args.on.device)),
+            Command::Verify(args) => options.extend(self.set_device(&mut args.on.device)),
             Command::Ab(args) if args.device.is_none() => match self.device.as_ref() {
                 None => {}
-                Some(Stated { value, .. }) if value.len() == 1 => args.device = value.first().cloned(),
+                Some(Stated { value, .. }) if value.len() == 1 => {
+                    args.device = value.first().cloned();
+                    options.push(format!("--device={}", value[0]));
+                }
                 Some(Stated { value, line }) => {
                     let file = self.file.as_deref().unwrap_or(Path::new("config.toml")).display();
                     return Err(Error::Usage(format!(
@@ -144,29 +149,33 @@ impl Defaults {
             },
             _ => {}
         }
-        Ok(())
+        Ok(options)
     }
 
-    fn set_device(&self, on: &mut DeviceArgs) {
-        if on.device.is_empty() {
-            on.device = value(self.device.as_ref()).unwrap_or_default();
-        }
+    /// Chooses devices where none are chosen; returns the option that does the same.
+    fn set_device(&self, chosen: &mut Vec<String>) -> Option<String> {
+        let stated = value(self.device.as_ref()).filter(|_| chosen.is_empty())?;
+        *chosen = stated;
+        Some(format!("--device={}", chosen.join(",")))
     }
 
-    fn apply_to_bench(&self, args: &mut BenchArgs) {
+    /// The same for the precision.
+    fn set_precision(&self, chosen: &mut Option<String>) -> Option<String> {
+        let stated = value(self.precision.as_ref()).filter(|_| chosen.is_none())?;
+        Some(format!("--precision={}", chosen.insert(stated)))
+    }
+
+    fn apply_to_bench(&self, args: &mut BenchArgs) -> Vec<String> {
         let OutputArgs { table, columns, .. } = &mut args.output;
         if columns.is_empty() {
             *table = table.or(value(self.table.as_ref()));
         }
-        let mut stated = Selection { device: value(self.device.as_ref()).unwrap_or_default(), ..Selection::default() };
-        stated.sampling.precision = value(self.precision.as_ref());
         let request = &mut args.request;
-        if request.config.is_some() {
-            // The fields of a configuration come first.
-            request.defaults = stated;
-        } else {
-            request.selection = request.selection.clone().or(stated);
-        }
+        // The fields of a configuration come first, and options would come before those.
+        let with_config = request.config.is_some();
+        let chosen = if with_config { &mut request.defaults } else { &mut request.selection };
+        let options = [self.set_device(&mut chosen.device), self.set_precision(&mut chosen.sampling.precision)];
+        options.into_iter().flatten().filter(|_| !with_config).collect()
     }
 }
 
@@ -372,7 +381,10 @@ mod tests {
             {
                 args.request.selection.device.clear();
             }
-            own.apply(&mut command).expect("no mistake");
+            let options = own.apply(&mut command).expect("no mistake").join(" ");
+            // Options would come before a configuration.
+            let open = !line.contains(" -d") && !line.contains("--config");
+            assert_eq!(options, if open { "--device=nvidia --precision=0.5%" } else { "" }, "{line}");
             let Command::Bench(args) = command else { panic!("{line}") };
             args
         };

@@ -50,6 +50,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The answer of a command: what to print, and the exit code.
 #[derive(Debug)]
@@ -156,7 +157,7 @@ pub fn run(mut cli: Cli) -> Result<CommandOutput, Error> {
         _ => Defaults::read()?,
     };
     color::choose(defaults.color(cli.color));
-    defaults.apply(&mut cli.command)?;
+    let _ = STATED.set(defaults.apply(&mut cli.command)?);
     answer(cli, &defaults).map(CommandOutput::colored)
 }
 
@@ -239,7 +240,11 @@ fn beside(exit: Exit, trouble: Result<(), Error>, notes: &mut String) -> Exit {
     if exit == Exit::Rejected { exit } else { error.exit() }
 }
 
-/// The command line as it was typed, for documents and for commands to repeat.
+/// The options that the user's defaults stand for.
+static STATED: OnceLock<Vec<String>> = OnceLock::new();
+
+/// The command line as it was typed, for documents and for commands to repeat, with the options that the user's defaults
+/// stand for: where it is repeated there may be others.
 fn command_line() -> Vec<String> {
     // A path need not be text, and a program that starts this one may give it no name.
     let mut words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -248,7 +253,7 @@ fn command_line() -> Vec<String> {
         None => words.push("gpukern".into()),
         Some(_) => {}
     }
-    words
+    before_files(words, STATED.get().into_iter().flatten().cloned())
 }
 
 /// `words` with further options, which are none behind `--`.
