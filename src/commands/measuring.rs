@@ -5,7 +5,7 @@ use super::rounds::Rounds;
 use super::{CommandOutput, beside, command_line, failures, journal, measure_keeping};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
-use crate::basis::printable::{excerpt, printable};
+use crate::basis::printable::{excerpt, printable, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
 use crate::commands::progress;
 use crate::device::capability::DeviceKind;
@@ -14,11 +14,12 @@ use crate::measure::runner::Timing;
 use crate::measure::session::{Isolation, Setup};
 use crate::plan::request::Request;
 use crate::plan::{Plan, Shard};
-use crate::record::{Outcome, Record, Warning};
+use crate::record::{CHOOSING, Origin, Outcome, Record, Warning};
 use crate::report;
 use crate::report::long::{Column, View};
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned::Tuned;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -74,6 +75,9 @@ pub(super) fn carry_out(
     if let (Some(path), None) = (&kept, &earlier) {
         journal::check_none(path)?;
     }
+    for change in earlier.iter().flat_map(|earlier| changed_variables(earlier, &options.origin)) {
+        progress::line(report::table::prose(&format!("note      {change}"), report::table::width(), 10).trim_end());
+    }
     let failed = output.keep_failures.as_deref().map(failures::open).transpose()?;
     if let Some(caution) = rounds.as_ref().and_then(|rounds| rounds.caution(plan, processes)) {
         progress::line(&caution);
@@ -108,6 +112,22 @@ pub(super) fn carry_out(
         add_judged(&mut answer, judged, &output.comparing, alone);
     }
     Ok(answer)
+}
+
+/// The variables which drivers read that were not the same when `earlier` was measured. Those of gpukern stand for options,
+/// which are checked themselves where they matter.
+fn changed_variables(earlier: &Record, now: &Origin) -> BTreeSet<String> {
+    let before = earlier.processes();
+    let names = CHOOSING.iter().filter(|name| !name.starts_with("GPUKERN_"));
+    let value = |origin: &Origin, name: &str| {
+        origin.environment.get(name).map_or_else(|| "not set".to_string(), |value| shown_word(value))
+    };
+    let changed = names.flat_map(|name| before.iter().map(move |process| (name, &process.origin)));
+    let changed = changed.map(|(name, origin)| (name, value(origin, name), value(now, name)));
+    changed
+        .filter(|(_, before, now)| before != now)
+        .map(|(name, before, now)| format!("{name} is {now}; when the record was measured it was {before}"))
+        .collect()
 }
 
 /// Adds the result of a comparison to the answer of measuring; where the record has standard output `alone`, to the notes.
