@@ -11,7 +11,7 @@ use crate::commands::cli::{Comparing, Judging};
 use crate::commands::progress;
 use crate::compare::gate::Ruling;
 use crate::compare::recipe::{self, Kept};
-use crate::compare::{Compared, Comparison, Settings, Verdict, compare};
+use crate::compare::{Compared, Comparison, Obstacle, Settings, Verdict, compare};
 use crate::measure::measurement::MeasureOptions;
 use crate::measure::session::Setup;
 use crate::plan::Plan;
@@ -215,17 +215,21 @@ impl Rounds {
             _ => format!("{} in {}; {kept}\n", counted(rounds, "further round"), Nanos::from(taken)),
         };
         let hopeless = |case: &&Compared| case.verdict == Verdict::Undecided && !case.wants_more();
-        let cases = comparison.cases.iter().filter(hopeless);
-        let (slow, few): (Vec<_>, Vec<_>) = cases.partition(|case| case.saw_another_speed());
+        let slower = |baseline| {
+            let obstacle = Some(Obstacle::AnotherSpeed { baseline });
+            comparison.cases.iter().filter(hopeless).filter(|case| case.obstacle == obstacle).count()
+        };
+        let (before, now, all) = (slower(true), slower(false), comparison.cases.iter().filter(hopeless).count());
         let reasons = [
-            (few.len(), "the baseline has too few processes or samples"),
-            (slow.len(), "the device was slower beside the baseline; measure that again"),
+            (all - before - now, "the baseline has too few processes or samples"),
+            (before, "the device was slower beside the baseline; measure that again"),
+            (now, "the device is slower than beside the baseline; measure when nothing else runs"),
         ];
         for (count, reason) in reasons.iter().filter(|(count, _)| *count > 0) {
             let line = format!("no further round could decide {count}: {reason}");
             text.push_str(&report::table::prose(&line, report::table::width(), 2));
         }
-        if few.is_empty() && slow.is_empty() && open > 0 {
+        if all == 0 && open > 0 {
             text.push_str("a longer --budget may decide the rest, and so may more processes of the baseline\n");
         }
         text
@@ -281,7 +285,6 @@ fn empty_folder(path: &Path) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Obstacle;
 
     #[test]
     fn rounds_are_kept_in_a_new_or_empty_folder_only() {
@@ -321,11 +324,13 @@ mod tests {
             budget: BUDGET,
             keep: None,
         };
+        let processes = std::cell::Cell::new(1);
         let said = |obstacle| {
             let mut comparison =
                 compare(std::slice::from_ref(&record), std::slice::from_ref(&record), &rounds.settings);
             comparison.cases.truncate(1);
             comparison.cases.iter_mut().for_each(|case| (case.verdict, case.obstacle) = (Verdict::Undecided, obstacle));
+            comparison.cases.iter_mut().for_each(|case| case.candidate.processes = processes.get());
             rounds.summary(0, Duration::ZERO, &comparison)
         };
         let of = |baseline| Some(Obstacle::AnotherSpeed { baseline });
@@ -337,6 +342,8 @@ mod tests {
         let few = said(Some(Obstacle::FewProcesses { baseline: true }));
         assert!(few.contains("could decide 1: the baseline has too few processes"), "{few}");
         assert!(said(of(false)).starts_with("a longer --budget may decide the rest"), "{}", said(of(false)));
+        processes.set(5);
+        assert!(said(of(false)).contains("could decide 1: the device is slower than"), "{}", said(of(false)));
     }
 
     fn reader(text: &[u8]) -> Record {

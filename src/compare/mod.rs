@@ -223,14 +223,17 @@ pub struct Comparison {
 
 impl Compared {
     /// Whether it is undecided and further processes of the candidate may change that: not where the baseline has too few
-    /// samples, too few processes on the host's processors, or saw a slower device.
+    /// samples, too few processes on the host's processors, or saw a slower device, nor where most of several processes of
+    /// the candidate did.
     #[must_use]
     pub fn wants_more(&self) -> bool {
         let Sighting { median, samples, .. } = self.baseline;
-        let hopeless = matches!(
-            self.obstacle,
-            Some(Obstacle::FewProcesses { baseline: true } | Obstacle::AnotherSpeed { baseline: true })
-        );
+        let hopeless = match self.obstacle {
+            Some(Obstacle::FewProcesses { baseline }) => baseline,
+            // What most of several processes saw was no moment.
+            Some(Obstacle::AnotherSpeed { baseline }) => baseline || self.candidate.processes >= recipe::ENOUGH,
+            None => false,
+        };
         self.verdict == Verdict::Undecided && samples >= LEAST_SAMPLES && median.0 > 0.0 && !hopeless
     }
 

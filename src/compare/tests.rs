@@ -363,6 +363,7 @@ fn no_more_of_the_candidate_is_measured_where_the_baseline_saw_a_slower_device_o
     };
     assert!(wants(Cpu, 3, 1.5, 0.2) && wants(Cpu, 3, 1.0, 0.5) && wants(DiscreteGpu, 1, 1.05, 0.2));
     assert!(!wants(Cpu, 3, 0.7, 0.2) && !wants(Cpu, 3, 1.0, 0.0) && !wants(DiscreteGpu, 1, 0.95, 0.2));
+    assert!(!wants(Cpu, 5, 1.5, 0.2) && !wants(DiscreteGpu, 5, 1.05, 0.2), "it is no moment");
     assert!(!wants(Cpu, 1, 1.5, 0.2) && !wants(Cpu, 1, 1.0, 0.5), "too few processes");
 }
 

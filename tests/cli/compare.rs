@@ -446,6 +446,7 @@ fn further_rounds_measure_the_hosts_cores_where_those_are_undecided() {
     let records = Records::new();
     let [first, again] = ["first.json", "again.json"].map(|name| records.0.path().join(name));
     expect_exit(short_bench(&["--host", "--json"]).arg(&first), 0);
+    super::forget_conditions(&first);
     let folder = records.0.path().join("rounds");
     let options = ["--host", "--process-noise", "900%", "--budget", "6s", "--compare"];
     let mut bench = short_bench(&options);

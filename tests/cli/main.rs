@@ -122,6 +122,15 @@ fn verifier() -> Runner {
     Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("it starts")
 }
 
+/// Takes what the canary said from the record at `path`: tests share their processors.
+fn forget_conditions(path: &Path) {
+    let mut record = read_json(path);
+    for case in record["cases"].as_array_mut().expect("cases") {
+        case["outcome"].as_object_mut().expect("an outcome").remove("conditions");
+    }
+    std::fs::write(path, record.to_string()).expect("written");
+}
+
 /// A JSON document in a file.
 fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).expect("written")).expect("JSON")

@@ -140,6 +140,7 @@ fn further_rounds_take_the_options_of_the_first_but_those_about_the_comparison()
     let folder = folder(&[]);
     let path = folder.path();
     expect_exit(&mut command(path, &["double.toml", "--json=before.json"]), 0);
+    super::forget_conditions(&path.join("before.json"));
     let options = ["--compare=before.json", "--process-noise", "900%", "--min-effect=1%", "--budget=20s", "--save"];
     let mut again = command(path, &["double.toml", "--timeout=20s", "--rounds=rounds"]);
     let output = expect_exit(again.args(options).arg("D=d.npy"), 4);
