@@ -81,7 +81,7 @@ pub(crate) fn variant(case: &Case) -> Cell {
 /// What the numbers do not say: why cases have none, and what is true of all of a device.
 #[must_use]
 pub fn notes(record: &Record) -> String {
-    let mut out = outcomes(record) + &remarks(record);
+    let mut out = outcomes(record);
     if record.cases.iter().all(|case| case.measured().is_none()) {
         return out;
     }
@@ -103,7 +103,7 @@ pub fn notes(record: &Record) -> String {
 }
 
 /// Why cases have no answer, or a wrong one: a line each, except for skips and the user's mistakes, of which a sweep has
-/// hundreds with one reason.
+/// hundreds with one reason. Then what problems and variants remark.
 #[must_use]
 pub fn outcomes(record: &Record) -> String {
     let mut told: Vec<(String, Vec<&Case>)> = vec![];
@@ -132,7 +132,7 @@ pub fn outcomes(record: &Record) -> String {
         };
         format!("{:9} {}{more}{variants}: {reason}\n", cases[0].outcome.status(), cases[0].id)
     };
-    told.into_iter().map(line).collect()
+    told.into_iter().map(line).collect::<String>() + &remarks(record)
 }
 
 /// The cases of a record that remarks are about: what was skipped has none worth a line.

@@ -366,8 +366,9 @@ impl Runner {
         let (group, index) = (shared.group, self.device.info.index);
         let mut case = Case::new(group, &chosen.variant.name, shared.problem.as_ref(), index, Outcome::Interrupted);
         let note = planned.as_ref().ok().and_then(|program| program.note);
-        case.notes =
-            note.map(String::from).into_iter().chain(chosen.notes.clone()).chain(shared.problem.warnings()).collect();
+        // Where a tile comes from says something of times alone.
+        let sources = chosen.notes.iter().filter(|_| self.timing == Timing::Sample).cloned();
+        case.notes = note.map(String::from).into_iter().chain(sources).chain(shared.problem.warnings()).collect();
         (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
         let state = match planned {
             Err(reason) => Err(Outcome::Skipped { reason }),
