@@ -81,8 +81,9 @@ pub(crate) fn nearest<'n>(pattern: &str, names: &[&'n str]) -> Vec<&'n str> {
     near.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
-/// Likeness of two names, from 0 to 1: a common beginning counts as much as few slips of the keyboard.
+/// Likeness of two names, from 0 to 1: a common beginning counts as much as few slips of the keyboard, capitals for nothing.
 fn similarity(typed: &str, known: &str) -> f64 {
+    let [typed, known] = &[typed, known].map(str::to_lowercase);
     strsim::jaro_winkler(typed, known).max(strsim::normalized_damerau_levenshtein(typed, known))
 }
 
@@ -97,6 +98,7 @@ mod tests {
             message,
             "unknown variant 'subgruop' for matmul; did you mean 'subgroup'? available: naive, local, subgroup"
         );
+        assert!(unknown("dtype", "F32", "", &["i32", "f32", "f16"]).contains("did you mean 'f32'?"));
     }
 
     #[test]

@@ -257,7 +257,10 @@ pub(crate) fn fraction(what: &str, text: &str, remedy: &str) -> Result<f64, Stri
     let shown = brief(text);
     Err(number(text).map_or_else(
         || format!("malformed {what} '{shown}'; write {remedy}"),
-        |bare| format!("{what} '{shown}' has no percent sign; write {bare}% or {}%", rounded(bare * 100.0)),
+        |bare| match [bare, rounded(bare * 100.0)] {
+            [own, same] if own == same => format!("{what} '{shown}' has no percent sign; write {bare}%"),
+            [own, share] => format!("{what} '{shown}' has no percent sign; write {own}% or {share}%"),
+        },
     ))
 }
 
@@ -279,6 +282,7 @@ mod tests {
             ("0.5", "share '0.5' has no percent sign; write 0.5% or 50%"),
             ("2", "share '2' has no percent sign; write 2% or 200%"),
             ("1e-3", "share '1e-3' has no percent sign; write 0.001% or 0.1%"),
+            ("0", "share '0' has no percent sign; write 0%"),
             ("two", "malformed share 'two'; write 2%"),
             ("nan%", "malformed share 'nan%'; write 2%"),
             ("", "malformed share ''; write 2%"),

@@ -30,13 +30,13 @@ use std::path::PathBuf;
         gpukern devices                               what is here and what it can do\n  \
         gpukern bench matmul --variant subgroup       one variant at the default sizes\n  \
         gpukern bench matmul -s 64..1024 -t f32,f16   every variant, two element types\n  \
-        gpukern bench matmul -s 1000x70x130 --json -  one odd size, JSON to standard output\n  \
+        gpukern bench matmul -s 1000x70x130 --json -  one odd size, JSON to stdout\n  \
         gpukern run kernel.comp --init > kernel.toml  describe your own kernel\n  \
         gpukern run kernel.toml                       verify it, then time it\n  \
-        gpukern verify                                is every kernel right on this device?\n  \
-        gpukern compare before.json after.json        what got slower, and is that noise?\n  \
+        gpukern verify                                is every kernel right here?\n  \
+        gpukern compare before.json after.json        what got slower, beyond noise\n  \
         gpukern bench matmul --compare before.json    measure until that is known\n  \
-        gpukern ab matmul --a local --b tiled -s 512  two variants in turns, one verdict\n  \
+        gpukern ab matmul --a local --b tiled -s 512  which of two variants is faster\n  \
         gpukern export run.json --to markdown         a table for a pull request\n  \
         gpukern report run.json -o report.html        charts in one HTML file\n  \
         gpukern peak                                  the limits of this device\n  \
@@ -115,9 +115,9 @@ impl Cli {
 pub enum Command {
     /// List Vulkan devices, their features and what runs on them
     #[command(after_long_help = "Examples:\n  \
-        gpukern devices              every device, the default one marked\n  \
-        gpukern devices -d gpu       only GPUs\n  \
-        gpukern devices --json       for a program")]
+        gpukern devices         every device, the default one marked\n  \
+        gpukern devices -d gpu  only GPUs\n  \
+        gpukern devices --json  for a program")]
     Devices {
         /// Only these: an index, part of a name, UUID, gpu, cpu
         #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',')]
@@ -129,9 +129,9 @@ pub enum Command {
     },
     /// List algorithms and variants: what each shows and needs
     #[command(after_long_help = "Examples:\n  \
-        gpukern list                 every algorithm with its variants\n  \
-        gpukern list lu              everything about one of them\n  \
-        gpukern list --json          for a program")]
+        gpukern list         every algorithm with its variants\n  \
+        gpukern list lu      everything about one of them\n  \
+        gpukern list --json  for a program")]
     List {
         /// Show only this algorithm, in detail
         algorithm: Option<String>,
@@ -144,7 +144,7 @@ pub enum Command {
     #[command(after_long_help = "With --compare the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
         undecided) unless measuring itself went wrong.\n\n\
         Examples:\n  \
-        gpukern bench matmul                          every variant at the default sizes\n  \
+        gpukern bench matmul  every variant at the default sizes\n  \
         gpukern bench matmul -s 512 -t f32,f16 --json run.json\n  \
         gpukern bench matmul -s 512 -t f32,f16 --compare run.json --budget 60s\n  \
         gpukern bench lu --compare old-1.json --compare old-2.json --compare old-3.json\n  \
@@ -156,8 +156,8 @@ pub enum Command {
     /// kernel is verified. Limits are kept per device and driver; `bench` measures the few it needs, in about two seconds,
     /// if none are kept.
     #[command(after_long_help = "Examples:\n  \
-        gpukern peak                 everything, about 20 seconds\n  \
-        gpukern peak --quick         only what `bench` needs\n  \
+        gpukern peak          everything, about 20 seconds\n  \
+        gpukern peak --quick  only what `bench` needs\n  \
         gpukern peak --json peak.json")]
     Peak {
         /// Where it runs.
@@ -181,23 +181,23 @@ pub enum Command {
     /// turns. A result holds for a device, its driver, an element type, and sizes near the same power of two. Ctrl-C keeps
     /// what was found.
     #[command(after_long_help = "Examples:\n  \
-        gpukern tune matmul                                   tiled, f32, the default sizes, a minute\n  \
-        gpukern tune matmul --size 512..4096 --budget 5m      these sizes, five minutes for all of them\n  \
-        gpukern tune matmul -V tile-2d -t f16,f64             another variant and other element types\n  \
-        gpukern tune lu -V all -s 1024,4096                   block widths of factorisations\n  \
-        gpukern tune matmul --tuned here.toml                 keep the results in this file\n  \
-        gpukern bench matmul -V auto,tiled                    use them\n  \
-        gpukern bench matmul -V tiled --no-tuned              do without")]
+        gpukern tune matmul                               one minute, default sizes\n  \
+        gpukern tune matmul --size 512..4096 --budget 5m  five minutes for these sizes\n  \
+        gpukern tune matmul -V tile-2d -t f16,f64         another variant, other types\n  \
+        gpukern tune lu -V all -s 1024,4096               block widths of LU\n  \
+        gpukern tune matmul --tuned here.toml             keep results in this file\n  \
+        gpukern bench matmul -V auto,tiled                use them\n  \
+        gpukern bench matmul -V tiled --no-tuned          do without")]
     Tune(TuneArgs),
     /// Check every variant at awkward sizes against a reference
     #[command(
         after_long_help = "Exit codes: 0 all right · 1 an answer is wrong · 2 usage · 3 a case failed, crashed or \
         timed out\n\n\
         Examples:\n  \
-        gpukern verify                                        everything, two minutes at most on two cores\n  \
-        gpukern verify lu -t f32 --full                       one algorithm with its largest sizes\n  \
-        gpukern verify --expect known.toml --junit verify.xml for CI\n  \
-        gpukern verify matmul --keep-failures wrong           a reproducer for each failure"
+        gpukern verify                                         everything, two minutes\n  \
+        gpukern verify lu -t f32 --full                        LU with its largest\n  \
+        gpukern verify --expect known.toml --junit verify.xml  for CI\n  \
+        gpukern verify matmul --keep-failures wrong            reproducers of failures"
     )]
     Verify(VerifyArgs),
     /// Compare two records: one verdict per case, an exit code for CI
@@ -211,9 +211,12 @@ pub enum Command {
         after_long_help = "Exit codes: 0 B is the same or faster · 1 B is slower, or an answer is wrong · 2 usage · \
         3 the device or the system failed · 4 undecided\n\n\
         Examples:\n  \
-        gpukern ab matmul -V tiled --against local-2d -s 64..512             two variants, four sizes\n  \
-        gpukern ab collectives -V '*-subgroup' --against '*-shared' -s 64    each against its partner\n  \
-        gpukern ab matmul -V naive --b-spirv mine.spv -s 512                 your kernel in place of naive's\n  \
+        # two variants, four sizes\n  \
+        gpukern ab matmul -V tiled --against local-2d -s 64..512\n  \
+        # each against its partner\n  \
+        gpukern ab collectives -V '*-subgroup' --against '*-shared' -s 64\n  \
+        # your kernel in place of naive's\n  \
+        gpukern ab matmul -V naive --b-spirv mine.spv -s 512\n  \
         gpukern ab matmul -V naive --a-spirv old.spv --b-spirv new.spv -s 512\n  \
         gpukern ab matmul -V tiled -s 512 --a-driver old_icd.json --b-driver new_icd.json"
     )]
@@ -224,19 +227,19 @@ pub enum Command {
     /// descriptions.
     #[command(after_long_help = "Exit codes: those of `bench`; of `ab` with --ab.\n\n\
         Examples:\n  \
-        gpukern run k.comp                                   what is missing to run it\n  \
-        gpukern run k.comp --init > k.toml                   a description to complete\n  \
-        gpukern run k.toml                                   verify and time it\n  \
-        gpukern run k.toml --against tiled,auto              beside built-in variants\n  \
-        gpukern run k.toml --tune                            the best of the lists in [spec]\n  \
-        gpukern run k.toml old.comp new.comp --ab            which of two is faster\n  \
-        gpukern run k.toml --watch                           a line each time you save it")]
+        gpukern run k.comp                         what is missing to run it\n  \
+        gpukern run k.comp --init > k.toml         a description to complete\n  \
+        gpukern run k.toml                         verify and time it\n  \
+        gpukern run k.toml --against tiled,auto    beside built-in variants\n  \
+        gpukern run k.toml --tune                  the best of the lists in [spec]\n  \
+        gpukern run k.toml old.comp new.comp --ab  which of two is faster\n  \
+        gpukern run k.toml --watch                 a line each time you save it")]
     Run(Box<RunArgs>),
     /// Convert a record to a format that other tools read
     #[command(after_long_help = "Examples:\n  \
-        gpukern export run.json --to markdown                a table for a pull request\n  \
-        gpukern export run.json --to csv -o run.csv          for a spreadsheet\n  \
-        gpukern export run.json --to google-benchmark        for its compare.py")]
+        gpukern export run.json --to markdown          a table for a pull request\n  \
+        gpukern export run.json --to csv -o run.csv    for a spreadsheet\n  \
+        gpukern export run.json --to google-benchmark  for its compare.py")]
     Export {
         /// A record that `bench --json` or `run --json` wrote
         run: PathBuf,
@@ -264,8 +267,8 @@ pub enum Command {
     /// Records with different versions, options, commits or methods, or with the same case, are refused with the reason.
     /// Shards from several hosts with the same device become one device.
     #[command(after_long_help = "Examples:\n  \
-        gpukern bench matmul --shard 1/2 --json 1.json       on one machine\n  \
-        gpukern bench matmul --shard 2/2 --json 2.json       on another\n  \
+        gpukern bench matmul --shard 1/2 --json 1.json  on one machine\n  \
+        gpukern bench matmul --shard 2/2 --json 2.json  on another\n  \
         gpukern merge 1.json 2.json -o matmul.json")]
     Merge {
         /// Records that `bench --json` wrote
@@ -282,10 +285,10 @@ pub enum Command {
     /// by ranks, so one disturbed run is not a step, and at most 1 % of cases have a false one. docs/fleet/README.md has
     /// recipes.
     #[command(after_long_help = "Examples:\n  \
-        gpukern history runs                                  trends and steps\n  \
-        gpukern history runs -o history.html                  the same with a chart for each case\n  \
-        gpukern history runs --order committed --apart driver a series for each driver, by commit date\n  \
-        gpukern history runs --to otava -o otava              for Apache Otava")]
+        gpukern history runs                                   trends and steps\n  \
+        gpukern history runs -o history.html                   with charts\n  \
+        gpukern history runs --order committed --apart driver  by commit date, driver\n  \
+        gpukern history runs --to otava -o otava               for Apache Otava")]
     History(HistoryArgs),
     /// Print the defaults that hold, and where each comes from
     ///
@@ -298,14 +301,15 @@ pub enum Command {
         color = \"auto\"         # always, never\n  \
         table = \"compact\"      # long, both\n\n\
         Examples:\n  \
-        gpukern config                                       what holds, and why\n  \
-        gpukern config --precision 0.5%                      the same with an option of the command line\n  \
-        GPUKERN_CONFIG= gpukern bench matmul                 measure without your defaults, as in CI")]
+        gpukern config                        what holds, and why\n  \
+        gpukern config --precision 0.5%       with an option of the command line\n  \
+        GPUKERN_CONFIG= gpukern bench matmul  measure without your defaults, as in CI")]
     Config(ConfigArgs),
     /// Print the completion script of a shell
     #[command(after_long_help = "Examples:\n  \
         gpukern completions bash > ~/.local/share/bash-completion/completions/gpukern\n  \
-        gpukern completions zsh > ~/.zfunc/_gpukern          with fpath+=(~/.zfunc) before compinit\n  \
+        # with fpath+=(~/.zfunc) before compinit\n  \
+        gpukern completions zsh > ~/.zfunc/_gpukern\n  \
         gpukern completions fish > ~/.config/fish/completions/gpukern.fish")]
     Completions {
         /// The shell
@@ -313,8 +317,10 @@ pub enum Command {
     },
     /// Print the manual page, or write one for each command
     #[command(after_long_help = "Examples:\n  \
-        gpukern man | man -l -                               read it\n  \
-        gpukern man --output ~/.local/share/man/man1         install gpukern.1, gpukern-bench.1 and the others")]
+        # read it\n  \
+        gpukern man | man -l -\n  \
+        # install gpukern.1, gpukern-bench.1 and the others\n  \
+        gpukern man --output ~/.local/share/man/man1")]
     Man {
         /// Write all pages to this folder
         ///
@@ -837,7 +843,7 @@ impl VerifyArgs {
     after_long_help = "Exit codes: 0 all same or faster · 1 a case is slower, newly wrong, or breaks a limit of \
     --gate · 2 usage · 4 undecided\n\n\
     Examples:\n  \
-    gpukern compare before.json after.json               what got slower, and is that noise?\n  \
+    gpukern compare before.json after.json  what got slower, and is that noise?\n  \
     gpukern compare --baseline b1.json b2.json b3.json --candidate c1.json c2.json c3.json\n  \
     gpukern compare before.json after.json --gate limits.toml --to markdown"
 )]

@@ -76,7 +76,7 @@ pub(super) fn carry_out(
         journal::check_none(path)?;
     }
     for change in earlier.iter().flat_map(|earlier| changed_variables(earlier, &options.origin)) {
-        progress::line(report::table::prose(&format!("note      {change}"), report::table::width(), 10).trim_end());
+        progress::line(&format!("note      {change}"));
     }
     let failed = output.keep_failures.as_deref().map(failures::open).transpose()?;
     if let Some(caution) = rounds.as_ref().and_then(|rounds| rounds.caution(plan, processes)) {
@@ -114,8 +114,8 @@ pub(super) fn carry_out(
     Ok(answer)
 }
 
-/// The variables which drivers read that were not the same when `earlier` was measured. Those of gpukern stand for options,
-/// which are checked themselves where they matter.
+/// The variables which drivers read of which `earlier` has another value. Those of gpukern stand for options, which are
+/// checked themselves where they matter.
 fn changed_variables(earlier: &Record, now: &Origin) -> BTreeSet<String> {
     let before = earlier.processes();
     let names = CHOOSING.iter().filter(|name| !name.starts_with("GPUKERN_"));
@@ -126,7 +126,7 @@ fn changed_variables(earlier: &Record, now: &Origin) -> BTreeSet<String> {
     let changed = changed.map(|(name, origin)| (name, value(origin, name), value(now, name)));
     changed
         .filter(|(_, before, now)| before != now)
-        .map(|(name, before, now)| format!("{name} is {now}; when the record was measured it was {before}"))
+        .map(|(name, before, now)| format!("{name} is {now}; in the record it is {before}"))
         .collect()
 }
 

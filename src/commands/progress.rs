@@ -137,6 +137,9 @@ impl Ahead {
             None => 1.0,
         };
         self.done = self.done + Nanos(left * self.of(id).0);
+        if self.now == id {
+            self.now = self.begun.last().cloned().unwrap_or_default();
+        }
         self.ended += 1;
         self.moved = Instant::now();
     }
@@ -447,8 +450,9 @@ mod tests {
         ahead.begin("b");
         ahead.begin("b");
         assert!(text(&ahead).ends_with(" left: 1–2 of 3, b"), "{}", text(&ahead));
-        ahead.end("a");
         ahead.end("b");
+        assert!(text(&ahead).ends_with(" of 3, a"), "{}", text(&ahead));
+        ahead.end("a");
         ahead.begin_limits();
         assert!(text(&ahead).ends_with(" left: 2 of 3 done, limits of the device"), "{}", text(&ahead));
         // The next device.

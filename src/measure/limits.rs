@@ -4,7 +4,8 @@
 use super::executor::{Executor, HostSide, Observer, Silent, TRANSFERRED};
 use crate::algorithms::Variant;
 use crate::basis::units::{Bytes, Nanos};
-use crate::device::capability::DeviceKind;
+use crate::device::cache::CacheFolder;
+use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::peak;
 use crate::plan::{CaseGroup, PlannedRun};
 use crate::record::peak::{Direction, Extent, Figure, Missing, Operation, Quantity, may_limit};
@@ -21,6 +22,16 @@ pub(super) const QUICK: Duration = Duration::from_secs(8);
 pub(crate) fn best_canary(cases: &[Case]) -> Option<Nanos> {
     let bests = cases.iter().filter_map(|case| case.measured()?.conditions.canary_best).map(|best| best.0);
     bests.reduce(f64::min).map(Nanos)
+}
+
+fn kept_as(validated: bool) -> &'static str {
+    if validated { KEPT_VALIDATED } else { KEPT }
+}
+
+/// The limits of a device that were kept of earlier runs.
+pub(super) fn kept(cache: &CacheFolder, device: &DeviceInfo, validated: bool) -> Option<Peak> {
+    let kept = serde_json::from_slice::<Peak>(&cache.get(kept_as(validated), device)?).ok();
+    kept.filter(|peak| peak.schema == crate::record::peak::SCHEMA)
 }
 
 /// The kind of cache file that keeps the limits.
@@ -121,12 +132,11 @@ impl dyn Executor + '_ {
     }
 
     fn kept_as(&self) -> &'static str {
-        if self.validated() { KEPT_VALIDATED } else { KEPT }
+        kept_as(self.validated())
     }
 
     fn kept_peak(&self) -> Option<Peak> {
-        let kept = serde_json::from_slice::<Peak>(&self.cache().get(self.kept_as(), self.info())?).ok();
-        kept.filter(|peak| peak.schema == crate::record::peak::SCHEMA)
+        kept(self.cache(), self.info(), self.validated())
     }
 
     /// Keeps what these cases found. A probe that failed may have a limit the next time.

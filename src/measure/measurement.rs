@@ -271,12 +271,14 @@ impl<'a> Measurement<'a> {
         self.device_runs.iter().flat_map(of_run).chain(on_host).collect()
     }
 
-    /// The time that limits of devices take beside the cases: software devices measure theirs in each run, others measure
-    /// them once, in no time worth telling.
+    /// The time that limits take beside the cases on software devices of which none are kept; others measure them in no time
+    /// worth telling.
     #[must_use]
     pub(crate) fn expected_limits(&self, options: &MeasureOptions<'_>) -> Nanos {
+        let validated = self.setup.validation != Validation::Off;
+        let unknown = |device: &&DeviceInfo| limits::kept(&self.setup.cache, device, validated).is_none();
         let software = self.device_runs.iter().map(|run| run.device).filter(|device| device.kind == DeviceKind::Cpu);
-        let devices = distinct(software.map(|device| device.index)).len();
+        let devices = distinct(software.filter(unknown).map(|device| device.index)).len();
         let devices = if options.limits == LimitPolicy::Hold { devices } else { 0 };
         Nanos(devices as f64 * Nanos::from(limits::QUICK).0)
     }

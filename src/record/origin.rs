@@ -10,18 +10,25 @@ const SHORT: usize = 12;
 pub(crate) const LONGEST: usize = 1000;
 
 /// Variables that choose the driver or change what it does, and those that stand for options of `bench`.
-pub(crate) const CHOOSING: [&str; 21] = [
+pub(crate) const CHOOSING: [&str; 28] = [
     "VK_DRIVER_FILES",
     "VK_ICD_FILENAMES",
     "VK_ADD_DRIVER_FILES",
     "VK_LOADER_DRIVERS_SELECT",
     "VK_LOADER_DRIVERS_DISABLE",
     "LD_LIBRARY_PATH",
+    "VK_INSTANCE_LAYERS",
+    "VK_LOADER_LAYERS_ENABLE",
     "MESA_VK_DEVICE_SELECT",
     "MESA_SHADER_CACHE_DISABLE",
     "ANV_DEBUG",
     "INTEL_DEBUG",
+    "GALLIVM_DEBUG",
+    "GALLIVM_PERF",
+    "LP_NATIVE_VECTOR_WIDTH",
     "LP_NUM_THREADS",
+    "LP_PERF",
+    "NIR_DEBUG",
     "NVK_DEBUG",
     "PANVK_DEBUG",
     "RADV_DEBUG",

@@ -135,17 +135,31 @@ fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u
 }
 
 /// The elements, of `bytes` each, of an array whose first subscript varies fastest, in the order in which the last does.
-fn last_fastest(data: &[u8], bytes: usize, shape: &[u64]) -> Vec<u8> {
-    let Some((last, others)) = shape.split_last() else { return data.to_vec() };
-    // Where each row begins, and how far its elements lie apart.
-    let (mut rows, mut apart) = (vec![0], bytes);
-    for extent in others.iter().map(|extent| *extent as usize) {
-        rows = rows.into_iter().flat_map(|row| (0..extent).map(move |at| row + at * apart)).collect();
-        apart *= extent;
+fn last_fastest(data: Vec<u8>, bytes: usize, shape: &[u64]) -> Vec<u8> {
+    // Along one axis both are the same.
+    if shape.iter().filter(|extent| **extent != 1).count() <= 1 {
+        return data;
     }
+    // Of each axis its extent, and how far its elements lie apart.
+    let axes = shape.iter().scan(bytes, |next, extent| {
+        let apart = *next;
+        *next *= *extent as usize;
+        Some((*extent as usize, apart))
+    });
+    let axes: Vec<_> = axes.collect();
+    let (mut subscripts, mut from) = (vec![0; axes.len()], 0);
     let mut out = Vec::with_capacity(data.len());
-    for row in rows {
-        (0..*last as usize).for_each(|at| out.extend_from_slice(&data[row + at * apart..][..bytes]));
+    while out.len() < data.len() {
+        out.extend_from_slice(&data[from..from + bytes]);
+        for (subscript, (extent, apart)) in subscripts.iter_mut().zip(&axes).rev() {
+            *subscript += 1;
+            from += apart;
+            if *subscript < *extent {
+                break;
+            }
+            from -= *extent * apart;
+            *subscript = 0;
+        }
     }
     out
 }
@@ -210,7 +224,7 @@ pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>
     let (from, first_fastest) = read_header(&mut file, element, shape).map_err(named)?;
     let mut data = exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
     if first_fastest {
-        data = last_fastest(&data, from.bytes() as usize, shape);
+        data = last_fastest(data, from.bytes() as usize, shape);
     }
     convert(from, element, data, shape).map_err(named)
 }

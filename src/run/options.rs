@@ -68,7 +68,7 @@ pub(crate) struct Fields {
     pub(crate) groups: Option<String>,
 
     /// Take the right answer from a .npy or .bin file, a kernel, or a built-in algorithm: matmul[M,N,K].
-    #[arg(long = "right", value_name = "FILE|KERNEL|ALGORITHM[EXTENTS]")]
+    #[arg(long = "right", alias = "reference", value_name = "FILE|KERNEL|ALGORITHM[EXTENTS]")]
     pub(crate) right: Option<String>,
 
     /// Match a buffer of the built-in algorithm to one of yours: C=D.
@@ -76,7 +76,7 @@ pub(crate) struct Fields {
     pub(crate) role: Vec<String>,
 
     /// Compute the right answer with a program: 'python3 ref.py {in} {out}'.
-    #[arg(long, value_name = "COMMAND", conflicts_with = "right")]
+    #[arg(long, alias = "reference-command", value_name = "COMMAND", conflicts_with = "right")]
     pub(crate) right_by: Option<String>,
 
     /// Make inputs with a program: 'python3 make.py {out}'.

@@ -313,7 +313,7 @@ fn what_init_prints_is_a_description() {
         let described = describe(&[path], None, &Fields::default()).expect("a kernel");
         let text = super::init::init(&described[0]).expect("a description");
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
-        let text = text.replace("1024..65536", "1024").replace("256..4096", "256");
+        let text = text.replace(",1024..65536", "").replace(",256..4096", "");
         let run = resolved(Path::new(""), &text);
         let run = run.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
         let roles: Vec<_> = run.points[0].buffers.iter().map(|buffer| buffer.role).collect();

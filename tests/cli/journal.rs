@@ -320,7 +320,7 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
     let output = expect_exit(bench("8,16").arg("--resume").arg(&path).env("RADV_DEBUG", "nocache"), 0);
     let said = stderr(&output);
     assert!(said.contains("resuming: 2 cases measured, 2 to go"), "{said}");
-    assert!(said.contains("RADV_DEBUG is nocache; when the record was measured it was not set"), "{said}");
+    assert!(said.contains("RADV_DEBUG is nocache; in the record it is not set"), "{said}");
     let found = cases(&read_json(&path));
     assert_eq!(found.len(), 4);
     assert_eq!(found.iter().filter(|(_, process)| *process == 1).count(), 2);

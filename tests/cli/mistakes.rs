@@ -263,3 +263,20 @@ fn too_few_rounds_are_the_fault_of_the_question() {
     let output = expect_exit(&mut brief_bench(&["eigen", "-s", "64", "--max-rounds", "1"]), 1);
     assert!(stderr(&output).contains("not converged after 1 rounds"), "{}", stderr(&output));
 }
+
+#[test]
+fn wrapping_puts_no_command_of_a_ci_service_at_the_beginning_of_a_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("evil.json");
+    let schema = format!("gpukern-run {}::error file=x::pwned", "deadbeef ".repeat(4));
+    std::fs::write(&path, serde_json::json!({ "schema": schema }).to_string()).expect("written");
+    let mut wrapped = 0;
+    for columns in 20..=120 {
+        let output = run(gpukern(&["compare"]).args([&path, &path]).env("COLUMNS", columns.to_string()));
+        let message = stderr(&output);
+        assert!(message.contains("deadbeef"), "{message}");
+        assert!(!message.lines().any(|line| line.trim_start().starts_with("::")), "{message}");
+        wrapped += usize::from(message.lines().any(|line| line.trim_start().starts_with("\\u{3a}:error")));
+    }
+    assert!(wrapped > 0, "no width breaks the line there");
+}

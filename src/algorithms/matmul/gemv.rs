@@ -65,7 +65,11 @@ fn cut(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -
     match (device.kind, vectors.along) {
         // No latency to hide: a group is one vector register wide.
         (DeviceKind::Cpu, true) => [subgroup, 8, 1, 1, 8],
-        (DeviceKind::Cpu, false) => [subgroup, subgroup, depth, 2, 8],
+        // What is unrolled over more than 64 sums takes LLVM over half a minute to compile.
+        (DeviceKind::Cpu, false) => {
+            let own = if 2 * vectors.count * elements > 64 { 1 } else { 2 };
+            [subgroup, subgroup, depth, own, 8]
+        }
         (_, true) if vectors.count <= 2 => [4 * subgroup, 2, 4, 1, 2048],
         (_, true) => [2 * subgroup, 4, 2, 1, 1024],
         (_, false) => {
