@@ -41,7 +41,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
     let mut comparison = compare(&baseline, &candidate, &settings);
     judging::check_any(&comparison)?;
     let sides = [Kept { records: &baseline, paths: &paths[0] }, Kept { records: &candidate, paths: &paths[1] }];
-    comparison.decide = recipe(&comparison, sides, &settings, &|_| (String::new(), command_line()));
+    (comparison.remarks, comparison.decide) =
+        recipe(&comparison, sides, &settings, &|_| (String::new(), command_line()));
     let gate = args.gate.as_deref().map_or_else(String::new, |path| printable(&path.display().to_string()).into());
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;

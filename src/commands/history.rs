@@ -36,8 +36,10 @@ pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
     let (runs, left_out) = store::read(&records, left_out);
     let history = History::new(runs, left_out, &settings);
     let mut notes = String::new();
-    for reason in &history.left_out {
-        let _ = writeln!(notes, "left out: {reason}");
+    if let [first, others @ ..] = &history.left_out[..] {
+        // The page has all.
+        let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
+        let _ = writeln!(notes, "left out: {first}{more}");
     }
     if history.series.is_empty() {
         let shown = printable(&args.folder.display().to_string()).into_owned();

@@ -88,7 +88,8 @@ fn shown(args: &ReportArgs, notes: &mut String) -> Result<(Vec<NamedRecord>, Opt
         Ok(()) => {
             let mut comparison = compare::compare(before, after, &settings);
             let kept = [0, 1].map(|side| Kept { records: &records[side], paths: &paths[side] });
-            comparison.decide = recipe(&comparison, kept, &settings, &|_| (String::new(), command_line()));
+            (comparison.remarks, comparison.decide) =
+                recipe(&comparison, kept, &settings, &|_| (String::new(), command_line()));
             Some(comparison)
         }
     };

@@ -16,7 +16,7 @@ use crate::measure::measurement::MeasureOptions;
 use crate::measure::session::Setup;
 use crate::plan::Plan;
 use crate::plan::options;
-use crate::record::{Case, Record};
+use crate::record::Record;
 use crate::report;
 use crate::run::algorithm::UserKernels;
 use crate::stats::bootstrap::TELLING_RUNS;
@@ -161,9 +161,11 @@ impl Rounds {
             // This very command measures it again.
             Kept { records: &candidate, paths: &[] },
         ];
-        comparison.decide = recipe::recipe(&comparison, sides, &self.settings, &|processes| {
+        (comparison.remarks, comparison.decide) = recipe::recipe(&comparison, sides, &self.settings, &|processes| {
             (recipe::assignments(&super::origin::environment()), again(&command_line(), processes, candidate_path))
         });
+        // A reason first, then the commands that fit it.
+        comparison.remarks.splice(0..0, hopeless(&comparison));
         let ruling = Ruling::default();
         let exit = match judging::exit(&comparison, &ruling) {
             Exit::Rejected => Exit::Rejected,
@@ -214,26 +216,25 @@ impl Rounds {
             0 => String::new(),
             _ => format!("{} in {}; {kept}\n", counted(rounds, "further round"), Nanos::from(taken)),
         };
-        let hopeless = |case: &&Compared| case.verdict == Verdict::Undecided && !case.wants_more();
-        let slower = |baseline| {
-            let obstacle = Some(Obstacle::AnotherSpeed { baseline });
-            comparison.cases.iter().filter(hopeless).filter(|case| case.obstacle == obstacle).count()
-        };
-        let (before, now, all) = (slower(true), slower(false), comparison.cases.iter().filter(hopeless).count());
-        let reasons = [
-            (all - before - now, "the baseline has too few processes or samples"),
-            (before, "the device was slower beside the baseline; measure that again"),
-            (now, "the device is slower than beside the baseline; measure when nothing else runs"),
-        ];
-        for (count, reason) in reasons.iter().filter(|(count, _)| *count > 0) {
-            let line = format!("no further round could decide {count}: {reason}");
-            text.push_str(&report::table::prose(&line, report::table::width(), 2));
-        }
-        if all == 0 && open > 0 {
+        let wants_more = |case: &Compared| case.verdict != Verdict::Undecided || case.wants_more();
+        if open > 0 && comparison.cases.iter().all(wants_more) {
             text.push_str("a longer --budget may decide the rest, and so may more processes of the baseline\n");
         }
         text
     }
+}
+
+/// Why no further round could decide some cases, but for those of which the recipe says so.
+fn hopeless(comparison: &Comparison) -> Vec<String> {
+    let hopeless = comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided && !case.wants_more());
+    let (slower, few): (Vec<&Compared>, Vec<&Compared>) = hopeless.partition(|case| case.saw_another_speed());
+    let now = |case: &&&Compared| case.obstacle == Some(Obstacle::AnotherSpeed { baseline: false }) && !case.is_stuck();
+    let reasons = [
+        (few.len(), "the baseline has too few processes or samples"),
+        (slower.iter().filter(now).count(), "the device is slower or busier than beside the baseline"),
+    ];
+    let line = |(count, reason)| format!("No further round can decide {}: {reason}.", counted(count, "case"));
+    reasons.into_iter().filter(|(count, _)| *count > 0).map(line).collect()
 }
 
 /// The words of this command with so many processes, which the record at `path` gets where it is kept.
@@ -259,13 +260,10 @@ fn undecided<'a>(comparison: &'a Comparison, planned: &[String]) -> Option<Vec<&
 
 /// Host time that the cases `ids` took in `record`, in one process.
 fn time_of(record: &Record, ids: &[&str]) -> Duration {
-    let time = |case: &Case| {
-        let phases = case.measured()?.phases;
-        Some(phases.verification + phases.warm_up + phases.sampling)
-    };
     let mut sightings = record.sightings();
     sightings.retain(|sightings| ids.contains(&sightings[0].id.as_str()));
-    let total: Nanos = sightings.iter().filter_map(|sightings| sightings.iter().copied().find_map(time)).sum();
+    let total: Nanos =
+        sightings.iter().filter_map(|sightings| sightings.iter().copied().find_map(recipe::time_of)).sum();
     Duration::try_from_secs_f64(total.seconds()).unwrap_or_default()
 }
 
@@ -331,19 +329,19 @@ mod tests {
             comparison.cases.truncate(1);
             comparison.cases.iter_mut().for_each(|case| (case.verdict, case.obstacle) = (Verdict::Undecided, obstacle));
             comparison.cases.iter_mut().for_each(|case| case.candidate.processes = processes.get());
-            rounds.summary(0, Duration::ZERO, &comparison)
+            hopeless(&comparison).join("\n") + &rounds.summary(0, Duration::ZERO, &comparison)
         };
         let of = |baseline| Some(Obstacle::AnotherSpeed { baseline });
-        assert!(
-            said(of(true)).contains("could decide 1: the device was slower beside the baseline"),
-            "{}",
-            said(of(true))
-        );
+        assert_eq!(said(of(true)), "", "the recipe says that it needs a new baseline");
         let few = said(Some(Obstacle::FewProcesses { baseline: true }));
-        assert!(few.contains("could decide 1: the baseline has too few processes"), "{few}");
+        assert!(few.contains("can decide 1 case: the baseline has too few processes"), "{few}");
         assert!(said(of(false)).starts_with("a longer --budget may decide the rest"), "{}", said(of(false)));
         processes.set(5);
-        assert!(said(of(false)).contains("could decide 1: the device is slower than"), "{}", said(of(false)));
+        assert!(
+            said(of(false)).contains("can decide 1 case: the device is slower or busier than"),
+            "{}",
+            said(of(false))
+        );
     }
 
     fn reader(text: &[u8]) -> Record {

@@ -162,6 +162,9 @@ pub struct Compared {
     /// What keeps it undecided, where that is neither the samples nor their spread.
     #[serde(skip)]
     pub obstacle: Option<Obstacle>,
+    /// How many times as long the canary took beside the candidate, where that and not other programs' load is the obstacle.
+    #[serde(skip)]
+    pub canary: Option<f64>,
     /// Operations of a chain, to show the time of one.
     pub chain: Option<u64>,
     /// Nominal work, for gates.
@@ -214,6 +217,9 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// The cases that were measured on both sides, in the order of the baseline.
     pub cases: Vec<Compared>,
+    /// What keeps cases undecided, and what to do about it, beside the commands: a sentence or two each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// The commands that would decide what is undecided; absent where nothing is, or nothing would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decide: Option<String>,
@@ -241,6 +247,12 @@ impl Compared {
     #[must_use]
     pub(crate) fn saw_another_speed(&self) -> bool {
         matches!(self.obstacle, Some(Obstacle::AnotherSpeed { .. }))
+    }
+
+    /// Whether it is undecided for that reason though both sides have processes enough: more would say the same.
+    #[must_use]
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.saw_another_speed() && self.baseline.processes.min(self.candidate.processes) >= recipe::ENOUGH
     }
 }
 
@@ -306,6 +318,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
         min_effect: settings.min_effect,
         differences,
         cases,
+        remarks: vec![],
         decide: None,
         unmatched,
     }

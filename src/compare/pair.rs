@@ -149,8 +149,9 @@ impl Pair<'_> {
         }
         (changed && self.guesses(settings) && self.few()).then(|| {
             let obstacle = Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) };
-            let reason = "on the host's processors a change of fewer processes may be a busy moment of the machine";
-            (obstacle, reason.into())
+            let reason =
+                format!("with fewer than {TELLING_RUNS} processes on a CPU device, a change may just be a busy moment");
+            (obstacle, reason)
         })
     }
 
@@ -207,6 +208,8 @@ impl Pair<'_> {
             verdict,
             why,
             obstacle,
+            canary: matches!(obstacle, Some(Obstacle::AnotherSpeed { .. }) if self.load().is_none())
+                .then(|| self.slowness().exp()),
             chain: last.case.chain,
             work: last.case.work,
             share: last.case.share,
@@ -295,8 +298,9 @@ impl Pair<'_> {
     fn speed(&self) -> [String; 2] {
         if let Some(load) = self.load() {
             let (points, word) = (100.0 * load.abs(), if load > 0.0 { "more" } else { "less" });
-            let sentence = format!("the candidate ran while other programs used {points:.0} % {word} of the CPU");
-            return [format!("CPU load {:+.0} %", 100.0 * load), sentence];
+            let sentence = format!("the candidate ran while other programs used {points:.0} points {word} of the CPU");
+            let sign = if load > 0.0 { '+' } else { '−' };
+            return [format!("CPU load {sign}{points:.0} points"), sentence];
         }
         let slowness = self.slowness().exp_m1();
         let word = if slowness >= 0.0 { "slower" } else { "faster" };

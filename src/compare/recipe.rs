@@ -1,12 +1,13 @@
 //! The commands that would decide what is undecided: more processes for the records of both sides, in turns, and the
 //! comparison again. They are to be pasted as they are, so they have the paths, the options and the drivers of the records.
 
-use super::{Compared, Comparison, Difference, Settings, Verdict};
+use super::{Compared, Comparison, Difference, Obstacle, Settings, Verdict};
 use crate::basis::printable::{printable, shown_word};
 use crate::basis::units::{Nanos, about, counted, significant, trimmed};
 use crate::plan::request::VulkanOptions;
-use crate::record::{CHOOSING, Record};
+use crate::record::{CHOOSING, Case, Record};
 use crate::stats::bootstrap::{TELLING_RUNS, Z};
+use crate::stats::median;
 use clap::CommandFactory;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,78 +48,182 @@ struct Part {
     with: Option<String>,
 }
 
-/// The commands that would decide `comparison`. `again` has what repeats it, given the processes that a side will have:
-/// assignments of variables, and the words. `None` where nothing is undecided, or no number of processes would decide it.
+/// What keeps cases of `comparison` undecided, and the commands that would decide them; `None` where nothing is undecided, or
+/// no command would do. `again` has what repeats it, given the processes that a side will have: assignments of variables,
+/// and the words.
 #[must_use]
 pub(crate) fn recipe(
     comparison: &Comparison,
     sides: [Kept<'_>; 2],
     settings: &Settings,
     again: &dyn Fn(usize) -> (String, Vec<String>),
-) -> Option<String> {
+) -> (Vec<String>, Option<String>) {
     let (processes, mut remarks) = wanted(comparison, settings);
-    let Some(processes) = processes else {
-        return (!remarks.is_empty()).then(|| remarks.join("\n"));
-    };
+    let anew = anew(comparison, sides);
+    let names = ["baseline", "candidate"];
+    for name in names.iter().zip(anew).filter(|(_, anew)| *anew).map(|(name, _)| name) {
+        remarks.push(format!("This needs a new {name}: the device was slower or busier while it was measured."));
+    }
+    let alternated = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
+    let alternated = alternated.then(|| alternating(sides));
+    if alternated == Some(None) {
+        remarks.push(ALTERNATE.into());
+    }
+    let processes = processes.max(anew.contains(&true).then_some(ENOUGH));
+    let commands = processes
+        .map_or_else(Vec::new, |processes| lines(comparison, sides, anew, processes, again(processes), &mut remarks));
+    let commands: Vec<_> = commands.into_iter().chain(alternated.flatten()).collect();
+    (remarks, (!commands.is_empty()).then(|| commands.join("\n")))
+}
+
+/// What to do where a driver may slow down the device itself, and no complete command is known.
+const ALTERNATE: &str = "Two drivers can be told apart by alternating them: `gpukern ab` with --a-driver and --b-driver \
+                         (docs/compare.md, \"Alternate two candidates\").";
+
+/// The lines that give each side so many processes, those to be measured `anew` in a file of their own, and compare again.
+fn lines(
+    comparison: &Comparison,
+    sides: [Kept<'_>; 2],
+    anew: [bool; 2],
+    processes: usize,
+    (variables, mut words): (String, Vec<String>),
+    remarks: &mut Vec<String>,
+) -> Vec<String> {
     let apart = difference(sides, comparison);
     let has = |records: &[Record]| records.iter().map(|record| record.processes().len()).sum::<usize>();
-    let names = ["baseline", "candidate"];
-    let (variables, mut words) = again(processes);
     let (mut parts, mut costs) = (vec![], vec![]);
-    for ((side, name), with) in sides.into_iter().zip(names).zip(apart) {
+    for (((side, name), with), anew) in sides.into_iter().zip(["baseline", "candidate"]).zip(apart).zip(anew) {
         let Some(record) = side.records.first() else { continue };
         let Some(path) = side.paths.first() else {
             // The last command measures it: anew, or what is missing.
             let kept = if words.iter().any(|word| word == "--resume") { record.processes().len() } else { 0 };
-            costs.push((processes.saturating_sub(kept), time_of_process(record)));
+            costs.push((name, processes.saturating_sub(kept), time_of_process(record)));
             continue;
         };
-        let lacks = processes.saturating_sub(has(side.records));
+        if anew && side.paths.len() > 1 {
+            // Which of them would the new one replace?
+            return vec![];
+        }
+        let lacks = if anew { processes } else { processes.saturating_sub(has(side.records)) };
         if lacks == 0 {
             continue;
         }
         let Some(measure) = measure(record) else {
             remarks.push(format!(
-                "# the {name} lacks {lacks} of {processes} processes; '{}' does not say how to measure it",
+                "The {name} lacks {lacks} of {processes} processes, and '{}' does not say how to measure it: measure it \
+                 again with --processes {processes}.",
                 printable(&path.to_string_lossy())
             ));
             continue;
         };
-        let fresh = record.plan.is_none() || *path == Path::new("-");
+        let fresh = anew || record.plan.is_none() || *path == Path::new("-");
         let path = if fresh { fresh_path(path, name, &mut words) } else { path.to_string_lossy().into_owned() };
         // A new file takes the place of the old one.
         let own = record.processes().len();
-        let (has, lacks) = if fresh { (0, lacks + own) } else { (own, lacks) };
-        costs.push((lacks, time_of_process(record)));
+        let (has, lacks) = if anew {
+            (0, lacks)
+        } else if fresh {
+            (0, lacks + own)
+        } else {
+            (own, lacks)
+        };
+        costs.push((name, lacks, time_of_process(record)));
         parts.push(Part { measure, path, fresh, has, lacks, with });
     }
-    let mut lines = remarks;
+    let mut lines = vec![];
     // What measures nothing would say the same again.
-    if costs.iter().any(|(count, _)| *count > 0) {
+    if costs.iter().any(|(_, count, _)| *count > 0) {
         lines.push(format!("# {}", cost(&costs)));
         lines.extend(turns(&parts));
         lines.push(variables + &line(words.iter().map(String::as_str)));
     }
-    (!lines.is_empty()).then(|| lines.join("\n"))
+    lines
+}
+
+/// The sides to be measured anew, because the device was slower or busier beside them: where more processes would not outvote
+/// those that are there, or another program's load and not the candidate is to blame.
+fn anew(comparison: &Comparison, sides: [Kept<'_>; 2]) -> [bool; 2] {
+    [true, false].map(|baseline| {
+        let spoiled = |case: &Compared| {
+            let hopeless = if case.is_stuck() {
+                case.canary.is_none()
+            } else {
+                // Further rounds of `bench --compare` add to the candidate alone.
+                baseline && sides[1].paths.is_empty()
+            };
+            case.obstacle == Some(Obstacle::AnotherSpeed { baseline }) && hopeless
+        };
+        comparison.cases.iter().any(spoiled)
+    })
+}
+
+/// The command that alternates the drivers of two sides, where their records differ in nothing else; `None` where it is not
+/// known to be complete.
+fn alternating(sides: [Kept<'_>; 2]) -> Option<String> {
+    let records = sides.map(|side| side.records.first());
+    let [Some(before), Some(after)] = records else { return None };
+    let words = measured(before)?;
+    let chooses = "VK_DRIVER_FILES";
+    let manifest = |record: &Record| {
+        let path = record.origin.environment.get(chooses)?;
+        (!path.contains([':', ';']) && Path::new(path).extension().is_some_and(|end| end == "json"))
+            .then(|| path.clone())
+    };
+    let others = |record: &Record| {
+        let mut variables = record.origin.environment.clone();
+        variables.remove(chooses);
+        variables
+    };
+    let [a, b] = [manifest(before)?, manifest(after)?];
+    let alike = measured(after)? == words && others(before) == others(after) && before.origin.host == after.origin.host;
+    // What is left out does not change what is timed.
+    let typed = without(words[1..].iter().copied(), &[], &["--no-peak", "-q", "--quiet"]);
+    let ["bench", algorithm, options @ ..] = &typed[..] else { return None };
+    // Options that `ab` takes as `bench` does.
+    let taken = ["-V", "--variant", "-s", "--size", "-d", "--device", "-t", "--dtype", "--layout", "--seed"];
+    let known = |pair: &[&str]| pair.len() == 2 && taken.contains(&pair[0]);
+    let has = |names: [&str; 2]| options.iter().any(|word| names.contains(word));
+    let complete = options.chunks(2).all(known) && has(["-V", "--variant"]) && has(["-s", "--size"]);
+    let one = !algorithm.starts_with('-') && !algorithm.contains(['*', ',']);
+    (a != b && alike && complete && one).then(|| {
+        let sides = ["--a-driver", a.as_str(), "--b-driver", b.as_str()];
+        let words = [words[0], "ab", algorithm].into_iter().chain(options.iter().copied()).chain(sides);
+        assignments(&others(before)) + &line(words)
+    })
+}
+
+/// Host time that a case took in its process; `None` where it was not measured.
+pub(crate) fn time_of(case: &Case) -> Option<Nanos> {
+    let phases = case.measured()?.phases;
+    Some(phases.verification + phases.warm_up + phases.sampling)
 }
 
 /// Time that a process of a record takes, with what is measured beside its cases.
 pub(super) fn time_of_process(record: &Record) -> Nanos {
-    // The record's time is that of the last command which completed it.
-    let own = record.processes().iter().filter(|process| process.command == record.command).count();
-    Nanos(record.wall_time.0 / own.max(1) as f64)
+    let processes = record.processes();
+    // The record's time is that of the last command which completed it, and that may have measured nothing.
+    let own = processes.iter().filter(|process| process.command == record.command).count();
+    let cases: Nanos = record.cases.iter().filter_map(time_of).sum();
+    let least = cases.0 / processes.len().max(1) as f64;
+    let whole = if own == 0 { 0.0 } else { record.wall_time.0 / own as f64 };
+    Nanos(whole.max(least))
 }
 
 /// How long so many processes of each side take: `about 4 min: 2 × 3 processes of 40 s`.
-fn cost(sides: &[(usize, Nanos)]) -> String {
-    let total: Nanos = sides.iter().map(|(count, time)| Nanos(*count as f64 * time.0)).sum();
-    let text = |(count, time): (usize, Nanos)| {
+fn cost(sides: &[(&str, usize, Nanos)]) -> String {
+    let total: Nanos = sides.iter().map(|(_, count, time)| Nanos(*count as f64 * time.0)).sum();
+    let text = |count: usize, time: Nanos| {
         format!("{count} {} of {}", if count == 1 { "process" } else { "processes" }, about(time))
     };
-    let sides: Vec<_> = sides.iter().copied().filter(|(count, _)| *count > 0).collect();
+    let sides: Vec<_> = sides.iter().copied().filter(|(_, count, _)| *count > 0).collect();
     let parts = match sides[..] {
-        [(a, first), (b, second)] if a == b => format!("2 × {}", text((a, Nanos(f64::midpoint(first.0, second.0))))),
-        _ => sides.into_iter().map(text).collect::<Vec<_>>().join(", "),
+        [(_, a, first), (_, b, second)] if a == b => {
+            format!("2 × {}", text(a, Nanos(f64::midpoint(first.0, second.0))))
+        }
+        _ => {
+            let named = |(name, count, time): (&str, usize, Nanos)| format!("{name} {}", text(count, time));
+            sides.into_iter().map(named).collect::<Vec<_>>().join(", ")
+        }
     };
     format!("about {}: {parts}", about(total))
 }
@@ -192,31 +297,42 @@ pub(super) fn fresh_path(path: &Path, name: &str, words: &mut [String]) -> Strin
 fn wanted(comparison: &Comparison, settings: &Settings) -> (Option<usize>, Vec<String>) {
     let (mut most, mut remarks): (Option<usize>, Vec<String>) = (None, vec![]);
     let (mut close, mut timeless): (Vec<&Compared>, Vec<&Compared>) = (vec![], vec![]);
-    let mut shared = false;
-    for case in comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided) {
+    let open = || comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided);
+    for case in open().filter(|case| !case.is_stuck()) {
         match needed(case, settings.min_effect) {
             Some(processes) => most = most.max(Some(processes)),
             None if case.ratio.is_none() => timeless.push(case),
-            None if case.saw_another_speed() => {}
             None => close.push(case),
         }
-        shared |= case.saw_another_speed() && fewest(case) >= TELLING_RUNS;
     }
     if !timeless.is_empty() {
         let cases = counted(timeless.len(), "case");
-        remarks.push(format!("# {cases} took no time that the clock can see: choose a larger size"));
+        remarks.push(format!("{cases} took no time that the clock can see: choose a larger size."));
     }
     if let Some(reach) = close.iter().filter_map(|case| reach(case)).reduce(f64::max) {
         let effect = trimmed(&significant(100.0 * settings.min_effect)).to_string();
         let remedy = if reach <= WORTH_ASKING {
             format!("--min-effect {:.0}% would call them the same", (100.0 * reach).ceil())
         } else {
-            format!("this machine is too noisy for {effect} %")
+            format!("this machine is too noisy for {effect} %, but `gpukern ab` may do, which alternates the two")
         };
-        remarks.push(format!("# {} would need over {MOST} processes a side; {remedy}", counted(close.len(), "case")));
+        remarks.push(format!("{} would need over {MOST} processes a side; {remedy}.", counted(close.len(), "case")));
     }
-    if shared {
-        remarks.push("# if the canary still differs, compare in turns in one process: gpukern ab".into());
+    for (slower, deed, baseline) in [("candidate", "slows down", false), ("baseline", "speeds up", true)] {
+        let of = |case: &&Compared| case.is_stuck() && case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
+        let canaries: Vec<_> = open().filter(of).filter_map(|case| case.canary).collect();
+        let Some(ratio) = median(&canaries) else { continue };
+        let ratio = ratio.max(1.0 / ratio);
+        let longer = if ratio < 1.5 {
+            format!("{:.0} % longer", 100.0 * (ratio - 1.0))
+        } else {
+            format!("{} times as long", trimmed(&significant(ratio)))
+        };
+        remarks.push(format!(
+            "{}: the canary, a fixed test kernel, took {longer} beside the {slower}. Either the device was busy or \
+             clocked lower then, or the candidate {deed} every kernel; more processes cannot tell which.",
+            counted(canaries.len(), "case")
+        ));
     }
     (most, remarks)
 }
@@ -232,7 +348,7 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
     }
     if case.saw_another_speed() {
         // Most of the processes have to be undisturbed.
-        return (2 * now < MOST).then(|| (2 * now + 1).max(ENOUGH));
+        return Some((2 * now + 1).max(ENOUGH));
     }
     let (half, change) = (half(case)?, case.ratio?.ln().abs());
     let matters = min_effect.ln_1p();
@@ -283,7 +399,7 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
         return found;
     }
     let kernels = |record: &Record| {
-        let of = |case: &crate::record::Case| case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
+        let of = |case: &Case| case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
         record.cases.iter().map(|case| (case.id.clone(), of(case))).collect::<BTreeMap<_, _>>()
     };
     let [before, after] = [a, b].map(kernels);
@@ -297,6 +413,11 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
 /// The words that measure what a record has, with the variables that chose its driver; `None` where it is of no command
 /// that measures.
 fn measure(record: &Record) -> Option<String> {
+    Some(assignments(&record.origin.environment) + &line(measured(record)?))
+}
+
+/// The same words without variables, the program before all.
+fn measured(record: &Record) -> Option<Vec<&str>> {
     let (program, rest) = record.command.split_first()?;
     let words = measuring(rest.iter().map(String::as_str));
     // Options behind `--` would be files.
@@ -306,8 +427,7 @@ fn measure(record: &Record) -> Option<String> {
     let own = !program.contains('=')
         && Path::new(program).file_name().is_some_and(|name| name.to_string_lossy().contains("gpukern"));
     let program = if own { program } else { "gpukern" };
-    let variables = assignments(&record.origin.environment);
-    known.then(|| format!("{variables}{}", line(std::iter::once(program).chain(words))))
+    known.then(|| std::iter::once(program).chain(words).collect())
 }
 
 /// Variables that choose a driver, as a shell takes them before a command; others, which a record may have, are left out.

@@ -52,7 +52,9 @@ pub(super) fn programs(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bo
     }
     for kernel in &new.kernels {
         if let Some(before) = old.kernels.iter().find(|other| other.name == kernel.name) {
-            reasons.extend(kernel_changes(before, kernel));
+            // Versions of a file share its name.
+            let new: Vec<_> = kernel_changes(before, kernel).into_iter().filter(|new| !reasons.contains(new)).collect();
+            reasons.extend(new);
         }
     }
     if old.notes != new.notes {
@@ -64,7 +66,7 @@ pub(super) fn programs(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bo
 fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String> {
     let mut changes = vec![];
     if before.hash != after.hash {
-        changes.push(format!("{} was compiled from other code", after.name));
+        changes.push(format!("the code of {} changed", source(&after.name)));
     }
     for statistic in &after.statistics {
         let old = before.statistics.iter().find(|other| other.name == statistic.name);
@@ -75,6 +77,12 @@ fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String
         }
     }
     changes
+}
+
+/// The name of a kernel, or the file of a user's, whose versions have numbers: `sum.comp` of `sum/sum.comp#0`.
+fn source(name: &str) -> &str {
+    let file = name.rsplit_once('#').map(|(path, _)| path.rsplit_once('/').map_or(path, |(_, file)| file));
+    file.unwrap_or(name)
 }
 
 /// The medians of a figure on both sides.
@@ -141,4 +149,15 @@ fn warning_names(side: &[Seen<'_>]) -> BTreeSet<&'static str> {
     let measured = || side.iter().filter_map(|seen| seen.case.measured());
     let unverified = measured().filter(|m| m.verification.verified().is_none()).map(|_| "unverified");
     measured().flat_map(|m| m.warnings.iter().map(name)).chain(unverified).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::source;
+
+    #[test]
+    fn a_users_kernel_is_called_by_its_file() {
+        let names = ["sum/sum.comp#0", "my #1/sum.comp#12", "lu/naive.f32"].map(source);
+        assert_eq!(names, ["sum.comp", "sum.comp", "lu/naive.f32"]);
+    }
 }

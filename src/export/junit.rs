@@ -305,6 +305,7 @@ mod tests {
             test: "p = 0.0001".into(),
             why: vec!["clock 1980 → 1755 MHz".into()],
             obstacle: None,
+            canary: None,
             chain: None,
             work: Work::default(),
             share: None,
@@ -334,6 +335,7 @@ mod tests {
             _ => Verdict::Same,
         };
         let comparison = Comparison {
+            remarks: vec![],
             decide: None,
             schema: crate::compare::SCHEMA,
             version: "0.0.0",

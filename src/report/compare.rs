@@ -3,7 +3,7 @@
 use super::table::{self, Table};
 use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::printable;
-use crate::basis::units::{self, Nanos, TimeUnit};
+use crate::basis::units::{self, Nanos, TimeUnit, counted};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Compared, Comparison, Difference, Unmatched, Verdict};
 use std::fmt::Write;
@@ -23,9 +23,12 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
         let _ = writeln!(out, "{}", differences(&comparison.differences));
     }
     let all = comparison.sorted();
-    for device in distinct(all.iter().map(|(_, case)| case.device.as_str())) {
+    let devices = distinct(all.iter().map(|(_, case)| case.device.as_str()));
+    let moved = comparison.differences.iter().find(|difference| difference.what == "device" && devices.len() == 1);
+    for device in devices {
         let cases: Vec<_> = all.iter().filter(|(_, case)| case.device == device).copied().collect();
-        out.push_str(&of_device(device, &cases, ruling, width));
+        let heading = moved.map_or_else(|| device.into(), |both| format!("{} → {}", both.baseline, both.candidate));
+        out.push_str(&of_device(&heading, &cases, ruling, width));
     }
     for case in &comparison.unmatched {
         out.push_str(&table::prose(&unmatched(case), width, 2));
@@ -40,26 +43,24 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
         let _ = writeln!(out, "limit  {}: not checked, the candidate measured none of its cases", printable(pattern));
     }
     out.push_str(&table::prose(&summary(comparison, ruling), width, 2));
+    for remark in &comparison.remarks {
+        out.push_str(&table::prose(&printable(remark), width, 2));
+    }
     if let Some(commands) = &comparison.decide {
-        let _ = write!(out, "{}\n{}", above_commands(comparison, commands), to_paste(commands, width));
+        let _ = write!(out, "{}\n{}", above_commands(comparison), to_paste(commands, width));
     }
     out
 }
 
-/// What is said above the commands that would decide what is undecided, or above what is to be known of it.
+/// What is said above the commands that would decide what is undecided.
 #[must_use]
-pub(crate) fn above_commands(comparison: &Comparison, commands: &str) -> String {
+pub(crate) fn above_commands(comparison: &Comparison) -> String {
     let rest = match (comparison.count(Verdict::Undecided), comparison.cases.len()) {
         (1, 1) => "it",
         (open, all) if open == all => "them",
         _ => "the rest",
     };
-    let runs = commands.lines().any(|line| !line.starts_with('#'));
-    if runs {
-        format!("to decide {rest}, run this while nothing else runs:")
-    } else {
-        format!("what keeps {rest} undecided:")
-    }
+    format!("To decide {rest}, run this while nothing else runs:")
 }
 
 /// Commands below a sentence, in lines that a shell takes.
@@ -193,6 +194,7 @@ fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, test
     let test = cases.iter().zip(names).filter(|_| tests).map(|((_, case), name)| (case.test.clone(), name.clone()));
     let tests = alike(test, |(a, _), (b, _)| a == b);
     let whose = |group: &[(String, String)]| match group.len() {
+        2 if cases.len() == 2 => "both".into(),
         count if count == cases.len() && count > 1 => format!("all {count}"),
         count if count > MOST_NAMED => format!("{count} of {}", cases.len()),
         _ => group.iter().map(|(_, name)| printable(name)).collect::<Vec<_>>().join(", "),
@@ -205,7 +207,7 @@ fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, test
 fn paragraph(reasons: &[String], lines: usize, width: usize) -> String {
     let of = |count: usize| {
         let more = reasons.len() - count;
-        let more = (more > 0).then(|| format!("{more} more with --json -"));
+        let more = (more > 0).then(|| format!("{}: add `--json -`", counted(more, "more remark")));
         let parts: Vec<_> = reasons[..count].iter().cloned().chain(more).collect();
         table::prose(&parts.join("; "), width, 2)
     };
@@ -285,6 +287,7 @@ mod tests {
                 test: "1 of 3 processes".into(),
                 why: vec!["slow clock on both sides".into(), format!("registers 32 → {at}")],
                 obstacle: None,
+                canary: None,
                 chain: None,
                 work: Work::default(),
                 share: None,
@@ -297,6 +300,7 @@ mod tests {
             min_effect: 0.02,
             differences: vec![],
             cases: (0..27).map(case).collect(),
+            remarks: vec![],
             decide: Some(format!(
                 "# a remark\nfor n in $(seq 2 5); do\n  {bench}\n  {bench}\ndone\ngpukern compare a b"
             )),
@@ -315,7 +319,9 @@ mod tests {
         );
         assert_eq!(text.matches("slow clock on both sides (all 27)").count(), 1, "{text}");
         assert!(
-            text.contains("more with --json -") && text.contains(" naive 128 ") && text.contains("1 of 3 processes")
+            text.contains("more remarks: add `--json -`")
+                && text.contains(" naive 128 ")
+                && text.contains("1 of 3 processes")
         );
         assert!(text.contains(" \\\n"), "a long command goes on in the next line: {text}");
     }
@@ -340,13 +346,31 @@ mod tests {
     #[test]
     fn what_stands_above_the_commands_is_true_of_them() {
         let mut all = many();
-        let of = |comparison: &Comparison, commands| above_commands(comparison, commands);
-        assert_eq!(of(&all, "gpukern"), "to decide the rest, run this while nothing else runs:");
+        assert_eq!(above_commands(&all), "To decide the rest, run this while nothing else runs:");
         all.cases.retain(|case| case.verdict == Verdict::Undecided);
-        assert_eq!(of(&all, "# about 2 s\ngpukern"), "to decide them, run this while nothing else runs:");
-        assert_eq!(of(&all, "# too few"), "what keeps them undecided:");
+        assert_eq!(above_commands(&all), "To decide them, run this while nothing else runs:");
         all.cases.truncate(1);
-        assert_eq!(of(&all, "gpukern"), "to decide it, run this while nothing else runs:");
+        assert_eq!(above_commands(&all), "To decide it, run this while nothing else runs:");
+        // What no command can do is a sentence, however narrow the terminal.
+        all.decide = None;
+        all.remarks = vec!["1 case would need over 50 processes a side; this machine is too noisy for 2 %.".into()];
+        let text = text(&all, &Ruling::default(), 40);
+        assert!(
+            text.contains("\n1 case would need over 50 processes a\n  side;") && !text.contains("run this"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn two_cases_are_both_and_two_devices_are_both_named() {
+        let mut two = many();
+        two.cases.truncate(2);
+        let of = |what, refused| Difference { what, baseline: "a".into(), candidate: "b".into(), refused };
+        two.differences = vec![of("device", true)];
+        let shown = text(&two, &Ruling::default(), 200);
+        assert!(shown.contains("slow clock on both sides (both)") && shown.contains("\na → b\n"), "{shown}");
+        two.differences = vec![of("driver", true)];
+        assert!(text(&two, &Ruling::default(), 200).contains("\nllvmpipe (LLVM 15.0.6, 256 bits)\n"));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) fn text(history: &History, width: usize) -> String {
 
 /// A row for each series, with a trend of at most so many columns.
 fn trends(series: &[&Series], columns: usize) -> Table {
-    let mut table = Table::default().text(["case"]).numbers(["runs", "now", "±", "trend", "steps"]);
+    let mut table = Table::default().text(["case"]).numbers(["runs", "level", "±", "trend", "steps"]);
     for series in series {
         table.row(row(series, columns));
     }
@@ -150,12 +150,12 @@ pub(super) fn shortage(history: &History, device: &str) -> Option<String> {
     }
     let in_one = alone - longest;
     Some(if longest >= together {
-        format!("{} can reveal a step in one case alone", counted(in_one, "more run"))
+        format!("a step in a single case can be found after {}", counted(in_one, "more run"))
     } else if together == alone {
-        format!("{} can reveal a step", counted(in_one, "more run"))
+        format!("a step can be found after {}", counted(in_one, "more run"))
     } else {
         let together = counted(together - longest, "more run");
-        format!("{together} can reveal a step shared by all cases, {in_one} a step in one")
+        format!("a step common to all cases can be found after {together}; in a single case, after {in_one}")
     })
 }
 
@@ -199,16 +199,21 @@ mod tests {
             (
                 5,
                 2,
-                "8 more runs can reveal a step shared by all cases, 10 a step in one",
+                "a step common to all cases can be found after 8 more runs; in a single case, after 10",
                 "none has enough runs to find a step",
             ),
-            (13, 2, "2 more runs can reveal a step in one case alone", "no steps (steps below 1 % are not reported)"),
-            (12, 1, "1 more run can reveal a step", "none has enough runs to find a step"),
+            (
+                13,
+                2,
+                "a step in a single case can be found after 2 more runs",
+                "no steps (steps below 1 % are not reported)",
+            ),
+            (12, 1, "a step can be found after 1 more run", "none has enough runs to find a step"),
         ] {
             let shown = shown(runs, cases);
             assert!(shown.contains(&format!("\n{told}\n")) && shown.ends_with(&format!(": {sum}\n")), "{shown}");
         }
-        assert!(!shown(15, 2).contains("can reveal") && !shown(13, 1).contains("can reveal"));
+        assert!(!shown(15, 2).contains("can be found") && !shown(13, 1).contains("can be found"));
     }
 
     #[test]

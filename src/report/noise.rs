@@ -1,6 +1,6 @@
 //! How far the processes of a record lie apart: the table of `bench --noise`.
 
-use super::table::Table;
+use super::table::{self, Table};
 use crate::basis::units::{Nanos, percent};
 use crate::record::{Case, Record};
 use crate::stats::{Summary, median, noise};
@@ -30,18 +30,25 @@ fn row(sightings: &[&Case]) -> Option<(f64, Vec<String>)> {
         within.map_or_else(|| "–".into(), percent),
         agreeing.map_or_else(|| "–".into(), |share| format!("{:.0} %", 100.0 * share)),
     ];
-    let sees = SIDES.map(|processes| percent(noise::resolved(between, processes)));
-    Some((between, cells.into_iter().chain(sees).collect()))
+    let found = SIDES.map(|processes| percent(noise::resolved(between, processes)));
+    Some((between, cells.into_iter().chain([found.join(", ")]).collect()))
 }
 
 /// A line for each case that at least two processes measured.
 #[must_use]
 pub(crate) fn text(record: &Record) -> String {
+    fitted(record, table::width())
+}
+
+/// Columns that a narrow terminal leaves out, the first of these first.
+const LEAST_IMPORTANT: [&str; 3] = ["overlapping pairs", "within one", "median"];
+
+fn fitted(record: &Record, width: usize) -> String {
     let devices: Vec<_> = record.devices.iter().map(|device| &*device.name).collect();
     let mut out = format!("{} processes of the same run on {}\n\n", record.processes().len(), devices.join(", "));
-    let sees = SIDES.map(|processes| format!("sees with {processes}"));
-    let mut table =
-        Table::default().text(["case"]).numbers(["median", "between", "within ±", "pairs that agree"]).numbers(sees);
+    let sides = SIDES.map(|processes| processes.to_string()).join(", ");
+    let headings = ["median", "between", "within one", "overlapping pairs", &format!("{sides} processes detect")];
+    let mut table = Table::default().text(["case"]).numbers(headings);
     let order = record.across_processes();
     let mut sightings = record.sightings();
     sightings.sort_by_key(|of| order.cases.iter().position(|case| case.id == of[0].id));
@@ -50,12 +57,23 @@ pub(crate) fn text(record: &Record) -> String {
         shares.push(between);
         table.row(cells);
     }
-    out.push_str(&table.terminal(usize::MAX));
-    let _ = writeln!(
-        out,
-        "\nbetween: standard deviation of the processes' medians; within: half the interval that each gives its own;\n\
-         sees with r: the smallest change that r processes a side show in 80 of 100 comparisons, 2.8·between·√(2/r)"
-    );
+    let whole = table.width();
+    let mut gone = table.fit(width, &LEAST_IMPORTANT);
+    out.push_str(&table.terminal(width));
+    gone.reverse();
+    out.push_str(&table::hidden(&gone, whole, width));
+    let legend = [
+        ("between", "standard deviation of the processes' medians"),
+        ("within one", "half the interval that a process gives its own median"),
+        ("overlapping pairs", "pairs of processes whose intervals overlap"),
+    ];
+    out.push('\n');
+    for (heading, meaning) in legend.iter().filter(|(heading, _)| !gone.contains(heading)) {
+        out.push_str(&table::prose(&format!("{heading}: {meaning}"), width, 2));
+    }
+    let detect = "detect: the smallest change that so many processes a side find in 80 of 100 comparisons, \
+                  2.8·between·√(2/processes)";
+    out.push_str(&table::prose(detect, width, 2));
     if let Some(floor) = median(&shares) {
         let _ = writeln!(out, "noise floor of this machine, the median of the cases: {}", percent(floor));
     }
@@ -83,6 +101,10 @@ mod tests {
         let process =
             |order| Process { started: String::new(), command: vec![], order: Some(order), origin: Origin::default() };
         whole.processes = vec![process(0), process(1)];
-        insta::assert_snapshot!(text(&whole));
+        insta::assert_snapshot!(fitted(&whole, 200));
+        let narrow = fitted(&whole, 80);
+        assert!(table::tests::widest(&narrow) <= 80, "{narrow}");
+        assert!(narrow.contains("hidden for width: within one, overlapping pairs (") && !narrow.contains("pairs of"));
+        assert!(narrow.contains("3, 5, 10 processes detect"), "{narrow}");
     }
 }

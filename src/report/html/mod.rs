@@ -205,13 +205,19 @@ impl Page {
 
     /// What is true of all cases of a source, a sentence each; and why some have no share of a limit.
     fn conditions(&mut self, sources: &[Source<'_>]) {
-        for source in sources {
-            let sentence = source.conditions.sentence(source.device.index);
-            for (name, sentence) in [("Conditions", sentence), ("Limits", without_limits(source))] {
-                let Some(sentence) = sentence else { continue };
-                let whose = if sources.len() > 1 { &source.name } else { name };
+        let limits: Vec<_> = sources.iter().map(without_limits).collect();
+        let shared = limits.windows(2).all(|pair| pair[0] == pair[1]);
+        let alone = sources.len() == 1;
+        for (source, limits) in sources.iter().zip(&limits) {
+            let conditions = source.conditions.sentence(source.device.index).map(|sentence| ("Conditions", sentence));
+            let limits = limits.clone().filter(|_| alone || !shared).map(|sentence| ("Limits", sentence));
+            for (name, sentence) in [conditions, limits].into_iter().flatten() {
+                let whose = if alone { name } else { &source.name };
                 self.paragraph("quiet", &format!("{whose}: {sentence}"));
             }
+        }
+        if let Some(Some(limits)) = limits.first().filter(|_| shared && !alone) {
+            self.paragraph("quiet", &format!("Limits: {limits}"));
         }
     }
 
@@ -247,8 +253,11 @@ impl Page {
             self.list(super::compare::explanations(&cases));
             self.line("</details>");
         }
+        for remark in &comparison.remarks {
+            self.element("p", remark);
+        }
         if let Some(commands) = &comparison.decide {
-            self.element("p", &super::compare::above_commands(comparison, commands));
+            self.element("p", &super::compare::above_commands(comparison));
             self.element("pre", commands);
         }
     }
@@ -543,12 +552,15 @@ fn without_limits(source: &Source<'_>) -> Option<String> {
     if all == 0 || source.device.kind == DeviceKind::Host {
         return None;
     }
-    let how = "--no-peak, --parallel, or an interruption";
     match without {
         0 if source.peaks().next().is_some() => None,
-        0 => Some(format!("the record has shares, but not the limits that they are of ({how} when it was resumed)")),
+        0 => {
+            let how = "resumed with --no-peak or --parallel, or interrupted";
+            Some(format!("the record has shares, but not the limits that they are of ({how})"))
+        }
         _ => Some(format!(
-            "{without} of {all} cases have no share of the hardware's limits: none were measured for them ({how})"
+            "{without} of {all} cases have no share of the hardware's limits (left out with --no-peak, --parallel, --noise \
+             and in further rounds, or interrupted)"
         )),
     }
 }
@@ -1035,8 +1047,13 @@ mod tests {
         }
         assert!(
             html.contains("<pre>gpukern bench &lt;lu&gt;</pre>")
+                && html.contains("<p>To decide ")
                 && html.contains(", run this while nothing else runs:")
         );
+        (comparison.remarks, comparison.decide) = (vec!["1 case is <odd>.".into()], None);
+        let html = report(&pair, Some(&comparison)).html;
+        assert!(html.contains("<p>1 case is &lt;odd&gt;.</p>") && !html.contains("<pre>"), "{html}");
+        assert!(html.matches("have no share of the hardware").count() < 2, "what is true of both sides is told once");
     }
 
     #[test]
