@@ -58,8 +58,8 @@ pub(crate) fn recipe(
     settings: &Settings,
     again: &dyn Fn(usize) -> (String, Vec<String>),
 ) -> (Vec<String>, Option<String>) {
-    let (processes, mut remarks) = wanted(comparison, settings);
     let anew = anew(comparison, sides);
+    let (processes, mut remarks) = wanted(comparison, settings, anew);
     let names = ["baseline", "candidate"];
     for name in names.iter().zip(anew).filter(|(_, anew)| *anew).map(|(name, _)| name) {
         remarks.push(format!("This needs a new {name}: the device was slower or busier while it was measured."));
@@ -293,12 +293,19 @@ pub(super) fn fresh_path(path: &Path, name: &str, words: &mut [String]) -> Strin
     fresh
 }
 
-/// The processes a side that would decide what is undecided, and what is to be known beside them.
-fn wanted(comparison: &Comparison, settings: &Settings) -> (Option<usize>, Vec<String>) {
+/// The processes a side that would decide what is undecided, and what is to be known beside them. Sides that are measured
+/// `anew` have no disturbed processes to outvote.
+fn wanted(comparison: &Comparison, settings: &Settings, anew: [bool; 2]) -> (Option<usize>, Vec<String>) {
     let (mut most, mut remarks): (Option<usize>, Vec<String>) = (None, vec![]);
     let (mut close, mut timeless): (Vec<&Compared>, Vec<&Compared>) = (vec![], vec![]);
     let open = || comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided);
-    for case in open().filter(|case| !case.is_stuck()) {
+    let replaced = |case: &Compared| {
+        [true, false]
+            .into_iter()
+            .zip(anew)
+            .any(|(baseline, anew)| anew && case.obstacle == Some(Obstacle::AnotherSpeed { baseline }))
+    };
+    for case in open().filter(|case| !case.is_stuck() && !replaced(case)) {
         match needed(case, settings.min_effect) {
             Some(processes) => most = most.max(Some(processes)),
             None if case.ratio.is_none() => timeless.push(case),

@@ -644,7 +644,10 @@ fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
     let (remarks, commands) = recipe(&compare(a, b, &settings), kept, &settings, &again);
     assert!(remarks.len() == 1 && remarks[0].starts_with("This needs a new baseline: "), "{remarks:?}");
     let commands = commands.expect("commands");
-    assert!(commands.contains(" --json old-again.json\ngpukern bench lu --compare old-again.json"), "{commands}");
+    assert!(
+        commands.contains("--processes 5 --json old-again.json\ngpukern bench lu --compare old-again.json"),
+        "{commands}"
+    );
 }
 
 #[test]
