@@ -32,7 +32,7 @@ impl Class {
     /// What to know before an answer is taken for one of another class.
     pub(crate) fn caveats(&self) -> Vec<Mark> {
         let less = self.shortcuts.contains(&Shortcut::LessAccurate);
-        let errors = if less { ", and may err more" } else { "" };
+        let errors = if less { ", and is less accurate" } else { "" };
         let arithmetic = self.computes.map(|(Computes { dtype, operations }, own)| match operations {
             1 => Mark::new(format!("{dtype} arithmetic"), format!("computes in {dtype} in place of {own}{errors}")),
             count => Mark::new(

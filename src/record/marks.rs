@@ -170,11 +170,11 @@ impl OnDevice {
         let [high, low, typical] = [least, most, middle].map(below);
         let steady = most - least <= SLOW.ln();
         Some(match (steady, typical >= 2.0) {
-            (true, false) => format!("the device ran steadily{clock}, as fast as its best on record"),
-            (true, true) => format!("the device ran steadily{clock}, {typical:.0} % slower than its best on record"),
+            (true, false) => format!("the device ran steadily{clock}, as fast as its best so far"),
+            (true, true) => format!("the device ran steadily{clock}, {typical:.0} % slower than its best so far"),
             (false, _) => {
                 let comma = if clock.is_empty() { "" } else { "," };
-                format!("the device ran{clock}{comma} {high:.0} to {low:.0} % slower than its best on record")
+                format!("the device ran{clock}{comma} {high:.0} to {low:.0} % slower than its best so far")
             }
         })
     }
@@ -248,10 +248,10 @@ pub(crate) mod tests {
     fn what_is_true_of_the_whole_run_is_a_sentence_and_marks_no_row() {
         let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..seen(79e3) };
         let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
-        assert_eq!(sentence, "the device ran steadily at 1.900 GHz, 5 % slower than its best on record");
+        assert_eq!(sentence, "the device ran steadily at 1.900 GHz, 5 % slower than its best so far");
         assert_eq!(signs, [""; 5]);
         let (sentence, _) = told(&record(DeviceKind::DiscreteGpu, &[seen(75.2e3); 5]));
-        assert_eq!(sentence, "the device ran steadily, as fast as its best on record");
+        assert_eq!(sentence, "the device ran steadily, as fast as its best so far");
         let loaded = Conditions { others: Some(0.5), ..seen(75e3) };
         let (sentence, signs) = told(&record(DeviceKind::Cpu, &[loaded; 5]));
         assert!(sentence.ends_with("; other programs used 50 % of the CPU"), "{sentence}");
@@ -265,7 +265,7 @@ pub(crate) mod tests {
         conditions[3] = seen(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
         let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &conditions));
-        assert_eq!(sentence, "the device ran 0 to 9 % slower than its best on record");
+        assert_eq!(sentence, "the device ran 0 to 9 % slower than its best so far");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // One reading on the host's processors may be off; what others took, or most readings, tell.
         conditions[7].others = Some(0.4);
@@ -298,7 +298,7 @@ pub(crate) mod tests {
         }
         let (sentence, signs) = told(&record);
         assert_eq!(signs, ["", "", "±"]);
-        assert_eq!(sentence, "the device ran steadily, as fast as its best on record");
+        assert_eq!(sentence, "the device ran steadily, as fast as its best so far");
         // Where most are like that, it is true of the run.
         record.cases.swap_remove(0);
         record.cases.push(record.cases[0].clone());

@@ -995,7 +995,7 @@ mod tests {
         let html = page(&record);
         document(&html);
         assert!(
-            html.contains(r#"<p class="quiet">Conditions: the device ran 0 to 9 % slower than its best on record</p>"#),
+            html.contains(r#"<p class="quiet">Conditions: the device ran 0 to 9 % slower than its best so far</p>"#),
             "{html}"
         );
         assert_eq!(html.matches("<b>d</b> disturbed: the canary kernel").count(), 1, "{html}");
