@@ -223,7 +223,7 @@ pub enum Command {
     Ab(Box<AbArgs>),
     /// Measure your own kernels as `bench` does the built-in ones
     ///
-    /// Kernels are verified, timed with warm clocks, and held against the device's limits. docs/run.md has the format of
+    /// Kernels are verified, timed with warm clocks, and compared with the device's limits. docs/run.md has the format of
     /// descriptions.
     #[command(after_long_help = "Exit codes: those of `bench`; of `ab` with --ab.\n\n\
         Examples:\n  \
@@ -290,7 +290,7 @@ pub enum Command {
         gpukern history runs --order committed --apart driver  by commit date, driver\n  \
         gpukern history runs --to otava -o otava               for Apache Otava")]
     History(HistoryArgs),
-    /// Print the defaults that hold, and where each comes from
+    /// Print the defaults in effect, and where each comes from
     ///
     /// A default comes from the command line, else the environment, else a file, else gpukern itself. The file is
     /// gpukern/config.toml in the user's configuration folder, or the one that GPUKERN_CONFIG names; with an empty
@@ -427,7 +427,7 @@ pub struct OutputArgs {
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
-    /// Each gets a folder below this one: SPIR-V, constants, inputs, wrong elements, the device, the driver's last words,
+    /// Each gets its own subfolder: SPIR-V, constants, inputs, wrong elements, the device, the driver's last words,
     /// and the command that runs the case alone.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
@@ -493,9 +493,9 @@ pub struct RunArgs {
     /// Several kernels solve the same problem: .comp or .glsl, .spv, .wgsl, .slang, .hlsl.
     pub kernel: Vec<PathBuf>,
 
-    /// Read what the kernels take from this file
+    /// Read the kernels' description from this file
     ///
-    /// A TOML file as docs/run.md describes it. Options on the command line win over its fields.
+    /// A TOML file as docs/run.md describes it. Options on the command line override its fields.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -575,7 +575,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub resume: Option<PathBuf>,
 
-    /// Do not hold cases against the device's limits
+    /// Do not show shares of the device's limits
     #[arg(long)]
     pub no_peak: bool,
 
@@ -779,7 +779,7 @@ pub struct VerifyArgs {
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
-    /// Each gets a folder below this one: SPIR-V, constants, inputs, wrong elements, the device, the driver's last words,
+    /// Each gets its own subfolder: SPIR-V, constants, inputs, wrong elements, the device, the driver's last words,
     /// and the command that runs the case alone.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
@@ -870,7 +870,7 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub judging: Judging,
 
-    /// Limits that the candidate must keep
+    /// Limits that the candidate must stay within
     ///
     /// A TOML file of `[[limit]]` tables.
     #[arg(long, value_name = "FILE")]

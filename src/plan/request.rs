@@ -26,7 +26,7 @@ pub struct Request {
 
     /// Measure what this TOML file says
     ///
-    /// Options on the command line win over its fields. benches-config/ has examples.
+    /// Options on the command line override its fields. benches-config/ has examples.
     #[arg(long, value_name = "FILE")]
     #[serde(serialize_with = "texts")]
     pub config: Option<PathBuf>,
@@ -55,7 +55,7 @@ pub struct Request {
     #[arg(long)]
     pub host: bool,
 
-    /// Do not hold cases against the device's limits
+    /// Do not show shares of the device's limits
     #[arg(long)]
     pub no_peak: bool,
 
@@ -158,8 +158,8 @@ pub struct VulkanOptions {
 
     /// Abandon a driver call, and its case, after this time
     ///
-    /// Compiling a pipeline, and a command of a description, may take ten times as long; so may a call that took long
-    /// before: ten times what it took.
+    /// Pipeline compilation and a description's commands get ten times this, a call that took long before ten times its
+    /// last duration.
     #[arg(long, global = true, hide = true, overrides_with = "timeout", value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 

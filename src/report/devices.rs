@@ -72,7 +72,7 @@ impl<'a> DeviceCard<'a> {
         fact("Vulkan", info.api_version.clone());
         fact("vendor:device", format!("{:04x}:{:04x}", info.vendor_id, info.device_id));
         fact("UUID", info.uuid.clone());
-        fact("PCI address", info.pci_address.clone().unwrap_or_else(|| "not told by the driver".into()));
+        fact("PCI address", info.pci_address.clone().unwrap_or_else(|| "not reported".into()));
         fact("memory heaps", heaps(info));
         fact("largest buffer", bytes_or_unlimited(info.limits.buffer));
         fact("storage range", format!("{} in one descriptor", bytes_or_unlimited(info.limits.storage_buffer_range)));
@@ -137,7 +137,7 @@ fn subgroup(info: &DeviceInfo) -> String {
 fn timestamps(info: &DeviceInfo) -> String {
     match info.timestamps.valid_bits {
         0 => "none on a compute queue: nothing can be timed".into(),
-        bits => format!("{} ns a tick, {bits} valid bits", info.timestamps.period_ns),
+        bits => format!("{} ns per tick, {bits} valid bits", info.timestamps.period_ns),
     }
 }
 
