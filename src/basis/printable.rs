@@ -51,9 +51,8 @@ pub(crate) fn json(text: String) -> String {
 /// disk behind it, takes nothing from what is measured: `eprint!` would end the process with a panic.
 pub fn say(text: &str) {
     let mut stream = std::io::stderr().lock();
-    // Once more what wrapping put at the beginning of a line.
-    let wrapped = prose::for_errors(printable_lines(text));
-    let shown = color::for_errors(printable_lines(&wrapped).into_owned());
+    // Escaped after wrapping, which may put a command of a CI service at the beginning of a line.
+    let shown = color::for_errors(printable_lines(&prose::for_errors(text)).into_owned());
     // What cannot be said there is not said, and nothing else changes.
     let _ = stream.write_all(shown.as_bytes()).and_then(|()| stream.flush());
 }

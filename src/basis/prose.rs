@@ -35,11 +35,11 @@ fn width_of_errors() -> Option<usize> {
 }
 
 /// Text for standard error, wrapped if that is.
-pub(crate) fn for_errors(text: Cow<'_, str>) -> Cow<'_, str> {
+pub(crate) fn for_errors(text: &str) -> Cow<'_, str> {
     let width = WRAPS.load(Ordering::Relaxed).then(width_of_errors).flatten();
     match width.filter(|width| text.lines().any(|line| line.chars().count() > *width)) {
         Some(width) => Cow::Owned(text.split_inclusive('\n').map(|line| wrapped(line, width)).collect()),
-        None => text,
+        None => Cow::Borrowed(text),
     }
 }
 

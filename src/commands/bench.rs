@@ -2,11 +2,11 @@
 
 use super::document::{Files, JSON, Target};
 use super::measuring::{self, Planned};
-use super::progress::{Progress, about, skips};
+use super::progress::{Progress, skips};
 use super::{CommandOutput, announce, beside, interrupt, selectors};
 use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::error::{Error, Exit};
-use crate::basis::units::{Nanos, counted};
+use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::BenchArgs;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Observer;

@@ -2,8 +2,7 @@
 
 use crate::basis::printable::printable;
 use crate::basis::printable::say;
-pub(crate) use crate::basis::units::about;
-use crate::basis::units::{Nanos, counted};
+use crate::basis::units::{Nanos, about, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::measure::executor::Observer;
 use crate::plan::{CaseId, axes};

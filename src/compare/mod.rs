@@ -11,7 +11,7 @@ mod side;
 mod why;
 
 pub(crate) use differences::Difference;
-pub(crate) use pair::probability;
+pub(crate) use pair::{probability, significance};
 
 use crate::algorithms::input::generator;
 use crate::basis::units::{Nanos, Work};

@@ -332,14 +332,20 @@ fn percent(share: f64) -> String {
     format!("{} %", trimmed(&significant(100.0 * share)))
 }
 
-/// `p = 0.028`, with as many digits as tell it from what it is held against.
+/// `p = 0.028`, or `p < 0.0001`.
 pub(crate) fn probability(p: f64) -> String {
+    let (sign, digits) = significance(p);
+    format!("p {sign} {digits}")
+}
+
+/// How p relates to a number, with as many digits as tell it from what it is compared with.
+pub(crate) fn significance(p: f64) -> (char, String) {
     if p < 1e-4 {
-        return "p < 0.0001".into();
+        return ('<', "0.0001".into());
     }
     let close = (p / FALSE_DISCOVERIES - 1.0).abs() < 0.1;
     let decimals = (1.0 - p.log10().floor()).max(0.0) as usize + if close { 2 } else { 0 };
-    format!("p = {}", trimmed(&format!("{p:.decimals$}")))
+    ('=', trimmed(&format!("{p:.decimals$}")).into())
 }
 
 /// Whether one of these has no time, or none that could be divided by.

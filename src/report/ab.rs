@@ -9,7 +9,7 @@ use crate::basis::pattern::captures;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
 use crate::compare::paired::{Finding, SideResult, Trial, Trials, Turns};
-use crate::compare::{FALSE_DISCOVERIES, Verdict, probability};
+use crate::compare::{FALSE_DISCOVERIES, Verdict, probability, significance};
 use crate::plan::axes::{self, AXES, Axis};
 use crate::record::class::Class;
 use std::fmt::Write;
@@ -115,8 +115,10 @@ fn open(finding: &Finding, min_effect: f64) -> String {
 
 /// p in a column that is called so: `0.028`, `< 0.0001`.
 fn p(finding: &Finding) -> String {
-    let text = probability(finding.p);
-    text.trim_start_matches("p ").trim_start_matches("= ").into()
+    match significance(finding.p) {
+        ('=', digits) => digits,
+        (sign, digits) => format!("{sign} {digits}"),
+    }
 }
 
 fn percent(share: f64) -> String {

@@ -10,7 +10,7 @@ use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::printable;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, about};
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::commands::progress;
 use crate::compare::paired::{AB_SCHEMA, Round, Schedule, SideResult, Trial, Trials, Turns};
@@ -296,7 +296,7 @@ impl<'a> Contest<'a> {
         let count = self.matches.len();
         let all = self.max_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
         if count > 1 && all >= LONG {
-            let [each, all] = [self.max_time, all].map(|time| progress::about(time.into()));
+            let [each, all] = [self.max_time, all].map(|time| about(time.into()));
             progress::line(&format!("{count} cases, {each} each at most: up to {all}"));
         }
     }
