@@ -52,7 +52,9 @@ fn argument(Argument { name, offset, kind }: &Argument) -> String {
 fn slot(Slot { set, binding, kind, blocks }: &Slot) -> String {
     let block = |Block { names, writable, readable, fixed, .. }: &Block| {
         let names = borrowed(names, |name| string(name));
-        format!("Block {{ names: {names}, writable: {writable}, readable: {readable}, fixed: {fixed}, array: None }}")
+        format!(
+            "Block {{ names: {names}, writable: {writable}, readable: {readable}, fixed: {fixed}, array: None, members: Cow::Borrowed(&[]) }}"
+        )
     };
     let blocks = borrowed(blocks, block);
     format!("Slot {{ set: {set}, binding: {binding}, kind: SlotKind::{kind:?}, blocks: {blocks} }}")

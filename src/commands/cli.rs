@@ -1011,7 +1011,7 @@ mod tests {
     use super::*;
     use crate::plan::axes::{AXES, Axis, Value as AxisKind};
     use clap::CommandFactory;
-    use proptest::array::{uniform2, uniform4, uniform5, uniform7, uniform10};
+    use proptest::array::{uniform2, uniform4, uniform5, uniform8, uniform11};
     use proptest::collection::vec;
     use proptest::option::of;
     use proptest::prelude::*;
@@ -1210,10 +1210,10 @@ mod tests {
     }
 
     fn kernels() -> impl Strategy<Value = KernelFiles> {
-        let lists = (uniform10(vec(TEXT, 0..2)), vec(TEXT, 0..3), vec(ITEM, 0..2));
-        (lists, uniform7(of(TEXT)), any::<[bool; 2]>()).prop_map(|((lists, kernel, against), texts, [by, tune])| {
-            let [size, define, include, spec, conditions, push, buffer, bind, check, role] = lists;
-            let [entry, vulkan, groups, answer, inputs_by, flops, bytes] = texts;
+        let lists = (uniform11(vec(TEXT, 0..2)), vec(TEXT, 0..3), vec(ITEM, 0..2));
+        (lists, uniform8(of(TEXT)), any::<[bool; 2]>()).prop_map(|((lists, kernel, against), texts, [by, tune])| {
+            let [size, define, include, spec, conditions, push, uniform, buffer, bind, check, role] = lists;
+            let [entry, vulkan, subgroup, groups, answer, inputs_by, flops, bytes] = texts;
             let (right, right_by) = if by { (None, answer) } else { (answer, None) };
             let fields = Fields {
                 size,
@@ -1224,6 +1224,8 @@ mod tests {
                 spec,
                 conditions,
                 push,
+                uniform,
+                subgroup,
                 buffer,
                 bind,
                 check,

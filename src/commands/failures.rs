@@ -222,10 +222,14 @@ fn dispatches(
 /// What a user's kernel is given.
 fn bindings<'a>(dispatch: &Dispatch, name: &dyn Fn(BufferId) -> &'a str) -> Value {
     let descriptors = dispatch.descriptors.iter().map(|Descriptor { at, bytes, .. }| {
-        let Binding { set, binding, kind, buffer } = *at;
-        json!({ "set": set, "binding": binding, "kind": kind, "buffer": name(buffer), "bytes": bytes })
+        let Binding { set, binding, kind, buffer, offset, range: _ } = *at;
+        let buffer = name(buffer);
+        json!({ "set": set, "binding": binding, "kind": kind, "buffer": buffer, "offset": offset, "bytes": bytes })
     });
-    let addresses = dispatch.addresses.iter().map(|at| json!({ "byte": at.offset, "buffer": name(at.buffer) }));
+    let addresses = dispatch
+        .addresses
+        .iter()
+        .map(|at| json!({ "byte": at.offset, "buffer": name(at.buffer), "skipped": at.skipped }));
     let sized = dispatch.constants.iter().filter(|constant| constant.bytes != 4);
     let sized = sized.map(|constant| json!([constant.id, constant.data()]));
     json!({

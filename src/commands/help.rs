@@ -21,7 +21,7 @@ const HEADINGS: [Heading; 6] = [
         title: "What to measure",
         usual: "variant against a-spirv b-spirv a-driver b-driver size shapes dtype config ab tune init watch full peak/quick",
         more: "layout input solve host only quick seed subgroup-size stop eps max-rounds define include entry vulkan spec where \
-               push buffer bind check groups right role right-by inputs-by flops bytes",
+               push uniform buffer bind subgroup check groups right role right-by inputs-by flops bytes",
     },
     Heading { title: "Device", usual: "device", more: "parallel" },
     Heading { title: "Sampling", usual: "precision max-time processes tune/budget", more: "noise clock cache pause" },

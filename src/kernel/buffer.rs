@@ -7,6 +7,7 @@ use crate::basis::units::Bytes;
 use crate::device::capability::DeviceLimits;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`], or behind these one of the
 /// program's own, by its position in [`scratch`](super::program::Program::scratch).
@@ -111,12 +112,39 @@ impl SpecValue {
     }
 }
 
-/// Bytes of the push constants at which the address of a buffer goes.
+/// Bytes of a block at which the address of a buffer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     /// Bytes from the start of the block.
     pub offset: u32,
     pub buffer: BufferId,
+    /// Bytes of the buffer before what the address leads to.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped: u64,
+}
+
+/// Whether a field need not be sent: the text of what is sent is part of the hash of a plan.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+/// Writes the addresses of buffers into a block.
+pub(crate) fn write_addresses(block: &mut [u8], places: &[Address], addresses: &[u64]) {
+    for Address { offset, buffer, skipped } in places {
+        let address = addresses[buffer.0] + skipped;
+        block[*offset as usize..][..8].copy_from_slice(&address.to_le_bytes());
+    }
+}
+
+/// What one of a program's own buffers holds before each run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Start {
+    pub buffer: BufferId,
+    /// All of its bytes, or a word that is repeated over it.
+    pub bytes: Arc<[u8]>,
+    /// Where addresses go in them.
+    pub addresses: Vec<Address>,
 }
 
 /// A buffer at a set and binding.
@@ -128,9 +156,23 @@ pub struct Binding {
     /// What the kernel takes it for.
     pub kind: SlotKind,
     pub buffer: BufferId,
+    /// Bytes of the buffer before what the kernel sees.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset: u64,
+    /// Bytes that it sees, where it is not the rest of the buffer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<u64>,
 }
 
-/// What a kernel sees of a buffer at a set and binding, from the start of its data.
+impl Binding {
+    /// A whole buffer at a set and binding.
+    #[must_use]
+    pub fn whole(set: u32, binding: u32, kind: SlotKind, buffer: BufferId) -> Self {
+        Self { set, binding, kind, buffer, offset: 0, range: None }
+    }
+}
+
+/// What a kernel sees of a buffer at a set and binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     pub at: Binding,
@@ -160,13 +202,20 @@ pub(super) fn unsupported(descriptors: &[Descriptor], limits: &DeviceLimits) -> 
     if let Some(most) = bound().map(|descriptor| descriptor.at.set).max().filter(|set| *set >= own.sets) {
         return Some(format!("uses descriptor set {most}; the device has sets 0 to {}", own.sets.saturating_sub(1)));
     }
-    let storage = (SlotKind::Storage, own.storage_buffers, limits.storage_buffer_range);
-    let uniform = (SlotKind::Uniform, own.uniform_buffers, own.uniform_range);
-    for (kind, most, range) in [storage, uniform] {
+    let storage = (SlotKind::Storage, own.storage_buffers, limits.storage_buffer_range, own.storage_alignment);
+    let uniform = (SlotKind::Uniform, own.uniform_buffers, own.uniform_range, own.uniform_alignment);
+    for (kind, most, range, alignment) in [storage, uniform] {
         let name = kind.name();
         let of_kind = || bound().filter(move |descriptor| descriptor.at.kind == kind);
         if of_kind().count() > most as usize {
             return Some(format!("binds {} {name} buffers; the device allows {most}", of_kind().count()));
+        }
+        let odd = |descriptor: &&Descriptor| !descriptor.at.offset.is_multiple_of(alignment.0.max(1));
+        if let Some(Binding { set, binding, offset, .. }) = of_kind().find(odd).map(|descriptor| descriptor.at) {
+            return Some(format!(
+                "binds byte {offset} of a buffer to set {set}, binding {binding}; the device needs multiples of {}",
+                alignment.0
+            ));
         }
         let bytes = |descriptor: &Descriptor| descriptor.bytes.unwrap_or_default();
         if let Some(long) = of_kind().find(|descriptor| bytes(descriptor) > range.0) {
@@ -186,7 +235,7 @@ mod tests {
     use crate::device::capability::tests::software_device;
 
     fn descriptor(set: u32, binding: u32, kind: SlotKind, bytes: u64) -> Descriptor {
-        let at = Binding { set, binding, kind, buffer: BufferId(binding as usize) };
+        let at = Binding::whole(set, binding, kind, BufferId(binding as usize));
         Descriptor { at, bytes: Some(bytes) }
     }
 

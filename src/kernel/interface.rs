@@ -75,7 +75,7 @@ pub struct SpecConstant {
     pub default: u64,
 }
 
-/// A member of the push-constant block: a number, or one of a vector or an array, or an address.
+/// A member of the push-constant block or another: a number, or one of a vector, a matrix or an array, or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
     /// The name in the source: `p.ne00`, `size.x`, `strides[2]`; empty where the file has been stripped of names.
@@ -85,7 +85,7 @@ pub struct Argument {
     pub kind: ArgumentKind,
 }
 
-/// The kind of value that a push-constant member holds.
+/// The kind of value that a member holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
     /// A number.
@@ -212,6 +212,35 @@ pub struct Block {
     pub fixed: u64,
     /// The array without a length at its end.
     pub array: Option<Elements>,
+    /// The numbers and addresses that it is made of, in memory order, with the first element of such an array; none where
+    /// it has something else or too many.
+    pub members: Cow<'static, [Argument]>,
+}
+
+impl Block {
+    /// The member of this name, which may be in any element of the array at its end: `ptr[3]`, `lights[7].color.x`.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<Argument> {
+        let of = |name: &str| self.members.iter().find(|member| member.name == name);
+        if let Some(member) = of(name) {
+            return Some(member.clone());
+        }
+        let (stride, (head, rest)) = (self.array?.stride, name.split_once('[')?);
+        let (index, rest) = rest.split_once(']')?;
+        let first = of(&format!("{head}[0]{rest}")).filter(|first| u64::from(first.offset) >= self.fixed)?;
+        let beyond = index.parse::<u32>().ok()?.checked_mul(u32::try_from(stride).ok()?)?;
+        Some(Argument { name: name.to_string().into(), offset: first.offset.checked_add(beyond)?, kind: first.kind })
+    }
+
+    /// The one type of number that all of it is made of without gaps, and how many there are, where it has no array at its
+    /// end.
+    #[must_use]
+    pub fn numbers(&self) -> Option<(Scalar, u64)> {
+        let ArgumentKind::Scalar(scalar) = self.members.first()?.kind else { return None };
+        let count = self.members.len() as u64;
+        let same = self.members.iter().all(|member| member.kind == ArgumentKind::Scalar(scalar));
+        (same && self.array.is_none() && self.fixed == count * u64::from(scalar.bytes())).then_some((scalar, count))
+    }
 }
 
 /// The elements of an array without a length.

@@ -7,7 +7,7 @@ use crate::basis::units::Bytes;
 use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
 pub(crate) use crate::kernel::buffer::BufferId;
-use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, SpecValue};
+use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, SpecValue, Start};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,8 @@ pub struct Program {
     /// Buffers of its own, numbered behind those of the problem. Before its first run all their bits are set, where counters
     /// begin, and each run finds what the one before left. Those of [users' kernels](Self::is_users) hold poison first.
     pub scratch: Vec<BufferSpec>,
+    /// What some of these hold before each run instead.
+    pub starts: Vec<Start>,
     /// The arithmetic that it computes in, where that is not of the element type.
     pub computes: Option<Computes>,
     /// Why it does not solve the case on any device, where it does not.
@@ -109,8 +111,10 @@ pub struct Dispatch {
     pub descriptors: Vec<Descriptor>,
     /// Loop iterations of the busiest invocation, summed over its loops (see [`crate::device::capability::DeviceLimits`]).
     pub loop_iterations: u64,
-    /// A buffer whose first three words are the numbers of work-groups, in place of `groups`.
-    pub indirect: Option<BufferId>,
+    /// A buffer, and the byte of it at which three words are the numbers of work-groups, in place of `groups`.
+    pub indirect: Option<(BufferId, u64)>,
+    /// Buffers that it reaches by addresses in what is bound.
+    pub reached: Vec<BufferId>,
     /// The shape of the cooperative matrices that the kernel multiplies.
     pub matrix: Option<MatrixShape>,
     /// Whether it runs beside the step before it: see [`Self::beside`].
@@ -151,6 +155,7 @@ impl Dispatch {
             descriptors: vec![],
             loop_iterations: 0,
             indirect: None,
+            reached: vec![],
             matrix: None,
             beside: false,
         }
@@ -194,7 +199,7 @@ impl Dispatch {
         for slot in interface.slots.iter() {
             let name = slot.names().first().copied().unwrap_or_default();
             if let Value::Buffer(buffer) = find(name, ArgumentKind::Address)? {
-                let at = Binding { set: slot.set, binding: slot.binding, kind: slot.kind, buffer };
+                let at = Binding::whole(slot.set, slot.binding, slot.kind, buffer);
                 dispatch.descriptors.push(Descriptor { at, bytes: None });
             }
         }
@@ -207,7 +212,7 @@ impl Dispatch {
         let word = match value {
             Value::Buffer(buffer) => {
                 self.addresses.retain(|address| address.offset != offset);
-                return self.addresses.push(Address { offset, buffer });
+                return self.addresses.push(Address { offset, buffer, skipped: 0 });
             }
             Value::U32(number) => number.to_le_bytes(),
             Value::F32(number) => number.to_le_bytes(),
@@ -305,7 +310,7 @@ impl Dispatch {
     /// Takes the numbers of work-groups from the first three words of a buffer.
     #[must_use]
     pub fn indirect(mut self, counts: BufferId) -> Self {
-        self.indirect = Some(counts);
+        self.indirect = Some((counts, 0));
         self
     }
 
@@ -334,7 +339,9 @@ impl Dispatch {
     /// The buffers that it reads or writes.
     pub(crate) fn buffers(&self) -> impl Iterator<Item = BufferId> {
         let addressed = self.addresses.iter().map(|address| address.buffer);
-        addressed.chain(self.descriptors.iter().map(|descriptor| descriptor.at.buffer)).chain(self.indirect)
+        let bound = self.descriptors.iter().map(|descriptor| descriptor.at.buffer);
+        let counts = self.indirect.map(|(counts, _)| counts);
+        addressed.chain(bound).chain(counts).chain(self.reached.iter().copied())
     }
 
     /// The buffers that the kernel may write to. What it does with an address is not known.
@@ -344,13 +351,14 @@ impl Dispatch {
             slots.any(|slot| (slot.set, slot.binding) == (at.set, at.binding) && slot.is_writable())
         };
         let bound = self.descriptors.iter().map(|descriptor| descriptor.at).filter(writable).map(|at| at.buffer);
-        bound.chain(self.addresses.iter().map(|address| address.buffer))
+        bound.chain(self.addresses.iter().map(|address| address.buffer)).chain(self.reached.iter().copied())
     }
 
     fn move_to(&mut self, place: impl Fn(BufferId) -> BufferId) {
         let addressed = self.addresses.iter_mut().map(|address| &mut address.buffer);
         let bound = self.descriptors.iter_mut().map(|descriptor| &mut descriptor.at.buffer);
-        for id in addressed.chain(bound).chain(&mut self.indirect) {
+        let counts = self.indirect.iter_mut().map(|(counts, _)| counts);
+        for id in addressed.chain(bound).chain(counts).chain(&mut self.reached) {
             *id = place(*id);
         }
     }
@@ -365,10 +373,7 @@ impl Dispatch {
     #[must_use]
     pub fn argument_block(&self, addresses: &[u64]) -> Vec<u8> {
         let mut block = self.push.clone();
-        for Address { offset, buffer } in &self.addresses {
-            let start = *offset as usize;
-            block[start..start + 8].copy_from_slice(&addresses[buffer.0].to_le_bytes());
-        }
+        buffer::write_addresses(&mut block, &self.addresses, addresses);
         block
     }
 
@@ -543,6 +548,10 @@ impl Program {
                 Step::Fill { buffer, .. } => *buffer = place(*buffer),
                 Step::Copy { from, to } => (*from, *to) = (place(*from), place(*to)),
             }
+        }
+        for start in &mut self.starts {
+            let addressed = start.addresses.iter_mut().map(|address| &mut address.buffer);
+            addressed.chain([&mut start.buffer]).for_each(|id| *id = place(*id));
         }
         self
     }
@@ -775,7 +784,7 @@ mod tests {
         assert_eq!(program(vec![kernel(), kernel(), fill(9), kernel()]).launches(), 3);
         assert_eq!(program(vec![fill(0), kernel()]).launches(), 1);
         let mut skipped = naive();
-        skipped.indirect = Some(BufferId(3));
+        skipped.indirect = Some((BufferId(3), 0));
         assert_eq!(program(vec![kernel(), Step::Dispatch(skipped), kernel()]).launches(), 2);
     }
 
@@ -790,7 +799,7 @@ mod tests {
     #[test]
     fn a_program_over_other_buffers_names_them_in_every_step() {
         let steps = || {
-            let at = Binding { set: 0, binding: 0, kind: SlotKind::Texel, buffer: BufferId(1) };
+            let at = Binding::whole(0, 0, SlotKind::Texel, BufferId(1));
             let mut kernel = naive().indirect(BufferId(2));
             kernel.descriptors = vec![Descriptor { at, bytes: None }];
             let [a, b, c] = [0, 1, 2].map(BufferId);

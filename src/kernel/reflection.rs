@@ -12,6 +12,7 @@ use super::required::Required;
 use rspirv::dr::{Instruction, Module, Operand};
 use rspirv::spirv::{BuiltIn, Capability, Decoration, Dim, ExecutionMode, ExecutionModel, Op, StorageClass};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 
 impl Interface {
@@ -156,7 +157,7 @@ impl Declarations {
 
 /// Whether the reflector looks at an instruction.
 fn needed(own: Words<'_>) -> bool {
-    const DECORATIONS: [Decoration; 10] = [
+    const DECORATIONS: [Decoration; 11] = [
         Decoration::SpecId,
         Decoration::BuiltIn,
         Decoration::Binding,
@@ -164,6 +165,7 @@ fn needed(own: Words<'_>) -> bool {
         Decoration::Offset,
         Decoration::ArrayStride,
         Decoration::MatrixStride,
+        Decoration::RowMajor,
         Decoration::BufferBlock,
         Decoration::NonWritable,
         Decoration::NonReadable,
@@ -235,12 +237,20 @@ struct Reflector<'a> {
     decorations: HashMap<(u32, Option<u32>, Decoration), &'a [Operand]>,
     /// The names of ids, and of their members.
     names: HashMap<(u32, Option<u32>), &'a str>,
+    /// Members of blocks so far.
+    members: Cell<usize>,
 }
 
 impl<'a> Reflector<'a> {
     fn new(module: &'a Module, size_ids: Option<[u32; 3]>) -> Self {
-        let mut found =
-            Self { module, size_ids, definitions: HashMap::new(), decorations: HashMap::new(), names: HashMap::new() };
+        let mut found = Self {
+            module,
+            size_ids,
+            definitions: HashMap::new(),
+            decorations: HashMap::new(),
+            names: HashMap::new(),
+            members: Cell::new(0),
+        };
         // Of several the first counts.
         for instruction in module.types_global_values.iter().rev() {
             found.definitions.extend(instruction.result_id.map(|id| (id, instruction)));
@@ -366,11 +376,9 @@ impl<'a> Reflector<'a> {
 
     /// The members of the push-constant block, in memory order.
     fn arguments(&self) -> Result<Vec<Argument>, String> {
-        let mut members = vec![];
-        if let Some(variable) = self.variables(StorageClass::PushConstant).next() {
-            flatten(self, self.pointee(variable)?, ("", 0), DEEPEST, &mut members)?;
-        }
-        members.sort_by_key(|member| member.offset);
+        let variable = self.variables(StorageClass::PushConstant).next();
+        let block = variable.map(|variable| self.pointee(variable)).transpose()?;
+        let members = block.map(|block| members(self, block)).transpose()?.unwrap_or_default();
         match members.iter().find(|member| member.offset > MOST_PUSH) {
             Some(member) => {
                 Err(format!("push constant '{}' is at byte {}, beyond what any device has", member.name, member.offset))
@@ -416,7 +424,8 @@ impl<'a> Reflector<'a> {
                 ));
             }
             let names = Cow::Owned(vec![name.into()]);
-            return Ok((SlotKind::Texel, Block { names, writable: false, readable: true, fixed: 0, array: None }));
+            let (array, members) = (None, Cow::Borrowed(&[][..]));
+            return Ok((SlotKind::Texel, Block { names, writable: false, readable: true, fixed: 0, array, members }));
         }
         if definition.class.opcode != Op::TypeStruct {
             return Err(format!(
@@ -582,64 +591,98 @@ fn scalar(definition: &Instruction) -> Option<Scalar> {
     }
 }
 
-/// Members of a push-constant block at most.
+/// Members of a block at most, and of all blocks of a module.
 const MOST_MEMBERS: usize = 4096;
+const MOST_OF_ALL: usize = 1 << 16;
 
-/// Appends the numbers that the part of the push constants of type `id`, of this name and at this byte, is made of.
-fn flatten(
-    reflector: &Reflector<'_>,
-    id: u32,
-    (name, offset): (&str, u32),
-    depth: usize,
-    members: &mut Vec<Argument>,
-) -> Result<(), String> {
-    let endless = || "it has too many push constants, or they contain themselves".to_string();
-    let depth = depth.checked_sub(1).filter(|_| members.len() < MOST_MEMBERS).ok_or_else(endless)?;
-    let definition = reflector.definition(id)?;
-    let single = |kind| Argument { name: name.to_string().into(), offset, kind };
-    if let Some(scalar) = scalar(definition) {
-        members.push(single(ArgumentKind::Scalar(scalar)));
-        return Ok(());
-    }
-    // Of such, a structure that doubles at each level would add no members, and go on for ever.
-    let empty = || format!("push constant '{name}' is empty; remove it");
-    let within = |bytes: u32| offset.saturating_add(bytes);
-    match (definition.class.opcode, definition.operands.as_slice()) {
-        (Op::TypePointer, _) => members.push(single(ArgumentKind::Address)),
-        (Op::TypeVector, &[Operand::IdRef(component), Operand::LiteralBit32(count @ 2..=4)]) => {
-            let bytes = size(reflector, component, depth)? as u32;
-            for (at, letter) in (0..count).zip(["x", "y", "z", "w"]) {
-                let place = (&*dotted(name, letter), within(at.saturating_mul(bytes)));
-                flatten(reflector, component, place, depth, members)?;
-            }
+/// The numbers and addresses that a block of type `id` is made of, in memory order.
+fn members(reflector: &Reflector<'_>, id: u32) -> Result<Vec<Argument>, String> {
+    let mut members = vec![];
+    let whole = Part { kind: id, name: String::new(), offset: 0, matrix: None };
+    let found = flatten(reflector, &whole, DEEPEST, &mut members);
+    reflector.members.set(reflector.members.get() + members.len());
+    members.sort_by_key(|member| member.offset);
+    found.map(|()| members)
+}
+
+/// A part of a block.
+struct Part {
+    /// The id of its type.
+    kind: u32,
+    name: String,
+    /// Bytes from the start of the block.
+    offset: u32,
+    /// Of a matrix: bytes from one column to the next, or from one row to the next where that is how it is stored.
+    matrix: Option<(u32, bool)>,
+}
+
+/// Appends the numbers that a part of a block is made of.
+fn flatten(reflector: &Reflector<'_>, part: &Part, depth: usize, members: &mut Vec<Argument>) -> Result<(), String> {
+    let endless = || "a block has too many members, or they contain themselves".to_string();
+    let is_short = members.len() < MOST_MEMBERS && reflector.members.get() + members.len() < MOST_OF_ALL;
+    let depth = depth.checked_sub(1).filter(|_| is_short).ok_or_else(endless)?;
+    let definition = reflector.definition(part.kind)?;
+    let kind = match (scalar(definition), definition.class.opcode) {
+        (Some(scalar), _) => ArgumentKind::Scalar(scalar),
+        (None, Op::TypePointer) => ArgumentKind::Address,
+        _ => return parts(reflector, part, depth)?.iter().try_for_each(|own| flatten(reflector, own, depth, members)),
+    };
+    members.push(Argument { name: part.name.clone().into(), offset: part.offset, kind });
+    Ok(())
+}
+
+/// What a vector, a matrix, an array or a structure is made of.
+fn parts(reflector: &Reflector<'_>, of: &Part, depth: usize) -> Result<Vec<Part>, String> {
+    let Part { kind: id, name, offset, matrix } = of;
+    let definition = reflector.definition(*id)?;
+    let within = |at: u32, stride: u32| offset.saturating_add(at.saturating_mul(stride));
+    let row = |kind: u32, count: u64, stride: u32, matrix: Option<(u32, bool)>| {
+        let part = |at: u32| Part { kind, name: format!("{name}[{at}]"), offset: within(at, stride), matrix };
+        (0..count.min(MOST_MEMBERS as u64 + 1) as u32).map(part).collect::<Vec<_>>()
+    };
+    let found = match (definition.class.opcode, definition.operands.as_slice()) {
+        (Op::TypeVector, &[Operand::IdRef(kind), Operand::LiteralBit32(count @ 2..=4)]) => {
+            // Of a matrix that is stored by rows, the components of a column lie a row apart.
+            let stride = match *matrix {
+                Some((stride, true)) => stride,
+                _ => size(reflector, kind, depth)? as u32,
+            };
+            let part =
+                |(at, letter)| Part { kind, name: dotted(name, letter), offset: within(at, stride), matrix: None };
+            (0..count).zip(["x", "y", "z", "w"]).map(part).collect()
         }
-        (Op::TypeArray, &[Operand::IdRef(element), Operand::IdRef(length)]) => {
-            let length = length_of(reflector, length)?;
-            if length == 0 {
-                return Err(empty());
-            }
-            let stride = stride(reflector, id).ok_or_else(|| format!("push constant '{name}' has no stride"))?;
-            for at in 0..length.min(MOST_MEMBERS as u64 + 1) as u32 {
-                let place = (&*format!("{name}[{at}]"), within(at.saturating_mul(stride as u32)));
-                flatten(reflector, element, place, depth, members)?;
-            }
+        (Op::TypeMatrix, &[Operand::IdRef(column), Operand::LiteralBit32(count @ 2..=4)]) => {
+            let (stride, by_rows) = matrix.ok_or_else(|| format!("matrix '{name}' has no stride"))?;
+            let component = ids(reflector.definition(column)?).next().ok_or("a vector has no components")?;
+            let apart = if by_rows { size(reflector, component, depth)? as u32 } else { stride };
+            row(column, count.into(), apart, *matrix)
         }
-        (Op::TypeStruct, []) => return Err(empty()),
+        (Op::TypeArray | Op::TypeRuntimeArray, &[Operand::IdRef(element), ref length @ ..]) => {
+            // Of an array without a length, one stands for all.
+            let length = length.iter().find_map(Operand::id_ref_any);
+            let length = length.map_or(Ok(1), |length| length_of(reflector, length))?;
+            let stride = stride(reflector, *id).ok_or_else(|| format!("array '{name}' has no stride"))?;
+            row(element, length, stride as u32, *matrix)
+        }
         (Op::TypeStruct, _) => {
-            for (index, member) in (0..).zip(ids(definition)) {
-                let name = dotted(name, &reflector.name(id, Some(index)));
-                let offset = decorated(reflector, id, Some(index), Decoration::Offset)
-                    .ok_or_else(|| format!("push constant '{name}' has no offset"))?;
-                flatten(reflector, member, (&name, within(offset)), depth, members)?;
-            }
+            let member = |(index, kind): (u32, u32)| {
+                let name = dotted(name, &reflector.name(*id, Some(index)));
+                let of = |decoration| decorated(reflector, *id, Some(index), decoration);
+                let own = of(Decoration::Offset).ok_or_else(|| format!("member '{name}' has no offset"))?;
+                let by_rows = reflector.decoration(*id, Some(index), Decoration::RowMajor).is_some();
+                let matrix = of(Decoration::MatrixStride).map(|stride| (stride, by_rows));
+                Ok(Part { kind, name, offset: offset.saturating_add(own), matrix })
+            };
+            (0..).zip(ids(definition)).map(member).collect::<Result<_, String>>()?
         }
         (other, _) => {
             return Err(format!(
-                "push constant '{name}' is a {other:?}; use numbers, vectors, arrays and buffer references"
+                "member '{name}' is a {other:?}; use numbers, vectors, matrices, arrays and buffer references"
             ));
         }
-    }
-    Ok(())
+    };
+    // Of such, a structure that doubles at each level would add no members, and go on for ever.
+    if found.is_empty() { Err(format!("member '{name}' is empty; remove it")) } else { Ok(found) }
 }
 
 /// `outer.inner`, or what there is of it.
@@ -677,9 +720,9 @@ fn length_of(reflector: &Reflector<'_>, id: u32) -> Result<u64, String> {
 /// The block of type `definition` that `variable` is.
 fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> Result<Block, String> {
     let block_id = definition.result_id.ok_or("a block has no id")?;
-    let members: Vec<u32> = ids(definition).collect();
+    let parts: Vec<u32> = ids(definition).collect();
     let mut names = vec![reflector.name(block_id, None), reflector.name(variable, None)];
-    if members.len() == 1 {
+    if parts.len() == 1 {
         names.push(reflector.name(block_id, Some(0)));
     }
     // naga calls each variable by its own name and the block by none or by a general one.
@@ -690,10 +733,10 @@ fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> 
     let marked = |decoration| {
         let each = |index| reflector.decoration(block_id, Some(index), decoration).is_some();
         reflector.decoration(variable, None, decoration).is_some()
-            || (!members.is_empty() && (0..members.len() as u32).all(each))
+            || (!parts.is_empty() && (0..parts.len() as u32).all(each))
     };
     let (mut fixed, mut array) = (0, None);
-    for (index, member) in (0..).zip(&members) {
+    for (index, member) in (0..).zip(&parts) {
         let offset = decorated(reflector, block_id, Some(index), Decoration::Offset).map_or(0, u64::from);
         let of = reflector.definition(*member)?;
         if of.class.opcode == Op::TypeRuntimeArray {
@@ -706,12 +749,19 @@ fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> 
             fixed = fixed.max(offset.saturating_add(size(reflector, *member, DEEPEST)?));
         }
     }
+    let members = members(reflector, block_id).unwrap_or_default();
+    if array.is_none() {
+        // Columns of a matrix may lie further apart than they are long.
+        let end = |member: &Argument| u64::from(member.offset) + u64::from(member.kind.bytes());
+        fixed = members.iter().map(end).fold(fixed, u64::max);
+    }
     Ok(Block {
         names: names.into_iter().map(Cow::Owned).collect(),
         writable: !marked(Decoration::NonWritable),
         readable: !marked(Decoration::NonReadable),
         fixed,
         array,
+        members: members.into(),
     })
 }
 
@@ -858,7 +908,7 @@ mod tests {
         declarations.push(vec![Op::Variable as u32, 70, 71, class]);
         let declarations: Vec<&[u32]> = declarations.iter().map(Vec::as_slice).collect();
         let refused = Interface::read(&module(&declarations)).expect_err("it holds nothing");
-        assert_eq!(refused, "push constant '' is empty; remove it");
+        assert_eq!(refused, "member '' is empty; remove it");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::cache;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
+use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role, Start, write_addresses};
 use crate::kernel::program::{BufferId, Program, Repeat};
 use crate::measure::sampling;
 use crate::plan::Sampling;
@@ -143,6 +143,8 @@ pub struct Sampler {
     pub repeats: u32,
     /// The program's own buffers.
     scratch: Vec<(BufferSpec, Buffer)>,
+    /// The first contents of those that each run restores.
+    _pristine: Vec<(usize, Buffer)>,
     /// Whether these held poison before the first run, and what lies around them.
     poisoned: bool,
     poison: Poison,
@@ -676,26 +678,13 @@ impl Workbench {
         (clock, poison): (Clock, Poison),
         evictor: Option<Rc<(LoadedProblem, Program)>>,
     ) -> Result<Sampler, VulkanError> {
-        let make = |spec: &BufferSpec| {
-            Ok((spec.clone(), Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel)?))
-        };
-        let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
-        if !scratch.is_empty() {
-            let mut recorder = Recorder::new(&self.device)?;
-            for (number, (_, buffer)) in (loaded.specs.len()..).zip(&scratch) {
-                self.record_poison(&mut recorder, &whole(buffer), (poison, number));
-            }
-            recorder.barrier();
-            for (spec, buffer) in scratch.iter().filter(|_| !program.is_users()) {
-                recorder.fill(&region(buffer, spec), ALL_BITS);
-            }
-            recorder.finish()?.run()?;
-        }
+        let scratch = self.own_buffers(loaded, program, poison)?;
+        let pristine = self.start(loaded, program, &scratch)?;
         let regions: Vec<_> =
             loaded.regions().into_iter().chain(scratch.iter().map(|(spec, buffer)| region(buffer, spec))).collect();
         // A program that changes its input needs it restored before each repetition, outside the stamps: a pair for
         // each. Any other is stamped once around all repetitions.
-        let restore = loaded.changes_in_place() || evictor.is_some();
+        let restore = loaded.changes_in_place() || evictor.is_some() || !pristine.is_empty();
         let timestamps = TimestampPool::new(&self.device, if restore { repeats } else { 1 })?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.reset(&timestamps);
@@ -703,6 +692,10 @@ impl Workbench {
         for repeat in 0..repeats {
             if restore {
                 loaded.record_restore(&mut recorder);
+                for (place, first) in &pristine {
+                    let target = &regions[*place];
+                    recorder.copy((first, target.offset), (target.buffer, target.offset), target.bytes);
+                }
                 recorder.barrier();
                 if let Some((loaded, program)) = evictor.as_deref() {
                     recorder.steps(&program.steps, &mut self.pipelines, &loaded.regions())?;
@@ -724,7 +717,83 @@ impl Workbench {
         let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
         drop(regions);
         let (commands, poisoned) = (recorder.finish()?, program.is_users());
-        Ok(Sampler { commands, timestamps, rounds, clock, repeats, scratch, poisoned, poison, _evictor: evictor })
+        Ok(Sampler {
+            commands,
+            timestamps,
+            rounds,
+            clock,
+            repeats,
+            scratch,
+            _pristine: pristine,
+            poisoned,
+            poison,
+            _evictor: evictor,
+        })
+    }
+
+    /// The program's own buffers, with what they hold before its first run.
+    fn own_buffers(
+        &self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        poison: Poison,
+    ) -> Result<Vec<(BufferSpec, Buffer)>, VulkanError> {
+        let make = |spec: &BufferSpec| {
+            Ok((spec.clone(), Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel)?))
+        };
+        let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
+        if !scratch.is_empty() {
+            let mut recorder = Recorder::new(&self.device)?;
+            for (number, (_, buffer)) in (loaded.specs.len()..).zip(&scratch) {
+                self.record_poison(&mut recorder, &whole(buffer), (poison, number));
+            }
+            recorder.barrier();
+            for (spec, buffer) in scratch.iter().filter(|_| !program.is_users()) {
+                recorder.fill(&region(buffer, spec), ALL_BITS);
+            }
+            recorder.finish()?.run()?;
+        }
+        Ok(scratch)
+    }
+
+    /// Writes what the program's own buffers hold before each run. Of those that it changes in place, it returns the first
+    /// contents, each with the place of its buffer among all.
+    fn start(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        scratch: &[(BufferSpec, Buffer)],
+    ) -> Result<Vec<(usize, Buffer)>, VulkanError> {
+        let address = |buffer: &Buffer| buffer.address() + RED_ZONE;
+        let addresses: Vec<u64> =
+            loaded.buffers.iter().chain(scratch.iter().map(|(_, buffer)| buffer)).map(address).collect();
+        let mut pristine = vec![];
+        for Start { buffer: id, bytes, addresses: places } in &program.starts {
+            let number = id.0 - loaded.specs.len();
+            let (spec, buffer) = &scratch[number];
+            let mut bytes = bytes.to_vec();
+            write_addresses(&mut bytes, places, &addresses);
+            let first = (spec.role == Role::InPlace)
+                .then(|| Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel))
+                .transpose()?;
+            let target = first.as_ref().unwrap_or(buffer);
+            // What fills the last word lies around the data: see `zones`.
+            let mut recorder = Recorder::new(&self.device)?;
+            self.record_poison(&mut recorder, &region(target, spec), (Poison::NaN, id.0));
+            recorder.barrier();
+            match bytes.first_chunk() {
+                Some(word) if bytes.len() == 4 => {
+                    recorder.fill(&region(target, spec), u32::from_le_bytes(*word));
+                    recorder.finish()?.run()?;
+                }
+                _ => {
+                    recorder.finish()?.run()?;
+                    self.upload(target, &bytes)?;
+                }
+            }
+            pristine.extend(first.map(|first| (id.0, first)));
+        }
+        Ok(pristine)
     }
 
     fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<Rounds, VulkanError> {

@@ -425,18 +425,18 @@ mod tests {
         const ABC: &str = "layout(binding = 0) buffer A { float a[]; }; layout(binding = 1) buffer B { float b[]; };
             layout(binding = 2) buffer C { uint c[]; };";
         for (declared, body, expected) in [
-            ("", "b[i] = a[i];", "r w -"),
-            ("", "b[i] += a[i];", "r rw -"),
-            ("", "atomicAdd(c[0], uint(a[i]));", "r - rw"),
-            ("", "if (i < a.length()) b[i] = 1.0;", "- w -"),
-            ("", "float x[4]; for (int k = 0; k < 4; k++) x[k] = a[k]; b[i] = x[i % 4u];", "r w -"),
+            ("", "b[i] = a[i];", "r w"),
+            ("", "b[i] += a[i];", "r rw"),
+            ("", "atomicAdd(c[0], uint(a[i]));", "r rw"),
+            ("", "if (i < a.length()) b[i] = 1.0;", "- w"),
+            ("", "float x[4]; for (int k = 0; k < 4; k++) x[k] = a[k]; b[i] = x[i % 4u];", "r w"),
             ("shared float s[64];", "s[i] = a[i]; barrier(); b[i] = s[63u - i]; c[i] = 1u;", "r w w"),
-            ("float get(uint k) { return a[k]; } void put(uint k, float v) { b[k] = v; }", "put(i, get(i));", "r w -"),
-            ("void two(inout float x, out float y) { y = x; x = 0.0; }", "two(a[i], b[i]);", "rw w -"),
-            ("float one(in float x) { return x; }", "b[i] = one(a[i]);", "r w -"),
-            ("", "b[i] = modf(a[i], a[i + 1]);", "rw w -"),
+            ("float get(uint k) { return a[k]; } void put(uint k, float v) { b[k] = v; }", "put(i, get(i));", "r w"),
+            ("void two(inout float x, out float y) { y = x; x = 0.0; }", "two(a[i], b[i]);", "rw w"),
+            ("float one(in float x) { return x; }", "b[i] = one(a[i]);", "r w"),
+            ("", "b[i] = modf(a[i], a[i + 1]);", "rw w"),
             // The same binding under two names.
-            ("layout(binding = 0) buffer D { uint d[]; };", "b[i] = a[i]; d[0] = 1u;", "rw w -"),
+            ("layout(binding = 0) buffer D { uint d[]; };", "b[i] = a[i]; d[0] = 1u;", "rw w"),
         ] {
             assert_eq!(glsl(&format!("{ABC}{declared}"), body), expected, "{declared} {body}");
         }

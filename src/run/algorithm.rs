@@ -18,9 +18,9 @@ use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::{Binding, BufferSpec, Descriptor, RED_ZONE, Role, SpecValue};
+use crate::kernel::buffer::{Binding, BufferSpec, Descriptor, RED_ZONE, Role, SpecValue, Start};
 use crate::kernel::interface::SlotKind;
-use crate::kernel::program::{Dispatch, Program, Step};
+use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl Loaded {
     fn kernel(&self, configuration: usize, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let point = self.point(case)?;
         let list = point.pass_lists[configuration].as_ref().map_err(String::clone)?;
-        Ok(program(&self.shaders, point, list, device))
+        program(&self.shaders, point, list, case.seed, device)
     }
 
     /// The program of a built-in variant.
@@ -247,16 +247,52 @@ fn spec(buffer: &Buffer) -> BufferSpec {
 }
 
 /// The program of a configuration at a point.
-fn program(shaders: &[Handle<Shader>], point: &Point, list: &PassList, device: &DeviceInfo) -> Program {
+fn program(
+    shaders: &[Handle<Shader>],
+    point: &Point,
+    list: &PassList,
+    seed: u64,
+    device: &DeviceInfo,
+) -> Result<Program, String> {
     let buffers: Vec<&Buffer> = point.buffers.iter().chain(&list.scratch).collect();
     let steps = list.passes.iter().map(|pass| Step::Dispatch(dispatch(&shaders[pass.module], pass, &buffers, device)));
+    let steps = steps.collect();
+    let own = || (point.buffers.len()..).zip(&list.scratch);
+    let starts =
+        own().filter_map(|(place, buffer)| start(place, buffer, seed).transpose()).collect::<Result<_, _>>()?;
     let scratch = list.scratch.iter().map(spec).collect();
-    Program { steps: steps.collect(), scratch, ..Program::default() }
+    let mut program = Program { steps, scratch, starts, ..Program::default() };
+    // What kernels change is restored, what they only read is not.
+    let filled: Vec<_> = own().filter(|(_, buffer)| buffer.fill.is_some()).map(|(place, _)| place).collect();
+    for place in filled {
+        let role = if program.may_write(BufferId(place)) { Role::InPlace } else { Role::Input };
+        program.scratch[place - point.buffers.len()].role = role;
+    }
+    Ok(program)
+}
+
+/// What a buffer of a program's own holds before each run, where its description says so.
+fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, String> {
+    let addresses = match &buffer.fill {
+        None => return Ok(None),
+        Some(Fill::Block { addresses, .. }) => addresses.clone(),
+        Some(_) => vec![],
+    };
+    let bytes = if buffer.fill == Some(Fill::Zero) && buffer.bytes().is_multiple_of(4) {
+        vec![0; 4]
+    } else {
+        let contents = buffer.contents(seed, place as u64, Path::new("."));
+        contents.map_err(|reason| format!("cannot fill {}: {reason}", buffer.name))?
+    };
+    Ok(Some(Start { buffer: BufferId(place), bytes: bytes.into(), addresses }))
 }
 
 fn dispatch(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
     let descriptor = |at: &Binding| {
-        let bytes = buffers[at.buffer.0].bytes();
+        let bytes = buffers[at.buffer.0].bytes() - at.offset;
+        if let Some(range) = at.range {
+            return Descriptor { at: *at, bytes: Some(range) };
+        }
         // What is written behind the data is to be found in the red zone, where nobody would see it otherwise: robust
         // accesses end with the descriptor. A kernel that asks for lengths is told the true ones.
         let guarded = bytes + RED_ZONE;
@@ -270,7 +306,14 @@ fn dispatch(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer], device: &
     constants.extend(others);
     let (push, addresses) = (pass.push.clone(), pass.addresses.clone());
     let descriptors = pass.bindings.iter().map(descriptor).collect();
-    Dispatch { constants, push, addresses, descriptors, ..Dispatch::bare(shader.clone()) }.groups(pass.groups)
+    let blocks = pass.bindings.iter().filter_map(|at| match &buffers[at.buffer.0].fill {
+        Some(Fill::Block { addresses, .. }) => Some(addresses.iter().map(|address| address.buffer)),
+        _ => None,
+    });
+    let reached = blocks.flatten().collect();
+    let Pass { groups, indirect, subgroup: subgroup_size, .. } = *pass;
+    let bare = Dispatch::bare(shader.clone());
+    Dispatch { constants, subgroup_size, groups, push, addresses, descriptors, indirect, reached, ..bare }
 }
 
 /// The problem of one point.
@@ -455,7 +498,8 @@ impl Problem for PointProblem {
             let answers = answers.map(|(index, ((_, buffer), answer))| (index, buffer.clone(), answer)).collect();
             Ok(own.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?)))
         });
-        Some((program(&self.loaded.shaders, self.point(), list, device), oracle))
+        let program = program(&self.loaded.shaders, self.point(), list, self.seed, device);
+        Some((program.unwrap_or_else(Program::refused), oracle))
     }
 }
 

@@ -1,16 +1,17 @@
 //! The buffers of a description: which blocks see them, who fills and who checks them, their extents at a point.
 
-use super::description::{Described, Description, Fault};
+use super::description::{Bound, Described, Description, Fault};
 use super::expression::{Expression, Values};
 use super::fill;
 use super::init;
 use super::loaded::{LoadedKernel, LoadedPass};
+use super::members::{Members, Part};
 use super::resolved::{Buffer, Fill, Tolerance};
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;
-use crate::kernel::interface::{ArgumentKind, Block, Scalar, Slot};
+use crate::kernel::interface::{Block, Scalar, Slot};
 
 /// What holds for a buffer of a description at every point.
 #[derive(Debug)]
@@ -35,20 +36,35 @@ impl DescribedBuffer {
         // Whether a kernel may write to each, where one sees it.
         let mut writable: Vec<Option<bool>> = vec![None; description.buffer.0.len()];
         let passes = || programs.iter().flat_map(|program| &program.passes);
+        let mut see = |buffer: usize, writes: bool| writable[buffer] = Some(writable[buffer] == Some(true) || writes);
         for pass in passes() {
             known_binds(description, pass)?;
             for slot in pass.interface.slots.iter() {
-                let buffer = bound(description, pass, slot)?;
-                fits_type(description, buffer, pass, slot)?;
-                writable[buffer] = Some(writable[buffer] == Some(true) || slot.is_writable());
+                if let Some(members) = Members::of_slot(description, pass, slot)? {
+                    members.pointers()?.into_iter().for_each(|buffer| see(buffer, true));
+                    continue;
+                }
+                for part in bound(description, pass, slot)? {
+                    fits_type(description, part.buffer, pass, slot)?;
+                    see(part.buffer, slot.is_writable());
+                }
             }
-            for member in pass.interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address) {
-                let buffer = addressed(description, pass, &member.name)?;
-                writable[buffer] = Some(true);
+            Members::push(description, pass).pointers()?.into_iter().for_each(|buffer| see(buffer, true));
+            if let Some(counts) = indirect(description, pass)? {
+                see(counts.buffer, false);
             }
+            let unused = |name: &String| description.buffer.0.iter().position(|(own, _)| own == name);
+            pass.unused().iter().filter_map(unused).for_each(|buffer| see(buffer, true));
         }
         if let Some(unused) = writable.iter().position(Option::is_none) {
             let name = &description.buffer.0[unused].0;
+            let by_member = |slot: &Slot| {
+                slot.is_called(name) && description.uniform.names().into_iter().any(|own| slot.is_called(own))
+            };
+            if passes().any(|pass| pass.interface.slots.iter().any(by_member)) {
+                let message = "is given member by member in [uniform]; keep one of them";
+                return Err(Fault::new(format!("buffer.{name}"), message));
+            }
             let all: Vec<String> = passes().map(LoadedPass::listing).filter(|listing| !listing.is_empty()).collect();
             let known: Vec<&str> =
                 passes().flat_map(|pass| pass.interface.slots.iter().flat_map(Slot::names)).collect();
@@ -88,9 +104,9 @@ impl DescribedBuffer {
         }
         let supplied = description.inputs.as_ref().is_some_and(|inputs| inputs.command.is_some());
         let role = match (stated.scratch, &stated.fill, &stated.check) {
-            (true, None, None) => Role::Scratch,
-            (true, ..) => {
-                return Err(Fault::new(field("scratch"), "cannot be filled or checked; leave out fill and check"));
+            (true, _, None) => Role::Scratch,
+            (true, _, Some(_)) => {
+                return Err(Fault::new(field("scratch"), "cannot be checked; leave out check, or scratch"));
             }
             (false, _, Some(_)) if !writable => {
                 return Err(Fault::new(
@@ -133,31 +149,48 @@ fn element(description: &Description, name: &str) -> Result<DType, Fault> {
 
 /// Checks that `bind` of a pass names blocks that it has and buffers that are described.
 fn known_binds(description: &Description, pass: &LoadedPass) -> Result<(), Fault> {
-    for (block, buffer) in pass.bind.iter() {
+    for (block, bounds) in pass.bind.iter() {
         let field = pass.field(&format!("bind.{block}"));
-        if !pass.interface.slots.iter().any(|slot| slot.is_called(block)) {
+        if !pass.interface.slots.iter().any(|slot| slot.is_called(block))
+            && !pass.unused().iter().any(|own| own == block)
+        {
             let known: Vec<&str> = pass.interface.slots.iter().flat_map(Slot::names).collect();
             return Err(Fault::new(field, error::unknown("block", block, "", &known)));
         }
-        if description.buffer.get(buffer).is_none() {
-            return Err(Fault::new(field, error::unknown("buffer", buffer, "", &description.buffer.names())));
+        if bounds.values().is_empty() {
+            return Err(Fault::new(field, "is an empty list; name a buffer"));
         }
+        bounds.values().iter().try_for_each(|bound| Part::of(description, &field, bound).map(drop))?;
     }
     Ok(())
 }
 
-/// The buffer of the description that a slot of a pass sees.
+/// The buffer of the description that has the grid of a pass.
 ///
 /// # Errors
-/// When there is none, or several.
-pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<usize, Fault> {
-    let index = |wanted: &str| description.buffer.0.iter().position(|(name, _)| name == wanted);
-    let stated = pass.bind.iter().find(|(block, _)| slot.is_called(block)).and_then(|(_, buffer)| index(buffer));
-    let by_name = || description.buffer.0.iter().enumerate().filter(|(_, (name, _))| slot.is_called(name));
+/// When there is no such buffer, or a grid is stated too.
+pub(crate) fn indirect(description: &Description, pass: &LoadedPass) -> Result<Option<Part>, Fault> {
+    let (Some(text), field) = (&pass.indirect, pass.field("indirect")) else { return Ok(None) };
+    if pass.groups.is_some() {
+        return Err(Fault::new(field, "stands beside groups; keep one of them"));
+    }
+    Part::of(description, &field, &Bound::Name(text.clone())).map(Some)
+}
+
+/// The buffers of the description that a slot of a pass sees: one, or one after the other.
+///
+/// # Errors
+/// When there is none, or several at once.
+pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<Vec<Part>, Fault> {
+    if let Some((block, bounds)) = pass.bind.iter().find(|(block, _)| slot.is_called(block)) {
+        let field = pass.field(&format!("bind.{block}"));
+        return bounds.values().iter().map(|bound| Part::of(description, &field, bound)).collect();
+    }
+    let by_name = description.buffer.0.iter().enumerate().filter(|(_, (name, _))| slot.is_called(name));
     let Slot { set, binding, .. } = slot;
-    match (stated, by_name().map(|(index, _)| index).collect::<Vec<_>>().as_slice()) {
-        (Some(index), _) | (None, &[index]) => Ok(index),
-        (None, []) => {
+    match by_name.map(|(index, _)| index).collect::<Vec<_>>().as_slice() {
+        &[buffer] => Ok(vec![Part { buffer, offset: None, range: None }]),
+        [] => {
             let name = slot.names().first().map_or_else(|| format!("\"{set}.{binding}\""), ToString::to_string);
             let what = if slot.names().is_empty() { "a block without a name".into() } else { slot.names().join(" = ") };
             Err(Fault::new(
@@ -168,7 +201,7 @@ pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -
                 ),
             ))
         }
-        (None, several) => {
+        several => {
             let names: Vec<&str> = several.iter().map(|index| description.buffer.0[*index].0.as_str()).collect();
             Err(Fault::new(
                 format!("buffer.{}", names[1]),
@@ -176,25 +209,6 @@ pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -
             ))
         }
     }
-}
-
-/// The buffer of the description whose address a push constant is.
-///
-/// # Errors
-/// When none is meant.
-pub(crate) fn addressed(description: &Description, pass: &LoadedPass, member: &str) -> Result<usize, Fault> {
-    let stated = pass.push.get(member).or_else(|| description.push.get(member)).map(ToString::to_string);
-    let name = stated.unwrap_or_else(|| member.rsplit('.').next().unwrap_or(member).to_string());
-    let found = description.buffer.0.iter().position(|(own, _)| *own == name);
-    found.ok_or_else(|| {
-        let known = description.buffer.names();
-        let message =
-            if known.is_empty() { "describe it in [buffer]".into() } else { format!("buffers: {}", known.join(", ")) };
-        Fault::new(
-            pass.field(&format!("push.{member}")),
-            format!("is the address of a buffer, and there is no buffer '{name}'; {message}"),
-        )
-    })
 }
 
 /// Checks that the elements of a buffer can be those of a block. Kernels may take numbers apart by their bits, so that
@@ -266,11 +280,8 @@ impl DescribedBuffer {
 
     /// What it holds before a run; files must be there and fit.
     fn fill(&self, described: &Described, scope: &Values, shape: &[u64]) -> Result<Option<Fill>, Fault> {
-        if !self.role.is_input() {
-            return Ok(None);
-        }
         let stated = described.description.buffer.get(&self.name).and_then(|buffer| buffer.fill.as_ref());
-        let Some(text) = stated else { return Ok(Some(Fill::Made)) };
+        let Some(text) = stated else { return Ok(self.role.is_input().then_some(Fill::Made)) };
         let fault = |message: String| Fault::new(format!("buffer.{}.fill", self.name), message);
         let fill = fill::parse(&scope.replace(text), &described.folder, scope).map_err(fault)?;
         fill.check(self.element, shape).map_err(fault)?;

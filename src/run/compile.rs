@@ -41,6 +41,8 @@ pub(crate) struct Source {
 pub(crate) struct Compiled {
     source: Source,
     spirv: Vec<u32>,
+    /// What a person may call the variables that it declares and never uses, which are not in it.
+    unused: Vec<String>,
     /// The file and all that it includes.
     files: Vec<PathBuf>,
     /// The overrides of WGSL, which are set when SPIR-V is made.
@@ -109,7 +111,7 @@ impl Source {
     /// # Errors
     /// What the compiler says, with file and line; why the file cannot be read; how the compiler ended.
     pub(crate) fn compile(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
-        let alone = |spirv| self.compiled(spirv, vec![self.path.clone()], vec![]);
+        let alone = |isolated| self.compiled(isolated, vec![self.path.clone()], vec![]);
         match self.ending() {
             "comp" | "glsl" | "wgsl" => front_end::compile(self, overrides),
             "spv" => Ok(alone(self.spirv(&self.bytes()?)?)),
@@ -138,11 +140,16 @@ impl Source {
         }
         let wgsl = self.wgsl()?;
         let spirv = wgsl.spirv(overrides).map_err(|e| format!("{}: {e}", self.path.display()))?;
-        Ok(self.compiled(spirv, vec![self.path.clone()], wgsl.overrides()))
+        Ok(self.compiled((spirv, vec![]), vec![self.path.clone()], wgsl.overrides()))
     }
 
-    fn compiled(&self, spirv: Vec<u32>, files: Vec<PathBuf>, overrides: Vec<Override>) -> Compiled {
-        Compiled { source: self.clone(), spirv, files, overrides, made: Mutex::default() }
+    fn compiled(
+        &self,
+        (spirv, unused): (Vec<u32>, Vec<String>),
+        files: Vec<PathBuf>,
+        overrides: Vec<Override>,
+    ) -> Compiled {
+        Compiled { source: self.clone(), spirv, unused, files, overrides, made: Mutex::default() }
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
@@ -157,7 +164,7 @@ impl Source {
     }
 
     /// A module with the one entry point that is wanted, called `main`.
-    fn spirv(&self, bytes: &[u8]) -> Result<Vec<u32>, String> {
+    fn spirv(&self, bytes: &[u8]) -> Result<(Vec<u32>, Vec<String>), String> {
         let shown = self.path.display();
         if !bytes.len().is_multiple_of(4) {
             return Err(format!(
@@ -226,7 +233,8 @@ impl Source {
         }
         drop(options);
         let files = std::iter::once(self.path.clone()).chain(includes.into_inner().seen).collect();
-        Ok(self.compiled(words, files, vec![]))
+        let isolated = isolate(&words, None).map_err(|reason| format!("{shown}: {reason}"))?;
+        Ok(self.compiled(isolated, files, vec![]))
     }
 
     /// The file that `requested` names in one of the folders, and its text.
@@ -289,7 +297,7 @@ impl Source {
     }
 
     /// SPIR-V by the first of these compilers that is on the PATH.
-    fn by_program(&self, compilers: &[&str]) -> Result<Vec<u32>, String> {
+    fn by_program(&self, compilers: &[&str]) -> Result<(Vec<u32>, Vec<String>), String> {
         let shown = self.path.display();
         let scratch = Scratch::new().map_err(|e| format!("no folder for compiled kernels: {e}"))?;
         let output = scratch.path().join("kernel.spv");
@@ -354,6 +362,11 @@ impl Compiled {
         let spirv = self.source.compile(overrides)?.spirv;
         made.insert(key, spirv.clone());
         Ok(spirv)
+    }
+
+    /// What a person may call the variables that it declares and never uses.
+    pub(crate) fn unused(&self) -> &[String] {
+        &self.unused
     }
 
     /// The file and all that it includes.
@@ -482,7 +495,8 @@ impl Wgsl {
             entry_point: self.entry.clone(),
         };
         let words = naga::back::spv::write_vec(&module, &info, &options, Some(&chosen)).map_err(|e| chain(&e))?;
-        isolate(&words, Some(&self.entry))
+        // What is not used, naga leaves out.
+        isolate(&words, Some(&self.entry)).map(|(module, _)| module)
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Description {
     pub conditions: Named<Formula>,
     /// Push constants by the names of their members.
     pub push: Named<Formula>,
+    /// Blocks whose members have these values, each by the names that a buffer may have.
+    pub uniform: Named<Named<Formula>>,
     /// Buffers by the name of a block that sees them, or `"set.binding"`.
     pub buffer: Named<Buffer>,
     /// The grid.
@@ -40,7 +42,7 @@ pub(crate) struct Description {
     pub inputs: Option<Inputs>,
 }
 
-/// The name that stands for all push constants that are not stated.
+/// The name that stands for all members of a block that are not stated.
 pub(crate) const OTHERS: &str = "*";
 
 /// A kernel and how it is compiled; as a pass, how it is dispatched too.
@@ -59,14 +61,47 @@ pub(crate) struct Kernel {
     pub vulkan: Option<String>,
     /// The work-group size of GLSL that leaves it to the host.
     pub local_size: Vec<u32>,
-    /// Blocks that see a buffer of another name.
-    pub bind: Named<String>,
+    /// The sub-group size to require, or several that compete.
+    pub subgroup: Option<Listed>,
+    /// Blocks that see a buffer of another name, or a part of one; of a list each round of a loop takes the next.
+    pub bind: Named<Listed<Bound>>,
     /// Of a pass: specialization constants, in place of those of the description.
     pub spec: Named<Formula>,
     /// Of a pass: push constants, in place of those of the description.
     pub push: Named<Formula>,
+    /// Of a pass: members of blocks, in place of those of the description.
+    pub uniform: Named<Named<Formula>>,
     /// Of a pass: its grid.
     pub groups: Option<Listed>,
+    /// The buffer that has the grid, in place of `groups`: `"COUNTS"`, `"COUNTS + 12"`.
+    pub indirect: Option<String>,
+    /// Of a pass: how often it runs in a row.
+    pub times: Option<Formula>,
+    /// The name of the round, from 0, for expressions [default: i].
+    pub index: Option<String>,
+    /// In place of a source: the passes of a round.
+    pub pass: Vec<Kernel>,
+}
+
+/// What a block sees: a buffer, `"A"`, from a byte on, `"A + 4*N"`, or a part of it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Bound {
+    Name(String),
+    Range(BoundRange),
+}
+
+/// A part of a buffer.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BoundRange {
+    pub buffer: String,
+    /// Bytes before it.
+    #[serde(default)]
+    pub offset: Option<Formula>,
+    /// Its bytes; to the end where none are stated.
+    #[serde(default)]
+    pub range: Option<Formula>,
 }
 
 /// A buffer.
@@ -118,6 +153,8 @@ pub(crate) struct CheckFigures {
 pub(crate) struct Dispatch {
     /// Work-groups along x, y, z.
     pub groups: Option<Listed>,
+    /// The buffer that has them.
+    pub indirect: Option<String>,
 }
 
 /// Where the right answer comes from: one of `builtin`, `kernel`, `file` and `command`.
@@ -143,9 +180,10 @@ pub(crate) struct ReferenceTable {
     pub include: Vec<String>,
     pub define: Named<Formula>,
     pub vulkan: Option<String>,
-    pub bind: Named<String>,
+    pub bind: Named<Listed<Bound>>,
     pub spec: Named<Formula>,
     pub push: Named<Formula>,
+    pub uniform: Named<Named<Formula>>,
     pub groups: Option<Listed>,
 }
 

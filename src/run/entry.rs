@@ -39,11 +39,12 @@ struct Entry<'a> {
     variables: &'a [u32],
 }
 
-/// The module with one entry point alone, called `main`; of several, without the functions and variables of the others.
+/// The module with one entry point alone, called `main`, without the functions and variables that it never uses; and what
+/// a person may call these variables.
 ///
 /// # Errors
 /// When there is no such entry point, or the module is damaged.
-pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, String> {
+pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, Vec<String>), String> {
     if words.len() < HEADER {
         return Err("it is shorter than the header of SPIR-V; compile it again".into());
     }
@@ -65,11 +66,18 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, S
         return Err("its entry points changed while they were read".into());
     };
     // What describes a program for debuggers would refer to what is gone.
-    let whole = points().count() == 1 || head.iter().any(|own| own.op() == Some(Op::ExtInst));
-    let (functions, gone) =
-        if whole { (functions.to_vec(), BTreeSet::new()) } else { reached(entry, words[1], head, functions) };
+    let described: BTreeSet<u32> = head.iter().filter_map(|own| description(*own)).collect();
+    let describes = |own: &&Instruction<'_>| match own.operands() {
+        [_, _, set, ..] if own.op() == Some(Op::ExtInst) => described.contains(set),
+        _ => false,
+    };
+    let functions: Vec<_> = functions.iter().filter(|own| !describes(own)).copied().collect();
+    let (functions, gone) = reached(entry, words[1], head, &functions);
+    if gone.is_empty() && points().count() == 1 && entry.name == "main" {
+        return Ok((words.to_vec(), vec![]));
+    }
     let mut module = words[..HEADER].to_vec();
-    for own in head {
+    for own in head.iter().filter(|own| !describes(own)) {
         let (op, operands) = (own.op(), own.operands());
         let is_gone = |place: usize| operands.get(place).is_some_and(|id| gone.contains(id));
         match op {
@@ -88,11 +96,33 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, S
         }
     }
     module.extend(functions.iter().flat_map(|own| own.words));
-    Ok(module)
+    Ok((module, names_of(head, &gone)))
+}
+
+/// The set of instructions that describe a program for debuggers, where this imports one.
+fn description(own: Instruction<'_>) -> Option<u32> {
+    let (id, name) = own.operands().split_first().filter(|_| own.op() == Some(Op::ExtInstImport))?;
+    let name = string(name).0;
+    ["NonSemantic.Shader.DebugInfo", "OpenCL.DebugInfo"].iter().any(|set| name.starts_with(set)).then_some(*id)
+}
+
+/// What a person may call the variables among `ids`: their names, those of their blocks and of their only members.
+fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
+    let of = |op: Op| head.iter().filter(move |own| own.op() == Some(op)).map(|own| own.operands());
+    let pointees: BTreeMap<u32, u32> =
+        of(Op::TypePointer).filter_map(|words| Some((*words.first()?, *words.get(2)?))).collect();
+    let variables = of(Op::Variable).filter(|words| words.get(1).is_some_and(|id| ids.contains(id)));
+    let called: BTreeSet<u32> =
+        variables.flat_map(|words| [Some(words[1]), pointees.get(&words[0]).copied()]).flatten().collect();
+    let named = of(Op::Name).filter(|words| words.first().is_some_and(|id| called.contains(id)));
+    let named = named.map(|words| string(&words[1..]).0);
+    let members = of(Op::MemberName).filter(|words| words.len() > 2 && words[1] == 0 && called.contains(&words[0]));
+    let members = members.map(|words| string(&words[2..]).0);
+    named.chain(members).filter(|name| !name.is_empty()).collect()
 }
 
 /// The functions that `entry` reaches in a module of this version, as their instructions, and the ids that nothing defines
-/// without the others.
+/// or uses without the others.
 fn reached<'a>(
     entry: &Entry<'_>,
     version: u32,
@@ -113,13 +143,31 @@ fn reached<'a>(
     let is_reached = |body: &&[Instruction<'_>]| id(body).is_some_and(|id| reached.contains(&id));
     let (kept, gone): (Vec<_>, Vec<_>) = bodies().partition(is_reached);
     let functions = kept.concat();
-    let mentioned: BTreeSet<u32> = functions.iter().flat_map(|own| own.operands()).copied().collect();
+    let mentioned: BTreeSet<u32> = functions.iter().flat_map(mentioned).collect();
     let named: BTreeSet<u32> = entry.variables.iter().copied().collect();
     let is_used = |id: &u32| mentioned.contains(id) && (version < NAMES_ALL || named.contains(id));
     let variables = head.iter().filter(|own| own.op() == Some(Op::Variable));
     let unused = variables.filter_map(|own| own.operands().get(1)).copied().filter(|id| !is_used(id));
     let defined = gone.concat().into_iter().filter_map(result);
     (functions, unused.chain(defined).collect())
+}
+
+/// The operands of an instruction that may be variables: all but the numbers of those that have many.
+fn mentioned(own: &Instruction<'_>) -> Vec<u32> {
+    let numbers = match own.op() {
+        Some(Op::Function | Op::Variable | Op::Load | Op::Store | Op::CopyMemory | Op::Switch) => 0..2,
+        Some(Op::CompositeExtract) => 0..3,
+        Some(Op::CompositeInsert | Op::VectorShuffle) => 0..4,
+        _ => 0..usize::MAX,
+    };
+    let operands = own.operands().iter().copied().enumerate();
+    match own.op() {
+        // The pointer stands behind type and result.
+        Some(Op::Load) => operands.filter(|(at, _)| *at == 2).map(|(_, id)| id).collect(),
+        // The third is the number of the instruction.
+        Some(Op::ExtInst) => operands.filter(|(at, _)| *at != 3).map(|(_, id)| id).collect(),
+        _ => operands.filter(|(at, _)| numbers.contains(at)).map(|(_, id)| id).collect(),
+    }
 }
 
 /// The id that an instruction defines.
@@ -177,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_entry_point_alone_has_what_it_reaches() {
-        let of = |wanted| isolate(&two(), Some(wanted)).expect("it is there");
+        let of = |wanted| isolate(&two(), Some(wanted)).expect("it is there").0;
         for (wanted, functions) in [("double", 2), ("triple", 3)] {
             assert_eq!((count(&of(wanted), Op::Function), count(&of(wanted), Op::EntryPoint)), (functions, 1));
         }

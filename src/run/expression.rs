@@ -88,14 +88,15 @@ enum Function {
     Min,
     Max,
     Sqrt,
+    Log2,
 }
 
 impl Function {
-    const ALL: [(&'static str, Self); 4] =
-        [("cdiv", Self::Cdiv), ("min", Self::Min), ("max", Self::Max), ("sqrt", Self::Sqrt)];
+    const ALL: [(&'static str, Self); 5] =
+        [("cdiv", Self::Cdiv), ("min", Self::Min), ("max", Self::Max), ("sqrt", Self::Sqrt), ("log2", Self::Log2)];
 
     fn arguments(self) -> usize {
-        if self == Self::Sqrt { 1 } else { 2 }
+        if matches!(self, Self::Sqrt | Self::Log2) { 1 } else { 2 }
     }
 }
 
@@ -218,6 +219,9 @@ fn integer(node: &Node, scope: &Values) -> Result<i64, String> {
                     let (quotient, rest) = (fits(a.checked_div(b))?, fits(a.checked_rem(b))?);
                     fits(quotient.checked_add(i64::from(rest != 0 && (rest < 0) == (b < 0))))
                 }
+                // Rounded down, as divisions are.
+                (Function::Log2, &[a]) if a > 0 => Ok(a.ilog2().into()),
+                (Function::Log2, &[a]) => Err(format!("takes the logarithm of {a}")),
                 _ => Err("takes a square root where an integer is wanted".into()),
             }
         }
@@ -259,6 +263,7 @@ fn fraction(node: &Node, scope: &Values) -> Result<f64, String> {
                 (Function::Cdiv, &[a, b]) => (a / b).ceil(),
                 (Function::Min, &[a, b]) => a.min(b),
                 (Function::Max, &[a, b]) => a.max(b),
+                (Function::Log2, &[a]) => a.log2(),
                 (_, values) => values[0].sqrt(),
             }
         }
@@ -451,6 +456,7 @@ mod tests {
             ("cdiv(M, BM)", 2),
             ("cdiv(-7, 2)", -3),
             ("cdiv(128,64)", 2),
+            ("log2(M) + log2(1)", 6),
             ("min(M, 3) + max(1, BM)", 67),
             ("BM*BM<=4096 && M%4==0", 1),
             ("M < 100 || !(BM != 64)", 1),
@@ -481,6 +487,7 @@ mod tests {
             ("1 2", "goes on with '2'"),
             ("M / (BM - 64)", "divides by zero"),
             ("M % 0", "divides by zero"),
+            ("log2(M - 100)", "logarithm of 0"),
             ("cdiv(M, 0)", "divides by zero"),
             ("most + 1", "beyond 64 bits"),
             ("2^63", "beyond 64 bits"),

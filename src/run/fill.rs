@@ -11,7 +11,8 @@ use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
 
 /// How a fill is written, for messages.
-pub(crate) const FORMS: &str = "zero, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy or @x.bin";
+pub(crate) const FORMS: &str =
+    "zero, a number, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy or @x.bin";
 
 /// Understands a fill; file names are relative to `folder` and have their placeholders replaced already.
 ///
@@ -40,6 +41,11 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
         ("uniform", &[low, high]) if low <= high && (high - low).is_finite() => Ok(Fill::Uniform { low, high }),
         ("normal" | "uniform" | "zero" | "iota", _) => {
             Err(format!("fill '{text}' has the wrong arguments; write {FORMS}"))
+        }
+        // A number is all of them.
+        _ if !text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            let value = Expression::parse(text)?.number(scope)?;
+            Ok(Fill::Uniform { low: value, high: value })
         }
         _ => {
             Err(format!("{}; write {FORMS}", error::unknown("fill", name, "", &["zero", "iota", "normal", "uniform"])))
@@ -79,7 +85,9 @@ impl Fill {
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Npy(path) | Self::Raw(path) => Some(path),
-            Self::Zero | Self::Iota | Self::Normal { .. } | Self::Uniform { .. } | Self::Made => None,
+            Self::Zero | Self::Iota | Self::Normal { .. } | Self::Uniform { .. } | Self::Made | Self::Block { .. } => {
+                None
+            }
         }
     }
 
@@ -126,6 +134,7 @@ impl Buffer {
                 let value = mean + deviation * (-2.0 * first.ln()).sqrt() * (TAU * second).cos();
                 element.push(if element.is_float() { value } else { value.round() }, &mut bytes);
             }),
+            Some(Fill::Block { bytes: block, .. }) => bytes.extend(block),
             Some(Fill::Npy(path)) => return array::read(path, element, &self.shape),
             Some(Fill::Raw(path)) => return array::read_raw(path, self.bytes()),
             Some(Fill::Made) => {

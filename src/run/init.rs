@@ -2,12 +2,12 @@
 
 use super::access::Access;
 use super::description::{Described, Fault};
-use super::loaded::{LoadedPass, constant_key, programs, slot_key};
+use super::loaded::{LoadedKernel, LoadedPass, constant_key, programs, slot_key};
 use super::resolved::Tolerance;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::printable::{printable, shown_word};
-use crate::kernel::interface::{ArgumentKind, Scalar, Slot, SpecConstant};
+use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SlotKind, SpecConstant};
 use half::{bf16, f16};
 use std::fmt::Write;
 
@@ -33,6 +33,45 @@ pub(crate) fn init(described: &Described) -> Result<String, Error> {
 
 fn template(described: &Described) -> Result<String, Fault> {
     let programs = programs(described)?;
+    let pass = &programs[0].passes[0];
+    let mut text = kernel_table(described, &programs);
+    let grid = Grid::of(pass);
+    let _ = writeln!(text, "\n[axes]                        # swept; expressions below may use these names");
+    for ((axis, values), remark) in grid.axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
+        let _ = writeln!(text, "{}", marked(&format!("{axis} = {}", quoted(values)), &format!("(…) {remark}")));
+    }
+    specs(pass, &mut text);
+    pushes(pass, &grid, &mut text);
+    let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
+    let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
+    for (slot, access) in pass.interface.slots.iter().zip(slots) {
+        match by_member(slot, *access) {
+            Some(block) => uniform(slot, block, &grid, &mut text),
+            None => buffer(slot, *access, &grid, &mut text),
+        }
+    }
+    let both = Access { reads: true, writes: true };
+    let blocks = pass.interface.slots.iter().zip(slots).filter_map(|(slot, access)| by_member(slot, *access));
+    let held = blocks.flat_map(|block| block.members.iter());
+    let held = held.filter(|member| member.kind == ArgumentKind::Address).map(|member| (member, &both));
+    for (member, access) in pass.addresses().zip(addresses).chain(held) {
+        let name = key(member.name.rsplit('.').next().unwrap_or_default());
+        let head =
+            marked(&format!("\n[buffer.{name}]"), &format!("at the address in {}: {}", member.name, done(*access)));
+        let _ = writeln!(text, "{head}\n{}", marked("type = \"f32\"", "(…)"));
+        let _ = writeln!(text, "{}", marked(&format!("shape = {}", grid.shape(1)), "(…)"));
+        contents("f32", *access, &mut text);
+    }
+    let [x, y, z] = pass.local_size(&[]);
+    let groups = grid.groups();
+    let _ = writeln!(text, "\n[dispatch]                    # work-groups of {x}×{y}×{z}: local_x, …");
+    let _ = writeln!(text, "{}", marked(&format!("groups = {groups}"), "(…)"));
+    text.push_str(&ENDING.replace("GROUPS", &groups));
+    Ok(text)
+}
+
+/// What the sources are and how they are compiled.
+fn kernel_table(described: &Described, programs: &[LoadedKernel]) -> String {
     let pass = &programs[0].passes[0];
     let kernel = described.description.kernel.clone().unwrap_or_default();
     let mut text = String::new();
@@ -62,32 +101,7 @@ fn template(described: &Described) -> Result<String, Fault> {
     if let Some(entry) = &kernel.entry {
         let _ = writeln!(text, "entry = {}", quoted(entry));
     }
-    let grid = Grid::of(pass);
-    let _ = writeln!(text, "\n[axes]                        # swept; expressions below may use these names");
-    for ((axis, values), remark) in grid.axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
-        let _ = writeln!(text, "{}", marked(&format!("{axis} = {}", quoted(values)), &format!("(…) {remark}")));
-    }
-    specs(pass, &mut text);
-    pushes(pass, &grid, &mut text);
-    let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
-    let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
-    for (slot, access) in pass.interface.slots.iter().zip(slots) {
-        buffer(slot, *access, &grid, &mut text);
-    }
-    for (member, access) in pass.addresses().zip(addresses) {
-        let name = key(member.name.rsplit('.').next().unwrap_or_default());
-        let head =
-            marked(&format!("\n[buffer.{name}]"), &format!("at push constant {}: {}", member.name, done(*access)));
-        let _ = writeln!(text, "{head}\n{}", marked("type = \"f32\"", "(…)"));
-        let _ = writeln!(text, "{}", marked(&format!("shape = {}", grid.shape(1)), "(…)"));
-        contents("f32", *access, &mut text);
-    }
-    let [x, y, z] = pass.local_size(&[]);
-    let groups = grid.groups();
-    let _ = writeln!(text, "\n[dispatch]                    # work-groups of {x}×{y}×{z}: local_x, …");
-    let _ = writeln!(text, "{}", marked(&format!("groups = {groups}"), "(…)"));
-    text.push_str(&ENDING.replace("GROUPS", &groups));
-    Ok(text)
+    text
 }
 
 /// What no kernel says of itself.
@@ -229,6 +243,33 @@ fn pushes(pass: &LoadedPass, grid: &Grid, text: &mut String) {
     }
 }
 
+/// Members of a block that are listed; the others have one value.
+const MOST_LISTED: usize = 24;
+
+/// The block of a slot that is given by member: a uniform block, or one of several types that is only read.
+fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
+    let block = slot.blocks.iter().find(|block| !block.members.is_empty())?;
+    let is_parameters = !access.writes && block.array.is_none() && block.numbers().is_none();
+    (slot.kind == SlotKind::Uniform || is_parameters).then_some(block)
+}
+
+fn uniform(slot: &Slot, block: &Block, grid: &Grid, text: &mut String) {
+    let place = format!("set {}, binding {}: its members", slot.set, slot.binding);
+    let _ = writeln!(text, "{}", marked(&format!("\n[uniform.{}]", key(&slot_key(slot))), &place));
+    let (listed, others) = block.members.split_at(block.members.len().min(MOST_LISTED));
+    for member in listed {
+        let ArgumentKind::Scalar(scalar) = member.kind else { continue };
+        let guess = grid.guess(&member.name, scalar);
+        let value = if guess == "1.0" { guess.to_string() } else { quoted(guess) };
+        let line = format!("{} = {value}", key(&member.name));
+        let _ = writeln!(text, "{}", marked(&line, &format!("(…) {}", scalar.name())));
+    }
+    if let Some(first) = others.first() {
+        let remark = format!("(…) {} and {} others", first.name, others.len() - 1);
+        let _ = writeln!(text, "{}", marked("\"*\" = 0", &remark));
+    }
+}
+
 fn buffer(slot: &Slot, access: Access, grid: &Grid, text: &mut String) {
     let Slot { set, binding, .. } = slot;
     let name = slot_key(slot);
@@ -237,12 +278,14 @@ fn buffer(slot: &Slot, access: Access, grid: &Grid, text: &mut String) {
     let remark = format!("set {set}, binding {binding}: {}{also}", done(access));
     let _ = writeln!(text, "{}", marked(&format!("\n[buffer.{}]", key(&name)), &remark));
     let array = slot.blocks.iter().find_map(|block| block.array);
-    let fixed = fixed(slot).unwrap_or_default();
     let element = element(slot);
     let (shape, remark) = match array {
+        _ if numbers(slot).is_some() => {
+            (format!("[{}]", numbers(slot).map_or(0, |(_, count)| count)), "the block's size".to_string())
+        }
         Some(_) if element != "bytes" => (grid.shape(1), "(…)".to_string()),
         Some(array) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
-        None => (format!("[{fixed}]"), "the block's size".to_string()),
+        None => (format!("[{}]", fixed(slot).unwrap_or_default()), "the block's size".to_string()),
     };
     let _ = writeln!(text, "type = \"{element}\"\n{}", marked(&format!("shape = {shape}"), &remark));
     contents(&element, access, text);
@@ -254,8 +297,16 @@ fn fixed(slot: &Slot) -> Option<u64> {
     slot.blocks.iter().all(|block| block.array.is_none()).then_some(largest)
 }
 
+/// The type and the number of a buffer's elements, where a block without an array at its end is made of one type.
+fn numbers(slot: &Slot) -> Option<(Scalar, u64)> {
+    fixed(slot).and_then(|_| slot.blocks.iter().find_map(Block::numbers))
+}
+
 /// The type of a buffer's elements: that of the first block that is an array of numbers.
 fn element(slot: &Slot) -> String {
+    if let Some((scalar, _)) = numbers(slot) {
+        return scalar.name();
+    }
     let scalar = slot.blocks.iter().filter_map(|block| block.array).find_map(|array| array.scalar);
     scalar.map_or_else(|| "bytes".to_string(), Scalar::name)
 }
@@ -304,17 +355,7 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let shape = shape.join(",");
     let mut lacks = vec![];
     for (slot, access) in pass.interface.slots.iter().zip(&accesses) {
-        let Slot { set, binding, .. } = slot;
-        let name = slot_key(slot);
-        let extents = match fixed(slot) {
-            Some(bytes) => bytes.to_string(),
-            None => shape.clone(),
-        };
-        lacks.push(format!(
-            "buffer {} (set {set}, binding {binding}): {}",
-            printable(&name),
-            buffer_options(&name, &element(slot), &extents, *access)
-        ));
+        lacks.push(slot_options(slot, *access, &grid, &shape));
     }
     let mut addresses = accesses[pass.interface.slots.len()..].iter();
     for member in pass.interface.arguments.iter() {
@@ -345,6 +386,34 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
         lacks.join("\n  "),
         shown_word(&pass.source)
     )))
+}
+
+/// The options that describe what a slot binds.
+fn slot_options(slot: &Slot, access: Access, grid: &Grid, shape: &str) -> String {
+    let Slot { set, binding, .. } = slot;
+    let name = slot_key(slot);
+    let shown = printable(&name);
+    let Some(block) = by_member(slot, access) else {
+        let extents = match (numbers(slot), fixed(slot)) {
+            (Some((_, count)), _) => count.to_string(),
+            (None, Some(bytes)) => bytes.to_string(),
+            (None, None) => shape.to_string(),
+        };
+        let options = buffer_options(&name, &element(slot), &extents, access);
+        return format!("buffer {shown} (set {set}, binding {binding}): {options}");
+    };
+    let option = |member: &Argument| {
+        let value = match member.kind {
+            ArgumentKind::Scalar(scalar) => grid.guess(&member.name, scalar),
+            ArgumentKind::Address => member.name.rsplit('.').next().unwrap_or_default(),
+        };
+        format!("--uniform {}", shown_word(&format!("{name}.{}={value}", member.name)))
+    };
+    let mut options: Vec<_> = block.members.iter().take(MOST_LISTED).map(option).collect();
+    if block.members.len() > MOST_LISTED {
+        options.push(format!("--uniform {}", shown_word(&format!("{name}.*=0"))));
+    }
+    format!("uniform {shown} (set {set}, binding {binding}):\n    {}", options.join("\n    "))
 }
 
 /// The options that describe a buffer.

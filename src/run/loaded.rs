@@ -2,7 +2,7 @@
 
 use super::access::{Access, Root, accesses};
 use super::compile::{Compiled, Source};
-use super::description::{Described, Description, Fault, Formula, Kernel, Listed, Named};
+use super::description::{Bound, Described, Description, Fault, Formula, Kernel, Listed, Named};
 use super::resolved::Module;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use std::path::PathBuf;
@@ -13,6 +13,31 @@ pub(crate) struct LoadedKernel {
     /// The name of its configurations.
     pub(crate) name: String,
     pub(crate) passes: Vec<LoadedPass>,
+    /// In which order they run.
+    pub(crate) order: Vec<Order>,
+}
+
+/// What runs next.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// The pass of this number.
+    Pass(usize),
+    /// Rounds of passes.
+    Loop { times: Formula, index: String, body: Vec<Order> },
+}
+
+impl Order {
+    /// This, as often as `kernel` says.
+    fn repeated(self, kernel: &Kernel) -> Self {
+        match &kernel.times {
+            None => self,
+            Some(times) => Self::looped(times, kernel, vec![self]),
+        }
+    }
+
+    fn looped(times: &Formula, kernel: &Kernel, body: Vec<Self>) -> Self {
+        Self::Loop { times: times.clone(), index: kernel.index.clone().unwrap_or_else(|| "i".into()), body }
+    }
 }
 
 /// A dispatch of a kernel that has been read.
@@ -25,11 +50,15 @@ pub(crate) struct LoadedPass {
     compiled: Compiled,
     /// The interface, where all constants have their defaults; of WGSL its constants are the overrides.
     pub(crate) interface: Interface,
-    /// Blocks that see a buffer of another name.
-    pub(crate) bind: Named<String>,
+    /// Blocks that see a buffer of another name, or a part of one.
+    pub(crate) bind: Named<Listed<Bound>>,
     pub(crate) spec: Named<Formula>,
     pub(crate) push: Named<Formula>,
+    pub(crate) uniform: Named<Named<Formula>>,
     pub(crate) groups: Option<Listed>,
+    pub(crate) indirect: Option<String>,
+    /// The sub-group sizes that compete.
+    pub(crate) subgroup: Vec<Formula>,
 }
 
 /// The programs of a description: one for each source of `[kernel]`, or one of all `[[pass]]`.
@@ -51,11 +80,18 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
             if kernel.groups.is_some() && dispatch.as_ref().is_some_and(|dispatch| dispatch.groups.is_some()) {
                 return Err(Fault::new("kernel.groups", "stands beside dispatch.groups; keep one of them"));
             }
+            if !kernel.pass.is_empty() {
+                return Err(Fault::new("kernel.pass", "is for [[pass]]; write [[pass]] in place of [kernel]"));
+            }
             let groups =
                 dispatch.as_ref().and_then(|dispatch| dispatch.groups.clone()).or_else(|| kernel.groups.clone());
+            let counts = dispatch.as_ref().and_then(|dispatch| dispatch.indirect.clone());
+            let indirect = counts.or_else(|| kernel.indirect.clone());
             let program = |source: &String| {
-                let pass = LoadedPass { groups: groups.clone(), ..load(described, kernel, source, "")? };
-                Ok(LoadedKernel { name: stem(source), passes: vec![pass] })
+                let pass = load(described, kernel, source, "")?;
+                let pass = LoadedPass { groups: groups.clone(), indirect: indirect.clone(), ..pass };
+                let order = vec![Order::Pass(0).repeated(kernel)];
+                Ok(LoadedKernel { name: stem(source), passes: vec![pass], order })
             };
             let mut programs = kernel.source.values().iter().map(program).collect::<Result<Vec<_>, _>>()?;
             // Files of one name in two folders are told apart by their paths.
@@ -71,15 +107,50 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
             if dispatch.is_some() {
                 return Err(Fault::new("dispatch", "is for a single [kernel]; give each [[pass]] its groups"));
             }
-            let load = |pass: &Kernel| match pass.source.values() {
-                [source] => load(described, pass, source, "pass."),
-                _ => Err(Fault::new("pass.source", "must name one file in each [[pass]]")),
-            };
-            let passes = passes.iter().map(load).collect::<Result<Vec<_>, _>>()?;
-            let name = name.clone().unwrap_or_else(|| stem(&passes[0].source));
-            Ok(vec![LoadedKernel { name, passes }])
+            let mut loaded = vec![];
+            let order = ordered(described, passes, DEEPEST, &mut loaded)?;
+            let name = name.clone().or_else(|| loaded.first().map(|pass| stem(&pass.source))).unwrap_or_default();
+            Ok(vec![LoadedKernel { name, passes: loaded, order }])
         }
     }
+}
+
+/// Levels to which rounds of passes may be nested.
+const DEEPEST: usize = 8;
+
+/// Loads passes and returns their order.
+fn ordered(
+    described: &Described,
+    passes: &[Kernel],
+    depth: usize,
+    loaded: &mut Vec<LoadedPass>,
+) -> Result<Vec<Order>, Fault> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(Fault::new("pass.pass", format!("is nested more than {DEEPEST} deep; write the passes out")));
+    };
+    let mut order = vec![];
+    for pass in passes {
+        match (pass.source.values(), pass.pass.as_slice()) {
+            ([source], []) => {
+                loaded.push(load(described, pass, source, "pass.")?);
+                order.push(Order::Pass(loaded.len() - 1).repeated(pass));
+            }
+            ([], [_, ..]) => {
+                let own = Kernel { times: None, index: None, pass: vec![], ..pass.clone() };
+                if own != Kernel::default() {
+                    let message = "has passes of its own: write everything but times and index in these";
+                    return Err(Fault::new("pass", message));
+                }
+                let Some(times) = &pass.times else {
+                    return Err(Fault::new("pass.times", "is missing: say how often its passes run"));
+                };
+                let body = ordered(described, &pass.pass, depth, loaded)?;
+                order.push(Order::looped(times, pass, body));
+            }
+            _ => return Err(Fault::new("pass.source", "must name one file in each [[pass]]")),
+        }
+    }
+    Ok(order)
 }
 
 /// The kernel that is the reference, where one is.
@@ -101,11 +172,12 @@ pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, F
         bind: reference.bind.clone(),
         spec: reference.spec.clone(),
         push: reference.push.clone(),
+        uniform: reference.uniform.clone(),
         groups: reference.groups.clone(),
         ..Kernel::default()
     };
     let pass = load(described, &kernel, source, "reference.")?;
-    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass] }))
+    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], order: vec![Order::Pass(0)] }))
 }
 
 /// The name of a file without folder and ending.
@@ -168,7 +240,10 @@ fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static s
         bind: kernel.bind.clone(),
         spec: kernel.spec.clone(),
         push: kernel.push.clone(),
+        uniform: kernel.uniform.clone(),
         groups: kernel.groups.clone(),
+        indirect: kernel.indirect.clone(),
+        subgroup: kernel.subgroup.as_ref().map(|listed| listed.values().to_vec()).unwrap_or_default(),
     })
 }
 
@@ -223,6 +298,11 @@ impl LoadedPass {
         self.compiled.files()
     }
 
+    /// What a person may call the variables that it declares and never uses.
+    pub(crate) fn unused(&self) -> &[String] {
+        self.compiled.unused()
+    }
+
     /// Whether its constants are compiled in.
     pub(crate) fn has_overrides(&self) -> bool {
         !self.compiled.overrides().is_empty()
@@ -262,8 +342,10 @@ impl LoadedPass {
     /// The name of a field of this pass.
     pub(crate) fn field(&self, rest: &str) -> String {
         match (self.prefix, rest) {
-            ("", "groups") => "dispatch.groups".into(),
-            ("", rest) if rest.starts_with("bind") => format!("kernel.{rest}"),
+            ("", "groups" | "indirect") => format!("dispatch.{rest}"),
+            ("", rest) if ["bind", "times", "index", "subgroup"].iter().any(|own| rest.starts_with(own)) => {
+                format!("kernel.{rest}")
+            }
             (prefix, rest) => format!("{prefix}{rest}"),
         }
     }

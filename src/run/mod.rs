@@ -16,6 +16,7 @@ pub(crate) mod front_end;
 pub(crate) mod guarded;
 pub(crate) mod init;
 mod loaded;
+mod members;
 pub(crate) mod options;
 mod oracle;
 mod pass;
@@ -45,7 +46,7 @@ pub fn check_description(text: &str, folder: &Path) -> Result<(), String> {
 /// What is wrong with it.
 pub fn check_kernel(spirv: &[u8]) -> Result<(), String> {
     let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-    let module = entry::isolate(&words, None)?;
+    let (module, _) = entry::isolate(&words, None)?;
     loaded::interface(&loaded::bytes(&module)).map(drop)
 }
 

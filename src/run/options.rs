@@ -4,7 +4,7 @@
 
 use super::compile::ENDINGS;
 use super::description::{
-    Check, CheckFigures, Described, Description, Dispatch, Formula, Inputs, Kernel, Listed, OutputFiles,
+    Bound, Check, CheckFigures, Described, Description, Dispatch, Formula, Inputs, Kernel, Listed, OutputFiles,
     ReferenceTable, Work,
 };
 use super::fill::split;
@@ -51,11 +51,19 @@ pub(crate) struct Fields {
     #[arg(long, value_name = "NAME=EXPRESSION", allow_hyphen_values = true)]
     pub(crate) push: Vec<String>,
 
+    /// Set a member of a uniform block: Params.width=W.
+    #[arg(long, value_name = "BLOCK.MEMBER=EXPRESSION", allow_hyphen_values = true)]
+    pub(crate) uniform: Vec<String>,
+
+    /// Require sub-groups of this size, or let several compete: 16,32,64.
+    #[arg(long, value_name = "SIZES")]
+    pub(crate) subgroup: Option<String>,
+
     /// Describe a buffer: A=f32[M,K]:uniform(-1,1) · D=f32[M,N] · T=bytes[64]:scratch.
     #[arg(long, value_name = "NAME=TYPE[SHAPE]:FILL")]
     pub(crate) buffer: Vec<String>,
 
-    /// Bind a block to a buffer of another name.
+    /// Bind a block to a buffer of another name, or from a byte on: X=T+4*N.
     #[arg(long, value_name = "BLOCK=BUFFER")]
     pub(crate) bind: Vec<String>,
 
@@ -180,10 +188,11 @@ fn list(value: &str) -> Listed {
 impl Fields {
     /// The fields of a description that they state, each with the option that does.
     fn stated(&self) -> Vec<(String, String)> {
-        let tables: [(&str, &str, &[&str], &[String]); 8] = [
+        let tables: [(&str, &str, &[&str], &[String]); 9] = [
             ("size", "axes", &[""], &self.size),
             ("spec", "spec", &[""], &self.spec),
             ("push", "push", &[""], &self.push),
+            ("uniform", "uniform", &[""], &self.uniform),
             ("buffer", "buffer", &["", ".type", ".shape", ".fill", ".scratch"], &self.buffer),
             ("check", "buffer", &[".check"], &self.check),
             ("bind", "kernel.bind", &[""], &self.bind),
@@ -196,9 +205,10 @@ impl Fields {
                 fields.iter().map(move |field| (format!("{table}.{name}{field}"), format!("--{option} {text}")))
             })
         });
-        let single: [(&str, &[&str], &Option<String>); 8] = [
+        let single: [(&str, &[&str], &Option<String>); 9] = [
             ("entry", &["kernel.entry"], &self.entry),
             ("vulkan", &["kernel.vulkan"], &self.vulkan),
+            ("subgroup", &["kernel.subgroup"], &self.subgroup),
             ("groups", &["dispatch.groups"], &self.groups),
             (
                 "right",
@@ -252,11 +262,20 @@ impl Fields {
         for buffer in &self.buffer {
             set_buffer(description, buffer, relative)?;
         }
+        for uniform in &self.uniform {
+            let (name, value) = assigned("--uniform", uniform, "Params.width=W")?;
+            let (block, member) = name.split_once('.').ok_or_else(|| {
+                format!("--uniform '{}' names no member; write --uniform BLOCK.MEMBER={value}", brief(uniform))
+            })?;
+            let mut members = description.uniform.get(block).cloned().unwrap_or_default();
+            members.set(member, text(value));
+            description.uniform.set(block, members);
+        }
         for check in &self.check {
             set_check(description, check)?;
         }
         if let Some(groups) = &self.groups {
-            description.dispatch = Some(Dispatch { groups: Some(list(groups)) });
+            description.dispatch = Some(Dispatch { groups: Some(list(groups)), indirect: None });
         }
         let work = description.work.clone().unwrap_or_default();
         let flops = self.flops.as_deref().map(text).or(work.flops);
@@ -281,15 +300,16 @@ impl Fields {
         }
         for bind in &self.bind {
             let (block, buffer) = assigned("--bind", bind, "A=weights")?;
-            kernel.bind.set(block, buffer.to_string());
+            kernel.bind.set(block, Listed::One(Bound::Name(buffer.to_string())));
         }
+        kernel.subgroup = self.subgroup.as_deref().map(list).or(kernel.subgroup);
         kernel.entry = self.entry.clone().or(kernel.entry);
         kernel.vulkan = self.vulkan.clone().or(kernel.vulkan);
         if description.pass.is_empty() {
             description.kernel = Some(kernel);
         } else if kernel != Kernel::default() {
             return Err(
-                "--define, --include, --bind, --entry and --vulkan are for one kernel; write them in [[pass]]".into()
+                "--define, --include, --bind, --entry, --vulkan and --subgroup are for one kernel; write them in [[pass]]".into()
             );
         }
         Ok(())

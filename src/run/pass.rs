@@ -1,14 +1,27 @@
 //! The passes of a configuration: constants, grid, push constants and bindings of each kernel at a point.
 
-use super::buffers::{DescribedBuffer, addressed, bound, buffers, fits_blocks};
-use super::description::{Described, Fault, Formula, Named, OTHERS};
+use super::buffers::{DescribedBuffer, bound, buffers, fits_blocks, indirect};
+use super::description::{Described, Fault, Formula, Named};
 use super::expression::Values;
-use super::loaded::{self, LoadedKernel, LoadedPass, bytes};
-use super::resolved::{Buffer, Module, Pass, PassList};
-use crate::kernel::buffer::{Address, Binding, Role, SpecValue};
-use crate::kernel::interface::{ArgumentKind, Scalar};
+use super::loaded::{self, LoadedKernel, LoadedPass, Order, bytes};
+use super::members::{Members, Part, pack};
+use super::resolved::{Buffer, Fill, Module, Pass, PassList, Tolerance};
+use crate::basis::dtype::DType;
+use crate::basis::printable::brief;
+use crate::kernel::buffer::{Binding, Role, SpecValue};
 use crate::kernel::program::BufferId;
-use half::{bf16, f16};
+
+/// Dispatches of one program at most.
+const MOST_PASSES: usize = 1 << 14;
+
+/// A choice of what a description lists several values of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choice {
+    /// Specialization constants.
+    pub(crate) constants: Named<Formula>,
+    /// The sub-group size to require.
+    pub(crate) subgroup: Option<Formula>,
+}
 
 /// What a program with a choice of its specialization constants does at a point, or why it is not asked to: the name of a
 /// condition that does not hold.
@@ -19,14 +32,16 @@ pub(crate) fn settle(
     described: &Described,
     table: &[DescribedBuffer],
     program: &LoadedKernel,
-    choice: &Named<Formula>,
+    choice: &Choice,
     axes: &Values,
     modules: &mut Vec<Module>,
 ) -> Result<Result<PassList, String>, Fault> {
-    let settings = program.passes.iter().map(|pass| Setting::new(pass, choice, axes)).collect::<Result<Vec<_>, _>>()?;
     let mut everything = axes.clone();
-    for setting in &settings {
-        setting.enter(&mut everything);
+    // What is asked before the first round sees its number.
+    indices(&program.order, &mut everything)?;
+    let first = everything.clone();
+    for pass in &program.passes {
+        Setting::new(pass, choice, &first)?.enter(&mut everything);
     }
     // A reference does not compete.
     let judged = program.passes.iter().all(|pass| pass.prefix != "reference.");
@@ -37,19 +52,86 @@ pub(crate) fn settle(
             return Ok(Err(format!("where.{name} does not hold: {}", condition.text())));
         }
     }
-    let shared = buffers(described, table, axes, |role| role != Role::Scratch)?;
-    let scratch = buffers(described, table, &everything, |role| role == Role::Scratch)?;
-    let all: Vec<&Buffer> = shared.iter().chain(&scratch).collect();
-    let mut passes = vec![];
-    for setting in &settings {
-        passes.push(setting.pass(described, table, axes, &all, modules)?);
+    let mut all = buffers(described, table, axes, |role| role != Role::Scratch)?;
+    let shared = all.len();
+    all.extend(buffers(described, table, &everything, |role| role == Role::Scratch)?);
+    let mut run = Unrolled { described, table, program, choice, modules, all, passes: vec![] };
+    run.unroll(&program.order, axes, 0)?;
+    let Unrolled { mut all, passes, .. } = run;
+    Ok(Ok(PassList { passes, scratch: all.split_off(shared) }))
+}
+
+/// Sets the numbers of rounds to that of the first.
+fn indices(order: &[Order], scope: &mut Values) -> Result<(), Fault> {
+    for own in order {
+        if let Order::Loop { index, body, .. } = own {
+            let is_name = index.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            if index.is_empty() || !is_name || index.as_bytes()[0].is_ascii_digit() {
+                let message = format!("'{}' cannot stand in expressions; use letters, digits and _", brief(index));
+                return Err(Fault::new("pass.index", message));
+            }
+            if scope.get(index).is_ok() {
+                let message = format!("'{index}' is an axis or the index of another loop; write index = \"round\"");
+                return Err(Fault::new("pass.index", message));
+            }
+            let mut inner = scope.clone();
+            inner.set(index, 0);
+            indices(body, &mut inner)?;
+            *scope = inner;
+        }
     }
-    Ok(Ok(PassList { passes, scratch }))
+    Ok(())
+}
+
+/// The dispatches of a program, one after the other.
+struct Unrolled<'a> {
+    described: &'a Described,
+    table: &'a [DescribedBuffer],
+    program: &'a LoadedKernel,
+    choice: &'a Choice,
+    modules: &'a mut Vec<Module>,
+    /// The buffers of the point, the scratch of the description, and the blocks that are given by member.
+    all: Vec<Buffer>,
+    passes: Vec<Pass>,
+}
+
+impl Unrolled<'_> {
+    /// Adds what `order` says, in this round of the loop around it.
+    fn unroll(&mut self, order: &[Order], scope: &Values, round: usize) -> Result<(), Fault> {
+        for own in order {
+            match own {
+                Order::Pass(at) => {
+                    let setting = Setting::new(&self.program.passes[*at], self.choice, scope)?;
+                    let pass = self.pass(&setting, scope, round)?;
+                    self.passes.push(pass);
+                }
+                Order::Loop { times, index, body } => {
+                    let fault = |message: String| Fault::new("pass.times", message);
+                    let count = times.expression().and_then(|e| e.value(scope)).map_err(fault)?;
+                    if !(0..=MOST_PASSES as i64).contains(&count) {
+                        let message = format!("is {count} ('{times}'); a program has 0 to {MOST_PASSES} rounds");
+                        return Err(fault(message));
+                    }
+                    for round in 0..count {
+                        let mut inner = scope.clone();
+                        inner.set(index, round);
+                        self.unroll(body, &inner, round as usize)?;
+                    }
+                }
+            }
+            if self.passes.len() > MOST_PASSES {
+                return Err(Fault::new("pass.times", format!("makes more than {MOST_PASSES} dispatches; use fewer")));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A pass with the values of its constants.
 struct Setting<'a> {
     pass: &'a LoadedPass,
+    /// The sub-group size to require.
+    subgroup: Option<u32>,
     /// The constants that are stated.
     stated: Vec<SpecValue>,
     /// Integer values of all constants, by id, and their names.
@@ -59,10 +141,12 @@ struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
-    fn new(pass: &'a LoadedPass, choice: &Named<Formula>, axes: &Values) -> Result<Self, Fault> {
-        let mut setting = Setting { pass, stated: vec![], integers: vec![], overrides: vec![] };
+    fn new(pass: &'a LoadedPass, choice: &Choice, axes: &Values) -> Result<Self, Fault> {
+        let subgroup = choice.subgroup.as_ref().or_else(|| pass.subgroup.first());
+        let subgroup = subgroup.map(|size| subgroup_size(pass, size, axes)).transpose()?;
+        let mut setting = Setting { pass, subgroup, stated: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
-        let chosen = choice.iter().map(|(name, value)| (name, value, false));
+        let chosen = choice.constants.iter().map(|(name, value)| (name, value, false));
         for (name, value, own) in pass.spec.iter().map(|(name, value)| (name, value, true)).chain(chosen) {
             let Some(constant) = pass.constant(name) else { continue };
             if setting.stated.iter().any(|known| known.id == constant.id) {
@@ -92,23 +176,22 @@ impl<'a> Setting<'a> {
         for (_, value, name) in self.integers.iter().filter(|(_, _, name)| !name.is_empty()) {
             scope.set(name, *value);
         }
+        if let Some(size) = self.subgroup {
+            scope.set("subgroup", size.into());
+        }
         let values: Vec<(u32, i64)> = self.integers.iter().map(|(id, value, _)| (*id, *value)).collect();
         name_group(scope, self.pass.local_size(&values));
     }
+}
 
-    fn pass(
-        &self,
-        described: &Described,
-        table: &[DescribedBuffer],
-        axes: &Values,
-        all: &[&Buffer],
-        modules: &mut Vec<Module>,
-    ) -> Result<Pass, Fault> {
-        let pass = self.pass;
+impl Unrolled<'_> {
+    /// A dispatch of a pass.
+    fn pass(&mut self, setting: &Setting<'_>, axes: &Values, round: usize) -> Result<Pass, Fault> {
+        let pass = setting.pass;
         let mut scope = axes.clone();
         let fault = |message: String| Fault::new(pass.field("spec"), message);
         let baked = pass.has_overrides();
-        let overrides: &[(String, f64)] = if baked { &self.overrides } else { &[] };
+        let overrides: &[(String, f64)] = if baked { &setting.overrides } else { &[] };
         let module = pass.module(overrides).map_err(fault)?;
         if baked {
             // The size of the work-group is known only now.
@@ -116,83 +199,96 @@ impl<'a> Setting<'a> {
                 loaded::interface(&bytes(&module.spirv)).map_err(|e| fault(format!("{}: {e}", pass.source)))?;
             name_group(&mut scope, interface.local_size.map(|word| i64::from(word.value(&[]))));
         }
-        self.enter(&mut scope);
-        let place = modules.iter().position(|known| *known == module).unwrap_or_else(|| {
-            modules.push(module);
-            modules.len() - 1
+        setting.enter(&mut scope);
+        let place = self.modules.iter().position(|known| *known == module).unwrap_or_else(|| {
+            self.modules.push(module);
+            self.modules.len() - 1
         });
-        let (push, addresses) = self.push(described, table, &scope)?;
-        let constants = if baked { vec![] } else { self.stated.clone() };
+        let description = &self.described.description;
+        let (push, addresses) = Members::push(description, pass).pack(self.table, &scope)?;
+        let indirect = indirect(description, pass)?.map(|counts| self.counts(pass, &counts, &scope)).transpose()?;
         Ok(Pass {
             module: place,
-            constants,
-            groups: groups(pass, &scope)?,
+            constants: if baked { vec![] } else { setting.stated.clone() },
+            groups: if indirect.is_some() { [1; 3] } else { groups(pass, &scope)? },
+            indirect,
+            subgroup: setting.subgroup,
             push,
             addresses,
-            bindings: self.bindings(described, table, all)?,
+            bindings: self.bindings(pass, &scope, round)?,
         })
     }
 
-    /// The push-constant block, and where addresses go in it.
-    fn push(
-        &self,
-        described: &Described,
-        table: &[DescribedBuffer],
-        scope: &Values,
-    ) -> Result<(Vec<u8>, Vec<Address>), Fault> {
-        let (pass, description) = (self.pass, &described.description);
-        let mut block = vec![0; (pass.interface.argument_bytes() as usize).next_multiple_of(4)];
-        let (mut addresses, mut missing) = (vec![], vec![]);
-        for member in pass.interface.arguments.iter() {
-            let start = member.offset as usize;
-            let scalar = match member.kind {
-                ArgumentKind::Address => {
-                    let buffer = DescribedBuffer::place(table, addressed(description, pass, &member.name)?);
-                    addresses.push(Address { offset: member.offset, buffer: BufferId(buffer) });
-                    continue;
-                }
-                ArgumentKind::Scalar(scalar) => scalar,
-            };
-            let by_name = |table: &'_ Named<Formula>| table.get(&member.name).cloned();
-            // An axis of the same name goes without saying.
-            let axis = || description.axes.get(&member.name).map(|_| Formula::Text(member.name.to_string()));
-            let others = || pass.push.get(OTHERS).or_else(|| description.push.get(OTHERS)).cloned();
-            let stated = by_name(&pass.push).or_else(|| by_name(&description.push));
-            let Some(value) = stated.or_else(axis).or_else(others) else {
-                missing.push(if member.name.is_empty() { format!("byte {start}") } else { member.name.to_string() });
-                continue;
-            };
-            let field = || pass.field(&format!("push.{}", member.name));
-            let (bits, _) = pack(&value, scalar, scope).map_err(|e| Fault::new(field(), e))?;
-            let bytes = scalar.bytes() as usize;
-            block[start..start + bytes].copy_from_slice(&bits.to_le_bytes()[..bytes]);
+    /// The buffer that has the grid of a pass, and the byte of it.
+    fn counts(&self, pass: &LoadedPass, counts: &Part, scope: &Values) -> Result<(BufferId, u64), Fault> {
+        let fault = |message: String| Fault::new(pass.field("indirect"), message);
+        let (offset, _) = counts.bytes(scope).map_err(fault)?;
+        let place = DescribedBuffer::place(self.table, counts.buffer);
+        let buffer = &self.all[place];
+        if !offset.is_multiple_of(4) || offset.checked_add(12).is_none_or(|end| end > buffer.bytes()) {
+            let message = format!(
+                "begins at byte {offset} of {}, which has {} bytes; a grid is three words, at a multiple of four",
+                buffer.name,
+                buffer.bytes()
+            );
+            return Err(fault(message));
         }
-        match missing.first() {
-            None => Ok((block, addresses)),
-            Some(first) => Err(Fault::new(
-                pass.field("push"),
-                format!("lacks {} of {}; write {first} = … in [push]", missing.join(", "), pass.source),
-            )),
-        }
+        Ok((BufferId(place), offset))
     }
 
-    fn bindings(
-        &self,
-        described: &Described,
-        table: &[DescribedBuffer],
-        all: &[&Buffer],
-    ) -> Result<Vec<Binding>, Fault> {
+    fn bindings(&mut self, pass: &LoadedPass, scope: &Values, round: usize) -> Result<Vec<Binding>, Fault> {
+        let description = &self.described.description;
         let mut bindings = vec![];
-        for slot in self.pass.interface.slots.iter() {
-            let buffer = DescribedBuffer::place(table, bound(&described.description, self.pass, slot)?);
-            if let Some(described) = all.get(buffer) {
-                fits_blocks(&described.name, described.bytes(), &self.pass.source, slot)?;
-            }
+        for slot in pass.interface.slots.iter() {
             let (set, binding, kind) = (slot.set, slot.binding, slot.kind);
-            bindings.push(Binding { set, binding, kind, buffer: BufferId(buffer) });
+            let bind = |place| Binding::whole(set, binding, kind, BufferId(place));
+            if let Some(members) = Members::of_slot(description, pass, slot)? {
+                bindings.push(bind(self.block(&members, scope)?));
+                continue;
+            }
+            let parts = bound(description, pass, slot)?;
+            let part = &parts[round % parts.len()];
+            let place = DescribedBuffer::place(self.table, part.buffer);
+            let buffer = &self.all[place];
+            let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
+            let fault = |message: String| Fault::new(pass.field(&format!("bind.{name}")), message);
+            let (offset, range) = part.bytes(scope).map_err(fault)?;
+            let left =
+                buffer.bytes().checked_sub(offset).filter(|left| *left > 0 && range.is_none_or(|range| range <= *left));
+            let Some(left) = left.filter(|_| range != Some(0)) else {
+                let range = range.map_or_else(String::new, |range| format!(" {range} bytes"));
+                let (name, bytes) = (&buffer.name, buffer.bytes());
+                return Err(fault(format!(
+                    "sees{range} from byte {offset} of {name}, which has {bytes}; keep within it"
+                )));
+            };
+            fits_blocks(&buffer.name, range.unwrap_or(left), &pass.source, slot)?;
+            bindings.push(Binding { offset, range, ..bind(place) });
         }
         Ok(bindings)
     }
+
+    /// The place of a buffer that holds a block given by member.
+    fn block(&mut self, members: &Members<'_>, scope: &Values) -> Result<usize, Fault> {
+        let (bytes, addresses) = members.pack(self.table, scope)?;
+        let shape = vec![bytes.len() as u64];
+        let fill = Some(Fill::Block { bytes, addresses });
+        let known = self.all.iter().position(|own| own.name == members.name() && own.fill == fill);
+        Ok(known.unwrap_or_else(|| {
+            let (name, element, role) = (members.name().to_string(), DType::Bytes, Role::Scratch);
+            let tolerance = Tolerance::Exact;
+            self.all.push(Buffer { name, element, shape, role, fill, tolerance, checked: false });
+            self.all.len() - 1
+        }))
+    }
+}
+
+/// A sub-group size that is asked for.
+fn subgroup_size(pass: &LoadedPass, stated: &Formula, scope: &Values) -> Result<u32, Fault> {
+    let fault = |message: String| Fault::new(pass.field("subgroup"), message);
+    let value = stated.expression().and_then(|e| e.value(scope)).map_err(fault)?;
+    let size = u32::try_from(value).ok().filter(|size| size.is_power_of_two() && *size <= 128);
+    size.ok_or_else(|| fault(format!("is {value} ('{stated}'); sub-groups have 1, 2, 4, … 128 invocations")))
 }
 
 /// Lets expressions name the extents of the work-group.
@@ -222,36 +318,4 @@ fn groups(pass: &LoadedPass, scope: &Values) -> Result<[u64; 3], Fault> {
         })?);
     }
     Ok(groups)
-}
-
-/// The value of `formula` as a number of type `scalar`: the bits that a kernel takes, and the number.
-fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<(u64, f64), String> {
-    let expression = formula.expression()?;
-    if matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16) {
-        let value = expression.number(scope)?;
-        let bits = match scalar {
-            Scalar::Float { bits: 16 } => f16::from_f64(value).to_bits().into(),
-            Scalar::Float { bits: 32 } => (value as f32).to_bits().into(),
-            Scalar::Bfloat16 => bf16::from_f64(value).to_bits().into(),
-            _ => value.to_bits(),
-        };
-        return Ok((bits, value));
-    }
-    let value = expression.value(scope)?;
-    let (low, high) = match scalar {
-        Scalar::Int { bits: 64, signed: true } => (i64::MIN, i64::MAX),
-        Scalar::Int { bits: 64, signed: false } => (0, i64::MAX),
-        Scalar::Int { bits, signed: true } => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-        Scalar::Int { bits, signed: false } => (0, (1 << bits) - 1),
-        _ => (0, 1),
-    };
-    if !(low..=high).contains(&value) {
-        return Err(format!(
-            "is {value} ('{}'), but the kernel takes {} from {low} to {high}",
-            expression.text(),
-            scalar.name()
-        ));
-    }
-    let unused = 64 - 8 * scalar.bytes();
-    Ok((value.cast_unsigned() << unused >> unused, value as f64))
 }

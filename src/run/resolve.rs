@@ -6,13 +6,14 @@ use super::description::{Described, Description, Fault, Formula, Named, OTHERS};
 use super::expression::Values;
 use super::init::missing;
 use super::loaded::{self, LoadedKernel};
-use super::pass::settle;
+use super::pass::{Choice, settle};
 use super::reference;
-use super::resolved::{Command, Configuration, Module, PassList, Point, Reference, ResolvedRun};
+use super::resolved::{Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun};
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::Role;
+use crate::kernel::interface::Slot;
 use crate::kernel::program::BufferId;
 
 /// Choices of specialization constants of one kernel at most.
@@ -114,10 +115,17 @@ impl ResolvedRun {
 impl PassList {
     /// Moves modules behind others and buffers to other places.
     fn renumber(&mut self, first_module: usize, place: impl Fn(usize) -> usize) {
+        let moved = |id: &mut BufferId| id.0 = place(id.0);
         for pass in &mut self.passes {
             pass.module += first_module;
-            pass.addresses.iter_mut().for_each(|address| address.buffer = BufferId(place(address.buffer.0)));
-            pass.bindings.iter_mut().for_each(|binding| binding.buffer = BufferId(place(binding.buffer.0)));
+            pass.addresses.iter_mut().for_each(|address| moved(&mut address.buffer));
+            pass.bindings.iter_mut().for_each(|binding| moved(&mut binding.buffer));
+            pass.indirect.iter_mut().for_each(|(counts, _)| moved(counts));
+        }
+        for buffer in &mut self.scratch {
+            if let Some(Fill::Block { addresses, .. }) = &mut buffer.fill {
+                addresses.iter_mut().map(|address| &mut address.buffer).for_each(moved);
+            }
         }
     }
 }
@@ -138,13 +146,15 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let mut configurations = vec![];
     let mut choices = vec![];
     for program in &programs {
-        for constants in combinations(description, program)? {
+        for choice in combinations(description, program)? {
             // Only those of which there are several to choose from are shown.
             let listed = |name: &str| description.spec.get(name).is_some_and(|listed| listed.values().len() > 1);
-            let choice = constants.iter().filter(|(name, _)| listed(name));
-            let choice = choice.map(|(name, value)| (name.to_string(), value.to_string())).collect();
-            configurations.push(Configuration { kernel: program.name.clone(), choice });
-            choices.push((program, constants));
+            let shown = choice.constants.iter().filter(|(name, _)| listed(name));
+            let shown = shown.map(|(name, value)| (name.to_string(), value.to_string()));
+            let subgroup = choice.subgroup.iter().map(|size| ("subgroup".to_string(), size.to_string()));
+            configurations
+                .push(Configuration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() });
+            choices.push((program, choice));
         }
     }
     let mut points = vec![];
@@ -185,7 +195,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
 fn point(
     described: &Described,
     table: &[DescribedBuffer],
-    choices: &[(&LoadedKernel, Named<Formula>)],
+    choices: &[(&LoadedKernel, Choice)],
     right: Option<&LoadedKernel>,
     values: Vec<i64>,
     scope: &Values,
@@ -207,7 +217,7 @@ fn point(
     let inputs = inputs.map(|line| Command { line: scope.replace(line), folder: described.folder.clone() });
     let kernel = match right {
         None => None,
-        Some(program) => match settle(described, table, program, &Named::default(), scope, modules)? {
+        Some(program) => match settle(described, table, program, &Choice::default(), scope, modules)? {
             Ok(list) => Some(list),
             Err(reason) => return Err(Fault::new("reference.kernel", reason)),
         },
@@ -318,6 +328,7 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
             return unknown("push constant", format!("push.{name}"), name, passes().flat_map(members).collect());
         }
     }
+    known_blocks(description, programs, unknown)?;
     for pass in passes() {
         if let Some(name) = pass.spec.names().into_iter().find(|name| pass.constant(name).is_none()) {
             return unknown("specialization constant", pass.field(&format!("spec.{name}")), name, constants(pass));
@@ -330,21 +341,82 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
     Ok(())
 }
 
-/// Every choice of the specialization constants that have lists, of those that the program has.
-fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<Named<Formula>>, Fault> {
+/// Checks that what `[uniform]` states are members of blocks that kernels have.
+fn known_blocks(
+    description: &Description,
+    programs: &[&LoadedKernel],
+    unknown: impl Fn(&str, String, &str, Vec<String>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let passes = || programs.iter().flat_map(|program| &program.passes);
+    let called = |pass: &loaded::LoadedPass, name: &str| {
+        pass.interface.slots.iter().any(|slot| slot.is_called(name)) || pass.unused().iter().any(|own| own == name)
+    };
+    let blocks = |pass: &loaded::LoadedPass| {
+        pass.interface.slots.iter().flat_map(Slot::names).map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let members = |pass: &loaded::LoadedPass, name: &str| {
+        let slots = pass.interface.slots.iter().filter(|slot| slot.is_called(name));
+        let blocks = slots.flat_map(|slot| slot.blocks.iter()).flat_map(|block| block.members.iter());
+        blocks.map(|member| member.name.to_string()).collect::<Vec<_>>()
+    };
+    let has = |pass: &loaded::LoadedPass, name: &str, member: &str| {
+        let slots = pass.interface.slots.iter().filter(|slot| slot.is_called(name));
+        slots.flat_map(|slot| slot.blocks.iter()).any(|block| block.member(member).is_some())
+    };
+    for (name, stated) in description.uniform.iter() {
+        if !passes().any(|pass| called(pass, name)) {
+            return unknown("block", format!("uniform.{name}"), name, passes().flat_map(blocks).collect());
+        }
+        let is_there = |member: &&str| *member == OTHERS || passes().any(|pass| has(pass, name, member));
+        if let Some(member) = stated.names().into_iter().find(|member| !is_there(member)) {
+            let known = passes().flat_map(|pass| members(pass, name)).collect();
+            return unknown("member", format!("uniform.{name}.{member}"), member, known);
+        }
+    }
+    for pass in passes() {
+        for (name, stated) in pass.uniform.iter() {
+            if !called(pass, name) {
+                return unknown("block", pass.field(&format!("uniform.{name}")), name, blocks(pass));
+            }
+            let is_there = |member: &&str| *member == OTHERS || has(pass, name, member);
+            if let Some(member) = stated.names().into_iter().find(|member| !is_there(member)) {
+                let field = pass.field(&format!("uniform.{name}.{member}"));
+                return unknown("member", field, member, members(pass, name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every choice of the specialization constants that have lists, of those that the program has, and of sub-group sizes.
+fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<Choice>, Fault> {
     let own = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
-    let mut choices = vec![Named::default()];
+    let mut choices = vec![Choice::default()];
+    let room = |choices: usize, values: usize| {
+        let message = format!("spans more than {MOST_CHOICES} choices; list fewer values");
+        if choices.saturating_mul(values) > MOST_CHOICES { Err(Fault::new("spec", message)) } else { Ok(()) }
+    };
     for (name, listed) in description.spec.iter().filter(|(name, _)| own(name)) {
         let values = listed.values();
         if values.is_empty() {
             return Err(Fault::new(format!("spec.{name}"), "is an empty list; give it a value, or leave it out"));
         }
-        if choices.len().saturating_mul(values.len()) > MOST_CHOICES {
-            return Err(Fault::new("spec", format!("spans more than {MOST_CHOICES} choices; list fewer values")));
-        }
-        let with = |choice: &Named<Formula>| {
+        room(choices.len(), values.len())?;
+        let with = |choice: &Choice| {
             let chosen = values.iter().map(|value| (name.to_string(), value.clone()));
-            chosen.map(|own| Named([&choice.0[..], &[own]].concat())).collect::<Vec<_>>()
+            let constants = chosen.map(|own| Named([&choice.constants.0[..], &[own]].concat()));
+            constants.map(|constants| Choice { constants, subgroup: None }).collect::<Vec<_>>()
+        };
+        choices = choices.iter().flat_map(with).collect();
+    }
+    for pass in program.passes.iter().filter(|pass| pass.subgroup.len() > 1) {
+        if !pass.prefix.is_empty() {
+            return Err(Fault::new(pass.field("subgroup"), "is a list, which [kernel] alone may have; write one size"));
+        }
+        room(choices.len(), pass.subgroup.len())?;
+        let with = |choice: &Choice| {
+            let sizes = pass.subgroup.iter().cloned();
+            sizes.map(|size| Choice { subgroup: Some(size), ..choice.clone() }).collect::<Vec<_>>()
         };
         choices = choices.iter().flat_map(with).collect();
     }

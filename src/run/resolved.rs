@@ -5,6 +5,7 @@ use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::kernel::buffer::{Address, Binding, Role, SpecValue};
+use crate::kernel::program::BufferId;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -161,6 +162,12 @@ pub(crate) struct Pass {
     pub constants: Vec<SpecValue>,
     /// Work-groups along x, y, z: one at least.
     pub groups: [u64; 3],
+    /// The buffer, and the byte of it, that has them instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub indirect: Option<(BufferId, u64)>,
+    /// The sub-group size to require.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subgroup: Option<u32>,
     /// The push-constant block, with zeros where addresses go.
     pub push: Vec<u8>,
     /// Where the addresses of buffers go in it. Buffers are those of the point, with the scratch behind them.
@@ -226,6 +233,7 @@ impl fmt::Display for Fill {
                 write!(f, "@{}", path.file_name().unwrap_or_default().to_string_lossy())
             }
             Self::Made => f.write_str("inputs.command"),
+            Self::Block { bytes, .. } => write!(f, "block({} bytes)", bytes.len()),
         }
     }
 }
@@ -248,6 +256,8 @@ pub(crate) enum Fill {
     Raw(PathBuf),
     /// What [`Point::inputs`] writes: `<name>.npy` or `<name>.bin` in its folder.
     Made,
+    /// These bytes, with addresses of buffers in them.
+    Block { bytes: Vec<u8>, addresses: Vec<Address> },
 }
 
 /// How far elements may be from the right ones.

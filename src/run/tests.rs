@@ -296,7 +296,7 @@ fn options_say_what_a_description_says() {
     let lacks = typed(&[&k, "-D", "A_TYPE=float"]).expect_err("nothing is described");
     for part in [
         "buffer A (set 0, binding 0): --buffer 'A=f32[M,N]:uniform(-1,1)'",
-        "(set 0, binding 2): --buffer 'Shape=bytes[32]:uniform(0,255)'",
+        "uniform Shape (set 0, binding 2):\n    --uniform Shape.width=N\n    --uniform Shape.bias.x=1.0\n",
         "push constant size.y (u32)",
         "--init",
     ] {
@@ -308,7 +308,10 @@ fn options_say_what_a_description_says() {
 fn what_init_prints_is_a_description() {
     let folder = folder();
     std::fs::write(folder.path().join("grid.comp"), GRID).expect("written");
-    for name in ["copy.comp", "k.wgsl", "address.comp", "grid.comp"] {
+    let members = "struct P { n: u32, s: array<vec4<f32>, 20> }\n@group(1) @binding(0) var<uniform> p: P;\n";
+    let members = format!("{members}{}", WGSL.replace("2.0 * ", "f32(p.n) * p.s[3].y * "));
+    std::fs::write(folder.path().join("members.wgsl"), members).expect("written");
+    for name in ["copy.comp", "k.wgsl", "members.wgsl", "address.comp", "grid.comp"] {
         let path = folder.path().join(name);
         let described = describe(&[path], None, &Fields::default()).expect("a kernel");
         let text = super::init::init(&described[0]).expect("a description");
@@ -348,6 +351,32 @@ type Mistake = (&'static str, &'static str, &'static str);
 /// Changes to `PLAIN`.
 const OF_PLAIN: &[Mistake] = &[
     ("source = 'copy.comp'", "source = 'gone.comp'", "kernel.source: "),
+    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = 3", ""),
+    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = -1", "pass.times: is -1 ('-1'); a program has 0 to 16384"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = '2^40'", "pass.times: is 1099511627776"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = 2\nindex = 'N'", "pass.index: 'N' is an axis"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = 2\nindex = 'a b'", "pass.index: 'a b' cannot stand"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nsubgroup = 12", "kernel.subgroup: is 12 ('12'); sub-groups have"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nsubgroup = [8, 16]", ""),
+    (
+        "source = 'copy.comp'",
+        "source = 'copy.comp'\nbind = { A = 'A + 4*N' }",
+        "kernel.bind.A: sees from byte 512 of A",
+    ),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = 'A + 64*N' }", "A, which has 512; keep within it"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = 'A - 4' }", "unknown buffer 'A - 4'"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = [] }", "kernel.bind.A: is an empty list"),
+    (
+        "source = 'copy.comp'",
+        "source = 'copy.comp'\nbind = { A = { buffer = 'A', range = 1000 } }",
+        "sees 1000 bytes from byte 0 of A",
+    ),
+    ("groups = ['cdiv(N, 64)']", "indirect = 'A + 504'", "begins at byte 504 of A, which has 512 bytes"),
+    ("groups = ['cdiv(N, 64)']", "indirect = 'A + 16'", ""),
+    ("groups = ['cdiv(N, 64)']", "indirect = 'A'\ngroups = 1", "dispatch.indirect: stands beside groups"),
+    ("groups = ['cdiv(N, 64)']", "indirect = 'Z'", "dispatch.indirect: unknown buffer 'Z'"),
+    ("[axes]", "[uniform.B]\nx = 1\n[axes]", "uniform.B: unknown block 'B'"),
+    ("[axes]", "[uniform.A]\n'a[1]' = 1\n[axes]", "buffer.A: is given member by member"),
     ("source = 'copy.comp'", "source = ''", "is a folder; name a file"),
     ("source = 'copy.comp'", "source = 'copy.comp'\nentry = 'nope'", "GLSL begins at main, not at 'nope'"),
     ("[kernel]", "name = ''\n[kernel]", "name: '' is not a valid name"),
@@ -420,7 +449,7 @@ const OF_PLAIN: &[Mistake] = &[
     ("fill = 'iota'", "fill = '@k.bin'", "it has 3 bytes, the buffer 512"),
     ("fill = 'iota'", "fill = '@copy.comp'", "neither a .npy nor a .bin"),
     ("fill = 'iota'", "fill = 'iota'\ncheck = 'exact'", "buffer.A.check: is for buffers that kernels write"),
-    ("fill = 'iota'", "scratch = true\nfill = 'iota'", "buffer.A.scratch: cannot be filled or checked"),
+    ("fill = 'iota'", "scratch = true\ncheck = 'exact'", "buffer.A.scratch: cannot be checked"),
     ("[buffer.A]", "[buffer.B]", "binds A = a at set 0, binding 0"),
     ("[buffer.A]", "[buffer.C]\ntype = 'u8'\nshape = 1\n[buffer.A]", "buffer.C: unknown block 'C'"),
     ("[buffer.A]", "[buffer.'0.0']\ntype = 'f32'\nshape = 1\nfill = 'zero'\n[buffer.A]", "is the same buffer as"),
@@ -477,6 +506,18 @@ const OF_RIGHT: &[Mistake] = &[
     ("BM = [64, 128]", "BN = 64", "spec.BN: unknown specialization constant 'BN'; did you mean 'BM'?"),
     ("BM = [64, 128]", "BM = []", "spec.BM: is an empty list"),
     ("BM = [64, 128]", "BM = -1", "spec.BM: is -1 ('-1'), but the kernel takes u32 from 0 to 4294967295"),
+    ("[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"", "", "lacks width, bias.x"),
+    ("[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"", "[uniform.Shape]\nwidth = 'M'\n'*' = 0", ""),
+    (
+        "[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"",
+        "[uniform.Shape]\nwidht = 'M'\n'*' = 0",
+        "uniform.Shape.widht: unknown member 'widht'; did you mean 'width'?",
+    ),
+    (
+        "[buffer.Shape]",
+        "[uniform.Shape]\nwidth = '-M'\n'*' = 0\n[buffer.Shape]",
+        "buffer.Shape: is given member by member",
+    ),
     ("BM = [64, 128]", "BM = 0.5", "has the fraction"),
     ("FAST = true", "FAST = 2", "the kernel takes bool from 0 to 1"),
     ("first = -7", "", "push: lacks first of k.comp; write first = … in [push]"),

@@ -184,8 +184,10 @@ impl Recorder {
             if !block.is_empty() {
                 device.handle.cmd_push_constants(*handle, layout, vk::ShaderStageFlags::COMPUTE, 0, &block);
             }
-            match dispatch.indirect.map(|counts| &buffers[counts.0]) {
-                Some(counts) => device.handle.cmd_dispatch_indirect(*handle, counts.buffer.handle, counts.offset),
+            match dispatch.indirect.map(|(counts, at)| (&buffers[counts.0], at)) {
+                Some((Region { buffer, offset, .. }, at)) => {
+                    device.handle.cmd_dispatch_indirect(*handle, buffer.handle, offset + at);
+                }
                 None => device.handle.cmd_dispatch(*handle, x, y, z),
             }
         }

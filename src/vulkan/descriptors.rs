@@ -77,7 +77,7 @@ impl BoundBuffers {
         let range = |(descriptor, buffer): &(Descriptor, vk::Buffer)| {
             let region = &buffers[descriptor.at.buffer.0];
             let range = descriptor.bytes.unwrap_or(region.bytes);
-            [vk::DescriptorBufferInfo { buffer: *buffer, offset: region.offset, range }]
+            [vk::DescriptorBufferInfo { buffer: *buffer, offset: region.offset + descriptor.at.offset, range }]
         };
         let ranges: Vec<_> = self.of.iter().map(range).collect();
         let mut views = self.views.chunks(1);

@@ -545,3 +545,214 @@ fn a_source_that_is_too_much_for_its_compiler_is_the_users_mistake_and_the_next_
     assert!(said.contains("deeper.wgsl: its compiler ended with SIG") && said.contains("split it"), "{said}");
     assert!(!said.contains("overflow"), "{said}");
 }
+
+/// A folder with these files and a description; what `run` prints of its cases, which all must be right.
+fn right(files: &[(&str, &str)], description: &str, arguments: &[&str]) -> Vec<Value> {
+    let folder = folder(files);
+    fs::write(folder.path().join("k.toml"), description).expect("written");
+    let found = cases(&expect_exit(&mut command(folder.path(), &[&["k.toml", "--json=-"], arguments].concat()), 0));
+    for case in &found {
+        let outcome = &case["outcome"];
+        assert_eq!(outcome["status"], "measured", "{case}");
+        assert!(outcome["verification"]["residual"].is_number(), "{case}");
+    }
+    found
+}
+
+const GROUPS: &str = "[axes]\nn = '100, 1000'\n[dispatch]\ngroups = ['cdiv(n, local_x)']\n";
+
+#[test]
+fn members_of_uniform_blocks_are_stated_by_name_and_counters_begin_where_they_should() {
+    let scaled = "
+        struct Params { n: u32, scale: f32, m: mat3x3<f32>, v: vec3<f32>, list: array<vec4<u32>, 2> }
+        @group(0) @binding(0) var<uniform> params: Params;
+        @group(0) @binding(1) var<storage, read> a: array<f32>;
+        @group(0) @binding(2) var<storage, read_write> b: array<f32>;
+        @group(0) @binding(3) var<storage, read_write> count: atomic<u32>;
+        @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+            if id.x >= params.n { return; }
+            b[id.x] = a[id.x] * params.scale + params.m[1][2] + params.v.z + f32(params.list[1].y);
+            // Wrong from the second run on, if the counter is left as it was.
+            if atomicAdd(&count, 1u) >= params.n + 5u { b[id.x] = 0.0; }
+        }";
+    let plain = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) readonly buffer A { float a[]; };
+        layout(binding = 1) buffer B { float b[]; };
+        void main() {
+            uint i = gl_GlobalInvocationID.x;
+            if (i < a.length()) b[i] = a[i] * 2.5 + 8.0 + float(a.length() / 4);
+        }";
+    let description = format!(
+        "[kernel]\nsource = 'scaled.wgsl'\n{GROUPS}
+        [uniform.params]
+        scale = 2.5
+        'm[1].z' = 7
+        'list[1].y' = 'n / 4'
+        '*' = 1
+        [buffer.a]\ntype = 'f32'\nshape = ['n']\nfill = 'uniform(-1, 1)'
+        [buffer.b]\ntype = 'f32'\nshape = ['n']
+        [buffer.count]\ntype = 'u32'\nshape = 1\nscratch = true\nfill = '5'
+        [reference]\nkernel = 'plain.comp'\ngroups = ['cdiv(n, local_x)']"
+    );
+    let files = [("scaled.wgsl", scaled), ("plain.comp", plain)];
+    assert_eq!(right(&files, &description, &[]).len(), 2);
+    // Options win over the description.
+    let off = folder(&files);
+    fs::write(off.path().join("k.toml"), &description).expect("written");
+    let output = expect_exit(&mut command(off.path(), &["k.toml", "--uniform=params.scale=3"]), 1);
+    assert!(stderr(&output).contains("the reference has"), "{}", stderr(&output));
+}
+
+#[test]
+fn passes_repeat_with_a_number_that_expressions_know() {
+    let swap = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer Keys { uint key[]; };
+        layout(push_constant) uniform P { uint n; uint stride; uint block; };
+        void main() {
+            uint i = gl_GlobalInvocationID.x, j = i ^ stride;
+            if (j <= i || j >= n) return;
+            uint a = key[i], b = key[j];
+            if ((a > b) == ((i & block) == 0)) { key[i] = b; key[j] = a; }
+        }";
+    let insert = "#version 460
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer Keys { uint key[]; };
+        void main() {
+            for (int i = 1; i < key.length(); i++) {
+                uint own = key[i];
+                int at = i;
+                for (; at > 0 && key[at - 1] > own; at--) key[at] = key[at - 1];
+                key[at] = own;
+            }
+        }";
+    let description = "
+        name = 'bitonic'
+        [axes]
+        n = '64, 128'
+        [[pass]]
+        times = 'log2(n)'
+        index = 'k'
+        [[pass.pass]]
+        source = 'swap.comp'
+        times = 'k + 1'
+        index = 'j'
+        push = { stride = '2^(k-j)', block = '2^(k+1)' }
+        groups = ['cdiv(n, local_x)']
+        [buffer.Keys]
+        type = 'u32'
+        shape = ['n']
+        fill = 'uniform(0, 1000000)'
+        check = 'exact'
+        [reference]
+        kernel = 'insert.comp'
+        groups = 1";
+    right(&[("swap.comp", swap), ("insert.comp", insert)], description, &[]);
+}
+
+#[test]
+fn blocks_see_parts_of_a_buffer_that_swap_and_what_is_not_used_is_not_asked_for() {
+    let step = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) readonly buffer X { float x[]; };
+        layout(binding = 1) writeonly buffer Y { float y[]; };
+        layout(binding = 2) buffer Storage { float unused[]; } storage;
+        layout(binding = 2) uniform Uniform { uint unused; } uniforms;
+        layout(push_constant) uniform P { uint n; };
+        void main() {
+            uint i = gl_GlobalInvocationID.x;
+            if (i < n) y[i] = i == 0 || i == n - 1 ? x[i] : 0.5 * (x[i - 1] + x[i + 1]);
+        }";
+    let serial = "#version 460
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer T { float t[]; };
+        layout(push_constant) uniform P { uint n; uint half_of_it; };
+        void main() {
+            for (uint round = 0; round < 3; round++) {
+                uint from = round % 2 * half_of_it, to = half_of_it - from;
+                for (uint i = 0; i < n; i++)
+                    t[to + i] = i == 0 || i == n - 1 ? t[from + i] : 0.5 * (t[from + i - 1] + t[from + i + 1]);
+            }
+        }";
+    let description = format!(
+        "[kernel]\nsource = 'step.comp'\ntimes = 3\n{GROUPS}
+        [kernel.bind]
+        X = ['T', {{ buffer = 'T', offset = '256*cdiv(4*n, 256)', range = '4*n' }}]
+        Y = ['T + 256*cdiv(4*n, 256)', {{ buffer = 'T', range = '4*n' }}]
+        [buffer.T]\ntype = 'f32'\nshape = ['128*cdiv(4*n, 256)']\nfill = 'uniform(0, 1)'\ncheck = {{ rtol = 1e-6 }}
+        [reference]\nkernel = 'serial.comp'\ngroups = 1\npush = {{ half_of_it = '64*cdiv(4*n, 256)' }}"
+    );
+    right(&[("step.comp", step), ("serial.comp", serial)], &description, &[]);
+}
+
+#[test]
+fn addresses_stand_in_blocks_and_a_grid_in_a_buffer() {
+    let held = "#version 460
+        #extension GL_EXT_buffer_reference : require
+        #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+        layout(local_size_x = 64) in;
+        layout(buffer_reference, std430) buffer F { float at[]; };
+        layout(binding = 0) uniform Args { F a; uint n; F outs[2]; mat2 m; } args;
+        layout(std430, binding = 1) readonly buffer Table { uint count; uint64_t ptr[]; } table;
+        void main() {
+            uint i = gl_GlobalInvocationID.x;
+            if (i >= args.n) return;
+            args.outs[0].at[i] = args.a.at[i] * args.m[1][0];
+            F(table.ptr[1]).at[i] = float(table.count) + args.a.at[i];
+        }";
+    let plain = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer A { float a[]; };
+        layout(binding = 1) buffer B { float b[]; };
+        layout(binding = 2) buffer C { float c[]; };
+        layout(push_constant) uniform P { uint n; };
+        void main() {
+            uint i = gl_GlobalInvocationID.x;
+            if (i < n) { b[i] = a[i + 4] * 3.0; c[i] = a[i + 4] + 5.0; }
+        }";
+    let count = "#version 460
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer Counts { uint count[]; };
+        layout(push_constant) uniform P { uint n; };
+        void main() { count[1] = (n + 63) / 64; count[2] = 1; count[3] = 1; }";
+    let description = "
+        [axes]
+        n = 500
+        [[pass]]
+        source = 'count.comp'
+        groups = 1
+        [[pass]]
+        source = 'held.comp'
+        indirect = 'Counts + 4'
+        subgroup = 8
+        [uniform.args]
+        a = 'A + 16'
+        'outs[0]' = 'B'
+        'outs[1]' = 'C'
+        'm[1].x' = 3
+        '*' = 0
+        [uniform.table]
+        count = 5
+        'ptr[1]' = 'C'
+        '*' = 0
+        [buffer.Counts]\ntype = 'u32'\nshape = 4\nscratch = true
+        [buffer.A]\ntype = 'f32'\nshape = ['n + 4']\nfill = 'iota'
+        [buffer.B]\ntype = 'f32'\nshape = ['n']
+        [buffer.C]\ntype = 'f32'\nshape = ['n']
+        [reference]\nkernel = 'plain.comp'\ngroups = ['cdiv(n, local_x)']";
+    right(&[("held.comp", held), ("plain.comp", plain), ("count.comp", count)], description, &[]);
+}
+
+#[test]
+fn sub_group_sizes_compete() {
+    let description = DESCRIPTION.replace("source = 'double.comp'", "source = 'double.comp'\n    subgroup = [8, 16]");
+    let folder = folder(&[]);
+    fs::write(folder.path().join("k.toml"), description).expect("written");
+    let output = expect_exit(&mut command(folder.path(), &["k.toml", "--tune", "--json=-"]), 0);
+    let variants: Vec<_> =
+        cases(&output).iter().map(|case| (case["variant"].clone(), case["outcome"]["status"].clone())).collect();
+    // A device has sizes that it lists: the others are skipped, and say so.
+    assert!(variants.contains(&("double[subgroup=8]".into(), "measured".into())), "{variants:?}");
+    assert!(variants.contains(&("double[subgroup=16]".into(), "skipped".into())), "{variants:?}");
+}

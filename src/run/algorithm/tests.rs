@@ -54,7 +54,7 @@ fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
 }
 
 fn bound(set: u32, binding: u32, kind: SlotKind, buffer: usize) -> Binding {
-    Binding { set, binding, kind, buffer: BufferId(buffer) }
+    Binding::whole(set, binding, kind, BufferId(buffer))
 }
 
 fn constant(id: u32, bits: u64, bytes: u32) -> SpecValue {
@@ -88,6 +88,8 @@ fn shift(negate: bool, scale: f64) -> PassList {
         module: 0,
         constants: vec![constant(0, 64, 4), constant(1, u64::from(negate), 4), constant(2, scale.to_bits(), 8)],
         groups: [2, 1, 1],
+        indirect: None,
+        subgroup: None,
         push,
         addresses: vec![],
         bindings: vec![
@@ -195,6 +197,8 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
         module: 0,
         constants: vec![],
         groups: [1; 3],
+        indirect: None,
+        subgroup: None,
         push: vec![],
         addresses: vec![],
         bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
@@ -210,7 +214,16 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
 fn over(module: usize, buffers: &[Buffer]) -> PassList {
     let bindings = (0u32..).zip(0..buffers.len());
     let bindings = bindings.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
-    let pass = Pass { module, constants: vec![], groups: [2, 1, 1], push: vec![], addresses: vec![], bindings };
+    let pass = Pass {
+        module,
+        constants: vec![],
+        groups: [2, 1, 1],
+        indirect: None,
+        subgroup: None,
+        push: vec![],
+        addresses: vec![],
+        bindings,
+    };
     PassList { passes: vec![pass], scratch: vec![] }
 }
 
@@ -289,6 +302,8 @@ fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
         module: 0,
         constants: vec![],
         groups: [groups, 1, 1],
+        indirect: None,
+        subgroup: None,
         push: vec![],
         addresses: vec![],
         bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
@@ -328,8 +343,13 @@ fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_
         module: 0,
         constants: vec![],
         groups: [n.div_ceil(8), m.div_ceil(8), 1],
+        indirect: None,
+        subgroup: None,
         push,
-        addresses: vec![Address { offset: 0, buffer: BufferId(2) }, Address { offset: 8, buffer: BufferId(1) }],
+        addresses: vec![
+            Address { offset: 0, buffer: BufferId(2), skipped: 0 },
+            Address { offset: 8, buffer: BufferId(1), skipped: 0 },
+        ],
         bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
     };
     let list = |push| PassList { passes: vec![pass(push)], scratch: vec![] };

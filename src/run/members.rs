@@ -1,0 +1,280 @@
+//! Blocks that a description gives by member: push constants, uniform blocks, and storage blocks of parameters.
+
+use super::buffers::DescribedBuffer;
+use super::description::{Bound, BoundRange, Description, Fault, Formula, Named, OTHERS};
+use super::expression::Values;
+use super::loaded::{LoadedPass, slot_key};
+use crate::basis::error;
+use crate::kernel::buffer::Address;
+use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SlotKind};
+use crate::kernel::program::BufferId;
+use half::{bf16, f16};
+
+/// Elements that may be stated of an array at the end of a block, and bytes of a block.
+const MOST_ELEMENTS: u64 = 1 << 16;
+const MOST_BYTES: u64 = 1 << 24;
+
+/// A block with the values that a description has for it.
+pub(crate) struct Members<'a> {
+    pass: &'a LoadedPass,
+    description: &'a Description,
+    /// The table that states them: `push`, `uniform.Params`.
+    table: String,
+    parts: Vec<Argument>,
+    bytes: u64,
+    /// The values by name: those of the pass before those of all.
+    stated: Vec<&'a Named<Formula>>,
+}
+
+impl<'a> Members<'a> {
+    /// The push constants of a pass.
+    pub(crate) fn push(description: &'a Description, pass: &'a LoadedPass) -> Self {
+        let bytes = u64::from(pass.interface.argument_bytes()).next_multiple_of(4);
+        let (parts, stated) = (pass.interface.arguments.to_vec(), vec![&pass.push, &description.push]);
+        Self { pass, description, table: "push".into(), parts, bytes, stated }
+    }
+
+    /// The block at a slot, where its members are stated, or may go without saying as those of uniform blocks may.
+    ///
+    /// # Errors
+    /// When a member that it does not have is stated, or it is a block of something else.
+    pub(crate) fn of_slot(
+        description: &'a Description,
+        pass: &'a LoadedPass,
+        slot: &Slot,
+    ) -> Result<Option<Self>, Fault> {
+        let tables = [&pass.uniform, &description.uniform];
+        let called = |table: &&'a Named<Named<Formula>>| table.0.iter().find(|(name, _)| slot.is_called(name));
+        let found: Vec<_> = tables.iter().filter_map(called).collect();
+        let is_buffer = || {
+            let described = description.buffer.names();
+            pass.bind.names().into_iter().chain(described).any(|name| slot.is_called(name))
+        };
+        let Some(block) = slot.blocks.iter().find(|block| !block.members.is_empty()) else {
+            return match found.first() {
+                None => Ok(None),
+                Some((name, _)) => Err(Fault::new(
+                    format!("uniform.{name}"),
+                    format!(
+                        "is no block of numbers in {}; write [buffer.{name}] with type, shape and fill",
+                        pass.source
+                    ),
+                )),
+            };
+        };
+        if found.is_empty() && (slot.kind != SlotKind::Uniform || is_buffer()) {
+            return Ok(None);
+        }
+        let name = found.first().map_or_else(|| slot_key(slot), |(name, _)| name.clone());
+        let stated: Vec<_> = found.into_iter().map(|(_, members)| members).collect();
+        let table = format!("uniform.{name}");
+        let (parts, bytes) = all_members(block, &stated).map_err(|message| Fault::new(&table, message))?;
+        Ok(Some(Self { pass, description, table, parts, bytes, stated }))
+    }
+
+    /// What buffers of it are called.
+    pub(crate) fn name(&self) -> &str {
+        self.table.strip_prefix("uniform.").unwrap_or(&self.table)
+    }
+
+    fn field(&self, member: &str) -> String {
+        self.pass.field(&format!("{}.{member}", self.table))
+    }
+
+    /// The value of a member: what is stated for it, the axis of its name, or what is stated for all others.
+    fn value(&self, member: &Argument) -> Option<Formula> {
+        let stated = |name: &str| self.stated.iter().find_map(|table| table.get(name)).cloned();
+        let axis = || self.description.axes.get(&member.name).map(|_| Formula::Text(member.name.to_string()));
+        stated(&member.name).or_else(axis).or_else(|| stated(OTHERS))
+    }
+
+    /// The buffer whose address a member is, and the expression of the bytes to skip; `None` where it is a number.
+    ///
+    /// # Errors
+    /// When a member that must be an address names no buffer.
+    fn pointer(&self, member: &Argument) -> Result<Option<(usize, Option<String>)>, Fault> {
+        let stated = self.stated.iter().find_map(|table| table.get(&member.name));
+        match (member.kind, stated) {
+            (ArgumentKind::Address, stated) => {
+                let name = stated.map(ToString::to_string);
+                let name = name.unwrap_or_else(|| member.name.rsplit('.').next().unwrap_or_default().to_string());
+                located(self.description, &name).map(Some).ok_or_else(|| {
+                    let known = self.description.buffer.names().join(", ");
+                    let known =
+                        if known.is_empty() { "describe it in [buffer]".into() } else { format!("buffers: {known}") };
+                    let message = format!("is the address of a buffer, and there is no buffer '{name}'; {known}");
+                    Fault::new(self.field(&member.name), message)
+                })
+            }
+            (ArgumentKind::Scalar(Scalar::Int { bits: 64, .. }), Some(Formula::Text(text))) => {
+                let of_axis = self.description.axes.get(text.split('+').next().unwrap_or_default().trim()).is_some();
+                Ok(if of_axis { None } else { located(self.description, text) })
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The buffers, by their places in the description, whose addresses it holds.
+    ///
+    /// # Errors
+    /// When one of them is none.
+    pub(crate) fn pointers(&self) -> Result<Vec<usize>, Fault> {
+        let found = self.parts.iter().map(|member| self.pointer(member)).collect::<Result<Vec<_>, _>>()?;
+        Ok(found.into_iter().flatten().map(|(buffer, _)| buffer).collect())
+    }
+
+    /// The bytes of the block, and where addresses go in it.
+    ///
+    /// # Errors
+    /// A member without a value, or with one that it cannot have.
+    pub(crate) fn pack(&self, table: &[DescribedBuffer], scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
+        let mut block = vec![0; self.bytes as usize];
+        let (mut addresses, mut missing) = (vec![], vec![]);
+        for member in &self.parts {
+            let start = member.offset as usize;
+            let fault = |message| Fault::new(self.field(&member.name), message);
+            if let Some((buffer, skipped)) = self.pointer(member)? {
+                let skipped = skipped.map_or(Ok(0), |text| bytes_of(&Formula::Text(text), scope).map_err(fault))?;
+                let buffer = BufferId(DescribedBuffer::place(table, buffer));
+                addresses.push(Address { offset: member.offset, buffer, skipped });
+                continue;
+            }
+            let ArgumentKind::Scalar(scalar) = member.kind else { continue };
+            let Some(value) = self.value(member) else {
+                missing.push(if member.name.is_empty() { format!("byte {start}") } else { member.name.to_string() });
+                continue;
+            };
+            let (bits, _) = pack(&value, scalar, scope).map_err(fault)?;
+            let bytes = scalar.bytes() as usize;
+            block[start..start + bytes].copy_from_slice(&bits.to_le_bytes()[..bytes]);
+        }
+        let Some(first) = missing.first() else { return Ok((block, addresses)) };
+        let (table, source) = (&self.table, &self.pass.source);
+        let message = format!("lacks {} of {source}; write {first} = … in [{table}]", missing.join(", "));
+        Err(Fault::new(self.pass.field(table), message))
+    }
+}
+
+/// The members of a block, with as many elements of the array at its end as are stated, and its bytes.
+fn all_members(block: &Block, stated: &[&Named<Formula>]) -> Result<(Vec<Argument>, u64), String> {
+    let too_large = |bytes: u64| format!("has {bytes} bytes; {MOST_BYTES} are the most: use a buffer with a fill");
+    let Some(array) = block.array else {
+        return if block.fixed <= MOST_BYTES {
+            Ok((block.members.to_vec(), block.fixed))
+        } else {
+            Err(too_large(block.fixed))
+        };
+    };
+    let (mut members, of_element): (Vec<_>, Vec<_>) =
+        block.members.iter().cloned().partition(|member| u64::from(member.offset) < block.fixed);
+    let names = stated.iter().flat_map(|table| table.names());
+    let last = names.filter_map(|name| block.member(name)).map(|member| u64::from(member.offset));
+    let last = last.filter(|offset| *offset >= block.fixed).max();
+    let Some(count) = last.map(|last| (last - block.fixed) / array.stride.max(1) + 1) else {
+        let name = of_element.first().map_or("", |member| &member.name);
+        return Err(format!("has an array at its end of which nothing is stated; write \"{name}\" = …, and so on"));
+    };
+    if count > MOST_ELEMENTS {
+        return Err(format!("has {count} elements; {MOST_ELEMENTS} are the most: use a buffer with a fill"));
+    }
+    // Elements may overlap, or reach beyond their stride, in a damaged file.
+    let end = |member: &Argument| u64::from(member.offset) + u64::from(member.kind.bytes());
+    let longest = of_element.iter().chain(&members).map(end).max().unwrap_or_default().max(block.fixed);
+    let bytes = longest.max(block.fixed + array.stride).saturating_add((count - 1).saturating_mul(array.stride));
+    if bytes > MOST_BYTES {
+        return Err(too_large(bytes));
+    }
+    for index in 0..count {
+        members.extend(of_element.iter().filter_map(|first| {
+            let (head, rest) = first.name.split_once("[0]")?;
+            block.member(&format!("{head}[{index}]{rest}"))
+        }));
+    }
+    Ok((members, bytes))
+}
+
+/// The buffer of the description that `NAME` or `NAME + EXPRESSION` means, and the expression.
+fn located(description: &Description, text: &str) -> Option<(usize, Option<String>)> {
+    let index = |wanted: &str| description.buffer.0.iter().position(|(name, _)| name == wanted.trim());
+    let split = || text.split_once('+').and_then(|(name, rest)| Some((index(name)?, Some(rest.trim().to_string()))));
+    index(text).map(|found| (found, None)).or_else(split)
+}
+
+/// A part of a buffer of the description.
+pub(crate) struct Part {
+    pub(crate) buffer: usize,
+    /// Bytes before it.
+    pub(crate) offset: Option<Formula>,
+    /// Its bytes, where it is not the rest.
+    pub(crate) range: Option<Formula>,
+}
+
+impl Part {
+    /// The part that `field` states.
+    ///
+    /// # Errors
+    /// When there is no such buffer.
+    pub(crate) fn of(description: &Description, field: &str, bound: &Bound) -> Result<Self, Fault> {
+        let unknown = |name: &str| Fault::new(field, error::unknown("buffer", name, "", &description.buffer.names()));
+        match bound {
+            Bound::Name(text) => {
+                let (buffer, offset) = located(description, text).ok_or_else(|| unknown(text))?;
+                Ok(Self { buffer, offset: offset.map(Formula::Text), range: None })
+            }
+            Bound::Range(BoundRange { buffer, offset, range }) => {
+                let (found, rest) = located(description, buffer).ok_or_else(|| unknown(buffer))?;
+                if rest.is_some() {
+                    return Err(unknown(buffer));
+                }
+                Ok(Self { buffer: found, offset: offset.clone(), range: range.clone() })
+            }
+        }
+    }
+
+    /// Its first byte, and its bytes where they are stated.
+    ///
+    /// # Errors
+    /// When an expression has no such value.
+    pub(crate) fn bytes(&self, scope: &Values) -> Result<(u64, Option<u64>), String> {
+        let of = |formula: &Option<Formula>| formula.as_ref().map(|formula| bytes_of(formula, scope)).transpose();
+        Ok((of(&self.offset)?.unwrap_or(0), of(&self.range)?))
+    }
+}
+
+/// A number of bytes.
+fn bytes_of(formula: &Formula, scope: &Values) -> Result<u64, String> {
+    let value = formula.expression()?.value(scope)?;
+    u64::try_from(value).map_err(|_| format!("is {value} bytes ('{formula}'); bytes are counted from 0"))
+}
+
+/// The value of `formula` as a number of type `scalar`: the bits that a kernel takes, and the number.
+pub(super) fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<(u64, f64), String> {
+    let expression = formula.expression()?;
+    if matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16) {
+        let value = expression.number(scope)?;
+        let bits = match scalar {
+            Scalar::Float { bits: 16 } => f16::from_f64(value).to_bits().into(),
+            Scalar::Float { bits: 32 } => (value as f32).to_bits().into(),
+            Scalar::Bfloat16 => bf16::from_f64(value).to_bits().into(),
+            _ => value.to_bits(),
+        };
+        return Ok((bits, value));
+    }
+    let value = expression.value(scope)?;
+    let (low, high) = match scalar {
+        Scalar::Int { bits: 64, signed: true } => (i64::MIN, i64::MAX),
+        Scalar::Int { bits: 64, signed: false } => (0, i64::MAX),
+        Scalar::Int { bits, signed: true } => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        Scalar::Int { bits, signed: false } => (0, (1 << bits) - 1),
+        _ => (0, 1),
+    };
+    if !(low..=high).contains(&value) {
+        return Err(format!(
+            "is {value} ('{}'), but the kernel takes {} from {low} to {high}",
+            expression.text(),
+            scalar.name()
+        ));
+    }
+    let unused = 64 - 8 * scalar.bytes();
+    Ok((value.cast_unsigned() << unused >> unused, value as f64))
+}
