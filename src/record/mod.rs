@@ -404,11 +404,14 @@ pub struct Share {
     pub interval: Option<[f64; 2]>,
 }
 
+/// What stands before a share of which only the most that it can be is known.
+pub(crate) const AT_MOST: &str = "≤";
+
 impl Share {
     /// The share as `percent` writes it, or the most that it can be where a limit that was measured on a busy device leaves
     /// it open by a factor of two: `≤52%`.
     pub(crate) fn told(self, percent: impl Fn(f64) -> String) -> String {
-        self.most().map_or_else(|| percent(self.fraction), |most| format!("≤{}", percent(most)))
+        self.most().map_or_else(|| percent(self.fraction), |most| format!("{AT_MOST}{}", percent(most)))
     }
 
     /// The most that it can be, where that is all that is known.

@@ -4,7 +4,7 @@ use super::table::{self, Cell};
 use crate::basis::alike::{alike, distinct};
 use crate::basis::error::Exit;
 use crate::basis::units::Nanos;
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
 use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Caveat, Outcome, Record};
@@ -173,8 +173,17 @@ pub(super) fn heading(section: &Section<'_>, conditions: &RunConditions, width: 
 
 /// The line over what was measured on a device.
 pub(super) fn named(device: &DeviceInfo, width: usize) -> String {
-    let text = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
-    table::prose(&text, width, 2)
+    let DeviceInfo { index, name, kind, driver: Driver { info, .. }, .. } = device;
+    let driver = if info.is_empty() { String::new() } else { format!(", {}", beside(name, info)) };
+    table::prose(&format!("device {index}: {name}, {kind}{driver}"), width, 2)
+}
+
+/// A driver's description without the remark in brackets that the device's name has too: Mesa's names LLVM in both.
+pub(super) fn beside<'a>(device: &str, driver: &'a str) -> &'a str {
+    match driver.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
+        Some((text, remark)) if device.contains(remark) => text,
+        _ => driver,
+    }
 }
 
 #[cfg(test)]
@@ -272,6 +281,14 @@ pub(crate) mod tests {
             device_time: Nanos(8e8),
             overhead: Nanos(2e8),
         }
+    }
+
+    #[test]
+    fn what_a_device_and_its_driver_both_say_is_said_once() {
+        let mesa = ["Mesa 22.3.6 (LLVM 15.0.6)", "Mesa 25.2.0 (git-1a2b)", "580.159.04"];
+        let of = |device| mesa.map(|driver| beside(device, driver));
+        assert_eq!(of("llvmpipe (LLVM 15.0.6, 256 bits)"), ["Mesa 22.3.6", mesa[1], mesa[2]]);
+        assert_eq!(of("NVIDIA H100"), mesa);
     }
 
     #[test]

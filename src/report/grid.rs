@@ -9,7 +9,7 @@ use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Outcome, Record};
+use crate::record::{AT_MOST, Case, Outcome, Record};
 use std::fmt::Write;
 
 /// What stands in the column of a variant, or in its row where sizes are columns.
@@ -186,10 +186,13 @@ impl Shown {
     }
 
     /// What a reader needs to know of the table, below it.
-    fn legend(&self, has_bars: bool) -> Vec<Mark> {
+    fn legend(&self, shown: Option<&Table>) -> Vec<Mark> {
+        let has = |is: fn(&Cell) -> bool| shown.is_some_and(|table| table.any(is));
         let star = self.forms[0].any(|cell| cell.is_best).then(|| Mark::new(STAR, self.star));
-        let bars = has_bars.then(|| Mark::new("█", "speed relative to the fastest of the size"));
-        star.into_iter().chain(bars).chain(self.signs.iter().cloned()).collect()
+        let bars = has(|cell| cell.bar.is_some()).then(|| Mark::new("█", "speed relative to the fastest of the size"));
+        let most = has(|cell| cell.detail.starts_with(AT_MOST))
+            .then(|| Mark::new(AT_MOST, "at most this share: the device was busy when its limits were measured"));
+        star.into_iter().chain(bars).chain(most).chain(self.signs.iter().cloned()).collect()
     }
 
     fn text(&self, form: Option<usize>, width: usize) -> String {
@@ -204,8 +207,7 @@ impl Shown {
             },
             |shown| shown.terminal(width),
         );
-        let legend =
-            table::legend(&self.legend(shown.is_some_and(|table| table.any(|cell| cell.bar.is_some()))), width);
+        let legend = table::legend(&self.legend(shown), width);
         let notes: String = self.notes.iter().map(|note| table::prose(note, width, 2)).collect();
         let heading = table::prose(&format!("{}{shares}", self.times), width, 2);
         let below = if legend.is_empty() && notes.is_empty() { "" } else { "\n" };
@@ -295,7 +297,7 @@ mod tests {
     use super::*;
     use crate::algorithms::Shortcut;
     use crate::basis::units::Metric;
-    use crate::record::{Correctness, reader};
+    use crate::record::{Correctness, Limit, Share, reader};
 
     fn published(path: &str) -> Record {
         let bytes = std::fs::read(path).expect("a published record");
@@ -400,6 +402,20 @@ mod tests {
         let mut record = with_a_shortcut();
         record.cases.retain(|case| case.variant == "local");
         assert!(compact(&record, &view).contains("4.000"), "without any, against what there is");
+    }
+
+    #[test]
+    fn a_share_of_which_only_the_most_is_known_has_a_legend() {
+        let mut record = bench::tests::record();
+        let said = "≤  at most this share: the device was busy when its limits were measured\n";
+        assert!(!compact(&record, &View::of_width(80)).contains('≤'));
+        let least = Nanos(1.0);
+        let share = Share { limit: Limit::Memory, least, fraction: 0.1, interval: Some([0.01, 0.5]) };
+        record.cases.iter_mut().for_each(|case| case.share = Some(share));
+        let text = compact(&record, &View::of_width(80));
+        assert!(text.contains(" ≤50%") && text.contains(said), "{text}");
+        let narrow = compact(&record, &View::of_width(24));
+        assert!(!narrow.contains('≤'), "without shares, without their legend: {narrow}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The tables of `peak`.
 
+use super::bench;
 use super::table::{self, Table};
 use crate::algorithms::probes::Pattern;
 use crate::basis::units::{Bytes, significant};
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 #[must_use]
 pub(crate) fn text(peak: &Peak, width: usize) -> String {
     let prose = |text: &str| table::prose(text, width, 2);
-    let mut out = prose(&format!("{} ({})", peak.device, peak.driver));
+    let mut out = prose(&format!("{}, {}", peak.device, bench::beside(&peak.device, &peak.driver)));
     let extent = match peak.extent {
         Extent::Full => "",
         Extent::Quick => ", quick: `gpukern peak` measures more",
