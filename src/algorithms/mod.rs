@@ -669,7 +669,7 @@ mod tests {
                         .shaders(dtype, Layout::Nn)
                         .is_some_and(|shaders| shaders.iter().any(|shader| shader.declares("CooperativeMatrixKHR")));
                     if let (Err(reason), true) = (&program, matrices) {
-                        let known = ["needs feature", "fills matrices lane by lane as NVIDIA's"];
+                        let known = ["needs feature", "assumes NVIDIA's register layout"];
                         assert!(known.iter().any(|known| reason.starts_with(known)), "{reason}");
                         continue;
                     }

@@ -152,6 +152,12 @@ impl Defaults {
         Ok(options)
     }
 
+    /// What chooses the devices of a command that names none.
+    pub(super) fn devices(&self) -> Vec<String> {
+        let variable = std::env::var("GPUKERN_DEVICE").ok().map(|names| names.split(',').map(String::from).collect());
+        variable.or(value(self.device.as_ref())).unwrap_or_default()
+    }
+
     /// Chooses devices where none are chosen; returns the option that does the same.
     fn set_device(&self, chosen: &mut Vec<String>) -> Option<String> {
         let stated = value(self.device.as_ref()).filter(|_| chosen.is_empty())?;

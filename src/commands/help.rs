@@ -27,8 +27,8 @@ const HEADINGS: [Heading; 6] = [
     Heading { title: "Sampling", usual: "precision max-time processes tune/budget", more: "noise clock cache pause" },
     Heading {
         title: "Output",
-        usual: "json to output svg table dry-run print save junit help",
-        more: "columns explain label resume keep-failures quiet verbose color",
+        usual: "json to output svg table dry-run print save junit devices/verbose",
+        more: "columns explain label resume keep-failures quiet verbose color help",
     },
     Heading {
         title: "Comparison",
@@ -41,6 +41,9 @@ const HEADINGS: [Heading; 6] = [
         more: "no-tuned no-peak no-commands shard timeout max-run validation loader cache-dir in-process",
     },
 ];
+
+/// What more there is to say of devices: they are no cases.
+const DEVICES_VERBOSE: &str = "Add features, all limits and what each variant needs";
 
 /// The command line as its help shows it. The options of Vulkan stand in the help of the commands that use it; everywhere
 /// else they are hidden.
@@ -73,8 +76,10 @@ fn arranged(mut command: Command) -> Command {
             let Some(arg) = command.get_arguments().find(lacks_place).filter(|_| of == name) else { continue };
             let id = arg.get_id().clone();
             place += 1;
+            let is_usual = is_usual || option == "help";
             // An argument that is changed goes to the end: so headings come in the order of the table.
             command = command.mut_arg(id, |arg| {
+                let arg = if entry == "devices/verbose" { arg.help(DEVICES_VERBOSE) } else { arg };
                 arg.next_line_help(false).help_heading(title).hide_short_help(!is_usual).display_order(place)
             });
         }
@@ -146,7 +151,15 @@ mod tests {
                 assert!(option.trim_start().contains("  "), "{name}: '{option}' has its text in the next line");
             }
             let long = command.render_long_help().to_string();
-            assert!(long.contains("Examples:"), "{name}: {long}");
+            let (_, examples) = long.split_once("Examples:\n").unwrap_or_else(|| panic!("{name}: {long}"));
+            for line in examples.lines() {
+                assert!(line.starts_with("  "), "{name}: '{line}' belongs to the example above, or {long}");
+                let is_one =
+                    line.starts_with("  gpukern ") || line.starts_with("  # ") || line.starts_with("  GPUKERN_");
+                assert!(is_one, "{name}: an example is one line of 80 columns at most: {examples}");
+            }
+            let output = short.split("\n\n").find(|part| part.starts_with("Output:")).expect("a heading");
+            assert!(output.lines().last().is_some_and(|line| line.starts_with("  -h, --help ")), "{name}: {output}");
             assert!(!short.contains("Examples:"), "{name}: {short}");
         }
         let mut root = documented().term_width(80);

@@ -1,6 +1,7 @@
 //! `gpukern list` and `gpukern devices`.
 
 use super::CommandOutput;
+use super::progress::Verbosity;
 use crate::algorithms::{self, ALGORITHMS};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable;
@@ -27,8 +28,13 @@ pub(super) fn algorithms(name: Option<&str>, json: bool) -> Result<CommandOutput
     }))
 }
 
-/// Lists the devices that `selectors` name, or all.
-pub(super) fn devices(selectors: &[String], json: bool, setup: &Setup) -> Result<CommandOutput, Error> {
+/// Lists the devices that `selectors` name, or all; marks those that other commands use, which `preferred` chooses.
+pub(super) fn devices(
+    selectors: &[String],
+    preferred: &[String],
+    json: bool,
+    setup: &Setup,
+) -> Result<CommandOutput, Error> {
     let session = Session::open(setup)?;
     let all = ["all".to_string()];
     let chosen = session.select(if selectors.is_empty() { &all[..] } else { selectors })?;
@@ -36,7 +42,17 @@ pub(super) fn devices(selectors: &[String], json: bool, setup: &Setup) -> Result
     let output = if json {
         printable::json(serde_json::to_string_pretty(&reports).map_err(|e| Error::Failure(e.to_string()))? + "\n")
     } else {
-        reports.iter().map(|report| report.card(table::width())).collect::<Vec<_>>().join("\n")
+        // A preference that fits no device here is a mistake of the commands that take it.
+        let defaults = session.select(preferred).unwrap_or_default();
+        let (width, everything) = (table::width(), Verbosity::Verbose.asked());
+        let card = |report: &DeviceCard<'_>| {
+            let is_default = defaults.iter().any(|device| device.index == report.info.index);
+            let form = if everything { DeviceCard::card } else { DeviceCard::summary };
+            form(report, is_default, session.kept_limits(report.info).as_ref(), width)
+        };
+        let more = "`gpukern devices -v` lists features, all limits and what each variant needs";
+        let more = if everything || reports.is_empty() { String::new() } else { table::prose(more, width, 2) };
+        reports.iter().map(card).chain((!more.is_empty()).then_some(more)).collect::<Vec<_>>().join("\n")
     };
     session.check_validation()?;
     let mut notes: String = session.dead_drivers().iter().map(|driver| format!("{driver}\n")).collect();

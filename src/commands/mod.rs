@@ -168,7 +168,7 @@ fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
         front_end::set_apart();
     }
     match cli.command {
-        Command::Devices { device, json } => listing::devices(&device, json, &setup),
+        Command::Devices { device, json } => listing::devices(&device, &defaults.devices(), json, &setup),
         Command::List { algorithm, json } => listing::algorithms(algorithm.as_deref(), json),
         Command::Bench(mut args) => {
             args.request.vulkan = cli.vulkan;

@@ -1,12 +1,14 @@
 //! Devices opened for measuring, in this process or in workers.
 
 use super::executor::Executor;
+use super::limits;
 use super::runner::{Runner, Timing};
 use super::worker::{Remote, Workers};
 use crate::basis::error::Error;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::device::selector;
+use crate::record::Peak;
 use crate::run::algorithm::UserKernels;
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
@@ -130,6 +132,12 @@ impl<'a> Session<'a> {
     pub(crate) fn select(&self, selectors: &[String]) -> Result<Vec<&DeviceInfo>, Error> {
         let chosen = selector::select(&self.devices, selectors).map_err(Error::Usage)?;
         Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
+    }
+
+    /// The limits of `device` that earlier runs measured and kept.
+    #[must_use]
+    pub(crate) fn kept_limits(&self, device: &DeviceInfo) -> Option<Peak> {
+        limits::kept(&self.setup.cache, device, self.setup.validation == Validation::On)
     }
 
     /// The devices that [`Self::select`] finds without those that nothing can be measured on, at least one.

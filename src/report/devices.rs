@@ -1,14 +1,17 @@
 //! The cards of `devices`, and the same as JSON.
 
-use super::table::Table;
+use super::bench;
+use super::list;
+use super::table::{self, Table};
+use crate::algorithms::probes::Pattern;
 use crate::algorithms::{ALGORITHMS, CaseSpec, Goal, Measures};
-use crate::basis::alike::alike;
+use crate::basis::alike::{alike, distinct};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, sweep};
-use crate::basis::units::Bytes;
+use crate::basis::units::{Bytes, Nanos, significant};
 use crate::device::capability::{CooperativeMatrix, DeviceInfo, Feature, FlexibleMatrix, Heap};
+use crate::record::peak::Peak;
 use serde::Serialize;
-use std::fmt::Write;
 
 /// Whether one variant runs on one device with one element type.
 #[derive(Debug, Serialize)]
@@ -56,19 +59,74 @@ impl<'a> DeviceCard<'a> {
         Self { info, variants }
     }
 
-    /// The card of the device.
+    /// What to know of the device first, and how many variants of each algorithm run on it.
     #[must_use]
-    pub(crate) fn card(&self, width: usize) -> String {
+    pub(crate) fn summary(&self, is_default: bool, limits: Option<&Peak>, width: usize) -> String {
+        let info = self.info;
+        let driver = format!("{}, Vulkan {}", driver(info), info.api_version);
+        let group =
+            format!("{} invocations, {} of shared memory", info.limits.group_invocations, info.limits.shared_memory);
+        let facts = [
+            ("driver", driver),
+            ("memory", heaps(info)),
+            ("sub-group", subgroup(info)),
+            ("work-group", group),
+            ("types", dtypes(info)),
+            ("matrix units", matrix_units(info)),
+            ("limits", measured(limits)),
+        ];
+        let trouble = info.unusable().map(|reason| ("unusable", format!("it {reason}")));
+        let mut table = Table::default().text([""]).prose([""]);
+        for (name, value) in facts.into_iter().chain(trouble).chain([("", String::new())]) {
+            table.row([name.to_string(), value]);
+        }
+        for algorithm in ALGORITHMS.iter().filter(|algorithm| !list::is_limit(algorithm)) {
+            table.row([algorithm.name.to_string(), self.runs(&algorithm.name, width.saturating_sub(BESIDE))]);
+        }
+        format!("{}\n{}", self.heading(is_default, width), table.terminal(width))
+    }
+
+    fn heading(&self, is_default: bool, width: usize) -> String {
+        let DeviceInfo { index, name, kind, .. } = self.info;
+        let default = if is_default { ", the default" } else { "" };
+        table::prose(&format!("device {index}: {name}, {kind}{default}"), width, 2)
+    }
+
+    /// How many variants of an algorithm run, and as many names of those that do not as fit a line of `room` columns.
+    fn runs(&self, algorithm: &str, room: usize) -> String {
+        let own = self.variants.iter().filter(|support| support.algorithm == algorithm);
+        let variants = alike(own, |a, b| a.variant == b.variant);
+        let runs = |of: &&Vec<&Support>| of.iter().any(|support| support.missing.is_none());
+        let others: Vec<_> = variants.iter().filter(|of| !runs(of)).map(|of| of[0].variant).collect();
+        let all = variants.len();
+        if others.is_empty() {
+            return match all {
+                1 => "its one variant runs".into(),
+                2 => "both variants run".into(),
+                all => format!("all {all} variants run"),
+            };
+        }
+        let text = |named: usize| {
+            let names = others[..named].join(", ");
+            let rest = match others.len() - named {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("{} of {all} variants run; not {names}{rest}", all - others.len())
+        };
+        let fitting = (1..=others.len()).rev().map(text).find(|text| text.chars().count() <= room);
+        fitting.unwrap_or_else(|| format!("{} of {all} variants run", all - others.len()))
+    }
+
+    /// Everything about the device, and what each variant runs with on it.
+    #[must_use]
+    pub(crate) fn card(&self, is_default: bool, limits: Option<&Peak>, width: usize) -> String {
         let info = self.info;
         let mut facts = Table::default().text([""]).prose([""]);
         let mut fact = |name: &str, value: String| {
             facts.row([name.to_string(), value]);
         };
-        fact("type", info.kind.to_string());
-        fact(
-            "driver",
-            format!("{}, {} (driverVersion {:#x})", info.driver.name, info.driver.info, info.driver.version),
-        );
+        fact("driver", format!("{} (driverVersion {:#x})", driver(info), info.driver.version));
         fact("Vulkan", info.api_version.clone());
         fact("vendor:device", format!("{:04x}:{:04x}", info.vendor_id, info.device_id));
         fact("UUID", info.uuid.clone());
@@ -85,27 +143,45 @@ impl<'a> DeviceCard<'a> {
         fact("dispatch", format!("at most {x}×{y}×{z} work-groups"));
         fact("push constants", info.limits.push_constants.to_string());
         fact("timestamps", timestamps(info));
-        fact("dtypes", dtypes(info));
+        fact("types", dtypes(info));
         fact("features", none_or(&info.features.iter().map(|feature| feature.name()).collect::<Vec<_>>(), ", "));
         fact("matrix units", matrices(info));
+        fact("limits", measured(limits));
         if let Some(most) = info.limits.loop_iterations {
             fact("known limit", format!("this driver silently stops an invocation after {most} loop iterations"));
         }
-        format!("device {}: {}\n\n{}\n{}", info.index, info.name, facts.terminal(width), self.support(width))
+        let heading = self.heading(is_default, width);
+        format!("{heading}\n{}\n{}", facts.terminal(width), self.support(width))
     }
 
-    /// A row for each variant, and the reasons of those that do not run.
+    /// A row for each variant: the types that it runs with, and why not with the others.
     fn support(&self, width: usize) -> String {
-        let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with", "not with"]);
+        let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with"]);
         let same = |a: &&Support, b: &&Support| (a.algorithm, a.variant) == (b.algorithm, b.variant);
+        let mut last = "";
         for of in alike(&self.variants, same) {
             let runs: Vec<_> = of.iter().filter(|s| s.missing.is_none()).map(|s| s.dtype.name()).collect();
-            let reasons: Vec<_> =
-                of.iter().filter_map(|s| s.missing.as_ref().map(|reason| format!("{}: {reason}", s.dtype))).collect();
-            table.row([of[0].algorithm.into(), of[0].variant.into(), none_or(&runs, ", "), reasons.join("; ")]);
+            let lacking = of.iter().filter(|support| support.missing.is_some());
+            let reasons = alike(lacking, |a, b| a.missing == b.missing).into_iter().map(|alike| {
+                let types: Vec<_> = alike.iter().map(|support| support.dtype.name()).collect();
+                format!("not {}: {}", types.join(", "), alike[0].missing.as_deref().unwrap_or_default())
+            });
+            let runs = (!runs.is_empty()).then(|| runs.join(", "));
+            let text = runs.into_iter().chain(reasons).collect::<Vec<_>>().join("; ");
+            let algorithm = if of[0].algorithm == last { "" } else { of[0].algorithm };
+            table.row([algorithm.to_string(), of[0].variant.to_string(), text]);
+            last = of[0].algorithm;
         }
         table.terminal(width)
     }
+}
+
+/// Columns that the names of facts and algorithms take beside their texts.
+const BESIDE: usize = 16;
+
+fn driver(info: &DeviceInfo) -> String {
+    let parts = [&*info.driver.name, bench::beside(&info.name, &info.driver.info)];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn bytes_or_unlimited(bytes: Bytes) -> String {
@@ -127,11 +203,12 @@ fn heaps(info: &DeviceInfo) -> String {
 
 fn subgroup(info: &DeviceInfo) -> String {
     let group = &info.subgroup;
-    let mut text = format!("{} invocations", group.size);
-    if group.size_control {
-        let _ = write!(text, "; {}–{} can be required", group.min_size, group.max_size);
-    }
-    text
+    let required = match (group.size_control, group.min_size, group.max_size) {
+        (false, ..) => String::new(),
+        (true, least, most) if least == most => " (can be required)".into(),
+        (true, least, most) => format!(" ({least} to {most} can be required)"),
+    };
+    format!("{} invocations{required}", group.size)
 }
 
 fn timestamps(info: &DeviceInfo) -> String {
@@ -162,6 +239,39 @@ fn dtypes(info: &DeviceInfo) -> String {
     names.join(", ")
 }
 
+/// What was measured of a device, in a line or two.
+fn measured(peak: Option<&Peak>) -> String {
+    let Some(peak) = peak.filter(|peak| !peak.figures.is_empty()) else {
+        return "not measured yet: run `gpukern peak`".into();
+    };
+    let rate = |value: f64, unit: &str| match value {
+        value if value >= 1e12 => format!("{} T{unit}/s", significant(value * 1e-12)),
+        value => format!("{} G{unit}/s", significant(value * 1e-9)),
+    };
+    let arithmetic = [(DType::F32, "FLOP"), (DType::F64, "FLOP"), (DType::F16, "FLOP"), (DType::I8, "OP")];
+    let arithmetic = arithmetic
+        .into_iter()
+        .filter_map(|(dtype, unit)| Some(format!("{dtype} {}", rate(peak.arithmetic(dtype)?.best, unit))));
+    let memory = peak.bandwidths(Pattern::Read).last().map(|(_, read)| format!("memory {}", rate(*read, "B")));
+    let launch = peak.launch().map(|figure| format!("launch {}", Nanos(figure.best)));
+    arithmetic.chain(memory).chain(launch).collect::<Vec<_>>().join(", ")
+}
+
+/// The types that matrix units multiply, and their smallest and largest shapes.
+fn matrix_units(info: &DeviceInfo) -> String {
+    let fixed = &info.cooperative_matrices;
+    let volume = |shape: &&CooperativeMatrix| u64::from(shape.m) * u64::from(shape.n) * u64::from(shape.k);
+    let ends = fixed.iter().min_by_key(volume).zip(fixed.iter().max_by_key(volume));
+    let shape = |c: &CooperativeMatrix| format!("{}×{}×{}", c.m, c.n, c.k);
+    let Some(ends) = ends.map(|(least, most)| distinct([shape(least), shape(most)]).join(" to ")) else {
+        return "none".into();
+    };
+    let types = distinct(fixed.iter().map(|c| format!("{}→{}", c.input, c.accumulator))).join(", ");
+    let flexible = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes);
+    let held = if flexible.into_iter().any(|f| f.scope == "workgroup") { ", larger by work-groups" } else { "" };
+    format!("{types}; {ends}{held}")
+}
+
 fn matrices(info: &DeviceInfo) -> String {
     let shape = |c: &CooperativeMatrix| format!("{}×{}×{} {}→{} ({})", c.m, c.n, c.k, c.input, c.accumulator, c.scope);
     let fixed = info.cooperative_matrices.iter().map(shape);
@@ -178,19 +288,76 @@ fn matrices(info: &DeviceInfo) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::tests::widest;
     use super::*;
     use crate::device::capability::FlexibleMatrices;
     use crate::device::capability::tests::software_device;
+    use crate::record::Conditions;
+    use crate::record::peak::{Extent, Figure, Operation, Quantity};
 
     #[test]
-    fn the_card_fits_eighty_columns() {
+    fn the_card_fits_eighty_columns_and_breaks_no_word() {
         let device = software_device();
-        let card = DeviceCard::new(&device).card(80);
-        for line in card.lines() {
-            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
-        }
+        let card = DeviceCard::new(&device).card(false, None, 80);
+        assert!(widest(&card) <= 80, "{card}");
         // Without the variants: a new one must need no change here.
-        insta::assert_snapshot!(card.split("\n algorithm ").next().expect("the facts"));
+        let (facts, variants) = card.split_once("\n algorithm ").expect("the facts");
+        insta::assert_snapshot!(facts);
+        assert_eq!(variants.matches("\n matmul ").count(), 1, "an algorithm is named once: {variants}");
+        assert!(variants.contains("cooperativeMatrixTensorAddressing"), "{variants}");
+    }
+
+    #[test]
+    fn the_summary_fits_a_small_terminal() {
+        let device = software_device();
+        let card = DeviceCard::new(&device);
+        let summary = card.summary(true, None, 80);
+        assert!(widest(&summary) <= 80 && summary.lines().count() <= 20, "{summary}");
+        assert!(summary.starts_with("device 0: software, CPU, the default\n\n driver "), "{summary}");
+        for fact in
+            ["8 invocations (can be required)", "32 KiB of shared memory", "not measured yet: run `gpukern peak`"]
+        {
+            assert!(summary.contains(fact), "{fact}: {summary}");
+        }
+        // One line for each algorithm, whatever its variants need.
+        for algorithm in ALGORITHMS.iter().filter(|algorithm| !list::is_limit(algorithm)) {
+            let own: Vec<_> =
+                summary.lines().filter(|line| line.starts_with(&format!(" {} ", algorithm.name))).collect();
+            assert!(own.len() == 1 && own[0].contains(" run"), "{own:?}");
+        }
+        assert!(summary.contains(" more\n") && !summary.contains("memory-read"), "{summary}");
+        assert!(!card.summary(false, None, 80).contains("the default"));
+        let narrow = card.summary(true, None, 40);
+        assert!(widest(&narrow) <= 40, "{narrow}");
+    }
+
+    #[test]
+    fn the_summary_has_the_limits_that_were_measured_and_the_matrix_units() {
+        let mut device = software_device();
+        let shape = |n, input: &str, accumulator: &str| CooperativeMatrix {
+            m: 16,
+            n,
+            k: 16,
+            input: input.into(),
+            accumulator: accumulator.into(),
+            scope: "subgroup".into(),
+        };
+        device.cooperative_matrices = vec![shape(16, "f16", "f32"), shape(8, "f16", "f32"), shape(16, "bf16", "f32")];
+        assert_eq!(matrix_units(&device), "f16→f32, bf16→f32; 16×8×16 to 16×16×16");
+        let mut peak = Peak::new(&device, Extent::Quick, String::new(), &[]);
+        for (quantity, best) in [
+            (Quantity::Arithmetic { dtype: DType::F32 }, 64.9e12),
+            (Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(1 << 14) }, 20e12),
+            (Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(1 << 30) }, 29.5e9),
+            (Quantity::Latency { of: Operation::DependentDispatch }, 1964.0),
+        ] {
+            peak.add(Figure::new(quantity, [best; 2], &Conditions::default(), String::new()));
+        }
+        let limits = measured(Some(&peak));
+        assert!(
+            limits.starts_with("f32 64.90 TFLOP/s, ") && limits.ends_with("memory 29.50 GB/s, launch 1.964 µs"),
+            "{limits}"
+        );
     }
 
     #[test]
@@ -215,6 +382,7 @@ mod tests {
         let naive = |dtype| report.variants.iter().find(|s| s.variant == "naive" && s.dtype == dtype);
         assert_eq!(naive(DType::F32).and_then(|s| s.missing.as_deref()), None);
         assert_eq!(naive(DType::F64).and_then(|s| s.missing.as_deref()), Some("needs feature shaderFloat64"));
-        assert!(report.card(80).contains("f64: needs"), "{}", report.card(80));
+        let card = report.card(false, None, 80).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(card.contains("i32, i8; not f64: needs feature shaderFloat64"), "{card}");
     }
 }

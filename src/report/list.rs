@@ -53,13 +53,15 @@ fn named_by(variants: &[Variant]) -> impl Iterator<Item = &'static Source> {
     SOURCES.iter().filter(|source| variants.iter().any(|variant| variant.source.contains(source.name)))
 }
 
+/// Whether an algorithm is there to find a limit of a device.
+pub(super) fn is_limit(algorithm: &Algorithm) -> bool {
+    algorithm.variants.iter().all(|variant| matches!(variant.measures, Measures::Limit { .. }))
+}
+
 /// Algorithms with the names of their variants.
 #[must_use]
 pub(crate) fn short(algorithms: &[&Algorithm], width: usize) -> String {
     let mut out = String::new();
-    let is_limit = |algorithm: &Algorithm| {
-        algorithm.variants.iter().all(|variant| matches!(variant.measures, Measures::Limit { .. }))
-    };
     let first_limit = algorithms.iter().position(|algorithm| is_limit(algorithm));
     for (at, algorithm) in algorithms.iter().enumerate() {
         if first_limit == Some(at) {

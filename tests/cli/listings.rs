@@ -45,11 +45,13 @@ fn help_shows_examples_and_exit_codes() {
 
 #[test]
 fn devices_fit_eighty_columns_and_name_what_runs() {
-    let text = stdout(&expect_exit(&mut gpukern(&["devices", "--device", "cpu"]), 0));
-    let widest = text.lines().max_by_key(|line| line.chars().count()).expect("a card");
-    assert!(widest.chars().count() <= 80, "{widest}");
+    let said = |more: &[&str]| stdout(&expect_exit(gpukern(&["devices", "--device", "cpu"]).args(more), 0));
+    let (text, all) = (said(&[]), said(&["-v"]));
+    assert!(widest(&text) <= 80 && widest(&all) <= 80, "{text}{all}");
+    assert!(text.lines().count() <= 24 && text.contains(", the default\n"), "{text}");
+    assert!(text.contains("variants run") && text.ends_with("what each variant needs\n"), "{text}");
     for fact in ["driver", "UUID", "memory heaps", "sub-group", "timestamps", "subgroup-shuffle"] {
-        assert!(text.contains(fact), "{fact} is missing:\n{text}");
+        assert!(all.contains(fact), "{fact} is missing:\n{all}");
     }
 }
 

@@ -111,10 +111,7 @@ fn is_even(tile: Tile, Dims { k, .. }: Dims) -> bool {
 /// The program of `coopmat-direct`.
 pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo) -> Program {
     if device.vendor_id != NVIDIA || case.subgroup_size(device) != LANES {
-        return Program::refused(
-            "fills matrices lane by lane as NVIDIA's sub-groups of 32 hold them, which Vulkan leaves to the device"
-                .into(),
-        );
+        return Program::refused("assumes NVIDIA's register layout of matrices in sub-groups of 32".into());
     }
     let dims = Dims::from(case.size);
     let (tile, exchanges, _) = fastest(Constants::of(device), case);
