@@ -22,17 +22,18 @@ use std::path::PathBuf;
     max_term_width = 100,
     disable_help_flag = true,
     after_help = "Start with:\n  \
-        gpukern devices                what is here\n  \
-        gpukern bench matmul           which variant is fastest\n  \
-        gpukern run kernel.comp        your own kernel\n\n\
-        `gpukern --help` has more examples, `gpukern COMMAND -h` the usual options of a command.",
+        gpukern devices                      what is here\n  \
+        gpukern bench matmul                 which variant is fastest\n  \
+        gpukern run k.comp --init > k.toml   describe your own kernel\n  \
+        gpukern run k.toml                   verify and time it\n\n\
+        `gpukern --help` has more examples; `gpukern COMMAND -h` lists common options.",
     after_long_help = "Examples:\n  \
         gpukern devices                               what is here and what it can do\n  \
         gpukern bench matmul --variant subgroup       one variant at the default sizes\n  \
         gpukern bench matmul -s 64..1024 -t f32,f16   every variant, two element types\n  \
         gpukern bench matmul -s 1000x70x130 --json -  one odd size, JSON to stdout\n  \
-        gpukern run kernel.comp --init > kernel.toml  describe your own kernel\n  \
-        gpukern run kernel.toml                       verify it, then time it\n  \
+        gpukern run k.comp --init > k.toml            describe your own kernel\n  \
+        gpukern run k.toml                            verify it, then time it\n  \
         gpukern verify                                is every kernel right here?\n  \
         gpukern compare before.json after.json        what got slower, beyond noise\n  \
         gpukern bench matmul --compare before.json    measure until that is known\n  \
@@ -116,6 +117,7 @@ pub enum Command {
     /// List Vulkan devices, their features and what runs on them
     #[command(after_long_help = "Examples:\n  \
         gpukern devices         every device, the default one marked\n  \
+        gpukern devices -v      features, all limits, what each variant needs\n  \
         gpukern devices -d gpu  only GPUs\n  \
         gpukern devices --json  for a program")]
     Devices {
@@ -147,7 +149,7 @@ pub enum Command {
         gpukern bench matmul  every variant at the default sizes\n  \
         gpukern bench matmul -s 512 -t f32,f16 --json run.json\n  \
         gpukern bench matmul -s 512 -t f32,f16 --compare run.json --budget 60s\n  \
-        gpukern bench lu --compare old-1.json --compare old-2.json --compare old-3.json\n  \
+        gpukern bench lu --compare old.json --compare older.json\n  \
         gpukern bench matmul -t f32 --reference results/reference-h100.csv")]
     Bench(Box<BenchArgs>),
     /// Measure a device's limits: arithmetic, bandwidth, kernel launches
@@ -218,7 +220,7 @@ pub enum Command {
         # your kernel in place of naive's\n  \
         gpukern ab matmul -V naive --b-spirv mine.spv -s 512\n  \
         gpukern ab matmul -V naive --a-spirv old.spv --b-spirv new.spv -s 512\n  \
-        gpukern ab matmul -V tiled -s 512 --a-driver old_icd.json --b-driver new_icd.json"
+        gpukern ab matmul -V tiled -s 512 --a-driver old.json --b-driver new.json"
     )]
     Ab(Box<AbArgs>),
     /// Measure your own kernels as `bench` does the built-in ones
@@ -448,8 +450,9 @@ pub struct OutputArgs {
 
     /// Columns of the long table, or `all` [default: those that fit]
     ///
-    /// Any of median, interval, min, rate, bandwidth, limit, samples, residual, allowed, host, reference, marks, beside size
-    /// and variant. Implies --table long.
+    /// By name or heading: median, per-operation, interval (±), min, rate (GFLOP/s), bandwidth (GB/s), limit (of hardware),
+    /// structure (of its structure), host (× host), reference (× reference), samples, residual, allowed, metrics, marks.
+    /// Size and variant are always there. Implies --table long.
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub columns: Vec<String>,
 
@@ -527,9 +530,10 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["ab", "watch"])]
     pub tune: bool,
 
-    /// Decide which of two kernels is faster
+    /// Decide whether the second of two kernels is faster
     ///
-    /// Two kernels, or two choices of [spec], take turns; each size has its verdict.
+    /// The first kernel, or the first of two choices in [spec], is the baseline. The two take turns, and each size gets a
+    /// verdict.
     #[arg(long, conflicts_with_all = ["watch", "against", "compare", "resume"])]
     pub ab: bool,
 
@@ -760,13 +764,14 @@ pub struct VerifyArgs {
     #[command(flatten)]
     pub on: DeviceArgs,
 
-    /// Leave out the largest sizes (the default without --size)
+    /// Skip problems too large for a software device
     ///
-    /// A software device takes two minutes at most on two cores.
+    /// Those of more than 10^8 operations; GPUs run them all. The default, unless --size names the sizes: then all of
+    /// them run.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
 
-    /// Every size; many minutes on a software device
+    /// Run every size on a software device too: many minutes
     #[arg(long)]
     pub full: bool,
 
@@ -844,7 +849,7 @@ impl VerifyArgs {
     --gate · 2 usage · 4 undecided\n\n\
     Examples:\n  \
     gpukern compare before.json after.json  what got slower, and is that noise?\n  \
-    gpukern compare --baseline b1.json b2.json b3.json --candidate c1.json c2.json c3.json\n  \
+    gpukern compare --baseline b*.json --candidate c*.json  pooled\n  \
     gpukern compare before.json after.json --gate limits.toml --to markdown"
 )]
 pub struct CompareArgs {

@@ -5,7 +5,7 @@ use super::reference::ReferenceTime;
 use super::table::{self, Cell, Table};
 use crate::basis::alike::distinct;
 use crate::basis::error::unknown;
-use crate::basis::units::{percent, significant};
+use crate::basis::units::{percent, significant, trimmed};
 use crate::record::class::Class;
 use crate::record::marks::RunConditions;
 use crate::record::{Case, Measured, Outcome, Record, Share};
@@ -107,11 +107,11 @@ impl Column {
         if names == ["all"] {
             return Ok(Some(COLUMNS.iter().collect()));
         }
-        let known = COLUMNS.each_ref().map(|column| column.name);
-        if let Some(name) = names.iter().find(|name| !known.contains(&name.trim())) {
-            return Err(unknown("column", name, "", &known));
+        let is = |column: &Self, name: &String| [column.name, column.heading].contains(&name.trim());
+        if let Some(name) = names.iter().find(|name| !COLUMNS.iter().any(|column| is(column, name))) {
+            return Err(unknown("column", name, "", &COLUMNS.each_ref().map(|column| column.name)));
         }
-        let asked = |column: &&Self| names.iter().any(|name| name.trim() == column.name);
+        let asked = |column: &&Self| names.iter().any(|name| is(column, name));
         Ok(Some(COLUMNS.iter().filter(asked).collect()))
     }
 }
@@ -227,6 +227,8 @@ fn residual(value: Option<f64>) -> String {
     match value {
         None => "none".into(),
         Some(0.0) => "0".into(),
+        // Tolerances of users' kernels are small whole numbers.
+        Some(value) if (1.0..1e4).contains(&value) => trimmed(&format!("{value:.1}")).to_string(),
         Some(value) => format!("{value:.1e}"),
     }
 }
@@ -246,9 +248,29 @@ mod tests {
         assert_eq!(chosen(&["residual", "median"]), Ok(Some(vec!["median", "residual"])));
         assert_eq!((chosen(&[]), chosen(&["all"]).map(|all| all.map(|all| all.len()))), (Ok(None), Ok(Some(15))));
         assert!(names(&["medain"]).is_err_and(|error| error.contains("did you mean 'median'?")));
+        assert_eq!(chosen(&["GFLOP/s", "±", "of hardware"]), Ok(Some(vec!["interval", "rate", "limit"])));
         let columns = names(&["min", "marks"]).expect("columns");
         let table = long(&crate::export::tests::unverified(), &View { columns, ..View::of_width(80) });
         assert!(table.contains("245.0 µs") && table.contains(" u\n") && !table.contains("250.0 µs"), "{table}");
+    }
+
+    #[test]
+    fn the_help_names_each_column_with_its_heading() {
+        use clap::CommandFactory;
+        let mut root = crate::commands::cli::Cli::command();
+        let help = root.find_subcommand_mut("bench").expect("it is a command").render_long_help().to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        for Column { name, heading, .. } in &COLUMNS {
+            let is_alike = heading.starts_with(name.trim_end_matches('s')) || heading.replace(' ', "-") == *name;
+            let listed = if is_alike { (*name).to_string() } else { format!("{name} ({heading})") };
+            assert!(help.contains(&listed), "{listed}: {help}");
+        }
+    }
+
+    #[test]
+    fn a_residual_has_an_exponent_where_it_needs_one() {
+        let shown = [1.0, 16.0, 2.5, 0.0012, 0.25, 1e-7].map(|value| residual(Some(value)));
+        assert_eq!(shown, ["1", "16", "2.5", "1.2e-3", "2.5e-1", "1.0e-7"]);
     }
 
     #[test]
