@@ -9,6 +9,7 @@ use crate::record::{CHOOSING, Case, Record};
 use crate::stats::bootstrap::{TELLING_RUNS, Z};
 use crate::stats::median;
 use clap::CommandFactory;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -108,7 +109,7 @@ fn lines(
         if lacks == 0 {
             continue;
         }
-        let Some(measure) = measure(record) else {
+        let Some(measure) = measure(record, path) else {
             remarks.push(format!(
                 "The {name} lacks {lacks} of {processes} processes, and '{}' does not say how to measure it: measure it \
                  again with --processes {processes}.",
@@ -232,7 +233,7 @@ fn cost(sides: &[(&str, usize, Nanos)]) -> String {
 #[must_use]
 pub(crate) fn completed(record: &Record, path: &Path, processes: usize) -> Option<String> {
     let path = path.to_string_lossy();
-    Some(format!("{} --processes {processes} --resume {}", measure(record)?, shown_word(&path)))
+    Some(format!("{} --processes {processes} --resume {}", measure(record, Path::new(&*path))?, shown_word(&path)))
 }
 
 /// The lines that measure: in turns, so that both sides see the same machine, where nothing has to be changed in between.
@@ -392,7 +393,9 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
     if let Some(hosts) = both(&|record| record.origin.host.as_ref().map(|host| format!("on {host}"))) {
         return hosts;
     }
-    if measure(a) != measure(b) {
+    // As they were typed, wherever that was.
+    let typed = |record| measure(record, Path::new(""));
+    if typed(a) != typed(b) {
         return [None, None];
     }
     let differs = |what: fn(&Difference) -> bool| comparison.differences.iter().find(|difference| what(difference));
@@ -417,10 +420,28 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
     [None, None]
 }
 
-/// The words that measure what a record has, with the variables that chose its driver; `None` where it is of no command
-/// that measures.
-fn measure(record: &Record) -> Option<String> {
-    Some(assignments(&record.origin.environment) + &line(measured(record)?))
+/// The words that measure what the record at `path` has, with the variables that chose its driver; `None` where it is of no
+/// command that measures.
+fn measure(record: &Record, path: &Path) -> Option<String> {
+    let words: Vec<_> = measured(record)?.into_iter().map(|word| from_here(word, path)).collect();
+    Some(assignments(&record.origin.environment) + &line(words.iter().map(|word| &**word)))
+}
+
+/// A word of a record's command as it is typed here. A command is repeated from other folders than the one where it was typed
+/// first: a file that is not here is looked for beside the record, and in the folders above that.
+fn from_here<'w>(word: &'w str, record: &Path) -> Cow<'w, str> {
+    let (option, file) = word.split_once('=').filter(|_| word.starts_with("--")).unwrap_or(("", word));
+    // Names of algorithms and devices have no extension.
+    if Path::new(file).extension().is_none() || Path::new(file).exists() {
+        return word.into();
+    }
+    let found = record.ancestors().skip(1).map(|folder| folder.join(file)).find(|path| path.is_file());
+    let path = found.map(|path| path.to_string_lossy().into_owned());
+    match path {
+        None => word.into(),
+        Some(path) if option.is_empty() => path.into(),
+        Some(path) => format!("{option}={path}").into(),
+    }
 }
 
 /// The same words without variables, the program before all.

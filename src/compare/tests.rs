@@ -729,6 +729,23 @@ fn the_command_of_a_record_is_found_behind_options_whose_values_are_called_like_
 }
 
 #[test]
+fn a_command_names_its_files_as_they_are_found_from_here() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = folder.path().join("runs");
+    std::fs::create_dir(&runs).expect("a folder");
+    for file in ["all.toml", "runs/own.toml"] {
+        std::fs::write(folder.path().join(file), "").expect("written");
+    }
+    let line = "gpukern bench --config=all.toml --shapes own.toml --tuned gone.toml -s 64 lu";
+    let command = recipe::completed(&kept("a", 1e6, line), &runs.join("a.json"), 5).expect("a command");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    assert!(command.contains(&format!("--config={} --shapes {}", at("all.toml"), at("runs/own.toml"))), "{command}");
+    assert!(command.contains("--tuned gone.toml -s 64 lu"), "what is nowhere stays as it was typed: {command}");
+    let beside = recipe::completed(&kept("a", 1e6, line), Path::new("a.json"), 5).expect("a command");
+    assert!(beside.contains("--config=all.toml --shapes own.toml"), "{beside}");
+}
+
+#[test]
 fn a_verdict_names_the_test_that_decided_or_failed() {
     let of = |count: usize, centre: f64, spread: f64, canary: f64| {
         let a = side(DeviceKind::DiscreteGpu, "a", 1e6, count, seen(75.0, None));
