@@ -1,6 +1,7 @@
 //! What the commands that measure share: a plan measured, its record shown, kept and compared as the options say.
 
 use super::document::{JSON, Target};
+use super::origin::is_long;
 use super::rounds::Rounds;
 use super::{CommandOutput, beside, command_line, failures, journal, measure_keeping};
 use crate::basis::error::{Error, Exit};
@@ -14,7 +15,7 @@ use crate::measure::runner::Timing;
 use crate::measure::session::{Isolation, Setup};
 use crate::plan::request::Request;
 use crate::plan::{Plan, Shard};
-use crate::record::{CHOOSING, Origin, Outcome, Record, Warning};
+use crate::record::{CHOOSING, LONGEST, Origin, Outcome, Record, Warning};
 use crate::report;
 use crate::report::long::{Column, View};
 use crate::report::reference::ReferenceTime;
@@ -75,7 +76,7 @@ pub(super) fn carry_out(
     if let (Some(path), None) = (&kept, &earlier) {
         journal::check_none(path)?;
     }
-    for change in earlier.iter().flat_map(|earlier| changed_variables(earlier, &options.origin)) {
+    for change in earlier.iter().flat_map(|earlier| changed_variables(earlier, &options.origin, is_long)) {
         progress::line(&format!("note      {change}"));
     }
     let failed = output.keep_failures.as_deref().map(failures::open).transpose()?;
@@ -86,6 +87,9 @@ pub(super) fn carry_out(
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
     notes.push_str(&report::bench::notes(&shown));
+    if request.kernels.is_some() && record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
+        notes.push_str("note      does `groups` start too many work-groups, or too few?\n");
+    }
     let exit = match beside(exit(&record), validated, &mut notes) {
         Exit::Success if cut_short => Exit::Interrupted,
         exit => exit,
@@ -116,17 +120,26 @@ pub(super) fn carry_out(
 
 /// The variables which drivers read of which `earlier` has another value. Those of gpukern stand for options, which are
 /// checked themselves where they matter.
-fn changed_variables(earlier: &Record, now: &Origin) -> BTreeSet<String> {
+fn changed_variables(earlier: &Record, now: &Origin, is_long: impl Fn(&str) -> bool) -> BTreeSet<String> {
     let before = earlier.processes();
     let names = CHOOSING.iter().filter(|name| !name.starts_with("GPUKERN_"));
-    let value = |origin: &Origin, name: &str| {
-        origin.environment.get(name).map_or_else(|| "not set".to_string(), |value| shown_word(value))
-    };
-    let changed = names.flat_map(|name| before.iter().map(move |process| (name, &process.origin)));
-    let changed = changed.map(|(name, origin)| (name, value(origin, name), value(now, name)));
-    changed
-        .filter(|(_, before, now)| before != now)
-        .map(|(name, before, now)| format!("{name} is {now}; in the record it is {before}"))
+    let value = |origin: &Origin, name: &str| origin.environment.get(name).map(|value| shown_word(value));
+    let pairs = names.flat_map(|name| before.iter().map(move |process| (name, &process.origin)));
+    pairs
+        .filter_map(|(name, origin)| {
+            let here = match value(now, name) {
+                Some(value) => value,
+                None if is_long(name) => format!("longer than the {LONGEST} characters that a record keeps"),
+                None => "not set".into(),
+            };
+            match value(origin, name) {
+                Some(before) if before == here => None,
+                Some(before) => Some(format!("{name} is {here}; in the record it is {before}")),
+                None if here == "not set" => None,
+                // It may have been too long.
+                None => Some(format!("{name} is {here}; the record has no value for it")),
+            }
+        })
         .collect()
 }
 

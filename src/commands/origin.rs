@@ -110,6 +110,11 @@ pub(super) fn environment() -> BTreeMap<String, String> {
     chosen(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
+/// Whether a variable is set, and too long to keep.
+pub(super) fn is_long(name: &str) -> bool {
+    std::env::var(name).is_ok_and(|value| value.chars().nth(LONGEST).is_some())
+}
+
 fn chosen(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
     let set = CHOOSING.iter().filter_map(|name| Some((name.to_string(), variable(name)?)));
     set.filter(|(_, value)| value.chars().nth(LONGEST).is_none()).collect()

@@ -165,7 +165,7 @@ impl Rounds {
             (recipe::assignments(&super::origin::environment()), again(&command_line(), processes, candidate_path))
         });
         // A reason first, then the commands that fit it.
-        comparison.remarks.splice(0..0, hopeless(&comparison));
+        comparison.remarks.splice(0..0, prospects(&comparison));
         let ruling = Ruling::default();
         let exit = match judging::exit(&comparison, &ruling) {
             Exit::Rejected => Exit::Rejected,
@@ -173,7 +173,7 @@ impl Rounds {
             exit => trouble.as_ref().map_or(exit, Error::exit),
         };
         let mut text = report::compare::text(&comparison, &ruling, report::table::width());
-        text.push_str(&self.summary(candidate.len() - 1, begun.elapsed(), &comparison));
+        text.push_str(&self.summary(candidate.len() - 1, begun.elapsed()));
         if let Some(error) = trouble {
             progress::line(&format!("error: {error}"));
         }
@@ -203,29 +203,24 @@ impl Rounds {
         Ok(Some(record))
     }
 
-    fn summary(&self, rounds: usize, taken: Duration, comparison: &Comparison) -> String {
-        let open = comparison.count(Verdict::Undecided);
-        if rounds == 0 && open == 0 {
-            return String::new();
-        }
+    fn summary(&self, rounds: usize, taken: Duration) -> String {
         let kept = match self.keep {
             Some(_) => "their records are in the folder of --rounds",
             None => "--rounds DIR keeps their records",
         };
-        let mut text = match rounds {
+        match rounds {
             0 => String::new(),
             _ => format!("{} in {}; {kept}\n", counted(rounds, "further round"), Nanos::from(taken)),
-        };
-        let wants_more = |case: &Compared| case.verdict != Verdict::Undecided || case.wants_more();
-        if open > 0 && comparison.cases.iter().all(wants_more) {
-            text.push_str("a longer --budget may decide the rest, and so may more processes of the baseline\n");
         }
-        text
     }
 }
 
-/// Why no further round could decide some cases, but for those of which the recipe says so.
-fn hopeless(comparison: &Comparison) -> Vec<String> {
+/// What further rounds could do for undecided cases, or why they could not, but for cases of which the recipe says so.
+fn prospects(comparison: &Comparison) -> Vec<String> {
+    let wants_more = |case: &Compared| case.verdict != Verdict::Undecided || case.wants_more();
+    if comparison.count(Verdict::Undecided) > 0 && comparison.cases.iter().all(wants_more) {
+        return vec!["A longer --budget may decide the rest, and so may more processes of the baseline.".into()];
+    }
     let hopeless = comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided && !case.wants_more());
     let (slower, few): (Vec<&Compared>, Vec<&Compared>) = hopeless.partition(|case| case.saw_another_speed());
     let now = |case: &&&Compared| case.obstacle == Some(Obstacle::AnotherSpeed { baseline: false }) && !case.is_stuck();
@@ -329,13 +324,13 @@ mod tests {
             comparison.cases.truncate(1);
             comparison.cases.iter_mut().for_each(|case| (case.verdict, case.obstacle) = (Verdict::Undecided, obstacle));
             comparison.cases.iter_mut().for_each(|case| case.candidate.processes = processes.get());
-            hopeless(&comparison).join("\n") + &rounds.summary(0, Duration::ZERO, &comparison)
+            prospects(&comparison).join("\n")
         };
         let of = |baseline| Some(Obstacle::AnotherSpeed { baseline });
         assert_eq!(said(of(true)), "", "the recipe says that it needs a new baseline");
         let few = said(Some(Obstacle::FewProcesses { baseline: true }));
         assert!(few.contains("can decide 1 case: the baseline has too few processes"), "{few}");
-        assert!(said(of(false)).starts_with("a longer --budget may decide the rest"), "{}", said(of(false)));
+        assert!(said(of(false)).starts_with("A longer --budget may decide the rest"), "{}", said(of(false)));
         processes.set(5);
         assert!(
             said(of(false)).contains("can decide 1 case: the device is slower or busier than"),

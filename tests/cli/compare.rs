@@ -429,7 +429,7 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     let output = expect_exit(short_bench(&options).arg(&folder), 4);
     assert!(stderr(&output).contains("round 2: 1 undecided, 9.000 s of 9.000 s left"), "{}", stderr(&output));
     let text = stdout(&output);
-    assert!(text.contains("1 undecided") && text.contains("a longer --budget may decide the rest"), "{text}");
+    assert!(text.contains("1 undecided") && text.contains("A longer --budget may decide the rest"), "{text}");
     let round = folder.join("round-2.json");
     let text = stdout(&run(gpukern(&["compare", "--json", "-", &baseline]).arg(round)));
     let document: Value = serde_json::from_str(&text).expect("JSON");

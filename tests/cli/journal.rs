@@ -320,8 +320,13 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
     let output = expect_exit(bench("8,16").arg("--resume").arg(&path).env("RADV_DEBUG", "nocache"), 0);
     let said = stderr(&output);
     assert!(said.contains("resuming: 2 cases measured, 2 to go"), "{said}");
-    assert!(said.contains("RADV_DEBUG is nocache; in the record it is not set"), "{said}");
+    assert!(said.contains("RADV_DEBUG is nocache; the record has no value for it"), "{said}");
     let found = cases(&read_json(&path));
     assert_eq!(found.len(), 4);
     assert_eq!(found.iter().filter(|(_, process)| *process == 1).count(), 2);
+    // Now nothing is left to do, and the variable has changed again.
+    let output =
+        bench("8,16").arg("--resume").arg(&path).env("RADV_DEBUG", "x".repeat(1001)).output().expect("it runs");
+    let said = stderr(&output);
+    assert!(said.contains("RADV_DEBUG is longer than the 1000 characters that a record keeps;"), "{said}");
 }

@@ -450,6 +450,7 @@ fn a_kernel_that_writes_elsewhere_crashes_or_hangs_ends_as_such() {
         "{}",
         stderr(&output)
     );
+    assert!(stderr(&output).contains("does `groups` start too many work-groups"), "{}", stderr(&output));
     let buffers = ["--buffer=A=f32[16]:zero", "--buffer=D=f32[64]"];
     let wild = ["wild.comp", "--push=a=A", "--groups=1", "--json=-"];
     let output = expect_exit(command(path, &wild).args(buffers), 3);
