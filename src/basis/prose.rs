@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use terminal_size::{Height, Width, terminal_size_of};
+use unicode_width::UnicodeWidthStr;
 
 /// Columns of a terminal that nobody knows the width of, such as a pipe.
 const USUAL_WIDTH: usize = 80;
@@ -37,7 +38,7 @@ fn width_of_errors() -> Option<usize> {
 /// Text for standard error, wrapped if that is.
 pub(crate) fn for_errors(text: &str) -> Cow<'_, str> {
     let width = WRAPS.load(Ordering::Relaxed).then(width_of_errors).flatten();
-    match width.filter(|width| text.lines().any(|line| line.chars().count() > *width)) {
+    match width.filter(|width| text.lines().any(|line| line.width() > *width)) {
         Some(width) => Cow::Owned(text.split_inclusive('\n').map(|line| wrapped(line, width)).collect()),
         None => Cow::Borrowed(text),
     }
@@ -48,7 +49,7 @@ fn wrapped(line: &str, width: usize) -> String {
     let text = line.trim_end_matches('\n');
     // Parsers quote a line of a file behind its number.
     let quoted = text.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().starts_with(['|', '│']);
-    if quoted || text.starts_with(char::is_whitespace) || text.chars().count() <= width {
+    if quoted || text.starts_with(char::is_whitespace) || text.width() <= width {
         return line.into();
     }
     let prose = prose(text, width, 2);
@@ -61,7 +62,7 @@ pub(crate) fn prose(text: &str, width: usize, indent: usize) -> String {
     let words = text.trim_start();
     let (mut lines, mut line, mut fresh) = (vec![], " ".repeat(text.len() - words.len()), true);
     for word in unbroken(words) {
-        if !fresh && line.chars().count() + 1 + word.chars().count() > width {
+        if !fresh && line.width() + 1 + word.width() > width {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
             fresh = true;
         }
@@ -110,6 +111,12 @@ mod tests {
             prose("  indented already, a-long-word-that-stays", 12, 2),
             "  indented\n  already,\n  a-long-word-that-stays\n"
         );
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        assert_eq!(prose("矩阵 乘法 很快", 9, 2), "矩阵 乘法\n  很快\n");
+        assert_eq!(wrapped("设备 很慢", 8), "设备\n  很慢");
     }
 
     #[test]

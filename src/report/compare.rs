@@ -7,6 +7,7 @@ use crate::basis::units::{self, Nanos, TimeUnit, counted};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Compared, Comparison, Difference, Unmatched, Verdict};
 use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
 
 /// Cases that are named beside a reason; of more their number is told.
 const MOST_NAMED: usize = 2;
@@ -72,7 +73,7 @@ pub(crate) fn to_paste(commands: &str, width: usize) -> String {
 /// A line of a shell in lines of at most `width` columns, broken between words; one that is longer stays whole, and an
 /// option has its value beside it where one line has space for both.
 pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
-    if line.starts_with('#') || line.chars().count() <= width {
+    if line.starts_with('#') || line.width() <= width {
         return vec![line.into()];
     }
     let indent = line.len() - line.trim_start().len();
@@ -86,7 +87,7 @@ pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
     }
     let takes = |option: &str| option.starts_with('-') && !option.contains([' ', '=']);
     let words = words.into_iter().fold(vec![], |mut words: Vec<String>, word| {
-        let beside = |option: &str| indent + 4 + option.len() + 1 + word.chars().count() + " \\".len() <= width;
+        let beside = |option: &str| indent + 4 + option.len() + 1 + word.width() + " \\".len() <= width;
         match words.last_mut().filter(|option| takes(option) && !word.starts_with('-') && beside(option)) {
             Some(option) => *option = format!("{option} {word}"),
             None => words.push(word),
@@ -96,7 +97,7 @@ pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
     let (mut lines, mut current) = (vec![], " ".repeat(indent));
     for word in words {
         let fresh = current.trim().is_empty();
-        let fits = current.chars().count() + 1 + word.chars().count() + " \\".len() <= width;
+        let fits = current.width() + 1 + word.width() + " \\".len() <= width;
         if !fresh && !fits {
             lines.push(std::mem::replace(&mut current, " ".repeat(indent + 4)) + " \\");
         } else if !fresh {

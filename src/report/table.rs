@@ -5,6 +5,7 @@ pub(crate) use crate::basis::prose::{prose, width};
 use crate::record::marks::Mark;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
 
 /// A cell, or the heading of a column.
 #[derive(Clone, Debug, Default)]
@@ -249,7 +250,7 @@ impl Table {
     /// The width of a column with the space on both sides and between it and the next.
     fn width_of(&self, column: usize) -> usize {
         let cells = self.cells(column).into_iter().chain([self.columns[column].0.plain()]);
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + 3
+        cells.map(|cell| cell.width()).max().unwrap_or(0) + 3
     }
 
     /// Some columns, without spaces at line ends; with its prose wrapped to a width where there is one.
