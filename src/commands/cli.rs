@@ -154,9 +154,9 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Measure a device's limits: arithmetic, bandwidth, kernel launches
     ///
-    /// `bench` and `run` hold their cases against these limits. A figure is the best sample of the best kernel, and every
-    /// kernel is verified. Limits are kept per device and driver; `bench` measures the few it needs, in about two seconds,
-    /// if none are kept.
+    /// `bench` and `run` show what share of these limits each case reaches. A limit is the best sample of the best kernel;
+    /// every kernel is verified. Limits are kept per device and driver. If none are kept, `bench` measures the few that it
+    /// needs, in about two seconds.
     #[command(after_long_help = "Examples:\n  \
         gpukern peak          everything, about 20 seconds\n  \
         gpukern peak --quick  only what `bench` needs\n  \
@@ -197,7 +197,7 @@ pub enum Command {
         timed out\n\n\
         Examples:\n  \
         gpukern verify                                         everything, two minutes\n  \
-        gpukern verify lu -t f32 --full                        LU with its largest\n  \
+        gpukern verify lu -t f32 --full                        LU at every size\n  \
         gpukern verify --expect known.toml --junit verify.xml  for CI\n  \
         gpukern verify matmul --keep-failures wrong            reproducers of failures"
     )]
@@ -223,13 +223,12 @@ pub enum Command {
         gpukern ab matmul -V tiled -s 512 --a-driver old.json --b-driver new.json"
     )]
     Ab(Box<AbArgs>),
-    /// Measure your own kernels as `bench` does the built-in ones
+    /// Verify and time your own kernels: GLSL, WGSL, SPIR-V, HLSL, Slang
     ///
-    /// Kernels are verified, timed with warm clocks, and compared with the device's limits. docs/run.md has the format of
-    /// descriptions.
+    /// They are measured the way `bench` measures the built-in ones. docs/run.md has the format of descriptions.
     #[command(after_long_help = "Exit codes: those of `bench`; of `ab` with --ab.\n\n\
         Examples:\n  \
-        gpukern run k.comp                         what is missing to run it\n  \
+        gpukern run k.comp                         what a run still needs\n  \
         gpukern run k.comp --init > k.toml         a description to complete\n  \
         gpukern run k.toml                         verify and time it\n  \
         gpukern run k.toml --against tiled,auto    beside built-in variants\n  \
@@ -326,7 +325,7 @@ pub enum Command {
     Man {
         /// Write all pages to this folder
         ///
-        /// One for the program and one for each command, in place of the one to standard output.
+        /// One for the program and one for each command; nothing is printed.
         #[arg(long, short, value_name = "DIR")]
         output: Option<PathBuf>,
     },
@@ -361,19 +360,19 @@ pub struct ConfigArgs {
     #[command(flatten)]
     pub on: DeviceArgs,
 
-    /// As `bench` takes it
+    /// See `gpukern bench --help`
     #[arg(long, value_name = "PERCENT")]
     pub precision: Option<String>,
 
-    /// As `bench` takes it
+    /// See `gpukern bench --help`
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     pub table: Option<TableForm>,
 
-    /// As `bench` takes it
+    /// See `gpukern bench --help`
     #[arg(long, value_name = "TEXT", env = "GPUKERN_LABEL", hide_env = true)]
     pub label: Option<String>,
 
-    /// As `bench` takes it
+    /// See `gpukern bench --help`
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
     pub tuned: Option<PathBuf>,
 
@@ -389,9 +388,9 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub request: Request,
 
-    /// Measure all devices at once, each in a process of its own
+    /// Measure all devices at once, each in its own process
     ///
-    /// Says when the devices disturb each other. Shares of limits are left out.
+    /// gpukern warns if the devices disturb each other. There are no shares of limits.
     #[arg(long, conflicts_with_all = ["noise", "processes", "host", "compare", "explain", "keep_failures"])]
     pub parallel: bool,
 
@@ -401,8 +400,8 @@ pub struct BenchArgs {
 
     /// Show what `--variant auto` chooses from; measure no cases
     ///
-    /// Shows predicted and measured times: those of as many ways as you say, the fastest by prediction [default: 12], and
-    /// of the best way of each variant. With `--json` they are written in place of a record.
+    /// Shows predicted and measured times of the WAYS that are predicted to be fastest [default: 12], and of each variant's
+    /// best. `--json` writes these times in place of a record.
     #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
 
@@ -422,8 +421,8 @@ pub struct OutputArgs {
 
     /// Complete the record of a run that was interrupted or killed
     ///
-    /// Give the same options again, with this one in place of --json. The file, or its journal (FILE.part), has the cases
-    /// that need not be measured again.
+    /// Repeat the options of that run, with this one in place of --json. Cases that the file or its journal (FILE.part) has
+    /// are not measured again.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub resume: Option<PathBuf>,
 
@@ -436,8 +435,8 @@ pub struct OutputArgs {
 
     /// Show someone else's figures beside yours
     ///
-    /// With the speed-up of each case over them. A record, or a CSV file with the columns algorithm, dtype, size, time, source and, if they matter, layout, goal and
-    /// input.
+    /// Each case gets its speed-up over them. FILE is a record, or CSV with the columns algorithm, dtype, size, time, source
+    /// and, if they matter, layout, goal and input.
     #[arg(long, value_name = "FILE")]
     pub reference: Option<PathBuf>,
 
@@ -472,13 +471,13 @@ pub struct Comparing {
 
     /// Time to measure undecided cases again [default: 30s]
     ///
-    /// Each further round is a process of its own; 0s for none.
+    /// Each further round runs in a new process; 0s turns them off.
     #[arg(long, value_name = "TIME", requires = "compare")]
     pub budget: Option<String>,
 
     /// Keep the records of further rounds in this folder
     ///
-    /// As round-2.json and so on; the folder must be empty or new.
+    /// They are named round-2.json and so on; the folder must be empty or new.
     #[arg(long, value_name = "DIR", requires = "compare")]
     pub rounds: Option<PathBuf>,
 
@@ -512,21 +511,22 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_commands: bool,
 
-    /// Print a description of the kernel to complete
+    /// Print a description for you to complete
     ///
-    /// It has what can be read from the kernel.
+    /// It is filled in as far as the kernel tells.
     #[arg(long, conflicts_with_all = ["tune", "ab", "watch"])]
     pub init: bool,
 
-    /// Measure built-in variants beside it
+    /// Measure these built-in variants too
     ///
-    /// Those of the built-in algorithm that is the reference, in the same turns; `auto` is the best variant by the model.
+    /// They solve the built-in algorithm that is the reference, and take turns with your kernel. `auto` is the variant that
+    /// a model predicts to be fastest.
     #[arg(long, value_name = "VARIANT,..", value_delimiter = ',')]
     pub against: Vec<String>,
 
-    /// Time every choice of the lists in [spec]
+    /// Time every combination of the lists in [spec]
     ///
-    /// Prints the best of the choices that [where] lets pass.
+    /// Prints the fastest combination that [where] allows.
     #[arg(long, conflicts_with_all = ["ab", "watch"])]
     pub tune: bool,
 
@@ -667,7 +667,7 @@ pub struct Judging {
 
     /// How far two processes' medians differ by chance
     ///
-    /// In 95 of 100 cases [default: 1%; 20% if fewer than three processes ran on a CPU device].
+    /// At most this far 95 times in 100 [default: 1%; 20% if fewer than three processes ran on a CPU device].
     #[arg(long, value_name = "PERCENT")]
     pub process_noise: Option<String>,
 
@@ -799,7 +799,7 @@ pub struct VerifyArgs {
 /// Options of `history`.
 #[derive(Debug, clap::Args)]
 pub struct HistoryArgs {
-    /// The folder, such as runs with records in runs/DEVICE/DRIVER/
+    /// The folder of records, at any depth: runs/DEVICE/DRIVER/…
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
 
@@ -811,7 +811,7 @@ pub struct HistoryArgs {
 
     /// Separate series by driver, host, branch or label
     ///
-    /// Beside the device, which always separates them.
+    /// The device always separates them.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',')]
     pub apart: Vec<String>,
 
@@ -953,24 +953,24 @@ pub struct AbArgs {
     #[arg(long, visible_alias = "a", value_name = "NAME,..", value_delimiter = ',')]
     pub against: Vec<String>,
 
-    /// SPIR-V to run in place of the kernel of --variant
+    /// Baseline: SPIR-V that replaces the variant's kernel
     ///
     /// Its entry point is `main`; push constants, specialization constants and work-group size must be those of the kernel
     /// in glsl/ [default: the kernel itself].
     #[arg(long, value_name = "FILE")]
     pub a_spirv: Option<PathBuf>,
 
-    /// The SPIR-V to judge [default: the kernel itself]
+    /// Judge this SPIR-V [default: the kernel itself]
     #[arg(long, value_name = "FILE")]
     pub b_spirv: Option<PathBuf>,
 
-    /// The manifest of a Vulkan driver
+    /// Baseline: the manifest of a Vulkan driver
     ///
     /// Each round runs in a process of its own with `VK_DRIVER_FILES` set to it.
     #[arg(long, value_name = "ICD.json")]
     pub a_driver: Option<PathBuf>,
 
-    /// The driver to judge
+    /// Judge this driver
     #[arg(long, value_name = "ICD.json")]
     pub b_driver: Option<PathBuf>,
 

@@ -248,7 +248,7 @@ pub(super) fn show(
     let mut out = match (&defaults.file, path()) {
         (Some(file), _) => format!("your defaults: {}\n", file.display()),
         (None, Some(file)) => {
-            format!("your defaults: {} (not there; `gpukern help config` shows one)\n", file.display())
+            format!("your defaults: none in {}\n`gpukern help config` shows what the file may say\n", file.display())
         }
         (None, None) => format!("your defaults: none ({VARIABLE} is empty)\n"),
     };

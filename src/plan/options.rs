@@ -63,15 +63,15 @@ pub struct Selection {
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SamplingArgs {
-    /// Sample to this precision [default: 1%]
+    /// Precision of the median [default: 1%]
     ///
-    /// Until the 95 % confidence interval of the median is within ± this.
+    /// Sampling ends when the 95 % confidence interval of the median is within ± this.
     #[arg(long, value_name = "PERCENT")]
     pub precision: Option<String>,
 
     /// Stop sampling a case after this time [default: 2s]
     ///
-    /// Even if it is less precise than --precision.
+    /// It stops even if --precision is not reached.
     #[arg(long, value_name = "TIME")]
     pub max_time: Option<String>,
 

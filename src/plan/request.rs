@@ -24,7 +24,7 @@ pub struct Request {
     #[serde(flatten)]
     pub selection: Selection,
 
-    /// Measure what this TOML file says
+    /// Read what to measure from this TOML file
     ///
     /// Options on the command line override its fields. benches-config/ has examples.
     #[arg(long, value_name = "FILE")]
@@ -33,7 +33,7 @@ pub struct Request {
 
     /// Refuse descriptions that run commands
     ///
-    /// Those with [reference] command or [inputs] command: use it for descriptions that you do not trust.
+    /// That is, [reference] command and [inputs] command. Use it for descriptions that you do not trust.
     #[arg(long)]
     pub no_commands: bool,
 
@@ -59,27 +59,27 @@ pub struct Request {
     #[arg(long)]
     pub no_peak: bool,
 
-    /// Take the tiles that `gpukern tune` found from this file
+    /// Use the tiles that `gpukern tune` kept in this file
     ///
     /// [default: gpukern/tuned.toml in the user's configuration folder, if it is there] [env: GPUKERN_TUNED]
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
     #[serde(serialize_with = "texts")]
     pub tuned: Option<PathBuf>,
 
-    /// Take the built-in tiles, and the model's choice for `auto`
+    /// Use the built-in tiles, and let `auto` ask its model
     #[arg(long)]
     pub no_tuned: bool,
 
     /// Measure each case in N fresh processes
     ///
-    /// One after the other, the cases in random order. One record holds all of them; tables show the median of the
+    /// They run one after another, each with the cases in random order. One record holds all of them; tables show the median of the
     /// processes' medians, with ± between processes, and `compare` counts N processes.
     #[arg(long, value_name = "N")]
     pub processes: Option<u32>,
 
     /// Show how far N processes lie apart [default: 8 processes]
     ///
-    /// As --processes, with a table of their spread and of the changes that a comparison can see here.
+    /// Like --processes, with a table of their spread and of the smallest changes that a comparison can detect here.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
     #[arg(conflicts_with_all = ["compare", "processes"])]
     pub noise: Option<u32>,
@@ -158,8 +158,8 @@ pub struct VulkanOptions {
 
     /// Abandon a driver call, and its case, after this time
     ///
-    /// Pipeline compilation and a description's commands get ten times this, a call that took long before ten times its
-    /// last duration.
+    /// Pipeline compilation and a description's commands get ten times this; a call that took long before gets ten
+    /// times its last duration.
     #[arg(long, global = true, hide = true, overrides_with = "timeout", value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 
@@ -169,7 +169,7 @@ pub struct VulkanOptions {
 
     /// Do all device work in this process, for debuggers
     ///
-    /// A driver that crashes ends the process, and one that hangs is waited for.
+    /// A driver that crashes ends gpukern, and there is no timeout for one that hangs.
     #[arg(long, global = true, hide = true, overrides_with = "in_process")]
     pub in_process: bool,
 }

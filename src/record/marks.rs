@@ -117,7 +117,7 @@ impl RunConditions {
             parts.push(format!("other programs used {share} of the CPU"));
         }
         if let Some(error) = of.error.filter(|error| *error > LOOSE) {
-            parts.push(format!("half of the medians are known to ±{:.0} % or worse", 100.0 * error));
+            parts.push(format!("median precision: ±{:.0} % or worse for half of the cases", 100.0 * error));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
@@ -304,6 +304,6 @@ pub(crate) mod tests {
         record.cases.push(record.cases[0].clone());
         let (sentence, signs) = told(&record);
         assert_eq!(signs, [""; 3]);
-        assert!(sentence.ends_with("; half of the medians are known to ±17 % or worse"), "{sentence}");
+        assert!(sentence.ends_with("; median precision: ±17 % or worse for half of the cases"), "{sentence}");
     }
 }

@@ -268,7 +268,7 @@ fn matrix_units(info: &DeviceInfo) -> String {
     };
     let types = distinct(fixed.iter().map(|c| format!("{}→{}", c.input, c.accumulator))).join(", ");
     let flexible = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes);
-    let held = if flexible.into_iter().any(|f| f.scope == "workgroup") { ", larger by work-groups" } else { "" };
+    let held = if flexible.into_iter().any(|f| f.scope == "workgroup") { ", larger across a work-group" } else { "" };
     format!("{types}; {ends}{held}")
 }
 
@@ -329,6 +329,17 @@ mod tests {
         assert!(!card.summary(false, None, 80).contains("the default"));
         let narrow = card.summary(true, None, 40);
         assert!(widest(&narrow) <= 40, "{narrow}");
+    }
+
+    #[test]
+    fn the_summary_of_a_gpu_fits_a_small_terminal() {
+        let path = "results/h100-matmul-all.json";
+        let record = std::fs::read(path).expect("a published record");
+        let record = crate::record::reader::parse(&record, path).expect("a record").record;
+        let summary = DeviceCard::new(&record.devices[0]).summary(true, None, 80);
+        assert!(widest(&summary) <= 80 && summary.lines().count() <= 21, "{summary}");
+        let units = " matrix units   f16→f16, f16→f32, u8→u32, i8→i32, bf16→f32; 16×8×8 to 16×16×32,\n";
+        assert!(summary.contains(units) && summary.contains(" NVIDIA 580.159.04, Vulkan 1.4"), "{summary}");
     }
 
     #[test]

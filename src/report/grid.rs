@@ -198,7 +198,7 @@ impl Shown {
     fn text(&self, form: Option<usize>, width: usize) -> String {
         let shown = form.map(|form| &self.forms[form]);
         let shares = shown.is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
-        let shares = if shares { " and its share of what the hardware allows" } else { "" };
+        let shares = if shares { " and share of the hardware limit" } else { "" };
         let table = shown.map_or_else(
             || {
                 // In parts below each other, the way that needs fewer lines.

@@ -6,6 +6,7 @@ use crate::algorithms::probes::Pattern;
 use crate::basis::units::{Bytes, significant};
 use crate::record::peak::{Extent, Peak, Quantity};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 /// The limits of one device.
 #[must_use]
@@ -14,13 +15,15 @@ pub(crate) fn text(peak: &Peak, width: usize) -> String {
     let mut out = prose(&format!("{}, {}", peak.device, bench::beside(&peak.device, &peak.driver)));
     let extent = match peak.extent {
         Extent::Full => "",
-        Extent::Quick => ", quick: `gpukern peak` measures more",
+        Extent::Quick => "; a quick run: `gpukern peak` measures more",
     };
     // The median is one end of the interval: it goes where there is no space.
     let mut figures = figures(peak);
     let gone = figures.fit(width, &["median"]);
-    let median = if gone.is_empty() { " the median of that kernel's," } else { "" };
-    out.push_str(&prose(&format!("best of the samples,{median} and between which figures the limit lies{extent}")));
+    let median = if gone.is_empty() { " median: the median of the same kernel;" } else { "" };
+    out.push_str(&prose(&format!(
+        "best: the best sample of the best kernel;{median} between: where the limit lies{extent}"
+    )));
     out.push('\n');
     out.push_str(&figures.terminal(usize::MAX));
     out.push_str(&staircase(peak, width));
@@ -28,8 +31,8 @@ pub(crate) fn text(peak: &Peak, width: usize) -> String {
     if disturbed > 0 {
         out.push('\n');
         out.push_str(&prose(&format!(
-            "{disturbed} of {} figures were measured while the device was over 10 % slower than at its best, or others took a part of \
-             it: they are not kept for the shares of later runs",
+            "{disturbed} of {} figures were measured while the device was busy, or over 10 % slower than its best: later \
+             runs do not use them",
             peak.figures.len()
         )));
     }
@@ -80,8 +83,11 @@ fn staircase(peak: &Peak, width: usize) -> String {
             level.up_to.map_or_else(|| format!("beyond that {rate}"), |set| format!("up to {set} {rate}"))
         })
         .collect();
-    out.push('\n');
-    out.push_str(&table::prose(&format!("levels that the reads show, GB/s: {}", levels.join("; ")), width, 2));
+    // One level tells no more than the table.
+    if levels.len() > 1 {
+        let text = format!("memory levels by read bandwidth, GB/s: {}", levels.join("; "));
+        let _ = write!(out, "\n{}", table::prose(&text, width, 2));
+    }
     out
 }
 
