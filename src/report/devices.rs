@@ -241,9 +241,13 @@ fn dtypes(info: &DeviceInfo) -> String {
 
 /// What was measured of a device, in a line or two.
 fn measured(peak: Option<&Peak>) -> String {
-    let Some(peak) = peak.filter(|peak| !peak.figures.is_empty()) else {
-        return "not measured yet: run `gpukern peak`".into();
-    };
+    // What was disturbed is not kept, and that may be all.
+    let found = peak.map(best_of).unwrap_or_default();
+    if found.is_empty() { "not measured yet: run `gpukern peak`".into() } else { found.join(", ") }
+}
+
+/// The best that kernels reached in common types, in memory and in a launch.
+fn best_of(peak: &Peak) -> Vec<String> {
     let rate = |value: f64, unit: &str| match value {
         value if value >= 1e12 => format!("{} T{unit}/s", significant(value * 1e-12)),
         value => format!("{} G{unit}/s", significant(value * 1e-9)),
@@ -254,7 +258,7 @@ fn measured(peak: Option<&Peak>) -> String {
         .filter_map(|(dtype, unit)| Some(format!("{dtype} {}", rate(peak.arithmetic(dtype)?.best, unit))));
     let memory = peak.bandwidths(Pattern::Read).last().map(|(_, read)| format!("memory {}", rate(*read, "B")));
     let launch = peak.launch().map(|figure| format!("launch {}", Nanos(figure.best)));
-    arithmetic.chain(memory).chain(launch).collect::<Vec<_>>().join(", ")
+    arithmetic.chain(memory).chain(launch).collect()
 }
 
 /// The types that matrix units multiply, and their smallest and largest shapes.
@@ -356,6 +360,8 @@ mod tests {
         device.cooperative_matrices = vec![shape(16, "f16", "f32"), shape(8, "f16", "f32"), shape(16, "bf16", "f32")];
         assert_eq!(matrix_units(&device), "f16→f32, bf16→f32; 16×8×16 to 16×16×16");
         let mut peak = Peak::new(&device, Extent::Quick, String::new(), &[]);
+        peak.add(Figure::new(Quantity::SharedMemory, [1e9; 2], &Conditions::default(), String::new()));
+        assert!(measured(Some(&peak)).starts_with("not measured yet"), "none of those that are shown");
         for (quantity, best) in [
             (Quantity::Arithmetic { dtype: DType::F32 }, 64.9e12),
             (Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(1 << 14) }, 20e12),
