@@ -5,7 +5,9 @@ use super::builtin::{AUTO, Counterpart, dtype};
 use super::guarded;
 use super::loaded;
 use super::oracle::{Expected, NoReference, Saving};
-use super::resolved::{Buffer, Command, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun};
+use super::resolved::{
+    Buffer, Command, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
+};
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Shortcut, Sweeps, Variant};
 use crate::basis::destination::Scratch;
@@ -23,6 +25,7 @@ use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -340,6 +343,33 @@ impl PointProblem {
         self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_output())
     }
 
+    /// The inputs that outputs have indices of, by their places.
+    fn keys(&self, inputs: &[HostArray]) -> BTreeMap<usize, (Buffer, Vec<u8>)> {
+        let picked = self.outputs().filter_map(|(_, output)| match output.tolerance {
+            Tolerance::Picks(place) => Some(place),
+            _ => None,
+        });
+        let input = |place: usize| {
+            let mut all = self.filled().zip(inputs);
+            all.find(|((own, _), _)| *own == place)
+                .map(|((_, buffer), input)| (place, (buffer.clone(), input.as_bytes().to_vec())))
+        };
+        picked.filter_map(input).collect()
+    }
+
+    /// The check of what needs no reference: random numbers.
+    fn alone(&self) -> Result<Box<dyn Oracle>, Error> {
+        let is_random = |buffer: &Buffer| matches!(buffer.tolerance, Tolerance::Moments { .. });
+        let (random, others): (Vec<_>, Vec<_>) =
+            self.outputs().map(|(_, buffer)| buffer.clone()).enumerate().partition(|(_, buffer)| is_random(buffer));
+        if random.is_empty() {
+            return Ok(Box::new(NoReference { outputs: others.into_iter().map(|(_, buffer)| buffer).collect() }));
+        }
+        let answers = random.into_iter().map(|(index, buffer)| (index, buffer, vec![])).collect();
+        let unknown = others.into_iter().map(|(_, buffer)| buffer.name).collect();
+        Ok(Box::new(Expected::new(answers).map_err(Error::Usage)?.beside(unknown)))
+    }
+
     /// The answers of a command to `inputs`.
     fn asked(&self, command: &Command, inputs: &[HostArray]) -> Result<Expected, Error> {
         let (scratch, [given, answered]) = folders(REFERENCE, ["in", "out"])?;
@@ -354,7 +384,9 @@ impl PointProblem {
         let there = |buffer: &Buffer| {
             ["npy", "bin"].iter().any(|kind| answered.join(format!("{}.{kind}", buffer.name)).is_file())
         };
-        let without: Vec<&Buffer> = self.outputs().map(|(_, buffer)| buffer).filter(|buffer| !there(buffer)).collect();
+        // Random numbers have no answer.
+        let is_open = |buffer: &&Buffer| !there(buffer) && !matches!(buffer.tolerance, Tolerance::Moments { .. });
+        let without: Vec<&Buffer> = self.outputs().map(|(_, buffer)| buffer).filter(is_open).collect();
         let answers = self.outputs().enumerate().filter(|(_, (_, buffer))| there(buffer));
         let answers = answers.map(|(index, (_, buffer))| {
             found(buffer, Fill::Made, &answered).map(|answer| (index, buffer.clone(), answer))
@@ -477,11 +509,9 @@ impl Problem for PointProblem {
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
         let point = self.point();
         let oracle: Box<dyn Oracle> = match &point.reference {
-            Reference::None => {
-                Box::new(NoReference { outputs: self.outputs().map(|(_, buffer)| buffer.clone()).collect() })
-            }
-            Reference::Files(files) => Box::new(self.read(files)?),
-            Reference::Command(command) => Box::new(self.asked(command, inputs)?),
+            Reference::None => self.alone()?,
+            Reference::Files(files) => Box::new(self.read(files)?.picking(self.keys(inputs))),
+            Reference::Command(command) => Box::new(self.asked(command, inputs)?.picking(self.keys(inputs))),
             Reference::Builtin(builtin) => {
                 Counterpart::new(builtin, point).map_err(Error::Usage)?.oracle(inputs, point)?
             }
@@ -496,7 +526,9 @@ impl Problem for PointProblem {
         let oracle: MakeOracle = Box::new(move |outputs| {
             let answers = own.outputs().zip(Self::bytes(outputs)).enumerate();
             let answers = answers.map(|(index, ((_, buffer), answer))| (index, buffer.clone(), answer)).collect();
-            Ok(own.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?)))
+            let picks = own.outputs().any(|(_, buffer)| matches!(buffer.tolerance, Tolerance::Picks(_)));
+            let keys = if picks { own.keys(&own.inputs()?) } else { BTreeMap::new() };
+            Ok(own.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?.picking(keys))))
         });
         let program = program(&self.loaded.shaders, self.point(), list, self.seed, device);
         Some((program.unwrap_or_else(Program::refused), oracle))

@@ -125,10 +125,15 @@ impl DescribedBuffer {
             }
         };
         let tolerance = match &stated.check {
-            Some(check) => check.tolerance(&field("check"))?,
+            Some(check) => {
+                // As programs number them: scratch comes last.
+                let of_problem = description.buffer.iter().filter(|(_, buffer)| !buffer.scratch);
+                let names: Vec<&str> = of_problem.map(|(name, _)| name).collect();
+                check.tolerance(&field("check"), &names)?
+            }
             None => init::usual(element),
         };
-        if let (Tolerance::Ulp(_), DType::Bytes) = (tolerance, element) {
+        if let (Tolerance::Ulp(_), DType::Bytes) = (&tolerance, element) {
             return Err(Fault::new(field("check"), "counts representable values, which bytes are not; use \"exact\""));
         }
         let (name, constants, checked) = (name.to_string(), constants.to_vec(), stated.check.is_some());
@@ -274,7 +279,14 @@ impl DescribedBuffer {
             return Err(Fault::new(field("shape"), message));
         }
         let fill = self.fill(described, &scope, &shape)?;
-        let Self { element, role, tolerance, checked, .. } = *self;
+        let Self { element, role, checked, .. } = *self;
+        let tolerance = self.tolerance.clone();
+        if let (Tolerance::Columns { atol, .. }, Some(columns)) = (&tolerance, shape.last())
+            && atol.len() as u64 != *columns
+        {
+            let message = format!("has {} values of atol for {columns} columns; write one for each", atol.len());
+            return Err(Fault::new(field("check"), message));
+        }
         Ok(Buffer { name: self.name.clone(), element, shape, role, fill, tolerance, checked })
     }
 

@@ -137,14 +137,19 @@ pub(crate) enum Check {
 pub(crate) struct CheckFigures {
     /// Relative part.
     pub rtol: Option<f64>,
-    /// Absolute part.
-    pub atol: Option<f64>,
+    /// Absolute part, or one for each column.
+    pub atol: Option<Listed<f64>>,
     /// Normalised mean squared error.
     pub nmse: Option<f64>,
     /// Representable values apart.
     pub ulp: Option<u64>,
     /// The same bits.
     pub exact: Option<bool>,
+    /// The buffer that this one has indices of: others of elements that are equal are right, too.
+    pub picks: Option<String>,
+    /// Of random numbers, which have no reference.
+    pub mean: Option<f64>,
+    pub deviation: Option<f64>,
 }
 
 /// The grid of a dispatch.
@@ -383,17 +388,20 @@ impl Description {
 }
 
 impl Check {
-    /// The tolerance.
+    /// The tolerance; `buffers` are the names of those of the problem, in their order.
     ///
     /// # Errors
     /// When the figures are of several kinds, of none, or make no sense.
-    pub(crate) fn tolerance(&self, field: &str) -> Result<super::resolved::Tolerance, Fault> {
+    pub(crate) fn tolerance(&self, field: &str, buffers: &[&str]) -> Result<super::resolved::Tolerance, Fault> {
         use super::resolved::Tolerance;
-        const HOW: &str = "write { rtol = 1e-4, atol = 1e-5 }, { nmse = 1e-6 }, { ulp = 4 } or \"exact\"";
+        const HOW: &str = "write { rtol = 1e-4, atol = 1e-5 }, { nmse = 1e-6 }, { ulp = 4 }, \"exact\", \"set\", \
+                           { picks = \"KEYS\" } or { mean = 0, deviation = 1 }";
         let figures = match self {
             Self::Name(name) if name == "exact" => return Ok(Tolerance::Exact),
+            Self::Name(name) if name == "set" => return Ok(Tolerance::Set),
             Self::Name(name) => {
-                return Err(Fault::new(field, format!("{}; {HOW}", error::unknown("check", name, "", &["exact"]))));
+                let message = error::unknown("check", name, "", &["exact", "set"]);
+                return Err(Fault::new(field, format!("{message}; {HOW}")));
             }
             Self::Figures(figures) => figures,
         };
@@ -403,16 +411,38 @@ impl Check {
             }
             other => Ok(other),
         };
-        let (rtol, atol) = (sensible(figures.rtol, "rtol")?, sensible(figures.atol, "atol")?);
-        let nmse = sensible(figures.nmse, "nmse")?;
-        match (rtol.or(atol), nmse, figures.ulp, figures.exact) {
-            (Some(_), None, None, None) => {
-                Ok(Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: atol.unwrap_or(0.0) })
-            }
-            (None, Some(nmse), None, None) => Ok(Tolerance::Nmse(nmse)),
-            (None, None, Some(ulp), None) => Ok(Tolerance::Ulp(ulp)),
-            (None, None, None, Some(true)) => Ok(Tolerance::Exact),
-            (None, None, None, _) => Err(Fault::new(field, format!("states no tolerance; {HOW}"))),
+        let CheckFigures { rtol, atol, nmse, ulp, exact, picks, mean, deviation } = figures;
+        let (rtol, nmse, deviation) =
+            (sensible(*rtol, "rtol")?, sensible(*nmse, "nmse")?, sensible(*deviation, "deviation")?);
+        for value in atol.iter().flat_map(Listed::values) {
+            sensible(Some(*value), "atol")?;
+        }
+        let close = (rtol.is_some() || atol.is_some()).then(|| match atol {
+            Some(Listed::Many(atol)) => Tolerance::Columns { rtol: rtol.unwrap_or(0.0), atol: atol.clone() },
+            Some(Listed::One(atol)) => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: *atol },
+            None => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: 0.0 },
+        });
+        let moments = match (*mean, deviation) {
+            (Some(mean), Some(deviation)) if mean.is_finite() => Some(Tolerance::Moments { mean, deviation }),
+            (None, None) => None,
+            _ => return Err(Fault::new(field, "needs both mean and deviation, as numbers")),
+        };
+        let picks = picks.as_ref().map(|name| {
+            let found = buffers.iter().position(|own| own == name).map(Tolerance::Picks);
+            found.ok_or_else(|| Fault::new(field, error::unknown("buffer", name, "", buffers)))
+        });
+        let kinds = [
+            close,
+            nmse.map(Tolerance::Nmse),
+            ulp.map(Tolerance::Ulp),
+            exact.filter(|exact| *exact).map(|_| Tolerance::Exact),
+            picks.transpose()?,
+            moments,
+        ];
+        let mut stated = kinds.into_iter().flatten();
+        match (stated.next(), stated.next()) {
+            (Some(one), None) => Ok(one),
+            (None, _) => Err(Fault::new(field, format!("states no tolerance; {HOW}"))),
             _ => Err(Fault::new(field, format!("states tolerances of several kinds; {HOW}"))),
         }
     }

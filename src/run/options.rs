@@ -67,7 +67,8 @@ pub(crate) struct Fields {
     #[arg(long, value_name = "BLOCK=BUFFER")]
     pub(crate) bind: Vec<String>,
 
-    /// Set a buffer's tolerance: D=rtol:1e-4,atol:1e-5 · D=nmse:1e-6 · D=ulp:4 · D=exact.
+    /// Set a buffer's tolerance: D=rtol:1e-4,atol:1e-5 · D=nmse:1e-6 · D=ulp:4 · D=exact · D=set
+    /// · I=picks:KEYS · R=mean:0,deviation:1.
     #[arg(long, value_name = "BUFFER=TOLERANCE")]
     pub(crate) check: Vec<String>,
 
@@ -384,21 +385,33 @@ fn set_buffer(description: &mut Description, option: &str, relative: bool) -> Re
 fn set_check(description: &mut Description, option: &str) -> Result<(), String> {
     const EXAMPLE: &str = "D=rtol:1e-4,atol:1e-5";
     let (name, value) = assigned("--check", option, EXAMPLE)?;
-    let malformed =
-        || format!("--check '{}' is not a tolerance; write {EXAMPLE}, D=nmse:1e-6, D=ulp:4 or D=exact", brief(option));
+    let malformed = || {
+        format!(
+            "--check '{}' is not a tolerance; write {EXAMPLE}, D=nmse:1e-6, D=ulp:4, D=exact or D=set",
+            brief(option)
+        )
+    };
+    let mut buffer = description.buffer.get(name).cloned().unwrap_or_default();
+    if value == "set" {
+        buffer.check = Some(Check::Name(value.into()));
+        description.buffer.set(name, buffer);
+        return Ok(());
+    }
     let mut figures = CheckFigures::default();
     for part in value.split(',') {
         let number = |text: &str| text.trim().parse::<f64>().map_err(|_| malformed());
         match part.split_once(':').map_or((part.trim(), ""), |(kind, figure)| (kind.trim(), figure)) {
             ("exact", "") => figures.exact = Some(true),
+            ("picks", keys) if !keys.trim().is_empty() => figures.picks = Some(keys.trim().to_string()),
+            ("mean", figure) => figures.mean = Some(number(figure)?),
+            ("deviation", figure) => figures.deviation = Some(number(figure)?),
             ("rtol", figure) => figures.rtol = Some(number(figure)?),
-            ("atol", figure) => figures.atol = Some(number(figure)?),
+            ("atol", figure) => figures.atol = Some(Listed::One(number(figure)?)),
             ("nmse", figure) => figures.nmse = Some(number(figure)?),
             ("ulp", figure) => figures.ulp = Some(figure.trim().parse().map_err(|_| malformed())?),
             _ => return Err(malformed()),
         }
     }
-    let mut buffer = description.buffer.get(name).cloned().unwrap_or_default();
     buffer.check = Some(Check::Figures(figures));
     description.buffer.set(name, buffer);
     Ok(())

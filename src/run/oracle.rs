@@ -6,6 +6,7 @@ use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement, WrongElements}
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::dtype::HostArray;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -15,6 +16,8 @@ pub(super) struct Expected {
     pub(super) answers: Vec<(usize, Buffer, Vec<u8>)>,
     /// The names of outputs that nobody knows the answer of.
     unknown: Vec<String>,
+    /// The inputs that outputs have indices of, by their places.
+    keys: BTreeMap<usize, (Buffer, Vec<u8>)>,
 }
 
 impl Expected {
@@ -31,12 +34,17 @@ impl Expected {
             }
             fit(data, answer);
         }
-        Ok(Self { answers, unknown: vec![] })
+        Ok(Self { answers, unknown: vec![], keys: BTreeMap::new() })
     }
 
     /// The same beside outputs that nobody knows the answer of.
     pub(super) fn beside(self, unknown: Vec<String>) -> Self {
         Self { unknown, ..self }
+    }
+
+    /// The same with the inputs that outputs have indices of, by their places.
+    pub(super) fn picking(self, keys: BTreeMap<usize, (Buffer, Vec<u8>)>) -> Self {
+        Self { keys, ..self }
     }
 }
 
@@ -56,7 +64,15 @@ fn fit(data: &mut Buffer, answer: &[u8]) {
 
 impl Oracle for Expected {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let found = self.answers.iter().map(|(at, data, answer)| compare(data, outputs[*at].as_bytes(), answer));
+        let found = self.answers.iter().map(|(at, data, answer)| {
+            let found = outputs[*at].as_bytes();
+            match &data.tolerance {
+                Tolerance::Set => same_rows(data, found, answer),
+                Tolerance::Picks(place) => same_picks(data, found, answer, self.keys.get(place)),
+                Tolerance::Moments { mean, deviation } => moments(data, found, *mean, *deviation),
+                _ => compare(data, found, answer),
+            }
+        });
         // The share of its tolerance; a residual that is no number, of 0 by 0, does not pass.
         let share =
             |check: &Check| if check.tolerance > 0.0 { check.residual / check.tolerance } else { check.residual };
@@ -176,13 +192,16 @@ impl Pair<'_> {
         let element = self.data.element;
         let part = |bytes| -> &[u8] { element_of(bytes, index, element.bytes() as usize) };
         let (found, answer) = (part(self.found), part(self.answer));
-        match self.data.tolerance {
+        match &self.data.tolerance {
             // A zero is a zero, whatever its sign.
             _ if found == answer || got == 0.0 && expected == 0.0 => 0.0,
             _ if got.is_nan() && expected.is_nan() => 0.0,
-            Tolerance::Exact => 1.0,
+            Tolerance::Exact | Tolerance::Set | Tolerance::Picks(_) | Tolerance::Moments { .. } => 1.0,
             _ if !got.is_finite() || !expected.is_finite() => f64::INFINITY,
             Tolerance::Close { rtol, atol } => (got - expected).abs() / (atol + rtol * expected.abs()),
+            Tolerance::Columns { rtol, atol } => {
+                (got - expected).abs() / (atol[index % atol.len()] + rtol * expected.abs())
+            }
             Tolerance::Nmse(_) => (got - expected).powi(2),
             Tolerance::Ulp(_) => (rank(element, found) - rank(element, answer)).unsigned_abs() as f64,
         }
@@ -213,21 +232,21 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
         }
     }
     let (residual, tolerance) = match data.tolerance {
-        Tolerance::Close { .. } => (largest, 1.0),
+        Tolerance::Close { .. } | Tolerance::Columns { .. } => (largest, 1.0),
         Tolerance::Nmse(most) => {
             let expected = (0..count).map(|index| pair.values(index).1).filter(|expected| expected.is_finite());
             let scale: f64 = expected.map(|expected| expected.powi(2)).sum();
             (if sum == 0.0 { 0.0 } else { sum / scale }, most)
         }
         Tolerance::Ulp(most) => (largest, most as f64),
-        Tolerance::Exact => (different as f64, 0.0),
+        _ => (different as f64, 0.0),
     };
     let most = match data.tolerance {
-        Tolerance::Close { .. } => Some(1.0),
+        Tolerance::Close { .. } | Tolerance::Columns { .. } => Some(1.0),
         Tolerance::Ulp(most) => Some(most as f64),
-        Tolerance::Exact => Some(0.0),
         // No single element is to blame.
         Tolerance::Nmse(_) => None,
+        _ => Some(0.0),
     };
     let mut wrong = WrongElements::default();
     if let (Some(most), false) = (most, residual <= tolerance) {
@@ -240,6 +259,112 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
         format!("{element} is {got}, the reference has {expected}")
     });
     Check { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
+}
+
+/// The check of an answer of which so many elements are wrong; `first` says which, what it is and should be.
+fn counted(count: u64, wrong: WrongElements) -> Check {
+    let worst = wrong.first.first().map_or_else(String::new, |WrongElement { element, got, expected }| {
+        format!("{element} is {got}, the reference has {expected}")
+    });
+    let (residual, method) = (count as f64, CheckMethod::Elementwise);
+    Check { residual, tolerance: 0.0, method, worst, metrics: vec![], wrong }
+}
+
+/// Whether `found` has the rows of `answer`, each as often, in any order.
+fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
+    let rows = data.shape.first().copied().unwrap_or(1).max(1) as usize;
+    let bytes = (found.len() / rows).max(1);
+    let element = data.element.bytes() as usize;
+    let sorted = |contents: &[u8]| {
+        let mut order: Vec<usize> = (0..rows).collect();
+        order.sort_by(|a, b| contents[a * bytes..][..bytes].cmp(&contents[b * bytes..][..bytes]));
+        order
+    };
+    let row = |contents: &[u8], at: usize| {
+        let numbers = values(data, &contents[at * bytes..][..bytes]).map(|value| value.to_string());
+        if bytes == element { numbers.collect() } else { format!("[{}]", numbers.collect::<Vec<_>>().join(", ")) }
+    };
+    let (own, right) = (sorted(found), sorted(answer));
+    let (mut at, mut other) = (0, 0);
+    let (mut extra, mut lacking) = (vec![], vec![]);
+    while at < rows || other < rows {
+        let [a, b] = [(own.get(at), found), (right.get(other), answer)]
+            .map(|(place, contents)| place.map(|place| &contents[place * bytes..][..bytes]));
+        match (a, b) {
+            (Some(a), Some(b)) if a == b => (at, other) = (at + 1, other + 1),
+            (Some(a), b) if b.is_none_or(|b| a < b) => {
+                extra.push(own[at]);
+                at += 1;
+            }
+            _ => {
+                lacking.push(right[other]);
+                other += 1;
+            }
+        }
+    }
+    let mut wrong = WrongElements::default();
+    for (own, right) in extra.iter().zip(&lacking) {
+        let name = place(data, own * bytes / element);
+        wrong.add(|| WrongElement::new(name, row(found, *own), format!("no such row, but {}", row(answer, *right))));
+    }
+    counted(extra.len() as u64, wrong)
+}
+
+/// Whether `found` has indices of the same elements of `keys` as `answer`, and no index twice in a row that the answer has
+/// once.
+fn same_picks(data: &Buffer, found: &[u8], answer: &[u8], keys: Option<&(Buffer, Vec<u8>)>) -> Check {
+    let Some((of, keys)) = keys else { return compare(data, found, answer) };
+    let [columns, choices] = [data, of].map(|data| data.shape.last().copied().unwrap_or(1).max(1) as usize);
+    let size = of.element.bytes() as usize;
+    let key_rows = (keys.len() / size / choices).max(1);
+    let (mut wrong, mut count) = (WrongElements::default(), 0);
+    let picked: Vec<[f64; 2]> = values(data, found).zip(values(data, answer)).map(|(a, b)| [a, b]).collect();
+    for (row, picks) in picked.chunks(columns).enumerate() {
+        let key = |index: f64| {
+            let is_index = index >= 0.0 && index < choices as f64 && index.fract() == 0.0;
+            is_index.then(|| element_of(keys, (row % key_rows) * choices + index as usize, size))
+        };
+        let mut seen: HashMap<u64, i64> = HashMap::new();
+        for [_, right] in picks {
+            *seen.entry(right.to_bits()).or_default() += 1;
+        }
+        for (column, [own, right]) in picks.iter().enumerate() {
+            // Which of equal elements come in is open, how often each does is not.
+            let left = seen.entry(own.to_bits()).or_insert(1);
+            *left -= 1;
+            let same = match (key(*own), key(*right)) {
+                (Some(a), Some(b)) => a == b && *left >= 0,
+                _ => own == right,
+            };
+            if !same {
+                count += 1;
+                let name = place(data, row * columns + column);
+                wrong.add(|| WrongElement::new(name, own.to_string(), right.to_string()));
+            }
+        }
+    }
+    counted(count, wrong)
+}
+
+/// Whether numbers have this mean and standard deviation, but for five standard errors.
+fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> Check {
+    let count = data.len() as f64;
+    let moment = |power: i32, about: f64| values(data, found).map(|x| (x - about).powi(power)).sum::<f64>() / count;
+    let own_mean = moment(1, 0.0);
+    let (variance, fourth) = (moment(2, own_mean), moment(4, own_mean));
+    let own = variance.sqrt();
+    // The standard error of a standard deviation: Kenney and Keeping, 1951, section 7.8.
+    let errors = [deviation / count.sqrt(), ((fourth - variance * variance) / count).sqrt() / (2.0 * own)];
+    let off = [own_mean - mean, own - deviation].map(f64::abs);
+    let shares = [0, 1].map(|at| if off[at] == 0.0 { 0.0 } else { off[at] / errors[at] });
+    // What is no number is beyond all.
+    let residual = if shares.iter().any(|share| share.is_nan()) { f64::INFINITY } else { shares[0].max(shares[1]) };
+    let worst = format!(
+        "{} has mean {own_mean:.6} ± {:.1e} and standard deviation {own:.6} ± {:.1e}, not {mean} and {deviation}",
+        data.name, errors[0], errors[1]
+    );
+    let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
+    Check { residual, tolerance: 5.0, method, worst, metrics: vec![], wrong }
 }
 
 #[cfg(test)]
@@ -274,11 +399,11 @@ mod tests {
     #[test]
     fn each_tolerance_takes_what_is_within_it_and_names_the_worst_of_what_is_not() {
         let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
-        assert!(check(near, [1.0005, -2.001, 5e-7, 100.05], RIGHT).passes());
+        assert!(check(near.clone(), [1.0005, -2.001, 5e-7, 100.05], RIGHT).passes());
         let off = check(near, [1.0, -2.0, 1e-5, 100.0], RIGHT);
         assert!(!off.passes() && off.worst.starts_with("D[1,0] is 0.00001, the reference has 0"), "{}", off.worst);
         let square = Tolerance::Nmse(1e-6);
-        assert!(check(square, [1.05, -2.0, 0.05, 100.0], RIGHT).passes());
+        assert!(check(square.clone(), [1.05, -2.0, 0.05, 100.0], RIGHT).passes());
         assert!(!check(square, [1.5, -2.0, 0.0, 100.0], RIGHT).passes());
         let next = |value: f32, by: u32| f32::from_bits(value.to_bits() + by);
         assert!(check(Tolerance::Ulp(2), [next(1.0, 2), next(-2.0, 1), 0.0, 100.0], RIGHT).passes());
@@ -292,6 +417,42 @@ mod tests {
     }
 
     #[test]
+    fn rows_in_any_order_picks_of_equal_elements_and_moments_are_right() {
+        assert!(check(Tolerance::Set, [0.0, 100.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]).passes(), "two rows");
+        let off = check(Tolerance::Set, [100.0, 0.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]);
+        assert!(
+            !off.passes() && off.worst == "D[0,0] is [100, 0], the reference has no such row, but [0, 100]",
+            "{}",
+            off.worst
+        );
+        let twice = check(Tolerance::Set, [1.0, -2.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]);
+        assert_eq!((twice.residual, twice.passes()), (1.0, false));
+        let columns = |atol: [f64; 2]| Tolerance::Columns { rtol: 0.0, atol: atol.to_vec() };
+        assert!(check(columns([0.0, 0.5]), [1.0, -2.5, 0.0, 99.5], RIGHT).passes());
+        assert!(!check(columns([0.5, 0.0]), [1.0, -2.5, 0.0, 100.0], RIGHT).passes());
+        // Of the keys 5 5 7 in each of two rows, the two smallest.
+        let keys = Buffer { shape: vec![2, 3], ..data(DType::F32, Tolerance::Exact) };
+        let picks = |found: [f32; 4]| {
+            let five: Vec<u8> = [5f32, 5.0, 7.0, 5.0, 5.0, 7.0].iter().flat_map(|key| key.to_le_bytes()).collect();
+            let answers = vec![(0, data(DType::F32, Tolerance::Picks(3)), bytes([0.0, 1.0, 0.0, 1.0]))];
+            let expected = Expected::new(answers).expect("numbers").picking([(3, (keys.clone(), five))].into());
+            expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
+        };
+        assert!(picks([0.0, 1.0, 1.0, 0.0]) && picks([1.0, 0.0, 0.0, 1.0]));
+        for wrong in [[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 3.0, 0.0, 1.0], [0.0, f32::NAN, 0.0, 1.0]] {
+            assert!(!picks(wrong), "{wrong:?}");
+        }
+        let even: Vec<u8> = (0..4096).flat_map(|at| ((at as f32 + 0.5) / 4096.0).to_le_bytes()).collect();
+        let many = Buffer { shape: vec![4096], ..data(DType::F32, Tolerance::Exact) };
+        assert!(moments(&many, &even, 0.5, 12f64.sqrt().recip()).passes());
+        for (mean, deviation) in [(0.5, 0.3), (0.53, 0.288_675), (0.0, 1.0)] {
+            assert!(!moments(&many, &even, mean, deviation).passes(), "{mean} {deviation}");
+        }
+        assert!(!moments(&many, &[0; 4 * 4096], 0.0, 1.0).passes(), "all the same");
+        assert!(!moments(&many, &[0xff; 4 * 4096], 0.0, 1.0).passes(), "no numbers");
+    }
+
+    #[test]
     fn what_is_no_number_is_wrong_by_every_tolerance() {
         for tolerance in [
             Tolerance::Close { rtol: 1e30, atol: 1e30 },
@@ -300,7 +461,7 @@ mod tests {
             Tolerance::Exact,
         ] {
             for value in [f32::NAN, f32::INFINITY] {
-                let found = check(tolerance, [1.0, -2.0, value, 100.0], RIGHT);
+                let found = check(tolerance.clone(), [1.0, -2.0, value, 100.0], RIGHT);
                 assert!(!found.passes(), "{tolerance:?}: {}", found.residual);
             }
         }
@@ -311,7 +472,7 @@ mod tests {
     #[test]
     fn the_buffer_that_is_off_decides() {
         let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
-        let answers = |at| (at, data(DType::F32, near), bytes(RIGHT));
+        let answers = |at| (at, data(DType::F32, near.clone()), bytes(RIGHT));
         let expected = Expected::new(vec![answers(0), answers(1)]).expect("numbers");
         let right = || HostArray::U8(bytes(RIGHT));
         let wrong = || HostArray::U8(bytes([1.0, -2.0, 0.0, f32::NAN]));
@@ -327,12 +488,12 @@ mod tests {
         for tolerance in
             [Tolerance::Close { rtol: 1e-3, atol: 1e-3 }, Tolerance::Nmse(1e-3), Tolerance::Ulp(2), Tolerance::Exact]
         {
-            assert!(check(tolerance, odd, odd).passes(), "{tolerance:?}");
-            assert!(check(tolerance, [-f32::NAN, odd[1], odd[2], 1.0], odd).passes(), "{tolerance:?}");
+            assert!(check(tolerance.clone(), odd, odd).passes(), "{tolerance:?}");
+            assert!(check(tolerance.clone(), [-f32::NAN, odd[1], odd[2], 1.0], odd).passes(), "{tolerance:?}");
             for (at, wrong) in [(0, 1.0), (0, f32::INFINITY), (1, f32::MAX), (1, odd[2]), (2, f32::NAN), (3, odd[1])] {
                 let mut found = odd;
                 found[at] = wrong;
-                assert!(!check(tolerance, found, odd).passes(), "{tolerance:?}: {wrong} at {at}");
+                assert!(!check(tolerance.clone(), found, odd).passes(), "{tolerance:?}: {wrong} at {at}");
             }
         }
     }
@@ -342,7 +503,7 @@ mod tests {
         let usual = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
         let small = [1e-6, -3e-6, 0.0, 2e-6];
         let passes = |checked, found: [f32; 4], answer| {
-            let data = Buffer { checked, ..data(DType::F32, usual) };
+            let data = Buffer { checked, ..data(DType::F32, usual.clone()) };
             let expected = Expected::new(vec![(0, data, bytes(answer))]).expect("numbers");
             expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
         };

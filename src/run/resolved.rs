@@ -261,7 +261,7 @@ pub(crate) enum Fill {
 }
 
 /// How far elements may be from the right ones.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Tolerance {
     /// |x − r| ≤ atol + rtol·|r| for every element, as of `NumPy`'s `isclose`.
@@ -272,6 +272,14 @@ pub(crate) enum Tolerance {
     Ulp(u64),
     /// The same bits, but that zeros are equal.
     Exact,
+    /// As [`Self::Close`], with an absolute part for each place along the last extent.
+    Columns { rtol: f64, atol: Vec<f64> },
+    /// The same rows along the first extent, in any order: what is compacted, or sorted with ties.
+    Set,
+    /// Indices along the last extent of this input, by its place: those of elements that are equal are as good.
+    Picks(usize),
+    /// Random numbers: their mean and standard deviation are within five standard errors of these.
+    Moments { mean: f64, deviation: f64 },
 }
 
 impl fmt::Display for Tolerance {
@@ -282,6 +290,10 @@ impl fmt::Display for Tolerance {
             Self::Nmse(most) => write!(f, "{{ nmse = {most:e} }}"),
             Self::Ulp(most) => write!(f, "{{ ulp = {most} }}"),
             Self::Exact => f.write_str("\"exact\""),
+            Self::Columns { rtol, atol } => write!(f, "{{ rtol = {rtol:e}, atol = {atol:?} }}"),
+            Self::Set => f.write_str("\"set\""),
+            Self::Picks(place) => write!(f, "{{ picks = {place} }}"),
+            Self::Moments { mean, deviation } => write!(f, "{{ mean = {mean}, deviation = {deviation} }}"),
         }
     }
 }

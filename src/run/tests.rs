@@ -171,7 +171,7 @@ fn a_description_becomes_numbers_and_bytes() {
         (a.role, a.fill.clone(), a.shape.as_slice()),
         (Role::Input, Some(Fill::Uniform { low: -1.0, high: 1.0 }), &[1024, 512][..])
     );
-    assert_eq!((d.role, d.tolerance, d.fill.clone()), (Role::Output, Tolerance::Nmse(1e-6), None));
+    assert_eq!((d.role, d.tolerance.clone(), d.fill.clone()), (Role::Output, Tolerance::Nmse(1e-6), None));
     assert_eq!(shape.bytes(), 32);
     assert_eq!(point.reference, Reference::None);
     assert_eq!(point.pass_lists[1], Err("where.legal does not hold: BM * K < 65536".into()), "128 × 512 is 65536");
