@@ -16,7 +16,7 @@ use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::{escape, escape_prose};
 use crate::basis::units::{Nanos, significant};
 use crate::compare::gate::Ruling;
-use crate::compare::{self, Comparison, Verdict};
+use crate::compare::{self, Comparison, Difference, Verdict};
 use crate::device::capability::DeviceKind;
 use crate::plan::{CacheState, Clock};
 use crate::record::class::Class;
@@ -336,7 +336,7 @@ impl Page {
     }
 
     /// The winner of each size on each of many sources, in rows.
-    fn winners_below<'a>(&mut self, title: &str, sources: &[Source<'_>], own: &[usize], all: &[Vec<&'a Case>]) {
+    fn winners_below(&mut self, title: &str, sources: &[Source<'_>], own: &[usize], all: &[Vec<&Case>]) {
         let table = Table::captioned(title).text(["size", "record", "fastest"]).numbers(["time", "of hardware"]);
         let mut table = table.prose([SHORTER]).text(["mark"]);
         for own_row in distinct(all.iter().flatten().map(|case| row(case))) {
@@ -630,9 +630,13 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
         None => {
             let [before, after] = [&baseline.record, &candidate.record].map(std::slice::from_ref);
             let refused = compare::differences(before, after).into_iter().filter(|difference| difference.refused);
-            let what: Vec<_> = refused.map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)).collect();
+            let refused: Vec<_> = refused.collect();
+            let what: Vec<_> =
+                refused.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)).collect();
+            let names: Vec<_> = refused.iter().map(Difference::name).collect();
             format!(
-                "No verdict, because the records differ in more than time (--force gives one): {}.",
+                "No verdict, because the records differ in more than time (`--allow {}` gives one): {}.",
+                names.join(","),
                 what.join("; ")
             )
         }
