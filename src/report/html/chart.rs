@@ -552,7 +552,7 @@ impl Bars {
     fn left(&self, width: Width) -> (u32, usize) {
         let longest = self.items.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
         let (widest, room) = match width {
-            Width::Wide => (220, longest.min(200 / CHARACTER as usize)),
+            Width::Wide => (260, longest.min(238 / CHARACTER as usize)),
             Width::Narrow => (140, longest),
         };
         match MARGIN + 10 + CHARACTER * room as u32 {
