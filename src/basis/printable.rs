@@ -120,6 +120,19 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
+/// A sentence for a page: [`escape`]d, with what stands between two backticks as code.
+#[must_use]
+pub(crate) fn escape_prose(text: &str) -> String {
+    let parts: Vec<_> = text.split('`').collect();
+    let part = |(at, part): (usize, &&str)| match at % 2 {
+        0 => escape(part),
+        // The last has no other end.
+        _ if at + 1 == parts.len() => format!("`{}", escape(part)),
+        _ => format!("<code>{}</code>", escape(part)),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
 /// [`printable`] text for a line of Markdown, in which white space of any kind is a space.
 fn one_line(text: &str) -> String {
     printable(&text.replace(['\n', '\r', '\t'], " ")).into_owned()

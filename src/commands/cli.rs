@@ -3,6 +3,7 @@
 #![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
 
 use super::{help, suggest};
+use crate::compare::REFUSED;
 use crate::plan::axes::AxisValues;
 use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::request::{KernelFiles, Request, VulkanOptions};
@@ -671,9 +672,14 @@ pub struct Judging {
     #[arg(long, value_name = "PERCENT")]
     pub process_noise: Option<String>,
 
-    /// Compare despite different conditions
+    /// Compare although these differ: driver, device, …
     ///
-    /// Device, driver, validation layers, clock, cache, seed or work may differ.
+    /// One or more of device, driver, validation-layers, clock, cache, seed, work and buffers. Any other difference is
+    /// still refused.
+    #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = REFUSED, hide_possible_values = true)]
+    pub allow: Vec<String>,
+
+    /// Compare whatever differs
     #[arg(long)]
     pub force: bool,
 }

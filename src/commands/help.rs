@@ -33,7 +33,7 @@ const HEADINGS: [Heading; 6] = [
     Heading {
         title: "Comparison",
         usual: "compare reference baseline candidate gate min-effect expect order apart",
-        more: "budget rounds process-noise force",
+        more: "budget rounds process-noise allow force",
     },
     Heading {
         title: "Advanced",

@@ -45,15 +45,17 @@ pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record
 
 /// Refuses records whose differences make times incomparable, unless told to compare them.
 pub(super) fn check_alike(baseline: &[Record], candidate: &[Record], judging: &Judging) -> Result<(), Error> {
-    let differences = compare::differences(baseline, candidate);
-    if judging.force || differences.iter().all(|difference| !difference.refused) {
+    let mut refused = compare::differences(baseline, candidate);
+    refused.retain(|difference| difference.refused && !judging.allow.contains(&difference.name()));
+    if judging.force || refused.is_empty() {
         return Ok(());
     }
-    let lines = report::compare::differences(&differences);
-    let hint = if differences.iter().filter(|difference| difference.refused).all(Difference::is_driver) {
-        "if the driver is what you want to judge, add --force"
+    let lines = report::compare::differences(&refused);
+    let names = refused.iter().map(Difference::name).collect::<Vec<_>>().join(",");
+    let hint = if refused.iter().all(Difference::is_driver) {
+        "if the driver is what you want to judge, add --allow driver".to_string()
     } else {
-        "measure both sides the same way, or add --force to compare them anyway"
+        format!("measure both sides the same way, or add --allow {names} to compare them anyway")
     };
     Err(Error::Usage(format!("the records differ in more than time:\n{lines}{hint}")))
 }

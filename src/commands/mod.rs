@@ -296,7 +296,7 @@ fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> 
     let expected = measurement.expected(options.tuned, options.timing);
     // A run that is short says nothing.
     let limits = measurement.expected_limits(options);
-    let mut progress = Unannounced(Progress::through(measurement.cases(options), &expected, limits));
+    let mut progress = Unannounced(Progress::through(measurement.cases(options), &expected, &limits));
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut progress);
     progress.0.finish();
     let measured = measured?;
@@ -360,8 +360,8 @@ fn measure_keeping(
     run::name_commands(&setup.kernels);
     let interrupted = interrupt::listen()?;
     let (cases, expected) = (measurement.cases(options), measurement.expected(options.tuned, options.timing));
-    let progress = Progress::through(cases, &expected, measurement.expected_limits(options));
-    progress.foretell("case");
+    let progress = Progress::through(cases, &expected, &measurement.expected_limits(options));
+    progress.foretell("case", measurement.uses_host_cores());
     let mut watch = Watch::new(progress, path);
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut watch);
     watch.progress.finish();

@@ -3,7 +3,6 @@
 use super::document::{Files, JSON, Target};
 use super::{CommandOutput, announce, beside, interrupt};
 use crate::basis::error::{Error, Exit};
-use crate::basis::units::Nanos;
 use crate::commands::progress::Progress;
 use crate::measure::executor::Observer;
 use crate::measure::runner::Timing;
@@ -39,9 +38,9 @@ pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &
             group.variants.iter().map(|variant| (group.id(variant).to_string(), time)).collect::<Vec<_>>()
         };
         let expected: Vec<_> = run.groups.iter().flat_map(time).collect();
-        let mut progress = Progress::through(expected.len(), &expected, Nanos::default());
+        let mut progress = Progress::through(expected.len(), &expected, &[]);
         progress.device(device);
-        progress.foretell("kernel");
+        progress.foretell("kernel", device.kind.runs_on_host_cores());
         let mut watch = Watch { progress, worst };
         peaks.push(executor.measure_peak(extent, &mut watch));
         watch.progress.finish();

@@ -70,8 +70,8 @@ struct Ahead {
     since: Instant,
     /// When a case last began or ended.
     moved: Instant,
-    /// Expected time of the limits of devices, as far as none of them has begun.
-    limits: Nanos,
+    /// Expected times of the limits of those devices that have not begun with them.
+    limits: Vec<Nanos>,
     /// The part that was shown as done, and when: a bar never goes back, and never stands.
     shown: (f64, Nanos),
 }
@@ -80,19 +80,22 @@ struct Ahead {
 const BELIEF: Nanos = Nanos(3e9);
 /// Expected time from which a run says so before it begins.
 const LONG: Nanos = Nanos(10e9);
+/// How many times as long a run on the host's processors took while other programs kept them busy.
+const BUSY: f64 = 3.0;
 /// Steps of the bar.
 const STEPS: u64 = 1000;
 /// What goes on while limits are measured, which is no case.
 const LIMITS: &str = "limits of the device";
 
 impl Ahead {
-    fn new(cases: usize, expected: &[(String, Nanos)], limits: Nanos) -> Self {
+    fn new(cases: usize, expected: &[(String, Nanos)], limits: &[Nanos]) -> Self {
         let once: Nanos = expected.iter().map(|(_, time)| *time).sum();
         // Several processes measure each case.
-        let total = Nanos(once.0 * cases as f64 / expected.len().max(1) as f64) + limits;
+        let total = Nanos(once.0 * cases as f64 / expected.len().max(1) as f64) + limits.iter().copied().sum();
         let expected = expected.iter().cloned().collect();
         let (done, begun, now) = (Nanos::default(), vec![], String::new());
         let (since, shown) = (Instant::now(), (0.0, Nanos::default()));
+        let limits = limits.to_vec();
         Self { expected, total, done, cases, ended: 0, begun, now, since, moved: since, limits, shown }
     }
 
@@ -114,7 +117,9 @@ impl Ahead {
     }
 
     fn begin_limits(&mut self) {
-        let limits = std::mem::take(&mut self.limits);
+        // The next device's begin where the last one's end.
+        self.settle_limits();
+        let limits = self.limits.pop().unwrap_or_default();
         self.expected.insert(LIMITS.into(), limits);
         self.begin(LIMITS);
     }
@@ -209,9 +214,12 @@ impl Ahead {
         format!("{} % after {}", 100 * self.position_now() / STEPS, self.text_now())
     }
 
-    /// What is ahead, if that takes long: `22 cases, about 40 s`.
-    fn foretold(&self, what: &str) -> Option<String> {
-        (self.total.0 >= LONG.0).then(|| format!("{}, about {}", counted(self.cases, what), about(self.total)))
+    /// What is ahead, if that takes long: `22 cases, about 40 s`; and where `others` may use the processors too, what it takes
+    /// beside them.
+    fn foretold(&self, what: &str, others: bool) -> Option<String> {
+        let busy = about(Nanos(BUSY * self.total.0));
+        let busy = if others { format!(" (up to {busy} if other programs use the CPU)") } else { String::new() };
+        (self.total.0 >= LONG.0).then(|| format!("{}, about {}{busy}", counted(self.cases, what), about(self.total)))
     }
 }
 
@@ -219,12 +227,12 @@ impl Progress {
     /// Progress through `cases` steps of unknown length.
     #[must_use]
     pub(crate) fn new(cases: usize) -> Self {
-        Self::through(cases, &[], Nanos::default())
+        Self::through(cases, &[], &[])
     }
 
     /// Progress through `cases` cases and the limits of their devices, which are expected to take these times.
     #[must_use]
-    pub(crate) fn through(cases: usize, expected: &[(String, Nanos)], limits: Nanos) -> Self {
+    pub(crate) fn through(cases: usize, expected: &[(String, Nanos)], limits: &[Nanos]) -> Self {
         let terminal = std::io::stderr().is_terminal();
         // indicatif draws on standard error and hides itself where that is no terminal.
         let bar = if Verbosity::Usual.asked() { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
@@ -247,9 +255,10 @@ impl Progress {
         Self { bar, ahead, skipped: BTreeSet::new(), clock }
     }
 
-    /// Says how many cases, or `what` they are, are ahead and how long they take, if that is long.
-    pub(crate) fn foretell(&self, what: &str) {
-        let foretold = self.ahead.lock().ok().and_then(|ahead| ahead.foretold(what));
+    /// Says how many cases, or `what` they are, are ahead and how long they take, if that is long; `others` may use the
+    /// processors meanwhile.
+    pub(crate) fn foretell(&self, what: &str, others: bool) {
+        let foretold = self.ahead.lock().ok().and_then(|ahead| ahead.foretold(what, others));
         if let Some(text) = foretold {
             self.line(&text);
         }
@@ -417,7 +426,7 @@ mod tests {
     /// So many cases `a`, `b` … that should take so long each, with limits that should take 10 s.
     fn ahead(ids: &[&str], seconds: f64) -> Ahead {
         let expected: Vec<_> = ids.iter().map(|id| (id.to_string(), Nanos::from_seconds(seconds))).collect();
-        Ahead::new(ids.len(), &expected, Nanos(10e9))
+        Ahead::new(ids.len(), &expected, &[Nanos(10e9)])
     }
 
     #[test]
@@ -439,7 +448,7 @@ mod tests {
         ahead.begin_limits();
         ahead.settle_limits();
         assert_eq!((ahead.left(Nanos(240e9), now), ahead.ended), (Some(Nanos(0.0)), 4));
-        assert_eq!(Ahead::new(3, &[], now).left(Nanos(1e9), now), None);
+        assert_eq!(Ahead::new(3, &[], &[]).left(Nanos(1e9), now), None);
     }
 
     #[test]
@@ -519,11 +528,30 @@ mod tests {
 
     #[test]
     fn a_long_run_is_foretold() {
-        let none = Nanos::default();
-        let ahead = |seconds: f64, limits| Ahead::new(27, &[("a".to_string(), Nanos::from_seconds(seconds))], limits);
-        assert_eq!(ahead(1.5, none).foretold("case").as_deref(), Some("27 cases, about 40 s"));
-        assert_eq!(ahead(1.5, Nanos(8e9)).foretold("case").as_deref(), Some("27 cases, about 48 s"));
-        assert_eq!((ahead(0.3, none).foretold("case"), Ahead::new(3, &[], none).foretold("case")), (None, None));
+        let told = |seconds: f64, limits: &[Nanos], others| {
+            let ahead = Ahead::new(27, &[("a".to_string(), Nanos::from_seconds(seconds))], limits);
+            ahead.foretold("case", others)
+        };
+        assert_eq!(told(1.5, &[], false).as_deref(), Some("27 cases, about 40 s"));
+        let busy = "27 cases, about 48 s (up to 2 min if other programs use the CPU)";
+        assert_eq!(told(1.5, &[Nanos(4e9); 2], true).as_deref(), Some(busy));
+        assert_eq!((told(0.3, &[], true), Ahead::new(3, &[], &[]).foretold("case", true)), (None, None));
+    }
+
+    #[test]
+    fn limits_of_each_device_count_once_they_are_done() {
+        let expected = [("a".to_string(), Nanos(10e9)), ("b".to_string(), Nanos(10e9))];
+        let mut ahead = Ahead::new(2, &expected, &[Nanos(10e9); 2]);
+        let mut done = vec![];
+        for id in ["a", "b"] {
+            ahead.begin(id);
+            ahead.end(id);
+            ahead.begin_limits();
+            done.push(ahead.done.seconds().round());
+        }
+        ahead.settle_limits();
+        done.push(ahead.done.seconds().round());
+        assert_eq!((done, ahead.ended), (vec![15.0, 35.0, 40.0], 2));
     }
 
     #[test]

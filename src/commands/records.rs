@@ -67,11 +67,12 @@ fn shown(args: &ReportArgs, notes: &mut String) -> Result<(Vec<NamedRecord>, Opt
         [before, after] => [std::slice::from_ref(before), std::slice::from_ref(after)],
         _ => {
             let runs = run.iter().map(|path| Ok(NamedRecord { name: name(path), ..read(path, notes)? }));
-            let judged = judging.force || judging.min_effect.is_some() || judging.process_noise.is_some();
+            let lenient = judging.force || !judging.allow.is_empty();
+            let judged = lenient || judging.min_effect.is_some() || judging.process_noise.is_some();
             if judged {
                 return Err(Error::Usage(
-                    "--force, --min-effect and --process-noise are about a comparison; name two records, or --baseline and \
-                     --candidate"
+                    "--allow, --force, --min-effect and --process-noise are about a comparison; name two records, or \
+                     --baseline and --candidate"
                         .into(),
                 ));
             }

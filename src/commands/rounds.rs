@@ -45,10 +45,14 @@ impl Rounds {
     /// What the options ask for, if they do. Everything that can be wrong with them is found here, before a
     /// device is opened.
     pub(super) fn new(comparing: &Comparing, record: Option<&Path>, notes: &mut String) -> Result<Option<Self>, Error> {
-        let Judging { min_effect, process_noise, force } = &comparing.judging;
+        let Judging { min_effect, process_noise, allow, force } = &comparing.judging;
         if comparing.compare.is_empty() {
-            let given =
-                [("min-effect", min_effect.is_some()), ("process-noise", process_noise.is_some()), ("force", *force)];
+            let given = [
+                ("min-effect", min_effect.is_some()),
+                ("process-noise", process_noise.is_some()),
+                ("allow", !allow.is_empty()),
+                ("force", *force),
+            ];
             return match given.iter().find(|(_, given)| *given) {
                 Some((name, _)) => Err(Error::Usage(format!(
                     "--{name} is about a comparison; name a record to compare with: --compare RUN.json"

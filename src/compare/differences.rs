@@ -23,12 +23,22 @@ pub struct Difference {
 const DRIVER: &str = "driver";
 
 impl Difference {
+    /// Its name, as one of [`REFUSED`].
+    #[must_use]
+    pub(crate) fn name(&self) -> String {
+        self.what.replace(' ', "-")
+    }
+
     /// Whether it is the driver that differs, which may be what is to be compared.
     #[must_use]
     pub fn is_driver(&self) -> bool {
         self.what == DRIVER
     }
 }
+
+/// The names of the differences that are refused, as a person gives them to allow one.
+pub(crate) const REFUSED: [&str; 8] =
+    ["device", DRIVER, "validation-layers", "clock", "cache", "seed", "work", "buffers"];
 
 /// A fact of one record, as texts by what they are of: a device, or all of it.
 type Fact = fn(&Record) -> Vec<(String, String)>;

@@ -10,7 +10,7 @@ pub(crate) mod recipe;
 mod side;
 mod why;
 
-pub(crate) use differences::Difference;
+pub(crate) use differences::{Difference, REFUSED};
 pub(crate) use pair::{probability, significance};
 
 use crate::algorithms::input::generator;

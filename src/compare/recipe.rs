@@ -493,7 +493,8 @@ const MEASURING: [&str; 2] = ["bench", "run"];
 const OTHER_FILES: [&str; 6] = ["--json", "--junit", "--gate", "--output", "-o", "--svg"];
 
 /// Options with a value that are this process's own: where its results go, how they are shown, what they are compared with.
-const OWN: [&str; 13] = [
+const OWN: [&str; 14] = [
+    "--allow",
     "--budget",
     "--columns",
     "--compare",
@@ -544,7 +545,10 @@ mod tests {
             kept("bench lu --json a.json -s 64 --noise --label=x --noise=8 --dtype f32"),
             "bench lu -s 64 --label=x --dtype f32"
         );
-        assert_eq!(kept("run k.toml --min-effect=5% --force --save D=d.npy --size 64"), "run k.toml --size 64");
+        assert_eq!(
+            kept("run k.toml --min-effect=5% --allow driver --force --save D=d.npy --size 64"),
+            "run k.toml --size 64"
+        );
         assert_eq!(
             kept("k.toml --print=D --table both --compare a.json --compare b.json --no-peak"),
             "k.toml --no-peak"

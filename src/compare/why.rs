@@ -138,12 +138,12 @@ pub(super) fn warnings(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<Str
 /// The names of the warnings of a side.
 fn warning_names(side: &[Seen<'_>]) -> BTreeSet<&'static str> {
     let name = |warning: &Warning| match warning {
-        Warning::UnstableClock => "unstable clock",
+        Warning::UnstableClock => "times never settled",
         Warning::TimeLimit => "time limit",
         Warning::Interrupted => "interrupted",
         Warning::Stopped { .. } => "the process was stopped",
-        Warning::Drift { .. } => "drift",
-        Warning::SlowClock { .. } => "slow clock",
+        Warning::Drift { .. } => "speed changed while sampling",
+        Warning::SlowClock { .. } => "device slower than its best",
         Warning::AboveLimit { .. } => "above limit",
     };
     let measured = || side.iter().filter_map(|seen| seen.case.measured());

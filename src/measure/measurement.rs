@@ -271,16 +271,22 @@ impl<'a> Measurement<'a> {
         self.device_runs.iter().flat_map(of_run).chain(on_host).collect()
     }
 
-    /// The time that limits take beside the cases on software devices of which none are kept; others measure them in no time
-    /// worth telling.
+    /// The time that limits take beside the cases on each software device of which none are kept; others measure them in no
+    /// time worth telling.
     #[must_use]
-    pub(crate) fn expected_limits(&self, options: &MeasureOptions<'_>) -> Nanos {
+    pub(crate) fn expected_limits(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
         let validated = self.setup.validation != Validation::Off;
         let unknown = |device: &&DeviceInfo| limits::kept(&self.setup.cache, device, validated).is_none();
         let software = self.device_runs.iter().map(|run| run.device).filter(|device| device.kind == DeviceKind::Cpu);
         let devices = distinct(software.filter(unknown).map(|device| device.index)).len();
         let devices = if options.limits == LimitPolicy::Hold { devices } else { 0 };
-        Nanos(devices as f64 * Nanos::from(limits::QUICK).0)
+        vec![limits::QUICK.into(); devices]
+    }
+
+    /// Whether any of its devices is the host's processors, which other programs use too.
+    #[must_use]
+    pub(crate) fn uses_host_cores(&self) -> bool {
+        !self.on_host.is_empty() || self.device_runs.iter().any(|run| run.device.kind.runs_on_host_cores())
     }
 
     /// The cases that the devices cannot run, each with the reason.

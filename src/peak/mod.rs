@@ -184,6 +184,18 @@ mod tests {
     use super::*;
     use crate::device::capability::CooperativeMatrix;
     use crate::device::capability::tests::software_device;
+    use crate::plan::estimate;
+
+    #[test]
+    fn a_full_run_of_a_software_device_is_expected_to_take_half_a_minute() {
+        let device = software_device();
+        let run = run(&device, Extent::Full);
+        let time = |group: &CaseGroup| {
+            group.variants.len() as f64 * estimate::of_case(group, device.kind, Some(&run.sampling)).seconds()
+        };
+        let all: f64 = run.groups.iter().map(time).sum();
+        assert!((20.0..40.0).contains(&all), "{all} s; it takes 28 to 40 s on two cores");
+    }
 
     #[test]
     fn working_sets_go_from_16_kib_to_the_share_of_the_heap() {

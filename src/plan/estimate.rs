@@ -21,6 +21,8 @@ struct Pace {
 const CPU: Pace = Pace { operations: 2e9, bytes: 2e9, warm_up: 0.4, settled: 0.6 };
 /// Of a GPU.
 const GPU: Pace = Pace { operations: 2e12, bytes: 5e11, warm_up: 0.15, settled: 0.02 };
+/// How many times as fast a probe of the arithmetic computes.
+const PROBING: f64 = 10.0;
 /// Operations a second of the oracle, and the most that are checked in full.
 const ORACLE: (f64, f64) = (2e10, 2e11);
 /// Bytes of inputs that the host makes in a second.
@@ -36,15 +38,20 @@ pub(crate) fn of_case(group: &CaseGroup, kind: DeviceKind, sampling: Option<&Sam
     let work = (group.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
     let shared = of_oracle(work) / group.cases().max(1) as f64;
     let pace = if kind.runs_on_host_cores() { CPU } else { GPU };
-    let run = (work.operations as f64 / pace.operations).max(work.bytes.0 as f64 / pace.bytes);
+    // Kernels that look for limits are the best that there are.
+    let operations = pace.operations * if group.algorithm.finds_limits() { PROBING } else { 1.0 };
+    let run = (work.operations as f64 / operations).max(work.bytes.0 as f64 / pace.bytes);
     let Some(sampling) = sampling else {
         // Both fillings of memory, and the compiler.
         return Nanos::from_seconds(shared + 2.0 * run + COMPILED);
     };
     let [warm_up, samples] = LONG_RUNS.map(|runs| runs * run);
+    // Limits are looked for with less patience.
+    let patience = sampling.patience.map_or(f64::INFINITY, |patience| patience.as_secs_f64());
+    let warm_up = pace.warm_up.max(warm_up).min(patience);
     let most = sampling.max_time.as_secs_f64().max(samples);
     let sampled = pace.settled.max(10.0 * run).min(most);
-    Nanos::from_seconds(shared + run + pace.warm_up.max(warm_up) + sampled)
+    Nanos::from_seconds(shared + run + warm_up + sampled)
 }
 
 /// Seconds on the host for inputs and oracle.

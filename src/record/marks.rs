@@ -149,9 +149,11 @@ impl RunConditions {
         }
         if of.is_some_and(|of| of.disturbed(m)) {
             let meaning = if of.is_some_and(|of| of.on_host) {
-                "disturbed: the canary kernel or other programs' CPU use differed from the rest of the run"
+                "disturbed: the canary (a small fixed kernel, timed around each case) or other programs' CPU use differed \
+                 from the rest of the run"
             } else {
-                "disturbed: the canary kernel was 5 % off the rest of the run, or drifted by 5 % during the case"
+                "disturbed: the canary (a small fixed kernel, timed around each case) was 5 % off the rest of the run, or \
+                 changed by 5 % during the case"
             };
             marks.push(Mark::new("d", meaning));
         }

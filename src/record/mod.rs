@@ -598,8 +598,12 @@ impl Warning {
             Self::TimeLimit => "sampling reached --max-time (or 1000 samples) before --precision",
             Self::Interrupted => "interrupted while sampling",
             Self::Stopped { .. } => "the process was suspended during sampling; the samples around that were dropped",
-            Self::Drift { .. } => "the device's speed changed by more than 2 % during sampling (canary kernel)",
-            Self::SlowClock { .. } => "the device ran more than 5 % slower than at its best (canary kernel)",
+            Self::Drift { .. } => {
+                "the device's speed changed by more than 2 % during sampling, as a fixed kernel beside it shows"
+            }
+            Self::SlowClock { .. } => {
+                "the device ran more than 5 % slower than at its best, as a fixed kernel beside it shows"
+            }
             Self::AboveLimit { .. } => "faster than the measured limit, which is therefore wrong; rerun `gpukern peak`",
         }
     }

@@ -286,7 +286,7 @@ mod tests {
                 p: Some(0.5),
                 verdict,
                 test: "1 of 3 processes".into(),
-                why: vec!["slow clock on both sides".into(), format!("registers 32 → {at}")],
+                why: vec!["device slower than its best on both sides".into(), format!("registers 32 → {at}")],
                 obstacle: None,
                 canary: None,
                 chain: None,
@@ -318,7 +318,7 @@ mod tests {
             at("SLOWER") < at("faster") && at("faster") < at("undecided") && at("undecided") < at(" same "),
             "{text}"
         );
-        assert_eq!(text.matches("slow clock on both sides (all 27)").count(), 1, "{text}");
+        assert_eq!(text.matches("device slower than its best on both sides (all 27)").count(), 1, "{text}");
         assert!(
             text.contains("more remarks: add `--json -`")
                 && text.contains(" naive 128 ")
@@ -369,7 +369,10 @@ mod tests {
         let of = |what, refused| Difference { what, baseline: "a".into(), candidate: "b".into(), refused };
         two.differences = vec![of("device", true)];
         let shown = text(&two, &Ruling::default(), 200);
-        assert!(shown.contains("slow clock on both sides (both)") && shown.contains("\na → b\n"), "{shown}");
+        assert!(
+            shown.contains("device slower than its best on both sides (both)") && shown.contains("\na → b\n"),
+            "{shown}"
+        );
         two.differences = vec![of("driver", true)];
         assert!(text(&two, &Ruling::default(), 200).contains("\nllvmpipe (LLVM 15.0.6, 256 bits)\n"));
     }

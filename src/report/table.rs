@@ -1,6 +1,6 @@
 //! The one table behind terminal, Markdown and pages: columns, and rows of cells, which each rendering lays out last.
 
-use crate::basis::printable::{self, escape, printable};
+use crate::basis::printable::{self, escape, escape_prose, printable};
 pub(crate) use crate::basis::prose::{prose, width};
 use crate::record::marks::Mark;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
@@ -73,11 +73,11 @@ impl Cell {
 
     fn html(&self) -> String {
         let mut out = if self.is_best { format!("{STAR} ") } else { String::new() };
-        out.push_str(&escape(&self.text));
+        out.push_str(&escape_prose(&self.text));
         if !self.detail.is_empty() {
             // A name wraps where it must.
             let gap = if self.is_code { " " } else { "<br/>" };
-            let _ = write!(out, "{gap}{}", escape(&self.detail));
+            let _ = write!(out, "{gap}{}", escape_prose(&self.detail));
         }
         if !self.marks.is_empty() {
             let _ = write!(out, " {}", escape(&self.marks));

@@ -137,7 +137,7 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
 }
 
 #[test]
-fn records_that_differ_in_more_than_time_are_refused_without_force() {
+fn records_that_differ_in_more_than_time_are_refused_unless_that_is_allowed() {
     let records = Records::new();
     let a = records.record("a.json", &quiet("a", 1e6));
     for (pointer, value, expected) in [
@@ -152,11 +152,25 @@ fn records_that_differ_in_more_than_time_are_refused_without_force() {
         *other.pointer_mut(pointer).expect("there") = value;
         let b = records.record("b.json", &other);
         let output = expect_exit(&mut gpukern(&["compare", &a, &b]), 2);
-        assert!(stderr(&output).contains(expected) && stderr(&output).contains("--force"), "{}", stderr(&output));
+        assert!(stderr(&output).contains(expected) && stderr(&output).contains("--allow "), "{}", stderr(&output));
         assert!(stdout(&output).is_empty());
         let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &b, "--force"]), 0));
         assert!(text.contains(expected), "{text}");
+        let name = expected.split_once(':').expect("a name").0.replace(' ', "-");
+        for (allowed, code) in [(name.as_str(), 0), ("work,buffers", 2)] {
+            let output = expect_exit(&mut gpukern(&["compare", &a, &b, "--allow", allowed]), code);
+            assert!([stdout(&output), stderr(&output)].concat().contains(expected), "{allowed}: {output:?}");
+        }
     }
+    let output = expect_exit(&mut gpukern(&["compare", &a, &a, "--allow", "time"]), 2);
+    assert!(stderr(&output).contains("validation-layers"), "{}", stderr(&output));
+    // What is not allowed is named alone.
+    let mut other = quiet("b", 1e6);
+    other["devices"][0]["driver"]["info"] = "590.1".into();
+    other["method"]["cache"] = "cold".into();
+    let b = records.record("b.json", &other);
+    let text = stderr(&expect_exit(&mut gpukern(&["compare", &a, &b, "--allow", "driver"]), 2));
+    assert!(text.contains("cache: hot → cold") && text.contains("--allow cache") && !text.contains("580"), "{text}");
 }
 
 #[test]

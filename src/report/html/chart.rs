@@ -552,7 +552,7 @@ impl Bars {
     fn left(&self, width: Width) -> (u32, usize) {
         let longest = self.items.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
         let (widest, room) = match width {
-            Width::Wide => (220, longest.min(200 / CHARACTER as usize)),
+            Width::Wide => (260, longest.min(238 / CHARACTER as usize)),
             Width::Narrow => (140, longest),
         };
         match MARGIN + 10 + CHARACTER * room as u32 {
@@ -580,7 +580,8 @@ impl Bars {
         });
         let most = self.items.iter().map(|bar| bar.value).chain(self.rule.map(|rule| rule.0)).fold(0.0, f64::max);
         // Room for the text at the end of the longest bar.
-        let scale = f64::from(pixels - left - 70) / most.max(f64::MIN_POSITIVE);
+        let text = self.items.iter().map(|bar| bar.text.chars().count()).max().unwrap_or(0) as u32;
+        let scale = f64::from(pixels - left - (CHARACTER * text).clamp(70, 140)) / most.max(f64::MIN_POSITIVE);
         let rule = self.rule.map(|(value, name)| (left + (value * scale) as u32, name));
         let mut out = opening([&self.title, &self.source], &self.description, pixels, end + 8 + rows * ROW);
         if let Some((x, _)) = rule {

@@ -13,10 +13,10 @@ pub(crate) use history::page as history;
 use super::bench::{median, row, signs, variant};
 use super::table::{Cell, Table};
 use crate::basis::alike::{alike, distinct};
-use crate::basis::printable::escape;
+use crate::basis::printable::{escape, escape_prose};
 use crate::basis::units::{Nanos, significant};
 use crate::compare::gate::Ruling;
-use crate::compare::{self, Comparison, Verdict};
+use crate::compare::{self, Comparison, Difference, Verdict};
 use crate::device::capability::DeviceKind;
 use crate::plan::{CacheState, Clock};
 use crate::record::class::Class;
@@ -32,6 +32,9 @@ const MOST_BESIDE: usize = 3;
 
 /// How far apart two limits of one case may be, as a ratio, and pass for one.
 const ONE_LIMIT: f64 = 1.02;
+
+/// What the canary kernel is.
+const CANARY: &str = "a small fixed kernel, timed around each case to see how fast the device itself is running";
 
 /// Verdicts of one kind that are not folded away.
 const MOST_VERDICTS: usize = 40;
@@ -81,12 +84,12 @@ impl Page {
 
     /// An element with text from anywhere.
     fn element(&mut self, name: &str, text: &str) {
-        let _ = writeln!(self.html, "<{name}>{}</{name}>", escape(text));
+        let _ = writeln!(self.html, "<{name}>{}</{name}>", escape_prose(text));
     }
 
     /// A paragraph of this class.
     fn paragraph(&mut self, class: &str, text: &str) {
-        let _ = writeln!(self.html, r#"<p class="{class}">{}</p>"#, escape(text));
+        let _ = writeln!(self.html, r#"<p class="{class}">{}</p>"#, escape_prose(text));
     }
 
     fn list(&mut self, items: impl IntoIterator<Item = String>) {
@@ -226,7 +229,12 @@ impl Page {
         for Mark { sign, meaning } in marks.collect::<BTreeSet<_>>() {
             // A letter needs no colon.
             let colon = if sign.chars().nth(1).is_some() { ":" } else { "" };
-            let _ = writeln!(self.html, r#"<p class="quiet"><b>{}</b>{colon} {}</p>"#, escape(&sign), escape(&meaning));
+            let _ = writeln!(
+                self.html,
+                r#"<p class="quiet"><b>{}</b>{colon} {}</p>"#,
+                escape(&sign),
+                escape_prose(&meaning)
+            );
         }
     }
 
@@ -253,12 +261,16 @@ impl Page {
             self.list(super::compare::explanations(&cases));
             self.line("</details>");
         }
+        if comparison.cases.iter().flat_map(|case| case.why.iter().chain([&case.test])).any(|of| of.contains("canary"))
+        {
+            self.paragraph("quiet", &format!("canary: {CANARY}"));
+        }
         for remark in &comparison.remarks {
             self.element("p", remark);
         }
         if let Some(commands) = &comparison.decide {
             self.element("p", &super::compare::above_commands(comparison));
-            self.element("pre", commands);
+            let _ = writeln!(self.html, "<pre>{}</pre>", escape(commands));
         }
     }
 
@@ -284,29 +296,31 @@ impl Page {
         }
         let table = Table::captioned(title).text(["size"]);
         let table = match own {
-            [at] => {
-                table.text([if group.is_contest(*at) { "fastest" } else { "variant" }]).numbers(["time", "of hardware"])
-            }
+            [at] => table
+                .text([if group.is_contest(*at) { "fastest" } else { "variant" }])
+                .numbers(["time", "of hardware"])
+                .prose([SHORTER]),
             // A column for each source: a phone has no room for more.
             several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
         };
         let mut table = table.text(judged.map(|_| "verdict")).text(alone.then_some("mark"));
-        let key = |case: &Case| (row(case), Class::of(case));
-        let keys = alike(distinct(all.iter().flatten().map(|case| key(case))), |(a, _), (b, _)| a == b);
-        for own_key in keys.into_iter().flatten() {
-            let of_row = |cases: &Vec<&'a Case>| cases.iter().find(|case| key(case) == own_key).copied();
-            let cases: Vec<Option<&Case>> = all.iter().map(of_row).collect();
-            let best =
-                cases.iter().flatten().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
-            let limits = limits_differ(cases.iter().flatten().copied());
-            let mut cells = vec![Cell::from(own_key.0.clone())];
-            for (case, at) in cases.iter().zip(own) {
+        for own_row in distinct(all.iter().flatten().map(|case| row(case))) {
+            let found: Vec<Vec<&Case>> = all.iter().map(|cases| of_row(cases, &own_row)).collect();
+            let cases: Vec<Option<&Case>> = found.iter().map(|cases| cases.first().copied()).collect();
+            let first = || cases.iter().flatten();
+            let best = first().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
+            let rivals = distinct(first().map(|case| Class::of(case).to_string())).len() == 1;
+            let limits = limits_differ(first().copied());
+            let mut cells = vec![Cell::from(own_row)];
+            for (cases, at) in found.iter().zip(own) {
+                let conditions = &sources[*at].conditions;
                 if alone {
-                    cells.extend(cells_alone(*case));
+                    cells.extend(cells_alone(cases, conditions));
                 } else {
                     // The best of several sources, unless there is a verdict on them.
-                    let best = judged.is_none() && case.and_then(median).is_some_and(|t| t.0 <= best);
-                    cells.push(cell_beside(*case, best, limits, &sources[*at].conditions));
+                    let is_best = |time: Nanos| judged.is_none() && rivals && time.0 <= best;
+                    let best = cases.first().and_then(|case| median(case)).is_some_and(is_best);
+                    cells.push(cell_beside(cases, best, limits, conditions));
                 }
             }
             cells.extend(judged.map(|comparison| verdict_on(&cases, comparison).into()));
@@ -316,35 +330,35 @@ impl Page {
         }
         // Other columns have the names of sources.
         if alone {
-            table.leave_out_empty(&["of hardware", "mark"], "–");
+            table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
         }
         self.html.push_str(&table.html("figures won"));
     }
 
     /// The winner of each size on each of many sources, in rows.
-    fn winners_below<'a>(&mut self, title: &str, sources: &[Source<'_>], own: &[usize], all: &[Vec<&'a Case>]) {
+    fn winners_below(&mut self, title: &str, sources: &[Source<'_>], own: &[usize], all: &[Vec<&Case>]) {
         let table = Table::captioned(title).text(["size", "record", "fastest"]).numbers(["time", "of hardware"]);
-        let mut table = table.text(["mark"]);
-        let key = |case: &Case| (row(case), Class::of(case));
-        for own_key in distinct(all.iter().flatten().map(|case| key(case))) {
-            let of_row = |cases: &Vec<&'a Case>| cases.iter().copied().find(|case| key(case) == own_key);
-            let limits = limits_differ(all.iter().filter_map(of_row));
-            for (at, case) in own.iter().zip(all).filter_map(|(at, cases)| Some((at, of_row(cases)?))) {
+        let mut table = table.prose([SHORTER]).text(["mark"]);
+        for own_row in distinct(all.iter().flatten().map(|case| row(case))) {
+            let found = || own.iter().zip(all).map(|(at, cases)| (&sources[*at], of_row(cases, &own_row)));
+            let limits = limits_differ(found().filter_map(|(_, cases)| cases.first().copied()));
+            for (source, cases) in found() {
+                let [case, others @ ..] = &cases[..] else { continue };
                 let time = median(case).map_or_else(String::new, |time| time.to_string());
                 let share = share_of(case, limits).unwrap_or_else(|| "–".into());
-                let signs = sources[*at].conditions.signs(case);
-                let record = sources[*at].name.clone();
+                let signs = source.conditions.signs(case);
                 table.row([
-                    own_key.0.clone().into(),
-                    record.into(),
+                    own_row.clone().into(),
+                    source.name.clone().into(),
                     variant(case),
                     time.into(),
                     share.into(),
+                    shorter(others, &source.conditions).into(),
                     signs.into(),
                 ]);
             }
         }
-        table.leave_out_empty(&["of hardware", "mark"], "–");
+        table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
         self.html.push_str(&table.html("figures won"));
     }
 
@@ -519,21 +533,47 @@ fn facts_of(sources: &[Source<'_>]) -> String {
     table.html("facts")
 }
 
-/// The winner of a size on the only source: its name, time and share.
-fn cells_alone(case: Option<&Case>) -> [Cell; 3] {
-    let name = case.map_or_else(|| "–".into(), variant);
-    let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
-    let share = case.and_then(|case| share_of(case, false)).unwrap_or_else(|| "–".into());
-    [name, time.into(), share.into()]
+/// The heading of what only shortcuts make faster than the winner.
+const SHORTER: &str = "faster with a caveat";
+
+/// Those of `leaders` that are of one row: first the exact one, then the fastest.
+fn of_row<'a>(leaders: &[&'a Case], own_row: &str) -> Vec<&'a Case> {
+    let mut cases: Vec<_> = leaders.iter().copied().filter(|case| row(case) == own_row).collect();
+    let key = |case: &Case| (!Class::of(case).is_exact(), median(case).map_or(f64::INFINITY, |time| time.0));
+    cases.sort_by(|a, b| {
+        let ((a, time), (b, other)) = (key(a), key(b));
+        a.cmp(&b).then(time.total_cmp(&other))
+    });
+    cases
+}
+
+/// `others`, each with what sets it apart and its time: `split (3×f16) 1.110 ms`.
+fn shorter(others: &[&Case], conditions: &RunConditions) -> String {
+    let told = |case: &&Case| {
+        let time = median(case).map(|time| time.to_string().replace(' ', "\u{a0}"));
+        let parts = [series(case), time.unwrap_or_default(), conditions.signs(case)];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    };
+    others.iter().map(told).collect::<Vec<_>>().join("; ")
+}
+
+/// The winner of a size on the only source: its name, time and share, and who is faster with a caveat.
+fn cells_alone(cases: &[&Case], conditions: &RunConditions) -> [Cell; 4] {
+    let [case, others @ ..] = cases else { return ["–", "", "–", ""].map(Cell::from) };
+    let time = median(case).map_or_else(String::new, |time| time.to_string());
+    let share = share_of(case, false).unwrap_or_else(|| "–".into());
+    [variant(case), time.into(), share.into(), shorter(others, conditions).into()]
 }
 
 /// The same in one cell, beside those of other sources.
-fn cell_beside(case: Option<&Case>, is_best: bool, limits: bool, conditions: &RunConditions) -> Cell {
-    let Some(case) = case else { return "–".into() };
+fn cell_beside(cases: &[&Case], is_best: bool, limits: bool, conditions: &RunConditions) -> Cell {
+    let [case, others @ ..] = cases else { return "–".into() };
     let time = median(case).map(|time| time.to_string());
     // A number keeps its unit where lines are short.
     let figures = time.into_iter().chain(share_of(case, limits)).map(|figure| figure.replace(' ', "\u{a0}"));
-    let detail = figures.collect::<Vec<_>>().join(", ");
+    let figures = figures.collect::<Vec<_>>().join(", ");
+    let others = shorter(others, conditions);
+    let detail = if others.is_empty() { figures } else { format!("{figures}; {SHORTER}: {others}") };
     let name = format!("{} {}", case.variant, Class::of(case));
     Cell { is_best, detail, marks: conditions.signs(case), ..Cell::from(name.trim_end()) }
 }
@@ -590,9 +630,13 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
         None => {
             let [before, after] = [&baseline.record, &candidate.record].map(std::slice::from_ref);
             let refused = compare::differences(before, after).into_iter().filter(|difference| difference.refused);
-            let what: Vec<_> = refused.map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)).collect();
+            let refused: Vec<_> = refused.collect();
+            let what: Vec<_> =
+                refused.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)).collect();
+            let names: Vec<_> = refused.iter().map(Difference::name).collect();
             format!(
-                "No verdict, because the records differ in more than time (--force gives one): {}.",
+                "No verdict, because the records differ in more than time (`--allow {}` gives one): {}.",
+                names.join(","),
                 what.join("; ")
             )
         }
@@ -720,7 +764,7 @@ fn facts(case: &Case) -> Vec<String> {
                 facts.push(format!("95 % confidence interval of the median: {low} to {high}"));
             }
             if let Some([before, after]) = m.conditions.canary {
-                facts.push(format!("canary kernel: {before} before, {after} after"));
+                facts.push(format!("canary ({CANARY}): {before} before, {after} after"));
             }
             if let Some([before, after]) = m.conditions.clock_mhz {
                 facts.push(format!("clock: {before:.0} MHz before, {after:.0} MHz after"));
@@ -955,20 +999,43 @@ mod tests {
     }
 
     #[test]
+    fn bars_rank_times_whatever_the_shares_are() {
+        let mut record = full();
+        for case in &mut record.cases {
+            let fraction = if case.variant == "local" { 0.1 } else { 0.9 };
+            case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction, interval: None });
+        }
+        let charts = report(&[run(record)], None).charts;
+        let (_, bars) = charts.iter().find(|(name, _)| name.contains("share")).expect("a chart of shares");
+        let at = |text: &str| bars.find(text).unwrap_or_else(|| panic!("{text}: {bars}"));
+        assert!(at(">10.0 %, 125.0 µs</text>") < at(">90.0 %, 250.0 µs</text>"), "{bars}");
+    }
+
+    #[test]
+    fn commands_in_sentences_are_code() {
+        let mut record = full();
+        record.cases[0].notes = vec!["run `gpukern peak <x>` once; an `odd one".into()];
+        let html = report(&[run(record)], None).html;
+        document(&html);
+        let told = "run <code>gpukern peak &lt;x&gt;</code> once; an `odd one";
+        assert_eq!(html.matches(told).count(), 2, "in the table and below it: {html}");
+    }
+
+    #[test]
     fn nothing_is_the_fastest_where_it_is_alone() {
         let mut record = full();
         for case in &mut record.cases {
             case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction: 0.5, interval: None });
         }
         let html = report(&[run(record.clone())], None).html;
-        assert!(html.contains('★') && html.contains(">fastest</th>"), "{html}");
+        assert!(html.contains(", fastest first</text>") && html.contains(">fastest</th>"), "{html}");
         record.cases.retain(|case| case.variant == "local");
         let html = report(&[run(record)], None).html;
-        assert!(!html.contains('★') && !html.contains("astest") && html.contains(">variant</th>"), "{html}");
+        assert!(!html.contains("astest") && html.contains(">variant</th>"), "{html}");
     }
 
     #[test]
-    fn a_winner_by_shortcuts_stands_below_the_exact_one_with_its_caveat() {
+    fn a_winner_by_shortcuts_stands_beside_the_exact_one_with_its_caveat() {
         let page = |slower: bool| {
             let mut record = record();
             record.cases.truncate(2);
@@ -979,8 +1046,9 @@ mod tests {
         let html = page(false);
         document(&html);
         let answer = html.split_once("<figure>").expect("charts below").0;
-        let [exact, other] = [">naive</td>", ">local (less accurate)</td>"].map(|name| answer.find(name));
+        let [exact, other] = [">naive</td>", ">local (less accurate) 125.0\u{a0}µs</td>"].map(|name| answer.find(name));
         assert!(exact.is_some() && exact < other, "{answer}");
+        assert_eq!(answer.matches(r#"<th scope="row">64</th>"#).count(), 1, "a size has one row: {answer}");
         assert!(answer.contains("<b>less accurate</b>: allowed larger errors"), "{answer}");
         assert!(html.contains(">local (less accurate)</text>"), "charts name it so, too: {html}");
         let answer = page(true);
@@ -998,13 +1066,13 @@ mod tests {
             html.contains(r#"<p class="quiet">Conditions: the device ran 0 to 9 % slower than its best so far</p>"#),
             "{html}"
         );
-        assert_eq!(html.matches("<b>d</b> disturbed: the canary kernel").count(), 1, "{html}");
+        assert_eq!(html.matches("<b>d</b> disturbed: the canary").count(), 1, "{html}");
         assert_eq!(html.matches(">d</td>").count(), 1, "{html}");
         // Where it wins its size, above the charts too.
         let Outcome::Measured(measured) = &mut record.cases[3].outcome else { panic!("it is measured") };
         measured.summary.median = Nanos(1.0);
         let html = page(&record);
-        assert_eq!(html.matches("<b>d</b> disturbed: the canary kernel").count(), 2, "{html}");
+        assert_eq!(html.matches("<b>d</b> disturbed: the canary").count(), 2, "{html}");
         assert!(html.find(">d</td>") < html.find("<figure>"), "{html}");
     }
 
@@ -1050,6 +1118,9 @@ mod tests {
                 && html.contains("<p>To decide ")
                 && html.contains(", run this while nothing else runs:")
         );
+        assert!(!html.contains(CANARY));
+        comparison.cases[0].why.push("canary 5 % slower in the candidate".into());
+        assert_eq!(report(&pair, Some(&comparison)).html.matches(CANARY).count(), 1);
         (comparison.remarks, comparison.decide) = (vec!["1 case is <odd>.".into()], None);
         let html = report(&pair, Some(&comparison)).html;
         assert!(html.contains("<p>1 case is &lt;odd&gt;.</p>") && !html.contains("<pre>"), "{html}");

@@ -273,22 +273,21 @@ impl<'a> ChartGroup<'a> {
         Some(telling.max_by_key(|case| case.work.operations.max(case.work.bytes.0))?.row())
     }
 
-    /// The bars of the cases of one size, for each of its own sources: of two, each variant has a bar of each. The shortest
-    /// first, with the forms of an operation together; or the longest first.
-    fn bars_of(&self, own: &[usize], size: &str, bar: &dyn Fn(&'a Case) -> Option<Bar>, ascending: bool) -> Vec<Bar> {
+    /// The bars of the cases of one size, for each of its own sources: of two, each variant has a bar of each. The fastest
+    /// first, with the forms of an operation together.
+    fn bars_of(&self, own: &[usize], size: &str, bar: &dyn Fn(&'a Case) -> Option<Bar>) -> Vec<Bar> {
         let of = |(rank, at): (usize, &usize)| {
             let cases = self.cases[*at].iter().filter(|case| case.row() == size);
-            let bars = cases.filter_map(|case| Some((operation(case), bar(case)?)));
             let styled = |bar: Bar| Bar { style: if own.len() > 1 { rank } else { bar.style }, ..bar };
-            bars.map(|(operation, bar)| (operation, styled(bar))).collect::<Vec<_>>()
+            cases.filter_map(|case| Some((case, styled(bar(case)?)))).collect::<Vec<_>>()
         };
         let mut rows = alike(own.iter().enumerate().flat_map(of), |(_, a), (_, b)| a.name == b.name);
-        rows.sort_by(|a, b| a[0].1.value.total_cmp(&b[0].1.value));
-        if ascending {
-            rows = alike(rows, |a, b| a[0].0 == b[0].0).into_iter().flatten().collect();
-        } else {
-            rows.reverse();
-        }
+        rows.sort_by(|a, b| {
+            let [a, b] = [a, b].map(|row| median(row[0].0).map_or(f64::INFINITY, |time| time.0));
+            a.total_cmp(&b)
+        });
+        let rows = alike(rows, |a, b| operation(a[0].0) == operation(b[0].0));
+        let mut rows: Vec<_> = rows.into_iter().flatten().collect();
         // A row has its name once.
         rows.iter_mut().flat_map(|row| &mut row[1..]).for_each(|(_, bar)| bar.name.clear());
         rows.into_iter().flatten().map(|(_, bar)| bar).collect()
@@ -311,7 +310,7 @@ impl<'a> ChartGroup<'a> {
             let (text, style) = (time.to_string(), form.unwrap_or(0));
             Some(Bar { name: series(case), value: time.0, text, style, tip: tip(case, m) })
         };
-        let bars = self.bars_of(own, &size, &bar, true);
+        let bars = self.bars_of(own, &size, &bar);
         let one = if self.first.chain.is_some() { "time per operation" } else { "time" };
         let forms = || match self.first.chain {
             Some(_) => names.iter().map(ToString::to_string).enumerate().collect(),
@@ -337,28 +336,29 @@ impl<'a> ChartGroup<'a> {
         !rows.into_iter().any(|row| limits_differ(row.into_iter()))
     }
 
-    /// The shares of one size, the largest first.
+    /// The shares of one size, with the times by which they are ranked: limits are those of a case's own arithmetic, so the
+    /// largest share need not be the fastest.
     fn shares(&self, sources: &[Source<'_>], own: &[usize]) -> Option<Chart> {
         let shared =
             |at: &&usize| self.cases[**at].iter().any(|case| case.measured().is_some() && case.share.is_some());
         let own: Vec<usize> = own.iter().filter(shared).copied().collect();
         let own = own.as_slice();
         let size = self.telling_size(own)?;
-        let of = |at: usize| self.leaders(at).into_iter().filter(move |case| self.has_rival(at, case));
-        let winners: Vec<&Case> = own.iter().flat_map(|at| of(*at)).filter(|case| case.row() == size).collect();
         let bar = |case: &Case| {
             let (m, share) = (case.measured()?, finite_share(case)?);
             let text = share.told(percent);
             let tip = format!("{}\n{text} of the {} limit", tip(case, m), share.limit.name());
-            // Limits are those of a case's own arithmetic: the largest share need not win.
-            let wins = winners.iter().any(|winner| std::ptr::eq(*winner, case));
-            let text = if wins { format!("{text} ★") } else { text };
+            let text = format!("{text}, {}", case.shown(m.summary.median));
             Some(Bar { name: series(case), value: share.fraction, text, style: share.limit as usize, tip })
         };
-        let mut bars = self.bars_of(own, &size, &bar, false);
+        let mut bars = self.bars_of(own, &size, &bar);
         let all = bars.len();
         bars.truncate(MOST_BARS * own.len());
-        let best = if bars.len() < all { format!("top {} of {all}", bars.len()) } else { String::new() };
+        let order = match bars.len() {
+            1 => String::new(),
+            some if some < all => format!("the fastest {some} of {all}"),
+            _ => "fastest first".into(),
+        };
         let limits = || {
             let shown = own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);
             let shares = shown.filter(|case| case.measured().is_some()).filter_map(|case| case.share);
@@ -367,8 +367,7 @@ impl<'a> ChartGroup<'a> {
         // Of two the legend has the names.
         let of = if let [only] = own { &sources[*only].name } else { "" };
         (!bars.is_empty()).then(|| {
-            let star = if winners.is_empty() { "" } else { "★ fastest" };
-            let parts = [of, &best, star].into_iter().filter(|part| !part.is_empty());
+            let parts = [of, &order].into_iter().filter(|part| !part.is_empty());
             let drawn = Bars {
                 title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.element()),
                 source: parts.collect::<Vec<_>>().join(", "),
