@@ -35,12 +35,15 @@ layout(set = 0, binding = 0) readonly buffer A { float16_t data_a[]; };
 layout(set = 0, binding = 0) readonly buffer A4 { vec4 data_a4[]; };
 layout(set = 1, binding = 3) buffer D { float data_d[]; };
 layout(set = 0, binding = 2) uniform Shape { uint width; vec4 bias; };
+layout(set = 2, binding = 0) uniform Args { Floats to; uint n; Floats list[2]; mat2 m; } args;
+layout(set = 2, binding = 1) readonly buffer Table { uint count; uvec2 ptr[]; } table;
 layout(push_constant) uniform P { uint M; int first; float scale; uvec2 size; Floats T; vec2 m[2]; };
 shared float partial[BM * 2];
 void main() {
     uint i = gl_GlobalInvocationID.x;
     partial[i % BM] = scale;
     data_d[i] = float(data_a[i]) * partial[0] + data_a4[0].x + float(size.y + uint(first) + width) + bias.x + T.at[i];
+    args.list[1].at[i] = args.m[1].x + float(table.count + table.ptr[2].x + args.n);
 }
 ";
 
@@ -48,7 +51,19 @@ void main() {
 const DESCRIPTION: &str = r#"name = "k"
 [kernel]
 source = "k.spv"
-bind = { A4 = "A" }
+bind = { A4 = ["A", "A + 256"], A = { buffer = "A", offset = "256*i", range = "2*M" } }
+times = "1 + log2(K)"
+subgroup = [8, 16]
+[uniform.Args]
+to = "T + 4*i"
+"list[0]" = "D"
+"list[1]" = "D"
+"m[1].x" = "1/M"
+"*" = 1
+[uniform.Table]
+count = "M"
+"ptr[3].y" = 7
+"*" = 0
 [axes]
 M = "512..1024"
 K = [4, "M/2", "1..9:4"]
@@ -80,6 +95,7 @@ fill = "iota"
 type = "f32"
 shape = "BM * local_x"
 scratch = true
+fill = "0.5"
 [dispatch]
 groups = ["cdiv(M, local_x)", "cdiv(BM, local_y)"]
 [reference]
@@ -90,7 +106,7 @@ bytes = 1e9
 "#;
 
 /// Pieces of descriptions that break parsers and checks.
-const TOML: [&str; 40] = [
+const TOML: [&str; 50] = [
     "0",
     "-1",
     "1e999",
@@ -124,6 +140,16 @@ const TOML: [&str; 40] = [
     "{ nmse = nan }",
     "[kernel]",
     "[[pass]]",
+    "[[pass.pass]]",
+    "[uniform.Args]",
+    "[uniform.A]",
+    "\"ptr[4294967295].x\"",
+    "\"T + 2^62\"",
+    "\"set\"",
+    "{ picks = \"A\" }",
+    "{ mean = 0, deviation = 1 }",
+    "times = 16384",
+    "indirect = \"A + 4\"",
     "[spec]",
     "[axes]",
     "source = \"k.spv\"",

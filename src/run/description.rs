@@ -260,8 +260,9 @@ impl fmt::Display for Formula {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Listed<T = Formula> {
-    One(T),
+    // First, for serde takes a list for the fields of a structure, too.
     Many(Vec<T>),
+    One(T),
 }
 
 impl<T> Default for Listed<T> {

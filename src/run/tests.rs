@@ -364,6 +364,7 @@ const OF_PLAIN: &[Mistake] = &[
         "kernel.bind.A: sees from byte 512 of A",
     ),
     ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = 'A + 64*N' }", "A, which has 512; keep within it"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = 2\nbind = { A = ['A', 'A + 256'] }", ""),
     ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = 'A - 4' }", "unknown buffer 'A - 4'"),
     ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = [] }", "kernel.bind.A: is an empty list"),
     (

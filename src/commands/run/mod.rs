@@ -177,6 +177,17 @@ fn best_choices(record: &Record, kernels: &UserKernels) -> String {
             median(best).unwrap_or_default(),
             same().count()
         );
+        // An interval tells what one process knows: choices within it may change places in the next.
+        let interval = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);
+        let reaches = |case: &&Case| {
+            let [own, other] = [interval(case), interval(best)];
+            own.zip(other).is_none_or(|([low, _], [_, high])| low.0 <= high.0)
+        };
+        let equal: Vec<_> = timed().filter(|case| case.id != best.id).filter(reaches).collect();
+        if let [first, others @ ..] = equal.as_slice() {
+            let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+            let _ = writeln!(text, "      within its error: {}{more}; --ab decides between two", first.variant);
+        }
     }
     text
 }
