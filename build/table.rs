@@ -49,7 +49,7 @@ fn argument(Argument { name, offset, kind }: &Argument) -> String {
 }
 
 /// A texel view, which alone built-in kernels bind.
-fn slot(Slot { set, binding, kind, blocks }: &Slot) -> String {
+fn slot(Slot { set, binding, element, kind, blocks }: &Slot) -> String {
     let block = |Block { names, writable, readable, fixed, .. }: &Block| {
         let names = borrowed(names, |name| string(name));
         format!(
@@ -57,7 +57,7 @@ fn slot(Slot { set, binding, kind, blocks }: &Slot) -> String {
         )
     };
     let blocks = borrowed(blocks, block);
-    format!("Slot {{ set: {set}, binding: {binding}, kind: SlotKind::{kind:?}, blocks: {blocks} }}")
+    format!("Slot {{ set: {set}, binding: {binding}, element: {element}, kind: SlotKind::{kind:?}, blocks: {blocks} }}")
 }
 
 fn word(word: Word) -> String {

@@ -222,9 +222,12 @@ fn dispatches(
 /// What a user's kernel is given.
 fn bindings<'a>(dispatch: &Dispatch, name: &dyn Fn(BufferId) -> &'a str) -> Value {
     let descriptors = dispatch.descriptors.iter().map(|Descriptor { at, bytes, .. }| {
-        let Binding { set, binding, kind, buffer, offset, range: _ } = *at;
+        let Binding { set, binding, element, kind, buffer, offset, range: _ } = *at;
         let buffer = name(buffer);
-        json!({ "set": set, "binding": binding, "kind": kind, "buffer": buffer, "offset": offset, "bytes": bytes })
+        json!({
+            "set": set, "binding": binding, "element": element, "kind": kind, "buffer": buffer, "offset": offset,
+            "bytes": bytes
+        })
     });
     let addresses = dispatch
         .addresses

@@ -334,6 +334,12 @@ features! {
     ShaderInt8 = "shaderInt8" by "Int8",
     /// 16-bit integers.
     ShaderInt16 = "shaderInt16" by "Int16",
+    /// Arrays of storage buffers with an index known at run time.
+    StorageBufferArrayDynamicIndexing = "shaderStorageBufferArrayDynamicIndexing"
+        by "StorageBufferArrayDynamicIndexing",
+    /// Arrays of uniform buffers with one.
+    UniformBufferArrayDynamicIndexing = "shaderUniformBufferArrayDynamicIndexing"
+        by "UniformBufferArrayDynamicIndexing",
     /// 64-bit integers.
     ShaderInt64 = "shaderInt64" by "Int64",
     /// 16-bit values in buffers.
@@ -441,7 +447,7 @@ pub(crate) enum Requirement {
 
 /// What the SPIR-V capability `name` asks of a device ("SPIR-V environment for Vulkan", appendix A of the Vulkan
 /// specification), or `None` for a capability that is not known yet. Known are those that compute shaders without
-/// images and arrays of buffers may declare and `vulkan/query.rs` enables.
+/// images may declare and `vulkan/query.rs` enables.
 #[must_use]
 pub(crate) fn requirement(name: &str) -> Option<Requirement> {
     let features = Feature::ALL.iter().copied().filter(|feature| feature.capabilities().contains(&name));
@@ -681,7 +687,7 @@ pub(crate) mod tests {
         let known: Vec<_> = (0..8192).filter_map(rspirv::spirv::Capability::from_u32).collect();
         let mapped = known.iter().filter(|capability| requirement(&format!("{capability:?}")).is_some()).count();
         // As many as there are names in the table: one with a slip would be none of them.
-        assert_eq!(mapped, 54);
+        assert_eq!(mapped, 56);
     }
 
     #[test]

@@ -124,9 +124,8 @@ pub struct Address {
 }
 
 /// Whether a field need not be sent: the text of what is sent is part of the hash of a plan.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(value: &u64) -> bool {
-    *value == 0
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Writes the addresses of buffers into a block.
@@ -153,6 +152,9 @@ pub struct Start {
 pub struct Binding {
     pub set: u32,
     pub binding: u32,
+    /// Its place in an array of buffers.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub element: u32,
     /// What the kernel takes it for.
     pub kind: SlotKind,
     pub buffer: BufferId,
@@ -168,7 +170,7 @@ impl Binding {
     /// A whole buffer at a set and binding.
     #[must_use]
     pub fn whole(set: u32, binding: u32, kind: SlotKind, buffer: BufferId) -> Self {
-        Self { set, binding, kind, buffer, offset: 0, range: None }
+        Self { set, binding, element: 0, kind, buffer, offset: 0, range: None }
     }
 }
 

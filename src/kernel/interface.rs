@@ -172,6 +172,8 @@ impl Scalar {
 pub struct Slot {
     pub set: u32,
     pub binding: u32,
+    /// Its place in an array of buffers; 0 where it is none.
+    pub element: u32,
     pub kind: SlotKind,
     pub blocks: Cow<'static, [Block]>,
 }
@@ -264,7 +266,7 @@ impl Slot {
     /// Whether a person means it by `key`: a name of one of its blocks, or its set and binding.
     #[must_use]
     pub fn is_called(&self, key: &str) -> bool {
-        self.names().contains(&key) || key == format!("{}.{}", self.set, self.binding)
+        self.names().contains(&key) || self.element == 0 && key == format!("{}.{}", self.set, self.binding)
     }
 
     /// Whether a kernel may write to it.

@@ -389,11 +389,12 @@ impl<'a> Reflector<'a> {
 
     /// The set and binding of everything that is bound, with the blocks that see it.
     fn slots(&self) -> Result<Vec<Slot>, String> {
-        let mut found: BTreeMap<(u32, u32), (SlotKind, Vec<Block>)> = BTreeMap::new();
+        let mut found: BTreeMap<[u32; 3], (SlotKind, Vec<Block>)> = BTreeMap::new();
         for class in [StorageClass::UniformConstant, StorageClass::StorageBuffer, StorageClass::Uniform] {
             for variable in self.variables(class) {
                 let id = variable.result_id.ok_or("a variable has no id")?;
-                let (kind, block) = self.bound(class, id, self.definition(self.pointee(variable)?)?)?;
+                let (definition, count) = self.elements(id, self.definition(self.pointee(variable)?)?)?;
+                let (kind, block) = self.bound(class, id, definition)?;
                 let place = |decoration| decorated(self, id, None, decoration);
                 let (Some(set), Some(binding)) = (place(Decoration::DescriptorSet), place(Decoration::Binding)) else {
                     let name = self.name(id, None);
@@ -401,17 +402,47 @@ impl<'a> Reflector<'a> {
                         "buffer '{name}' has no set or no binding; declare `layout(set = 0, binding = …)`"
                     ));
                 };
-                let slot = found.entry((set, binding)).or_insert_with(|| (kind, vec![]));
-                if slot.0 != kind {
-                    let [one, other] = [slot.0.min(kind), slot.0.max(kind)].map(SlotKind::name);
-                    return Err(format!("set {set}, binding {binding} is a {one} buffer and a {other} buffer"));
+                for element in 0..count.unwrap_or(1) {
+                    let slot = found.entry([set, binding, element]).or_insert_with(|| (kind, vec![]));
+                    if slot.0 != kind {
+                        let [one, other] = [slot.0.min(kind), slot.0.max(kind)].map(SlotKind::name);
+                        return Err(format!("set {set}, binding {binding} is a {one} buffer and a {other} buffer"));
+                    }
+                    let mut block = block.clone();
+                    if count.is_some() {
+                        // The only member of a block has another name in each of them, too.
+                        let named = block.names.iter().map(|name| format!("{name}[{element}]").into());
+                        block.names = named.collect::<Vec<_>>().into();
+                    }
+                    slot.1.push(block);
                 }
-                slot.1.push(block);
             }
         }
-        let slot =
-            |((set, binding), (kind, blocks)): (_, (_, Vec<Block>))| Slot { set, binding, kind, blocks: blocks.into() };
+        let slot = |([set, binding, element], (kind, blocks)): ([u32; 3], (_, Vec<Block>))| Slot {
+            set,
+            binding,
+            element,
+            kind,
+            blocks: blocks.into(),
+        };
         Ok(found.into_iter().map(slot).collect())
+    }
+
+    /// What variable `id` of type `definition` is an array of, and how many, where it is one.
+    fn elements(&self, id: u32, definition: &'a Instruction) -> Result<(&'a Instruction, Option<u32>), String> {
+        let (of, length) = match (definition.class.opcode, definition.operands.as_slice()) {
+            (Op::TypeArray, &[Operand::IdRef(of), Operand::IdRef(length)]) => (of, length_of(self, length)?),
+            (Op::TypeRuntimeArray, _) => {
+                let name = self.name(id, None);
+                return Err(format!("'{name}' is an array of buffers without a length; declare how many"));
+            }
+            _ => return Ok((definition, None)),
+        };
+        let count = u32::try_from(length).ok().filter(|count| (1..=MOST_BOUND).contains(count));
+        let count = count.ok_or_else(|| {
+            format!("'{}' is an array of {length} buffers; {MOST_BOUND} are the most", self.name(id, None))
+        })?;
+        Ok((self.definition(of)?, Some(count)))
     }
 
     /// What variable `id` of type `definition` takes its buffer for, and how it sees it.
@@ -428,9 +459,7 @@ impl<'a> Reflector<'a> {
             return Ok((SlotKind::Texel, Block { names, writable: false, readable: true, fixed: 0, array, members }));
         }
         if definition.class.opcode != Op::TypeStruct {
-            return Err(format!(
-                "'{name}' is an array of buffers or not a block; declare each buffer as its own block"
-            ));
+            return Err(format!("'{name}' is not a block; declare each buffer as its own block"));
         }
         let old = definition.result_id.is_some_and(|of| self.decoration(of, None, Decoration::BufferBlock).is_some());
         let kind = if class == StorageClass::StorageBuffer || old { SlotKind::Storage } else { SlotKind::Uniform };
@@ -590,6 +619,9 @@ fn scalar(definition: &Instruction) -> Option<Scalar> {
         _ => None,
     }
 }
+
+/// Buffers in an array at most.
+const MOST_BOUND: u32 = 256;
 
 /// Members of a block at most, and of all blocks of a module.
 const MOST_MEMBERS: usize = 4096;

@@ -196,13 +196,14 @@ pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -
     match by_name.map(|(index, _)| index).collect::<Vec<_>>().as_slice() {
         &[buffer] => Ok(vec![Part { buffer, offset: None, range: None }]),
         [] => {
-            let name = slot.names().first().map_or_else(|| format!("\"{set}.{binding}\""), ToString::to_string);
+            let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
             let what = if slot.names().is_empty() { "a block without a name".into() } else { slot.names().join(" = ") };
             Err(Fault::new(
                 format!("buffer.{name}"),
                 format!(
-                    "is missing: {} binds {what} at set {set}, binding {binding}; write [buffer.{name}] with type and shape",
-                    pass.source
+                    "is missing: {} binds {what} at set {set}, binding {binding}; write [buffer.{}] with type and shape",
+                    pass.source,
+                    init::key(&name)
                 ),
             ))
         }

@@ -197,7 +197,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A key of TOML.
-fn key(name: &str) -> String {
+pub(crate) fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     // A key is in one line. What JSON leaves as it is, TOML does too, but for DEL.
     if bare { name.to_string() } else { serde_json::Value::from(name).to_string().replace('\u{7f}', "\\u007f") }

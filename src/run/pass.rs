@@ -241,7 +241,7 @@ impl Unrolled<'_> {
         let mut bindings = vec![];
         for slot in pass.interface.slots.iter() {
             let (set, binding, kind) = (slot.set, slot.binding, slot.kind);
-            let bind = |place| Binding::whole(set, binding, kind, BufferId(place));
+            let bind = |place| Binding { element: slot.element, ..Binding::whole(set, binding, kind, BufferId(place)) };
             if let Some(members) = Members::of_slot(description, pass, slot)? {
                 bindings.push(bind(self.block(&members, scope)?));
                 continue;

@@ -398,7 +398,11 @@ const OF_PLAIN: &[Mistake] = &[
     ("source = 'copy.comp'", "source = 'two.wgsl'\nentry = 'othr'", "did you mean 'other'?"),
     ("source = 'copy.comp'", "source = 'k.wgsl'\ndefine = { X = 1 }", "WGSL has no macros ('X')"),
     ("source = 'copy.comp'", "source = 'image.comp'", "'I' is an image"),
-    ("source = 'copy.comp'", "source = 'array.comp'", "'many' is an array of buffers"),
+    (
+        "source = 'copy.comp'",
+        "source = 'array.comp'",
+        "binds A[0] = many[0] = a[0] at set 0, binding 0; write [buffer.\"A[0]\"] with",
+    ),
     ("source = 'copy.comp'", "source = []", "kernel.source: is missing"),
     ("source = 'copy.comp'", "sources = 'copy.comp'", "unknown field `sources`"),
     ("source = 'copy.comp'", "source = 'copy.comp'\nvulkan = '1.1'", "kernel.vulkan: '1.1' is not supported"),

@@ -89,6 +89,7 @@ impl BoundBuffers {
                 let write = vk::WriteDescriptorSet::default()
                     .dst_set(self.sets[at.set as usize])
                     .dst_binding(at.binding)
+                    .dst_array_element(at.element)
                     .descriptor_type(kind(at.kind));
                 match at.kind {
                     SlotKind::Texel => write.texel_buffer_view(views.next().unwrap_or_default()),

@@ -94,14 +94,18 @@ impl Layout {
         // Owned from here on, so an early return destroys the sets' layouts.
         let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
         for set in 0..slots.iter().map(|(set, ..)| set + 1).max().unwrap_or(0) {
-            let binding = |(_, binding, slot_kind): &Slot| {
+            // A binding that comes again is an array of buffers.
+            let mut of_set: Vec<_> = slots.iter().filter(|(own, ..)| *own == set).collect();
+            of_set.sort_unstable();
+            let binding = |same: &[&Slot]| {
+                let (_, binding, slot_kind) = *same[0];
                 vk::DescriptorSetLayoutBinding::default()
-                    .binding(*binding)
-                    .descriptor_type(kind(*slot_kind))
-                    .descriptor_count(1)
+                    .binding(binding)
+                    .descriptor_type(kind(slot_kind))
+                    .descriptor_count(same.len() as u32)
                     .stage_flags(vk::ShaderStageFlags::COMPUTE)
             };
-            let bindings: Vec<_> = slots.iter().filter(|(own, ..)| *own == set).map(binding).collect();
+            let bindings: Vec<_> = of_set.chunk_by(|a, b| a.1 == b.1).map(binding).collect();
             let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
             // SAFETY: the device is alive.
             let made = unsafe { device.handle.create_descriptor_set_layout(&info, None) };

@@ -209,6 +209,8 @@ impl FeatureChain {
             Feature::ShaderFloat16 => self.v12.shader_float16,
             Feature::ShaderInt8 => self.v12.shader_int8,
             Feature::ShaderInt16 => self.core.shader_int16,
+            Feature::StorageBufferArrayDynamicIndexing => self.core.shader_storage_buffer_array_dynamic_indexing,
+            Feature::UniformBufferArrayDynamicIndexing => self.core.shader_uniform_buffer_array_dynamic_indexing,
             Feature::ShaderInt64 => self.core.shader_int64,
             Feature::StorageBuffer16BitAccess => self.v11.storage_buffer16_bit_access,
             Feature::UniformAndStorageBuffer16BitAccess => self.v11.uniform_and_storage_buffer16_bit_access,

@@ -302,6 +302,12 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
             .all(|case| case["outcome"]["status"] == "measured"
                 && case["outcome"]["verification"]["residual"].is_number())
     );
+    // A check that is stated takes the place of the bound of the built-in algorithm.
+    let off = product.replace("d[row * n + column] = sum", "d[row * n + column] = 1.001 * sum");
+    fs::write(folder.path().join("mm.comp"), off).expect("written");
+    expect_exit(&mut command(folder.path(), &arguments), 1);
+    let tolerant = [&arguments[..], &["--check=D=rtol:1e-2"]].concat();
+    expect_exit(&mut command(folder.path(), &tolerant), 0);
 }
 
 /// Kernels with scratch S beside A and D, judged by one that is right.
@@ -743,6 +749,44 @@ fn addresses_stand_in_blocks_and_a_grid_in_a_buffer() {
         [buffer.C]\ntype = 'f32'\nshape = ['n']
         [reference]\nkernel = 'plain.comp'\ngroups = ['cdiv(n, local_x)']";
     right(&[("held.comp", held), ("plain.comp", plain), ("count.comp", count)], description, &[]);
+}
+
+#[test]
+fn arrays_of_buffers_are_bound_one_by_one() {
+    let sum = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) readonly buffer X { float x[]; } from[3];
+        layout(binding = 1) buffer Y { float y[]; } to[2];
+        layout(push_constant) uniform P { uint n; };
+        void main() {
+            uint i = gl_GlobalInvocationID.x;
+            if (i >= n) return;
+            float all = 0.0;
+            for (int k = 0; k < 3; k++) all += from[k].x[i];
+            to[1].y[i] = all;
+            to[0].y[i] = from[2].x[i];
+        }";
+    let plain = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) readonly buffer A { float a[]; };
+        layout(binding = 1) readonly buffer B { float b[]; };
+        layout(binding = 2) buffer C { float c[]; };
+        layout(binding = 3) buffer D { float d[]; };
+        layout(push_constant) uniform P { uint n; };
+        void main() {
+            uint i = gl_GlobalInvocationID.x;
+            if (i < n) { d[i] = a[i] + b[i] + a[i]; c[i] = a[i]; }
+        }";
+    let description = format!(
+        "[kernel]\nsource = 'sum.comp'\n{GROUPS}
+        [kernel.bind]\n'from[0]' = 'A'\n'X[1]' = 'B'\n'X[2]' = 'A'\n'Y[0]' = 'C'
+        [buffer.A]\ntype = 'f32'\nshape = ['n']\nfill = 'iota'
+        [buffer.B]\ntype = 'f32'\nshape = ['n']\nfill = 'uniform(0, 1)'
+        [buffer.C]\ntype = 'f32'\nshape = ['n']
+        [buffer.'to[1]']\ntype = 'f32'\nshape = ['n']
+        [reference]\nkernel = 'plain.comp'\nbind = {{ D = 'to[1]' }}\ngroups = ['cdiv(n, local_x)']"
+    );
+    right(&[("sum.comp", sum), ("plain.comp", plain)], &description, &[]);
 }
 
 #[test]

@@ -23,9 +23,9 @@ mod variants;
 
 use super::elements::Plain;
 use super::input::{Input, generator, random};
-use super::product::Dims;
+use super::product::{Combinations, Dims, Factors};
 use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Problem, Sweeps};
-use crate::basis::dtype::DType;
+use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
@@ -33,6 +33,7 @@ use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::{BufferSpec, Role};
 pub(super) use division::matrix_shape;
 use std::borrow::Cow::Borrowed;
+use std::convert::identity;
 pub(crate) use tile::Tile;
 pub(super) use units::SPLIT_LOSS;
 
@@ -114,20 +115,37 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
         chain: None,
         inputs: Box::new(move || vec![input(0, m * k), input(1, k * n)]),
         oracle: Box::new(move |inputs| {
-            let [a, b] = [&inputs[0], &inputs[1]];
-            Box::new(match case.layout {
-                Layout::Nn => oracle::Expected::new(dims, &case, a, b),
-                Layout::Nt => oracle::Expected::new(dims, &case, a, &b.transposed(k as usize)),
-                Layout::Tn => oracle::Expected::new(dims, &case, &a.transposed(m as usize), b),
-            })
+            with_factors(dims, &case, inputs, |a, b| Box::new(oracle::Expected::new(dims, &case, a, b)))
         }),
     }))
+}
+
+/// Calls `then` with A and B as row-major M×K and K×N.
+fn with_factors<T>(
+    dims: Dims,
+    case: &CaseSpec,
+    inputs: &[HostArray],
+    then: impl FnOnce(&HostArray, &HostArray) -> T,
+) -> T {
+    let [a, b] = [&inputs[0], &inputs[1]];
+    match case.layout {
+        Layout::Nn => then(a, b),
+        Layout::Nt => then(a, &b.transposed(dims.k as usize)),
+        Layout::Tn => then(&a.transposed(dims.m as usize), b),
+    }
+}
+
+/// The product of a case of floats in f64, row by row; `None` for other types.
+pub(crate) fn product_in_f64(case: &CaseSpec, inputs: &[HostArray]) -> Option<Vec<f64>> {
+    let dims = dims(case).ok().filter(|_| case.dtype.is_float())?;
+    let all = Combinations::elementwise(dims.n as usize);
+    let product = |a: &HostArray, b: &HostArray| Factors { dims, a, b, triangular: false }.combined(&all, identity);
+    Some(with_factors(dims, case, inputs, product))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::HostArray;
 
     fn case(size: Size, dtype: DType) -> CaseSpec {
         CaseSpec::new(&MATMUL, size, dtype)
