@@ -52,6 +52,15 @@ def mul_mat_vec(a, kind):
     return {"D": decoded(kind, a["A"]) @ a["B"]}
 
 
+def mul_mm(a, kind=None):
+    return {"D": a["B"] @ (decoded(kind, a["A"]) if kind else a["A"]).T}
+
+
+def attention(a):
+    weights = softmax(0.125 * np.einsum("htd,hsd->hts", a["Q"], a["K"]))
+    return {"O": np.einsum("hts,hsd->thd", weights, a["V"])}
+
+
 def dequant(a, kind):
     return {"D": decoded(kind, a["A"])}
 
