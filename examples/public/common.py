@@ -1,6 +1,9 @@
-"""What the references of examples/public share: `SCRIPT.py FUNCTION IN OUT [ARGUMENT …]`.
+"""What the references of examples/public share: how they are called, and a few functions.
 
-A function takes the inputs by name and returns the outputs by name. Functions in MAKERS write inputs: `FUNCTION OUT …`.
+    SCRIPT.py FUNCTION IN OUT [ARGUMENT …]
+
+A function takes the inputs by name and returns the outputs by name. `makers` are functions that make inputs:
+`SCRIPT.py FUNCTION OUT [ARGUMENT …]`.
 """
 
 import sys
