@@ -38,6 +38,16 @@ def make(kind, rows, columns):
     return {"A": a}
 
 
+def make_mmq(kind, rows, columns, others):
+    """The same, and rows of Q8_1 in blocks of 128 values: four pairs of scale and scaled sum, then the values."""
+    generator = np.random.default_rng(2)
+    values = generator.integers(-127, 128, (int(others), int(columns) // 128, 4, 32), dtype=np.int8)
+    scale = generator.uniform(0.001, 0.01, values.shape[:3])
+    pairs = np.stack([scale, scale.astype(np.float16) * values.sum(axis=3, dtype=np.int64)], axis=3).astype(np.float16)
+    flat = [part.reshape(*values.shape[:2], -1).view(np.uint8) for part in (pairs, values)]
+    return {**make(kind, rows, columns), "B": np.concatenate(flat, axis=2)}
+
+
 def decoded(kind, blocks):
     """The values of quantised rows."""
     sys.path.insert(0, "corpus/llama.cpp")
@@ -54,6 +64,22 @@ def mul_mat_vec(a, kind):
 
 def mul_mm(a, kind=None):
     return {"D": a["B"] @ (decoded(kind, a["A"]) if kind else a["A"]).T}
+
+
+def mul_mmq(a, kind):
+    b = a["B"]
+    scale = np.ascontiguousarray(b[:, :, :16]).view(np.float16).astype(np.float64)[:, :, ::2]
+    values = np.ascontiguousarray(b[:, :, 16:]).view(np.int8).reshape(*b.shape[:2], 4, 32)
+    return {"D": (values * scale[..., None]).reshape(len(b), -1) @ decoded(kind, a["A"]).T}
+
+
+def encode(a, kind):
+    sys.path.insert(0, "corpus/llama.cpp")
+    from gguf.constants import GGMLQuantizationType
+    from gguf.quants import quantize
+
+    blocks = quantize(a["S"].astype(np.float32), GGMLQuantizationType[kind.upper()])
+    return {"Q": blocks.reshape(len(blocks), -1, BLOCKS[kind][1])}
 
 
 def attention(a):
@@ -307,4 +333,4 @@ def count_equal(a):
 
 
 if __name__ == "__main__":
-    main(globals(), makers=("make", "adamw_params"))
+    main(globals(), makers=("make", "make_mmq", "adamw_params"))
