@@ -200,7 +200,8 @@ pub enum Command {
         gpukern verify                                         everything, two minutes\n  \
         gpukern verify lu -t f32 --full                        LU at every size\n  \
         gpukern verify --expect known.toml --junit verify.xml  for CI\n  \
-        gpukern verify matmul --keep-failures wrong            reproducers of failures"
+        gpukern verify matmul --keep-failures wrong            reproducers of failures\n  \
+        gpukern verify --config examples/public/all.toml       your own kernels"
     )]
     Verify(VerifyArgs),
     /// Compare two records: one verdict per case, an exit code for CI
@@ -769,6 +770,18 @@ pub struct VerifyArgs {
     /// Where it runs.
     #[command(flatten)]
     pub on: DeviceArgs,
+
+    /// Verify the cases of this TOML file instead
+    ///
+    /// The same file as for `bench --config`: its [[bench]] tables at their own sizes, and its [[run]] tables.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "variant", "size", "quick", "full"])]
+    pub config: Option<PathBuf>,
+
+    /// Refuse descriptions that run commands
+    ///
+    /// Those with [reference] command or [inputs] command: use it for descriptions that you do not trust.
+    #[arg(long, requires = "config")]
+    pub no_commands: bool,
 
     /// Skip problems too large for a software device
     ///

@@ -59,11 +59,16 @@ impl Files {
             .written("--keep-failures", &output.keep_failures)
             .written("--rounds", &output.comparing.rounds);
         files.reserved.extend(output.comparing.rounds.iter().map(|folder| ("--rounds", folder.clone())));
-        for UserKernels { name: _, run, against: _, saves } in kernels {
-            files.read.extend(run.files());
+        for UserKernels { saves, .. } in kernels {
             files = files.written("--save", saves.iter().map(|save| &save.path));
         }
-        files
+        files.of_kernels(kernels)
+    }
+
+    /// Adds the files that `kernels` consist of.
+    pub(super) fn of_kernels(mut self, kernels: &[UserKernels]) -> Self {
+        self.read.extend(kernels.iter().flat_map(|kernels| kernels.run.files()));
+        self
     }
 
     /// Adds files that are read; `-` is standard input.

@@ -1,7 +1,7 @@
 //! `--keep-failures`: a folder for each case that crashed, hung or was wrong, with all that runs it again elsewhere, and the
 //! elements that are wrong.
 
-use crate::algorithms::{Problem, WrongElements};
+use crate::algorithms::{self, Problem, WrongElements};
 use crate::basis::destination;
 use crate::basis::error::Error;
 use crate::basis::printable;
@@ -173,10 +173,11 @@ fn wrong_elements(folder: &Path, wrong: &WrongElements) -> io::Result<Value> {
     Ok(json!({ "file": FILE, "in_the_file": wrong.first.len(), "all": wrong.count }))
 }
 
-/// The request of the case alone; one of the user's kernels is asked for in the folder in which `request` was.
+/// The request of the case alone; one of the user's kernels is asked for as in `request`, in the same folder.
 fn reproducing(request: &Request, case: &Case, device: &DeviceInfo) -> Request {
     let no_peak = true;
-    if request.kernels.is_some() {
+    let in_table = request.config.is_some() && algorithms::find(&case.algorithm).is_err();
+    if request.kernels.is_some() || in_table {
         return Request { only: vec![case.id.clone()], no_peak, processes: None, ..request.clone() };
     }
     let selection = Selection { device: vec![device.uuid.clone()], ..case.selection() };

@@ -15,6 +15,7 @@ use crate::plan::request::Request;
 use crate::plan::{Plan, PlannedRun, Purpose};
 use crate::record::Record;
 use crate::report;
+use crate::run::algorithm::UserKernels;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::Path;
@@ -25,19 +26,20 @@ const LEFT_OUT: &str = "the largest sizes are skipped on a software device; --fu
 const JUNIT: Document = ["junit XML", "--junit"];
 
 pub(super) fn run(args: &VerifyArgs, setup: &Setup) -> Result<CommandOutput, Error> {
+    let request = Request {
+        selection: args.selection(),
+        config: args.config.clone(),
+        no_commands: args.no_commands,
+        ..Request::default()
+    };
+    let (plan, kernels, left_out) = planned(args, &request)?;
     let files = Files::default().read("the loader", &setup.loader).read("--expect", &args.expect);
+    let files = files.read("--config", &args.config).of_kernels(&kernels);
     files.written("--junit", &args.junit).written("--keep-failures", &args.keep_failures).check()?;
     let known = args.expect.as_deref().map(read_known).transpose()?;
     let target = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
     let failed = args.keep_failures.as_deref().map(failures::open).transpose()?;
-    // Sizes that were named are all wanted.
-    let quick = !args.full && (args.quick || args.size.is_empty());
-    let run = PlannedRun::new(&args.selection(), Purpose::Verify).map_err(Error::Usage)?;
-    let on_software = |run: &PlannedRun| run.groups_on(DeviceKind::Cpu).count();
-    let whole = on_software(&run);
-    let run = if quick { run.quick() } else { run };
-    let left_out = on_software(&run) < whole;
-    let plan = Plan { runs: vec![run], run_tables: vec![] };
+    let setup = &setup.with_kernels(kernels);
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
     let options = MeasureOptions {
@@ -58,12 +60,29 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup) -> Result<CommandOutput, Err
     let exit = beside(exit, validated, &mut notes);
     let mut answer = CommandOutput::new(output, notes, exit);
     if let Some(folder) = failed {
-        answer.kept(failures::keep(folder, &record, &plan, &tuned, &Request::default()));
+        answer.kept(failures::keep(folder, &record, &plan, &tuned, &request));
     }
     if let Some(target) = target {
         answer.deliver(target, &Format::Junit.export(&record)?);
     }
     Ok(answer)
+}
+
+/// What is verified, the user's kernels in it, and whether the largest sizes are left out.
+fn planned(args: &VerifyArgs, request: &Request) -> Result<(Plan, Vec<UserKernels>, bool), Error> {
+    if let Some(path) = &request.config {
+        let mut plan = Plan::new(&request.selection, Some((path, &request.defaults)))?;
+        let kernels = super::run::add_tables(&mut plan, request)?;
+        return Ok((plan, kernels, false));
+    }
+    // Sizes that were named are all wanted.
+    let quick = !args.full && (args.quick || args.size.is_empty());
+    let run = PlannedRun::new(&request.selection, Purpose::Verify).map_err(Error::Usage)?;
+    let on_software = |run: &PlannedRun| run.groups_on(DeviceKind::Cpu).count();
+    let whole = on_software(&run);
+    let run = if quick { run.quick() } else { run };
+    let left_out = on_software(&run) < whole;
+    Ok((Plan { runs: vec![run], run_tables: vec![] }, vec![], left_out))
 }
 
 /// Reads a file of known failures.

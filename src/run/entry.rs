@@ -3,10 +3,12 @@
 use crate::basis::error;
 use crate::kernel::instructions::{HEADER, Instruction, instructions};
 use rspirv::grammar::{INSTRUCTION_TABLE, OperandKind};
-use rspirv::spirv::{ExecutionMode, ExecutionModel, Op};
+use rspirv::spirv::{Decoration, ExecutionMode, ExecutionModel, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 const COMPUTE: u32 = ExecutionModel::GLCompute as u32;
+const SET: u32 = Decoration::DescriptorSet as u32;
+const BINDING: u32 = Decoration::Binding as u32;
 /// The version from which an entry point names all global variables that it uses.
 const NAMES_ALL: u32 = 0x1_0400;
 
@@ -121,6 +123,17 @@ fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
     named.chain(members).filter(|name| !name.is_empty()).collect()
 }
 
+/// The set and binding of everything that is bound.
+fn places(head: &[Instruction<'_>]) -> BTreeMap<u32, BTreeMap<u32, u32>> {
+    let mut found: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
+    for own in head.iter().filter(|own| own.op() == Some(Op::Decorate)) {
+        if let [id, decoration @ (SET | BINDING), number] = *own.operands() {
+            found.entry(id).or_default().insert(decoration, number);
+        }
+    }
+    found
+}
+
 /// The functions that `entry` reaches in a module of this version, as their instructions, and the ids that nothing defines
 /// or uses without the others.
 fn reached<'a>(
@@ -146,8 +159,14 @@ fn reached<'a>(
     let mentioned: BTreeSet<u32> = functions.iter().flat_map(mentioned).collect();
     let named: BTreeSet<u32> = entry.variables.iter().copied().collect();
     let is_used = |id: &u32| mentioned.contains(id) && (version < NAMES_ALL || named.contains(id));
-    let variables = head.iter().filter(|own| own.op() == Some(Op::Variable));
-    let unused = variables.filter_map(|own| own.operands().get(1)).copied().filter(|id| !is_used(id));
+    let variables = || head.iter().filter(|own| own.op() == Some(Op::Variable)).map(|own| own.operands());
+    let variables = || variables().filter_map(|words| Some((*words.get(1)?, *words.get(2)?)));
+    let places = places(head);
+    let bound = |(id, class): (u32, u32)| Some((places.get(&id)?, class));
+    let seen: BTreeSet<_> = variables().filter(|(id, _)| is_used(id)).filter_map(bound).collect();
+    // Another view of a buffer that is used stays: its names are names of the buffer.
+    let is_view = |own| bound(own).is_some_and(|place| seen.contains(&place));
+    let unused = variables().filter(|own| !is_used(&own.0) && !is_view(*own)).map(|(id, _)| id);
     let defined = gone.concat().into_iter().filter_map(result);
     (functions, unused.chain(defined).collect())
 }
@@ -200,6 +219,7 @@ fn string(words: &[u32]) -> (String, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::interface::{Interface, SlotKind};
     use std::time::{Duration, Instant};
 
     /// Two entry points, each with a buffer and a function of its own.
@@ -212,7 +232,11 @@ mod tests {
         @compute @workgroup_size(1) fn triple(@builtin(local_invocation_index) i: u32) { e[i] = thrice(e[i]); }";
 
     fn two() -> Vec<u32> {
-        let module = naga::front::wgsl::parse_str(TWO).expect("WGSL");
+        spirv(TWO)
+    }
+
+    fn spirv(wgsl: &str) -> Vec<u32> {
+        let module = naga::front::wgsl::parse_str(wgsl).expect("WGSL");
         let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
         let info = naga::valid::Validator::new(flags, all).validate(&module).expect("valid");
         let options = naga::back::spv::Options { lang_version: (1, 5), ..Default::default() };
@@ -234,6 +258,23 @@ mod tests {
         let mut triple = of("triple");
         resize(&mut triple, [8, 4, 2]).expect("one invocation");
         assert!(triple.windows(4).any(|words| words == [ExecutionMode::LocalSize as u32, 8, 4, 2]));
+    }
+
+    #[test]
+    fn views_of_a_buffer_that_is_used_stay_as_its_names() {
+        let views = "
+            @group(0) @binding(0) var<storage, read_write> d: array<f32>;
+            @group(0) @binding(0) var<storage, read_write> e: array<u32>;
+            @group(0) @binding(0) var<uniform> u: vec4<u32>;
+            @group(0) @binding(1) var<storage, read_write> f: array<u32>;
+            @compute @workgroup_size(1) fn double(@builtin(local_invocation_index) i: u32) { d[i] = 2.0 * d[i]; }
+            @compute @workgroup_size(1) fn other(@builtin(local_invocation_index) i: u32) { f[i] = u.x; }
+            @compute @workgroup_size(1) fn third(@builtin(local_invocation_index) i: u32) { e[i] = 1u; }";
+        let (module, _) = isolate(&spirv(views), Some("double")).expect("it is there");
+        let module: Vec<u8> = module.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let slots = Interface::read(&module).expect("an interface").slots;
+        let [slot] = &slots[..] else { panic!("{slots:?}") };
+        assert_eq!((slot.kind, slot.blocks.len()), (SlotKind::Storage, 2), "{slot:?}");
     }
 
     #[test]

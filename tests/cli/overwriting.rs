@@ -97,6 +97,8 @@ const COMMANDS: &[&str] = &[
     "history . --order order.txt --output order.txt",
     "history store --order otava/otava.yaml --to otava --output otava",
     "verify --expect known.toml --junit known.toml",
+    "verify --config config.toml --junit config.toml",
+    "verify --config config.toml --junit k.wgsl",
     "ab matmul -V naive -s 8 --a-spirv k.spv --json k.spv",
     "ab matmul -V naive -s 8 --b-spirv k.spv --json k.spv",
     "ab matmul -V naive -s 8 --a-driver icd.json --b-driver other.json --json icd.json",

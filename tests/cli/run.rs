@@ -476,6 +476,16 @@ fn tables_of_a_configuration_run_kernels_beside_algorithms() {
     assert_eq!(record["method"]["robust_access"], true, "{record}");
     let ids: Vec<_> = cases(&output).iter().map(|case| case["id"].as_str().expect("text").to_string()).collect();
     assert_eq!(ids, ["matmul/naive/f32/8x8x8", "double/double/f32/N=1000"]);
+    let mut verify = gpukern(&["verify", "--config=all.toml", "--junit=-", "--keep-failures=kept"]);
+    let junit = stdout(&expect_exit(verify.current_dir(folder.path()), 0));
+    assert!(ids.iter().all(|id| junit.contains(id.rsplit('/').next().expect("a size"))), "{junit}");
+    let wrong = config.replace("'double.toml'", "'wrong.toml'");
+    fs::write(folder.path().join("all.toml"), wrong).expect("written");
+    let double = fs::read_to_string(folder.path().join("double.toml")).expect("read");
+    fs::write(folder.path().join("wrong.toml"), double + "[reference]\ncommand = 'false'\n").expect("written");
+    let forbidden = ["verify", "--config=all.toml", "--no-commands"];
+    let refused = stderr(&expect_exit(gpukern(&forbidden).current_dir(folder.path()), 2));
+    assert!(refused.contains("--no-commands forbids `false`"), "{refused}");
 }
 
 #[cfg(unix)]
