@@ -234,6 +234,13 @@ impl Block {
         Some(Argument { name: name.to_string().into(), offset: first.offset.checked_add(beyond)?, kind: first.kind })
     }
 
+    /// Whether it holds nothing but addresses, and a known number of them.
+    #[must_use]
+    pub fn is_addresses(&self) -> bool {
+        let all = self.members.iter().all(|member| member.kind == ArgumentKind::Address);
+        all && self.array.is_none() && !self.members.is_empty()
+    }
+
     /// The one type of number that all of it is made of without gaps, and how many there are, where it has no array at its
     /// end.
     #[must_use]

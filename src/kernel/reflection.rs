@@ -749,12 +749,25 @@ fn length_of(reflector: &Reflector<'_>, id: u32) -> Result<u64, String> {
     }
 }
 
+/// Whether type `id` is an address, or an array of addresses.
+fn is_pointer(reflector: &Reflector<'_>, id: u32, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    reflector.definition(id).is_ok_and(|definition| match definition.class.opcode {
+        Op::TypePointer => true,
+        Op::TypeArray | Op::TypeRuntimeArray => {
+            ids(definition).next().is_some_and(|element| is_pointer(reflector, element, depth))
+        }
+        _ => false,
+    })
+}
+
 /// The block of type `definition` that `variable` is.
 fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> Result<Block, String> {
     let block_id = definition.result_id.ok_or("a block has no id")?;
     let parts: Vec<u32> = ids(definition).collect();
     let mut names = vec![reflector.name(block_id, None), reflector.name(variable, None)];
-    if parts.len() == 1 {
+    // A member that is an address has the name of what it leads to.
+    if parts.len() == 1 && !is_pointer(reflector, parts[0], DEEPEST) {
         names.push(reflector.name(block_id, Some(0)));
     }
     // naga calls each variable by its own name and the block by none or by a general one.

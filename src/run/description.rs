@@ -27,8 +27,10 @@ pub(crate) struct Description {
     #[serde(rename = "where")]
     pub conditions: Named<Formula>,
     /// Push constants by the names of their members.
+    #[serde(deserialize_with = "members")]
     pub push: Named<Formula>,
     /// Blocks whose members have these values, each by the names that a buffer may have.
+    #[serde(deserialize_with = "blocks")]
     pub uniform: Named<Named<Formula>>,
     /// Buffers by the name of a block that sees them, or `"set.binding"`.
     pub buffer: Named<Buffer>,
@@ -68,8 +70,10 @@ pub(crate) struct Kernel {
     /// Of a pass: specialization constants, in place of those of the description.
     pub spec: Named<Formula>,
     /// Of a pass: push constants, in place of those of the description.
+    #[serde(deserialize_with = "members")]
     pub push: Named<Formula>,
     /// Of a pass: members of blocks, in place of those of the description.
+    #[serde(deserialize_with = "blocks")]
     pub uniform: Named<Named<Formula>>,
     /// Of a pass: its grid.
     pub groups: Option<Listed>,
@@ -85,7 +89,7 @@ pub(crate) struct Kernel {
 
 /// What a block sees: a buffer, `"A"`, from a byte on, `"A + 4*N"`, or a part of it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected \"BUFFER\", \"BUFFER + BYTES\" or { buffer, offset, range }")]
 pub(crate) enum Bound {
     Name(String),
     Range(BoundRange),
@@ -114,6 +118,7 @@ pub(crate) struct Buffer {
     /// Extents, the slowest first.
     pub shape: Option<Listed>,
     /// What it holds before a run.
+    #[serde(deserialize_with = "text_or_number")]
     pub fill: Option<String>,
     /// How far it may be from the right answer.
     pub check: Option<Check>,
@@ -123,7 +128,7 @@ pub(crate) struct Buffer {
 
 /// A tolerance: `"exact"`, or the figures of one kind.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected \"exact\", \"set\" or figures such as { rtol = 1e-4, atol = 1e-5 }")]
 pub(crate) enum Check {
     /// `"exact"`.
     Name(String),
@@ -187,7 +192,9 @@ pub(crate) struct ReferenceTable {
     pub vulkan: Option<String>,
     pub bind: Named<Listed<Bound>>,
     pub spec: Named<Formula>,
+    #[serde(deserialize_with = "members")]
     pub push: Named<Formula>,
+    #[serde(deserialize_with = "blocks")]
     pub uniform: Named<Named<Formula>>,
     pub groups: Option<Listed>,
 }
@@ -210,9 +217,52 @@ pub(crate) struct Inputs {
     pub command: Option<String>,
 }
 
+/// A member's value, or those of a structure's members: `position.x = 1` is a table in TOML.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a number, or an expression in quotes")]
+enum Member {
+    Value(Formula),
+    Inner(Named<Member>),
+}
+
+impl Member {
+    /// The values by the names that members of blocks have: `position.x`.
+    fn flatten(self, name: String, into: &mut Vec<(String, Formula)>) {
+        match self {
+            Self::Value(value) => into.push((name, value)),
+            Self::Inner(inner) => inner.0.into_iter().for_each(|(own, member)| {
+                let separator = if own.starts_with('[') { "" } else { "." };
+                member.flatten(format!("{name}{separator}{own}"), into);
+            }),
+        }
+    }
+
+    fn flat(members: Named<Self>) -> Named<Formula> {
+        let mut flat = vec![];
+        members.0.into_iter().for_each(|(name, member)| member.flatten(name, &mut flat));
+        Named(flat)
+    }
+}
+
+/// Reads the members of a block.
+fn members<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Named<Formula>, D::Error> {
+    Named::<Member>::deserialize(deserializer).map(Member::flat)
+}
+
+/// Reads the members of several blocks.
+fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Named<Named<Formula>>, D::Error> {
+    let blocks = Named::<Named<Member>>::deserialize(deserializer)?;
+    Ok(Named(blocks.0.into_iter().map(|(name, members)| (name, Member::flat(members))).collect()))
+}
+
+/// Reads a fill, which may be a number.
+fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Option::<Formula>::deserialize(deserializer).map(|fill| fill.map(|fill| fill.to_string()))
+}
+
 /// A number, or an expression.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number, or an expression in quotes")]
 pub(crate) enum Formula {
     Truth(bool),
     Integer(i64),
@@ -258,7 +308,7 @@ impl fmt::Display for Formula {
 
 /// One value, or a list.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a value, or a list of values")]
 pub(crate) enum Listed<T = Formula> {
     // First, for serde takes a list for the fields of a structure, too.
     Many(Vec<T>),

@@ -250,7 +250,7 @@ const MOST_LISTED: usize = 24;
 fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
     let block = slot.blocks.iter().find(|block| !block.members.is_empty())?;
     let is_parameters = !access.writes && block.array.is_none() && block.numbers().is_none();
-    (slot.kind == SlotKind::Uniform || is_parameters).then_some(block)
+    (slot.kind == SlotKind::Uniform || is_parameters || block.is_addresses()).then_some(block)
 }
 
 fn uniform(slot: &Slot, block: &Block, grid: &Grid, text: &mut String) {
@@ -265,7 +265,12 @@ fn uniform(slot: &Slot, block: &Block, grid: &Grid, text: &mut String) {
         let _ = writeln!(text, "{}", marked(&line, &format!("(…) {}", scalar.name())));
     }
     if let Some(first) = others.first() {
-        let remark = format!("(…) {} and {} others", first.name, others.len() - 1);
+        let more = match others.len() {
+            1 => String::new(),
+            2 => " and 1 other".into(),
+            many => format!(" and {} others", many - 1),
+        };
+        let remark = format!("(…) {}{more}", first.name);
         let _ = writeln!(text, "{}", marked("\"*\" = 0", &remark));
     }
 }
@@ -397,7 +402,10 @@ fn slot_options(slot: &Slot, access: Access, grid: &Grid, shape: &str) -> String
         let extents = match (numbers(slot), fixed(slot)) {
             (Some((_, count)), _) => count.to_string(),
             (None, Some(bytes)) => bytes.to_string(),
-            (None, None) => shape.to_string(),
+            (None, None) => {
+                let stride = slot.blocks.iter().find_map(|block| block.array).map_or(1, |array| array.stride);
+                if element(slot) == "bytes" { format!("{shape},{stride}") } else { shape.to_string() }
+            }
         };
         let options = buffer_options(&name, &element(slot), &extents, access);
         return format!("buffer {shown} (set {set}, binding {binding}): {options}");

@@ -62,7 +62,9 @@ impl<'a> Members<'a> {
                 )),
             };
         };
-        if found.is_empty() && (slot.kind != SlotKind::Uniform || is_buffer()) {
+        // Bytes that somebody made up are no addresses.
+        let goes_without_saying = slot.kind == SlotKind::Uniform || block.is_addresses();
+        if found.is_empty() && (!goes_without_saying || is_buffer()) {
             return Ok(None);
         }
         let name = found.first().map_or_else(|| slot_key(slot), |(name, _)| name.clone());

@@ -445,6 +445,8 @@ const OF_PLAIN: &[Mistake] = &[
     ("shape = ['N']\nfill", "shape = ['N', '2^40']\nfill", "which no device holds"),
     ("shape = ['N']\nfill", "shape = ['2^62', 64]\nfill", "which no device holds"),
     ("shape = ['N']\nfill", "shape = ['N / (N - 128)']\nfill", "divides by zero"),
+    ("fill = 'iota'", "fill = 7", ""),
+    ("fill = 'iota'", "fill = [7]", "expected a number, or an expression in quotes"),
     ("fill = 'iota'", "", "buffer.A.fill: is missing, and no kernel writes to it"),
     ("fill = 'iota'", "fill = 'random'", "unknown fill 'random'"),
     ("fill = 'iota'", "fill = 'uniform(1)'", "has the wrong arguments"),

@@ -712,11 +712,14 @@ fn addresses_stand_in_blocks_and_a_grid_in_a_buffer() {
         layout(buffer_reference, std430) buffer F { float at[]; };
         layout(binding = 0) uniform Args { F a; uint n; F outs[2]; mat2 m; } args;
         layout(std430, binding = 1) readonly buffer Table { uint count; uint64_t ptr[]; } table;
+        // Its only member is the address of a buffer of that name, not the name of the block.
+        layout(std430, binding = 2) readonly buffer Only { F C; } only;
         void main() {
             uint i = gl_GlobalInvocationID.x;
             if (i >= args.n) return;
             args.outs[0].at[i] = args.a.at[i] * args.m[1][0];
             F(table.ptr[1]).at[i] = float(table.count) + args.a.at[i];
+            only.C.at[i] += 1.0;
         }";
     let plain = "#version 460
         layout(local_size_x = 64) in;
@@ -726,7 +729,7 @@ fn addresses_stand_in_blocks_and_a_grid_in_a_buffer() {
         layout(push_constant) uniform P { uint n; };
         void main() {
             uint i = gl_GlobalInvocationID.x;
-            if (i < n) { b[i] = a[i + 4] * 3.0; c[i] = a[i + 4] + 5.0; }
+            if (i < n) { b[i] = a[i + 4] * 3.0; c[i] = a[i + 4] + 6.0; }
         }";
     let count = "#version 460
         layout(local_size_x = 1) in;
