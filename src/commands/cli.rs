@@ -532,7 +532,7 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["ab", "watch"])]
     pub tune: bool,
 
-    /// Decide whether the second of two kernels is faster
+    /// Is the second kernel faster? run k.toml a.comp b.comp --ab
     ///
     /// The first kernel, or the first of two choices in [spec], is the baseline. The two take turns, and each size gets a
     /// verdict.

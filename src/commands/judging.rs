@@ -8,6 +8,7 @@ use crate::compare::gate::{self, Ruling};
 use crate::compare::{self, Comparison, Difference, Settings, State, Unmatched, Verdict};
 use crate::record::Record;
 use crate::report;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The settings of a comparison, from its options.
@@ -50,6 +51,14 @@ pub(super) fn check_alike(baseline: &[Record], candidate: &[Record], judging: &J
     if judging.force || refused.is_empty() {
         return Ok(());
     }
+    let ids = |side: &'_ [Record]| {
+        side.iter().flat_map(|record| &record.cases).map(|case| case.id.clone()).collect::<BTreeSet<_>>()
+    };
+    let [before, after] = [ids(baseline), ids(candidate)];
+    if before.is_disjoint(&after) {
+        // No option would help.
+        return Err(none_shared([before.first(), after.first()]));
+    }
     let lines = report::compare::differences(&refused);
     let names = refused.iter().map(Difference::name).collect::<Vec<_>>().join(",");
     let hint = if refused.iter().all(Difference::is_driver) {
@@ -65,15 +74,17 @@ pub(super) fn check_any(comparison: &Comparison) -> Result<(), Error> {
     if !comparison.cases.is_empty() || comparison.unmatched.iter().any(|case| case.newly_wrong) {
         return Ok(());
     }
-    let on = |absent: fn(&Unmatched) -> bool| {
-        let case = comparison.unmatched.iter().find(|case| absent(case));
-        case.map_or("none".into(), |case| printable(&case.id).into_owned())
-    };
-    Err(Error::Usage(format!(
-        "no case was measured on both sides; one only in the baseline: {}, one only in the candidate: {}",
-        on(|case| case.candidate == State::Absent),
-        on(|case| case.baseline == State::Absent),
-    )))
+    let on =
+        |absent: fn(&Unmatched) -> bool| comparison.unmatched.iter().find(|case| absent(case)).map(|case| &case.id);
+    Err(none_shared([on(|case| case.candidate == State::Absent), on(|case| case.baseline == State::Absent)]))
+}
+
+/// No case is on both sides; each has a case such as this one.
+fn none_shared(only: [Option<&String>; 2]) -> Error {
+    let [before, after] = only.map(|id| id.map_or("none".into(), |id| printable(id)));
+    Error::Usage(format!(
+        "no case was measured on both sides; one only in the baseline: {before}, one only in the candidate: {after}"
+    ))
 }
 
 /// The exit code that a comparison asks for.

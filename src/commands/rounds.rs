@@ -6,7 +6,7 @@
 use super::document::{JSON, Target};
 use super::{before_files, command_line, interrupt, judging, measure_afresh};
 use crate::basis::error::{Error, Exit};
-use crate::basis::units::{Nanos, counted};
+use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::{Comparing, Judging};
 use crate::commands::progress;
 use crate::compare::gate::Ruling;
@@ -20,7 +20,7 @@ use crate::record::Record;
 use crate::report;
 use crate::run::algorithm::UserKernels;
 use crate::stats::bootstrap::TELLING_RUNS;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -103,7 +103,14 @@ impl Rounds {
             );
             let command = self.baseline.first().zip(self.paths.first());
             let command = command.and_then(|(record, path)| recipe::completed(record, path, recipe::ENOUGH));
-            let remedy = if command.is_some() { "Give it more first:" } else { "Measure it again with --processes 5." };
+            let edited = self.baseline.iter().any(|record| edited(record, plan));
+            let remedy = if command.is_some() && edited {
+                "Give it more first, with the kernels and the description that it measured:"
+            } else if command.is_some() {
+                "Give it more first:"
+            } else {
+                "Measure it again with --processes 5."
+            };
             lines.push(report::table::prose(&format!("{has} {remedy}"), width, 10));
             let command =
                 command.iter().flat_map(|command| report::compare::shell_lines(command, width.saturating_sub(10)));
@@ -133,11 +140,12 @@ impl Rounds {
         judging::check_any(&comparison)?;
         let begun = Instant::now();
         let mut last = None;
-        let mut trouble = None;
+        let (mut trouble, mut too_long) = (None, None);
         while let Some(ids) = undecided(&comparison, &planned) {
             let left = self.budget.saturating_sub(begun.elapsed());
             let expected = last.unwrap_or_else(|| time_of(&candidate[0], &ids));
             if interrupt::flagged() || left.is_zero() || left < expected {
+                too_long = Some(expected).filter(|_| !interrupt::flagged() && !left.is_zero());
                 break;
             }
             let (round, count) = (candidate.len() + 1, ids.len());
@@ -159,14 +167,16 @@ impl Rounds {
             last = Some(start.elapsed());
             comparison = compare(&self.baseline, &candidate, &self.settings);
         }
-        let candidate_path = self.record.as_deref();
         let sides = [
             Kept { records: &self.baseline, paths: &self.paths.iter().map(PathBuf::as_path).collect::<Vec<_>>() },
             // This very command measures it again.
             Kept { records: &candidate, paths: &[] },
         ];
         (comparison.remarks, comparison.decide) = recipe::recipe(&comparison, sides, &self.settings, &|processes| {
-            (recipe::assignments(&super::origin::environment()), again(&command_line(), processes, candidate_path))
+            (
+                recipe::assignments(&super::origin::environment()),
+                again(&command_line(), processes, self.record.as_deref()),
+            )
         });
         // A reason first, then the commands that fit it.
         comparison.remarks.splice(0..0, prospects(&comparison));
@@ -177,7 +187,7 @@ impl Rounds {
             exit => trouble.as_ref().map_or(exit, Error::exit),
         };
         let mut text = report::compare::text(&comparison, &ruling, report::table::width());
-        text.push_str(&self.summary(candidate.len() - 1, begun.elapsed()));
+        text.push_str(&self.summary(candidate.len() - 1, begun.elapsed(), too_long));
         if let Some(error) = trouble {
             progress::line(&format!("error: {error}"));
         }
@@ -207,23 +217,44 @@ impl Rounds {
         Ok(Some(record))
     }
 
-    fn summary(&self, rounds: usize, taken: Duration) -> String {
+    /// What further rounds there were, and why there are no more where one would have been `too_long`.
+    fn summary(&self, rounds: usize, taken: Duration, too_long: Option<Duration>) -> String {
         let kept = match self.keep {
             Some(_) => "their records are in the folder of --rounds",
             None => "--rounds DIR keeps their records",
         };
-        match rounds {
+        let done = match rounds {
             0 => String::new(),
             _ => format!("{} in {}; {kept}\n", counted(rounds, "further round"), Nanos::from(taken)),
-        }
+        };
+        let another = if rounds == 0 { "A further round" } else { "Another round" };
+        let [next, budget] = [too_long.unwrap_or_default(), self.budget].map(|time| about(time.into()));
+        let ended = too_long.map(|_| format!("{another}, of about {next}, would exceed --budget {budget}.\n"));
+        done + &ended.unwrap_or_default()
     }
+}
+
+/// Whether users' kernels, or what is said of them, changed since `record` measured the cases of `plan`.
+fn edited(record: &Record, plan: &Plan) -> bool {
+    let known: BTreeSet<&str> = record.cases.iter().map(|case| case.id.as_str()).collect();
+    let planned = plan.ids();
+    let users = plan.runs.iter().flat_map(|run| &run.groups).any(|group| group.algorithm.fingerprint.is_some());
+    users
+        && record.plan.as_ref().is_some_and(|own| *own != plan.hash())
+        && known == planned.iter().map(String::as_str).collect()
 }
 
 /// What further rounds could do for undecided cases, or why they could not, but for cases of which the recipe says so.
 fn prospects(comparison: &Comparison) -> Vec<String> {
     let wants_more = |case: &Compared| case.verdict != Verdict::Undecided || case.wants_more();
-    if comparison.count(Verdict::Undecided) > 0 && comparison.cases.iter().all(wants_more) {
-        return vec!["A longer --budget may decide the rest, and so may more processes of the baseline.".into()];
+    let open = comparison.count(Verdict::Undecided);
+    if open > 0 && comparison.cases.iter().all(wants_more) {
+        let what = match comparison.cases.len() {
+            1 => "it",
+            all if all == open => "them",
+            _ => "the rest",
+        };
+        return vec![format!("A longer --budget may decide {what}, and so may more processes of the baseline.")];
     }
     let hopeless = comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided && !case.wants_more());
     let (slower, few): (Vec<&Compared>, Vec<&Compared>) = hopeless.partition(|case| case.saw_another_speed());
@@ -334,7 +365,7 @@ mod tests {
         assert_eq!(said(of(true)), "", "the recipe says that it needs a new baseline");
         let few = said(Some(Obstacle::FewProcesses { baseline: true }));
         assert!(few.contains("can decide 1 case: the baseline has too few processes"), "{few}");
-        assert!(said(of(false)).starts_with("A longer --budget may decide the rest"), "{}", said(of(false)));
+        assert!(said(of(false)).starts_with("A longer --budget may decide it, "), "{}", said(of(false)));
         processes.set(5);
         assert!(
             said(of(false)).contains("can decide 1 case: the device is slower or busier than"),

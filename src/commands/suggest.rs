@@ -35,6 +35,11 @@ const OPTIONS: &[(&str, &str, &str)] = &[
         "`--json run.json` writes what was measured to a file",
     ),
     (
+        "json o out output out-file outfile output-file save-json result results export-json json-file json-out write record",
+        "verify",
+        "`--junit verify.xml` writes the results to a file; `gpukern bench --json run.json` writes times",
+    ),
+    (
         "html page plot plots graph chart charts plotting-backend",
         "bench run",
         "`--json run.json` writes the record, and `gpukern report run.json --output report.html` draws it",
@@ -419,10 +424,12 @@ mod tests {
         assert!(of("-q tune k.toml --budget 5s").contains("`gpukern run k.toml --tune` finds"));
         assert!(of("bench k.wgsl").contains("`gpukern run k.wgsl` verifies and measures it\n"));
         assert!(of("bench sweep.toml").contains("; a configuration is named with --config=sweep.toml\n"));
+        assert!(of("verify --json x").contains("`--junit verify.xml` writes"), "{}", of("verify --json x"));
         for right in [
             "ab matmul -V naive --a-spirv a.spv --b-spirv=b.spv -s 512",
             "bench --config k.toml",
             "tune lu --tuned here.toml",
+            "verify lu --junit x.xml",
             "verify --expect known.toml matmul",
             "run a.comp b.comp --ab",
             "list",

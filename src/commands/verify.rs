@@ -85,11 +85,15 @@ fn planned(args: &VerifyArgs, request: &Request) -> Result<(Plan, Vec<UserKernel
     Ok((Plan { runs: vec![run], run_tables: vec![] }, vec![], left_out))
 }
 
+/// What such a file looks like.
+const EXAMPLE: &str =
+    "write, for example:\n  [[known]]\n  case = \"matmul/tiled/f16/*\"\n  reason = \"driver bug 123\"";
+
 /// Reads a file of known failures.
 fn read_known(path: &Path) -> Result<Vec<Known>, Error> {
     let refuse = |reason: String| Error::Usage(format!("cannot read known failures in '{}': {reason}", path.display()));
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
-    known::parse(&text).map_err(refuse)
+    known::parse(&text).map_err(|reason| refuse(format!("{reason}\n{EXAMPLE}")))
 }
 
 /// The exit code where some failures are known: that of the others, and 1 where known ones pass.

@@ -146,7 +146,12 @@ impl Ruling {
         let verdicts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
         let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
         let others = comparison.unmatched.len() - wrong;
-        let more = [(wrong, "newly wrong"), (others, NOT_COMPARED), (self.violations.len(), "limits broken")];
+        let broken = self.violations.len();
+        let more = [
+            (wrong, "newly wrong"),
+            (others, NOT_COMPARED),
+            (broken, if broken == 1 { "limit broken" } else { "limits broken" }),
+        ];
         verdicts.into_iter().chain(more).filter(|(count, _)| *count > 0)
     }
 }

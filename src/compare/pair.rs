@@ -2,7 +2,7 @@
 
 use super::side::{Seen, State, state};
 use super::{Compared, FALSE_DISCOVERIES, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, judge, why};
-use crate::basis::units::{Nanos, significant, trimmed};
+use crate::basis::units::{Nanos, counted, significant, trimmed};
 use crate::record::marks::OTHERS_APART;
 use crate::record::{Measured, SLOW};
 use crate::stats::bootstrap::{self, ProcessSamples, Side, TELLING_RUNS};
@@ -259,13 +259,18 @@ impl Pair<'_> {
         let Some((ratio, p)) = judged else {
             let samples = case.baseline.samples.min(case.candidate.samples);
             let timeless = timeless(&self.baseline) || timeless(&self.candidate);
-            return if timeless { "a median of zero".into() } else { format!("{samples} of {LEAST_SAMPLES} samples") };
+            return if timeless {
+                "a median of zero".into()
+            } else {
+                format!("{}, needs {LEAST_SAMPLES}", counted(samples, "sample"))
+            };
         };
         match (case.obstacle, found) {
             _ if self.identical() => "the same samples".into(),
             (Some(Obstacle::AnotherSpeed { .. }), _) => self.speed()[0].clone(),
             (_, Verdict::Undecided) if self.few() => {
-                format!("{} of {TELLING_RUNS} processes", self.baseline.len().min(self.candidate.len()))
+                let fewest = self.baseline.len().min(self.candidate.len());
+                format!("{fewest} of {TELLING_RUNS} processes")
             }
             _ => evidence(&ratio, p, found, min_effect),
         }
@@ -298,7 +303,8 @@ impl Pair<'_> {
     fn speed(&self) -> [String; 2] {
         if let Some(load) = self.load() {
             let (points, word) = (100.0 * load.abs(), if load > 0.0 { "more" } else { "less" });
-            let sentence = format!("the candidate ran while other programs used {points:.0} points {word} of the CPU");
+            let sentence =
+                format!("the candidate ran while other programs used {points:.0} percentage points {word} CPU");
             let sign = if load > 0.0 { '+' } else { '−' };
             return [format!("CPU load {sign}{points:.0} points"), sentence];
         }

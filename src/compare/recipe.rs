@@ -10,7 +10,7 @@ use crate::stats::bootstrap::{TELLING_RUNS, Z};
 use crate::stats::median;
 use clap::CommandFactory;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Processes a side that find a change of 5 % on most machines.
@@ -92,13 +92,14 @@ fn lines(
 ) -> Vec<String> {
     let apart = difference(sides, comparison);
     let has = |records: &[Record]| records.iter().map(|record| record.processes().len()).sum::<usize>();
-    let (mut parts, mut costs) = (vec![], vec![]);
+    let (mut parts, mut costs, mut last) = (vec![], vec![], None);
     for (((side, name), with), anew) in sides.into_iter().zip(["baseline", "candidate"]).zip(apart).zip(anew) {
         let Some(record) = side.records.first() else { continue };
         let Some(path) = side.paths.first() else {
             // The last command measures it: anew, or what is missing.
             let kept = if words.iter().any(|word| word == "--resume") { record.processes().len() } else { 0 };
             costs.push((name, processes.saturating_sub(kept), time_of_process(record)));
+            last = with;
             continue;
         };
         if anew && side.paths.len() > 1 {
@@ -135,7 +136,10 @@ fn lines(
     // What measures nothing would say the same again.
     if costs.iter().any(|(_, count, _)| *count > 0) {
         lines.push(format!("# {}", cost(&costs)));
+        // What is there now needs a word only behind another.
+        let last = last.filter(|_| !parts.is_empty());
         lines.extend(turns(&parts));
+        lines.extend(last.map(|with| format!("# {with}:")));
         lines.push(variables + &line(words.iter().map(String::as_str)));
     }
     lines
@@ -396,7 +400,7 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
     // As they were typed, wherever that was.
     let typed = |record| measure(record, Path::new(""));
     if typed(a) != typed(b) {
-        return [None, None];
+        return kernels_in_place(a, b);
     }
     let differs = |what: fn(&Difference) -> bool| comparison.differences.iter().find(|difference| what(difference));
     if let Some(driver) = differs(Difference::is_driver) {
@@ -408,13 +412,30 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
     if let Some(found) = version.or_else(commit) {
         return found;
     }
-    let kernels = |record: &Record| {
-        let of = |case: &Case| case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
-        record.cases.iter().map(|case| (case.id.clone(), of(case))).collect::<BTreeMap<_, _>>()
+    kernels_in_place(a, b)
+}
+
+/// What says that two records ran other kernels in cases of the same name. Which built-in ones they ran, other commands say.
+fn kernels_in_place(a: &Record, b: &Record) -> [Option<String>; 2] {
+    let files = |record| {
+        let words = measured(record).unwrap_or_default().into_iter().skip(1);
+        words.filter(|word| Path::new(word).extension().is_some()).map(ToString::to_string).collect::<Vec<_>>()
     };
-    let [before, after] = [a, b].map(kernels);
-    let changed = |(id, hashes): (&String, &Vec<String>)| after.get(id).is_some_and(|other| other != hashes);
-    if before.iter().any(changed) {
+    // Other files of the same name are in the commands.
+    if files(a) != files(b) {
+        return [None, None];
+    }
+    let alike = measure(a, Path::new("")) == measure(b, Path::new(""));
+    let hashes = |case: &Case| case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
+    let before: BTreeMap<_, _> = a.cases.iter().map(|case| (&case.id, hashes(case))).collect();
+    let changed = |case: &&Case| before.get(&case.id).is_some_and(|known| *known != hashes(case));
+    let changed: Vec<_> = b.cases.iter().filter(changed).flat_map(|case| &case.kernels).collect();
+    let users: BTreeSet<_> = changed.iter().filter(|kernel| kernel.is_users()).map(|kernel| kernel.source()).collect();
+    let names = users.into_iter().collect::<Vec<_>>().join(", ");
+    if !names.is_empty() {
+        return ["baseline", "candidate"].map(|name| Some(format!("with the {name}'s {} in place", printable(&names))));
+    }
+    if alike && !changed.is_empty() {
         return ["baseline", "candidate"].map(|name| Some(format!("with the kernels of the {name}")));
     }
     [None, None]

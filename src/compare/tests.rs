@@ -402,7 +402,7 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
         for (loaded, sentence) in [
             (seen(1000.0, Some(0.02)), slower),
             (seen(1000.0, None), slower),
-            (seen(600.0, Some(0.5)), "the candidate ran while other programs used 48 points more of the CPU"),
+            (seen(600.0, Some(0.5)), "the candidate ran while other programs used 48 percentage points more CPU"),
         ] {
             let (verdict, found, why) = of(1.9e6, count, loaded);
             assert_eq!((verdict, found), (Verdict::Undecided, Some(obstacle)), "{count} {loaded:?}");
@@ -547,6 +547,33 @@ fn a_recipe_that_would_measure_nothing_is_none() {
         let time = recipe::time_of_process(&whole);
         assert!(others.0 > 33e9 && (time.0 - others.0 / 3.0).abs() < 1.0, "{command}: {time}");
     }
+}
+
+#[test]
+fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
+    let [mut a, mut b] = [("a", "0", "base.json"), ("bb", "1", "new.json --no-peak")].map(|(started, hash, more)| {
+        let mut record =
+            kept(started, 1e6 + started.len() as f64 * 5e4, &format!("gpukern run k.toml k.comp --json {more}"));
+        let kernel =
+            crate::kernel::shaders::CompiledKernel { name: "k/k.comp#0".into(), hash: hash.into(), statistics: vec![] };
+        record.cases.iter_mut().for_each(|case| case.kernels = vec![kernel.clone()]);
+        record
+    });
+    let typed = "gpukern compare base.json new.json";
+    let of = |a: &Record, b: &Record| {
+        decided([std::slice::from_ref(a), std::slice::from_ref(b)], ["base.json", "new.json"], typed).expect("a recipe")
+    };
+    let text = of(&a, &b);
+    assert!(text.contains("\n# with the baseline's k.comp in place:\ngpukern run k.toml k.comp --processes"), "{text}");
+    assert!(text.contains("\n# with the candidate's k.comp in place:\ngpukern run k.toml k.comp --no-peak"), "{text}");
+    // Another file is in the command.
+    b.command[3] = "other/k.comp".into();
+    assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
+    b.command[3] = "k.comp".into();
+    for (own, other) in a.cases.iter_mut().zip(&b.cases) {
+        own.kernels.clone_from(&other.kernels);
+    }
+    assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
 }
 
 #[test]
@@ -769,5 +796,5 @@ fn a_verdict_names_the_test_that_decided_or_failed() {
     assert!(test.ends_with(" > 0.01") || test == "exceeds ±2 %", "{test}");
     let few = record("b", &times(1e6, 0.01, 3, 1));
     let found = compare(&[record("a", &times(1e6, 0.01, 50, 1))], &[few], &Settings::default());
-    assert_eq!(found.cases[0].test, "3 of 6 samples");
+    assert_eq!(found.cases[0].test, "3 samples, needs 6");
 }

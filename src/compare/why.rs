@@ -66,7 +66,7 @@ pub(super) fn programs(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bo
 fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String> {
     let mut changes = vec![];
     if before.hash != after.hash {
-        changes.push(format!("the code of {} changed", source(&after.name)));
+        changes.push(format!("the code of {} changed", after.source()));
     }
     for statistic in &after.statistics {
         let old = before.statistics.iter().find(|other| other.name == statistic.name);
@@ -77,12 +77,6 @@ fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String
         }
     }
     changes
-}
-
-/// The name of a kernel, or the file of a user's, whose versions have numbers: `sum.comp` of `sum/sum.comp#0`.
-fn source(name: &str) -> &str {
-    let file = name.rsplit_once('#').map(|(path, _)| path.rsplit_once('/').map_or(path, |(_, file)| file));
-    file.unwrap_or(name)
 }
 
 /// The medians of a figure on both sides.
@@ -153,11 +147,12 @@ fn warning_names(side: &[Seen<'_>]) -> BTreeSet<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::source;
+    use crate::kernel::shaders::CompiledKernel;
 
     #[test]
     fn a_users_kernel_is_called_by_its_file() {
-        let names = ["sum/sum.comp#0", "my #1/sum.comp#12", "lu/naive.f32"].map(source);
-        assert_eq!(names, ["sum.comp", "sum.comp", "lu/naive.f32"]);
+        let kernel = |name: &str| CompiledKernel { name: name.into(), hash: String::new(), statistics: vec![] };
+        let kernels = ["sum/sum.comp#0", "my #1/sum.comp#12", "lu/naive.f32"].map(kernel);
+        assert_eq!(kernels.each_ref().map(CompiledKernel::source), ["sum.comp", "sum.comp", "lu/naive.f32"]);
     }
 }

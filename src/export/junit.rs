@@ -8,7 +8,7 @@
 
 use super::{Named, identifier, named, reason};
 use crate::basis::printable::escape;
-use crate::basis::units::{Nanos, ratio, significant};
+use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
 use crate::compare::{Compared, Comparison, Unmatched, Verdict};
 use crate::record::marks::{Mark, RunConditions};
@@ -138,7 +138,7 @@ fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
     let mut facts = String::new();
     if let Some(m) = case.measured() {
         let (median, count) = (case.shown(m.summary.median), m.summary.count);
-        let _ = writeln!(facts, "median {median} of {count} samples");
+        let _ = writeln!(facts, "median {median} of {}", counted(count, "sample"));
         if let Some(v) = m.verification.verified() {
             let _ = writeln!(facts, "{}", v.figures());
         }
@@ -223,7 +223,8 @@ fn compared(index: usize, case: &Compared, ruling: &Ruling) -> Test {
     let [before, after] = [&case.baseline, &case.candidate].map(|side| time(side.median));
     let mut facts = format!("{}: {before} → {after}, {}\n", case.verdict.name(), interval());
     for (name, side) in [("baseline", &case.baseline), ("candidate", &case.candidate)] {
-        let _ = writeln!(facts, "{name}: {} samples of {} processes", side.samples, side.processes);
+        let processes = if side.processes == 1 { "process" } else { "processes" };
+        let _ = writeln!(facts, "{name}: {} of {} {processes}", counted(side.samples, "sample"), side.processes);
     }
     if settled {
         facts.push_str("within its max-slowdown\n");

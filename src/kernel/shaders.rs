@@ -40,6 +40,21 @@ pub struct CompiledKernel {
     pub statistics: Vec<Metric>,
 }
 
+impl CompiledKernel {
+    /// Its name, or the file of a user's, whose versions have numbers: `sum.comp` of `sum/sum.comp#0`.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        let path = self.name.rsplit_once('#').map(|(path, _)| path);
+        path.map_or(&self.name, |path| path.rsplit_once('/').map_or(path, |(_, file)| file))
+    }
+
+    /// Whether it is a user's.
+    #[must_use]
+    pub fn is_users(&self) -> bool {
+        self.name.contains('#')
+    }
+}
+
 impl Word {
     /// The value of the word once `values` are set.
     #[must_use]

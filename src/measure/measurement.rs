@@ -209,7 +209,12 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// When it is of another plan, device or program.
     pub(crate) fn resume(&mut self, record: Record, options: &MeasureOptions<'_>) -> Result<(), Error> {
-        let earlier = resume::usable(record, &self.plan.hash(), options.shard, self.method())?;
+        let changed = |record: &Record| {
+            let of_run =
+                |DeviceRun { device, run }: &DeviceRun<'_>| resume::changed(record, run, device, options.tuned);
+            self.device_runs.iter().flat_map(of_run).collect()
+        };
+        let earlier = resume::usable(record, &self.plan.hash(), options.shard, self.method(), changed)?;
         for DeviceRun { device, run } in &self.device_runs {
             resume::take(&earlier, run, device, options.tuned, &mut self.taken)?;
         }

@@ -5,17 +5,25 @@ use crate::basis::error::Error;
 use crate::basis::printable::printable;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
+use crate::kernel::shaders::CompiledKernel;
 use crate::plan::{CaseGroup, PlannedRun, Shard};
 use crate::record::{Case, Method, Outcome, Record, Warning};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
 /// What can be taken over of `record` by a run of `plan`, or of its `shard`, with `method`: the cases that have a time,
-/// without what this process is to find anew, and all processes that measured them.
+/// without what this process is to find anew, and all processes that measured them. `changed` names the users' kernels that
+/// are others now.
 ///
 /// # Errors
 /// When the record is of another version, shard, plan or method.
-pub(super) fn usable(record: Record, plan: &str, shard: Option<Shard>, method: Method) -> Result<Record, Error> {
+pub(super) fn usable(
+    record: Record,
+    plan: &str,
+    shard: Option<Shard>,
+    method: Method,
+    changed: impl FnOnce(&Record) -> BTreeSet<String>,
+) -> Result<Record, Error> {
     let refuse = |what: &str| {
         let command = printable(&record.command.join(" ")).into_owned();
         Err(Error::Usage(format!("cannot resume: the run {what}; repeat the options of `{command}`, or measure anew")))
@@ -28,6 +36,13 @@ pub(super) fn usable(record: Record, plan: &str, shard: Option<Shard>, method: M
         return refuse(&format!("measured {}, and this one measures {}", part(&record.shards), part(own)));
     }
     if record.plan.as_deref() != Some(plan) {
+        let changed: Vec<_> = changed(&record).into_iter().collect();
+        if !changed.is_empty() {
+            return Err(Error::Usage(format!(
+                "cannot resume: {} changed (code, grid or arguments) since the run was recorded; measure anew",
+                printable(&changed.join(", "))
+            )));
+        }
         return refuse("has another plan: its cases or its sampling differ");
     }
     if record.method != method {
@@ -113,15 +128,39 @@ fn as_measured(mut case: Case) -> Option<Case> {
     Some(case)
 }
 
+/// The program of a configuration now, if the device runs it.
+fn program(chosen: &Configuration, group: &CaseGroup, device: &DeviceInfo) -> Result<Program, String> {
+    let problem = (group.algorithm.problem)(&group.spec)?;
+    chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device)
+}
+
+/// The files of the users' kernels of `run` that `record` ran otherwise.
+pub(super) fn changed(record: &Record, run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned) -> BTreeSet<String> {
+    let mut changed = BTreeSet::new();
+    for group in run.groups.iter().filter(|group| group.algorithm.fingerprint.is_some()) {
+        for chosen in tuned::choose(group, device, tuned) {
+            let Ok(program) = program(&chosen, group, device) else { continue };
+            let now: Vec<_> =
+                program.dispatches().map(|own| (own.shader.label(), own.hash(&own.shader.spirv))).collect();
+            let differs = |known: &&CompiledKernel| {
+                let named: Vec<_> = now.iter().filter(|(name, _)| *name == known.name).collect();
+                known.is_users() && !named.is_empty() && named.iter().all(|(_, hash)| *hash != known.hash)
+            };
+            let id = group.id(chosen.variant).to_string();
+            let known = record.cases.iter().filter(|case| case.id == id).flat_map(|case| &case.kernels);
+            changed.extend(known.filter(differs).map(|known| known.source().to_string()));
+        }
+    }
+    changed
+}
+
 /// Refuses a case that ran other programs than it would now.
 fn check_program(case: &Case, chosen: &Configuration, group: &CaseGroup, device: &DeviceInfo) -> Result<(), Error> {
-    let program = (group.algorithm.problem)(&group.spec)
-        .and_then(|problem| chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device));
     let hashes = |program: Program| -> BTreeSet<String> {
         program.dispatches().map(|dispatch| dispatch.hash(&dispatch.shader.spirv)).collect()
     };
     let known: BTreeSet<_> = case.kernels.iter().map(|kernel| kernel.hash.clone()).collect();
-    if program.is_ok_and(|program| hashes(program) == known) {
+    if program(chosen, group, device).is_ok_and(|program| hashes(program) == known) {
         return Ok(());
     }
     Err(Error::Usage(format!(

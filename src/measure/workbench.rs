@@ -261,7 +261,10 @@ impl Zone<'_> {
         let (at, _) = changed?;
         let place = at as i64 - RED_ZONE as i64;
         let (name, bytes) = (&self.spec.name, self.spec.bytes().0);
-        Some(format!("the kernel wrote outside buffer {name}: byte {place} changed, but the buffer has {bytes}"))
+        let last = bytes.saturating_sub(1);
+        Some(format!(
+            "the kernel wrote outside buffer {name}: it wrote byte {place} of a buffer of {bytes} bytes (0 to {last})"
+        ))
     }
 }
 

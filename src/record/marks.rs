@@ -144,8 +144,8 @@ impl RunConditions {
         let wide = usual.map_or(WIDE, |error| WIDE.max(WIDER * error));
         // What was run once for its answer has no time.
         if m.summary.relative_error().map_or(!m.samples.is_empty(), |error| error > wide) {
-            let others = if usual.is_some() { ", three times the others'" } else { "" };
-            marks.push(Mark::new("±", format!("imprecise: the median's error is 5 % or more{others}")));
+            let others = if usual.is_some() { ", and three times that of the other cases" } else { "" };
+            marks.push(Mark::new("±", format!("imprecise: an error of 5 % or more{others}")));
         }
         if of.is_some_and(|of| of.disturbed(m)) {
             let meaning = if of.is_some_and(|of| of.on_host) {

@@ -411,7 +411,21 @@ impl Share {
     /// The share as `percent` writes it, or the most that it can be where a limit that was measured on a busy device leaves
     /// it open by a factor of two: `≤52%`.
     pub(crate) fn told(self, percent: impl Fn(f64) -> String) -> String {
-        self.most().map_or_else(|| percent(self.fraction), |most| format!("{AT_MOST}{}", percent(most)))
+        format!("{}{}", if self.most().is_some() { AT_MOST } else { "" }, percent(self.shown()))
+    }
+
+    /// The fraction that is told: the most that it can be, where that is all that is known.
+    pub(crate) fn shown(self) -> f64 {
+        self.most().unwrap_or(self.fraction)
+    }
+
+    /// The least time that the limit allows, which divided by the median is the share that is told: `≤52.10 µs`.
+    pub(crate) fn least_told(self, case: &Case) -> String {
+        let (sign, least) = match self.most() {
+            Some(most) => (AT_MOST, Nanos(self.least.0 * most / self.fraction)),
+            None => ("", self.least),
+        };
+        format!("{sign}{}", case.shown(least))
     }
 
     /// The most that it can be, where that is all that is known.

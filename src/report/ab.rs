@@ -11,6 +11,7 @@ use crate::basis::units::{self, TimeUnit, counted};
 use crate::compare::paired::{Finding, SideResult, Trial, Trials, Turns};
 use crate::compare::{FALSE_DISCOVERIES, Verdict, probability, significance};
 use crate::plan::axes::{self, AXES, Axis};
+use crate::record::Outcome;
 use crate::record::class::Class;
 use std::fmt::Write;
 
@@ -73,6 +74,19 @@ fn reason(side: &SideResult) -> Option<String> {
     outcome.reason().map(|reason| format!("{}: {}", outcome.status(), printable(&reason)))
 }
 
+/// How a side without a time ended, behind its name.
+fn failure(side: &SideResult) -> Option<&'static str> {
+    Some(match side.case.outcome {
+        // What is interrupted waits for the other, which may have failed.
+        Outcome::Measured(_) | Outcome::Interrupted => return None,
+        Outcome::Rejected(_) => "is wrong",
+        Outcome::Skipped { .. } => "was skipped",
+        Outcome::Failed { .. } => "failed",
+        Outcome::Crashed(_) => "crashed",
+        Outcome::TimedOut(_) => "timed out",
+    })
+}
+
 fn time(side: &SideResult, unit: Option<TimeUnit>) -> String {
     match (side.median, unit) {
         (Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
@@ -90,8 +104,9 @@ fn rounds(trial: &Trial, turns: Turns) -> String {
 fn finding(trial: &Trial, turns: Turns) -> String {
     let rounds = rounds(trial, turns);
     let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
-        let few = trial.sides().iter().all(|(_, side)| reason(side).is_none());
-        let what = if few { "undecided: too few rounds" } else { "B cannot be compared with A" };
+        let failed = trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", failure(side)?)));
+        let failed = failed.collect::<Vec<_>>().join(", ");
+        let what = if failed.is_empty() { "undecided: too few rounds".into() } else { format!("no verdict: {failed}") };
         return format!("{what} ({rounds})");
     };
     let word = match verdict {

@@ -7,7 +7,8 @@ use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
 use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Caveat, Outcome, Record};
+use crate::record::{AT_MOST, Case, Caveat, Outcome, Record};
+use crate::tuning::tuned::{BUILT_IN, TILE};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -73,6 +74,12 @@ pub(crate) fn signs(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     names.into_iter().chain(times).collect()
 }
 
+/// What the sign before a share means of which only the most is known.
+pub(crate) fn at_most() -> Mark {
+    let busy = "the device was busy when its limits were measured; rerun `gpukern peak` when idle";
+    Mark::new(AT_MOST, format!("at most this share: {busy}"))
+}
+
 /// The name of a case's variant, with what sets its answer apart.
 pub(crate) fn variant(case: &Case) -> Cell {
     Cell { detail: Class::of(case).to_string(), ..Cell::code(&*case.variant) }
@@ -84,9 +91,6 @@ pub fn notes(record: &Record) -> String {
     let mut out = outcomes(record);
     if record.cases.iter().all(|case| case.measured().is_none()) {
         return out;
-    }
-    if record.cases.iter().any(|case| case.share.is_some_and(|share| share.most().is_some())) {
-        out.push_str("note      shares are rough: the device was busy; rerun `gpukern peak` when idle\n");
     }
     // What is said of a software device need not be said of the host beside it.
     let is_host = |caveat: &Caveat| match caveat {
@@ -142,7 +146,10 @@ fn remarked(record: &Record) -> impl Iterator<Item = &Case> {
 
 /// What problems and variants remark.
 fn remarks(record: &Record) -> String {
-    let remarks = remarked(record).flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
+    let all = || remarked(record).flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
+    // Of a tile that was built in there is something to say beside a tuned one alone.
+    let tuned = all().any(|(_, note)| note.starts_with(TILE) && !note.ends_with(BUILT_IN));
+    let remarks = all().filter(|(_, note)| tuned || !note.ends_with(BUILT_IN));
     let line = |(algorithm, remark)| format!("note      {algorithm}: {remark}{}\n", whose(record, algorithm, remark));
     remarks.collect::<BTreeSet<_>>().into_iter().map(line).collect()
 }
@@ -197,7 +204,7 @@ pub(crate) mod tests {
     use crate::basis::units::{Bytes, Work};
     use crate::device::capability::tests::software_device;
     use crate::plan::{CacheState, Clock};
-    use crate::record::{Conditions, Limit, Measured, Method, Phases, SCHEMA, Sample, Share, Verification, Warning};
+    use crate::record::{Conditions, Measured, Method, Phases, SCHEMA, Sample, Verification, Warning};
     use crate::stats::Summary;
 
     fn case(variant: &str, outcome: Outcome) -> Case {
@@ -359,15 +366,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_share_that_a_busy_device_leaves_open_has_a_note() {
+    fn a_tile_that_is_built_in_has_a_note_beside_a_tuned_one_alone() {
         let mut record = record();
-        let share =
-            |high: f64| Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 0.2, interval: Some([0.1, high]) };
-        for (high, noted) in [(0.2, false), (0.3, true)] {
-            record.cases[0].share = Some(share(high));
-            assert_eq!(notes(&record).contains("note      shares are rough: "), noted, "{}", notes(&record));
-        }
-        assert!(notes(&record).lines().filter(|line| line.starts_with("note")).all(|line| line.chars().count() <= 80));
+        record.cases[0].notes = vec!["tile 8×8×8 in 4×4, built in".into()];
+        assert!(!notes(&record).contains("tile"), "{}", notes(&record));
+        record.cases[1].notes = vec!["tile 16×8×8 in 4×4, tuned 2026-01-01".into()];
+        assert_eq!(notes(&record).matches("tile").count(), 2, "{}", notes(&record));
     }
 
     #[test]

@@ -208,7 +208,7 @@ fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, test
 fn paragraph(reasons: &[String], lines: usize, width: usize) -> String {
     let of = |count: usize| {
         let more = reasons.len() - count;
-        let more = (more > 0).then(|| format!("{}: add `--json -`", counted(more, "more remark")));
+        let more = (more > 0).then(|| format!("{} in `--json -`", counted(more, "more remark")));
         let parts: Vec<_> = reasons[..count].iter().cloned().chain(more).collect();
         table::prose(&parts.join("; "), width, 2)
     };
@@ -320,7 +320,7 @@ mod tests {
         );
         assert_eq!(text.matches("device slower than its best on both sides (all 27)").count(), 1, "{text}");
         assert!(
-            text.contains("more remarks: add `--json -`")
+            text.contains("more remarks in `--json -`")
                 && text.contains(" naive 128 ")
                 && text.contains("1 of 3 processes")
         );

@@ -239,11 +239,14 @@ fn dtypes(info: &DeviceInfo) -> String {
     names.join(", ")
 }
 
+/// What is said of a device whose limits are not kept.
+const NOT_MEASURED: &str = "not measured yet; `bench` measures those it needs";
+
 /// What was measured of a device, in a line or two.
 fn measured(peak: Option<&Peak>) -> String {
     // What was disturbed is not kept, and that may be all.
     let found = peak.map(best_of).unwrap_or_default();
-    if found.is_empty() { "not measured yet: run `gpukern peak`".into() } else { found.join(", ") }
+    if found.is_empty() { NOT_MEASURED.into() } else { found.join(", ") }
 }
 
 /// The best that kernels reached in common types, in memory and in a launch.
@@ -318,9 +321,7 @@ mod tests {
         let summary = card.summary(true, None, 80);
         assert!(widest(&summary) <= 80 && summary.lines().count() <= 20, "{summary}");
         assert!(summary.starts_with("device 0: software, CPU, the default\n\n driver "), "{summary}");
-        for fact in
-            ["8 invocations (can be required)", "32 KiB of shared memory", "not measured yet: run `gpukern peak`"]
-        {
+        for fact in ["8 invocations (can be required)", "32 KiB of shared memory", NOT_MEASURED] {
             assert!(summary.contains(fact), "{fact}: {summary}");
         }
         // One line for each algorithm, whatever its variants need.

@@ -190,8 +190,7 @@ impl Shown {
         let has = |is: fn(&Cell) -> bool| shown.is_some_and(|table| table.any(is));
         let star = self.forms[0].any(|cell| cell.is_best).then(|| Mark::new(STAR, self.star));
         let bars = has(|cell| cell.bar.is_some()).then(|| Mark::new("█", "speed relative to the fastest of the size"));
-        let most = has(|cell| cell.detail.starts_with(AT_MOST))
-            .then(|| Mark::new(AT_MOST, "at most this share: the device was busy when its limits were measured"));
+        let most = has(|cell| cell.detail.starts_with(AT_MOST)).then(bench::at_most);
         star.into_iter().chain(bars).chain(most).chain(self.signs.iter().cloned()).collect()
     }
 
@@ -407,7 +406,7 @@ mod tests {
     #[test]
     fn a_share_of_which_only_the_most_is_known_has_a_legend() {
         let mut record = bench::tests::record();
-        let said = "≤  at most this share: the device was busy when its limits were measured\n";
+        let said = "≤  at most this share: the device was busy when its limits were measured; ";
         assert!(!compact(&record, &View::of_width(80)).contains('≤'));
         let least = Nanos(1.0);
         let share = Share { limit: Limit::Memory, least, fraction: 0.1, interval: Some([0.01, 0.5]) };

@@ -1,13 +1,13 @@
 //! The long table of `bench`: a line for each case, with the columns that fit or those that were asked for.
 
-use super::bench::{Section, heading, median, sections, signs, variant};
+use super::bench::{Section, at_most, heading, median, sections, signs, variant};
 use super::reference::ReferenceTime;
 use super::table::{self, Cell, Table};
 use crate::basis::alike::distinct;
 use crate::basis::error::unknown;
 use crate::basis::units::{percent, significant, trimmed};
 use crate::record::class::Class;
-use crate::record::marks::RunConditions;
+use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Measured, Outcome, Record, Share};
 
 /// What of a record is shown, and on how many columns.
@@ -142,12 +142,14 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
     }
     let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
     table.leave_out_empty(&may_go.collect::<Vec<_>>(), "0");
+    let mut hidden = vec![];
     if view.columns.is_none() {
         let whole = table.width();
         let mut least: Vec<_> = COLUMNS.iter().filter(|column| column.importance != STAYS).collect();
         least.sort_by_key(|column| column.importance);
         let (last, least): (Vec<_>, Vec<_>) = least.iter().flat_map(own).partition(|name| shown.contains(name));
         let gone = table.fit(view.width, &[least, last].concat());
+        hidden = gone.iter().map(ToString::to_string).collect();
         // One that all rows have may stand above them.
         let first = &section.cases[0].variant;
         if table.width() > view.width && section.cases.iter().all(|case| case.variant == *first) {
@@ -159,11 +161,24 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
     }
     out.push('\n');
     out.push_str(&table.terminal(view.width));
-    let signs = signs(&section.cases, conditions);
+    let shown = |name: &str| columns.iter().any(|own| own.heading == name) && !hidden.iter().any(|gone| gone == name);
+    let signs: Vec<_> = units(&section.cases, shown).chain(signs(&section.cases, conditions)).collect();
     if !signs.is_empty() {
         out.push('\n');
     }
     out + &table::legend(&signs, view.width)
+}
+
+/// What the numbers in the columns that are `shown` are of, where their headings do not say it.
+fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> impl Iterator<Item = Mark> {
+    let multiple = |case: &&Case| {
+        let found = case.verification();
+        found.is_some_and(|found| matches!(found.tolerance, 1.0) && found.residual.is_some_and(|error| error > 0.0))
+    };
+    let multiples = (shown("residual") && cases.iter().any(multiple))
+        .then(|| Mark::new("residual", "largest error, as a multiple of its tolerance"));
+    let open = |case: &&Case| case.share.is_some_and(|share| share.most().is_some());
+    multiples.into_iter().chain((shown("of hardware") && cases.iter().any(open)).then(at_most))
 }
 
 /// The metrics of some cases that are part of their answers.
@@ -225,7 +240,8 @@ const DOUBTED: f64 = 0.05;
 
 fn residual(value: Option<f64>) -> String {
     match value {
-        None => "none".into(),
+        // Nothing was computed, or it was written outside of the buffers.
+        None => String::new(),
         Some(0.0) => "0".into(),
         // Tolerances of users' kernels are small whole numbers.
         Some(value) if (1.0..1e4).contains(&value) => trimmed(&format!("{value:.1}")).to_string(),

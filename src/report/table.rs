@@ -139,6 +139,11 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
+    /// Whether its last column has this heading.
+    pub(crate) fn ends_with(&self, heading: &str) -> bool {
+        self.columns.last().is_some_and(|(last, _)| last.text == heading)
+    }
+
     /// How many columns name the row.
     fn names(&self) -> usize {
         self.columns.iter().take_while(|(_, kind)| *kind == Kind::Text).count()

@@ -23,7 +23,7 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
             Some(algorithm) => Table::default().text([format!("variant of {algorithm}").as_str(), "dtype"]),
             None => Table::default().text(["algorithm"]).numbers(["variants"]),
         };
-        let mut table = table.numbers(counts).numbers(["worst"]);
+        let mut table = table.numbers(counts).numbers(["of bound"]);
         let same = |a: &&Case, b: &&Case| a.asked() == b.asked() && (single.is_none() || a.variant == b.variant);
         for cases in alike(record.cases.iter().filter(|case| case.device == device.index), same) {
             let names = match single {
@@ -36,7 +36,11 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
         }
         table.leave_out_empty(&["wrong", "failed", "skipped", "interrupted"], "0");
         let table = table.terminal(width);
-        let _ = write!(out, "{}\n{table}\nworst  largest error as a share of its tolerance\n", named(device, width));
+        let _ = write!(
+            out,
+            "{}\n{table}\nof bound  largest error of those that passed, as a share of its error bound\n",
+            named(device, width)
+        );
     }
     out
 }
@@ -119,7 +123,7 @@ mod tests {
         let table = table(&record, 80);
         let rows: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         for row in [
-            &["algorithm", "variants", "passed", "wrong", "skipped", "worst"][..],
+            &["algorithm", "variants", "passed", "wrong", "skipped", "of", "bound"][..],
             &["matmul", "4", "2", "1", "1", "3.16", "%"],
             &["lu", "1", "1", "0", "0", "3.16", "%"],
         ] {

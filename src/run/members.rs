@@ -152,7 +152,8 @@ impl<'a> Members<'a> {
         }
         let Some(first) = missing.first() else { return Ok((block, addresses)) };
         let (table, source) = (&self.table, &self.pass.source);
-        let message = format!("lacks {} of {source}; write {first} = … in [{table}]", missing.join(", "));
+        let names = missing.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        let message = format!("has no value for {names}, which {source} declares; add {first} = … to [{table}]");
         Err(Fault::new(self.pass.field(table), message))
     }
 }

@@ -329,6 +329,12 @@ pub(crate) struct Configuration<'a> {
     pub notes: Vec<String>,
 }
 
+/// How a note on a tile begins.
+pub(crate) const TILE: &str = "tile ";
+
+/// How it ends where nobody tuned the kernel.
+pub(crate) const BUILT_IN: &str = ", built in";
+
 /// The variants of `group` as `device` runs them: those that were named, with the tiles that were kept for them, and
 /// the one that `auto` stands for.
 #[must_use]
@@ -368,12 +374,12 @@ pub(crate) fn with_tile<'a>(
                 match reason {
                     None => {
                         spec = with_tile;
-                        format!("tile {tile}, tuned {}", kept.day())
+                        format!("{TILE}{tile}, tuned {}", kept.day())
                     }
-                    Some(reason) => format!("tile {built_in}, built in, as the tuned {tile} {reason}"),
+                    Some(reason) => format!("{TILE}{built_in}{BUILT_IN}, as the tuned {tile} {reason}"),
                 }
             }
-            None => format!("tile {built_in}, built in"),
+            None => format!("{TILE}{built_in}{BUILT_IN}"),
         };
         notes.push(note);
     }

@@ -91,11 +91,14 @@ pub(super) fn judge_run(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Resul
     let PlannedRun { devices, groups, sampling } = run;
     let matches = groups.into_iter().map(|group| {
         let [a, b] = &group.variants[..] else {
+            let names: Vec<_> = group.variants.iter().map(|variant| &*variant.name).collect();
+            let given = match names[..] {
+                [one] => format!("only {one} was given"),
+                _ => format!("size {} has {}: {}", group.spec.size, names.len(), names.join(", ")),
+            };
             return Err(Error::Usage(format!(
-                "--ab judges two contenders, at size {} these are {}; name two kernels, or one with a list of two in \
-                 [spec]",
-                group.spec.size,
-                group.variants.len()
+                "--ab needs two kernels, or one with a list of two in [spec]; {given}; for example `gpukern run k.toml \
+                 old.comp new.comp --ab`"
             )));
         };
         let labels = [a, b].map(|variant| variant.name.to_string());

@@ -185,8 +185,10 @@ const RIGHT: u32 = 14;
 /// Height of a line of names, and width of one of their characters.
 const LINE: i32 = 14;
 const LETTER: f64 = 7.4;
-/// The most characters of a name beside a line.
+/// The most characters of a line of a name beside a line.
 const LONGEST: usize = 30;
+/// Characters from which what is in brackets behind a name goes below it.
+const LONG: usize = 22;
 pub(super) const FONT: &str = "system-ui, sans-serif";
 /// The lines of the second of two sources.
 const DASHES: &str = r#" stroke-dasharray="6 4""#;
@@ -221,7 +223,7 @@ impl Plot {
 
 /// A name beside the end of a line.
 struct Name {
-    text: String,
+    lines: Vec<String>,
     /// The mark before it; a limit has none.
     style: Option<usize>,
     /// The end, in values of the axes.
@@ -237,18 +239,18 @@ impl Plot {
         }
         let end = |series: &Series| {
             let last = series.points.iter().max_by(|a, b| a.x.total_cmp(&b.x))?;
-            Some(Name { text: series.name.clone(), style: series.style, at: (last.x, last.y) })
+            Some(Name { lines: broken(&series.name), style: series.style, at: (last.x, last.y) })
         };
         let series = self.series.iter().filter(|series| series.named && series.style.is_some()).filter_map(end);
         let level = self.ceilings.iter().filter(|ceiling| ceiling.is_level());
-        let level = level.map(|ceiling| Name { text: ceiling.name.clone(), style: None, at: ceiling.to });
-        series.chain(level).map(|name| Name { text: shortened(&name.text, LONGEST), ..name }).collect()
+        let level = level.map(|ceiling| Name { lines: broken(&ceiling.name), style: None, at: ceiling.to });
+        series.chain(level).collect()
     }
 
     /// Draws with plotters into `drawn`; returns the marks.
     fn draw(&self, drawn: &mut String, size: (u32, u32), legend: u32, names: &[Name]) -> Option<String> {
         let root = SVGBackend::with_string(drawn, size).into_drawing_area();
-        let longest = names.iter().map(|name| name.text.chars().count()).max();
+        let longest = names.iter().flat_map(|name| &name.lines).map(|line| line.chars().count()).max();
         let right = longest.map_or(RIGHT, |longest| 34 + (LETTER * longest as f64) as u32);
         let mut builder = ChartBuilder::on(&root);
         builder.margin_top(HEADING).margin_right(right).margin_bottom(legend);
@@ -326,7 +328,7 @@ impl Plot {
 /// Names at `x`, each at the height of its end as far as the others let it, with a line from the end to the name.
 fn beside(names: &[Name], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> String {
     let mut out = String::new();
-    let heights: Vec<i32> = ends.iter().map(|(_, y)| *y).collect();
+    let heights: Vec<_> = ends.iter().zip(names).map(|((_, y), name)| (*y, name.lines.len())).collect();
     for ((name, (from, end)), y) in names.iter().zip(ends).zip(apart(&heights, frame)) {
         if *from < x - 16 || end.abs_diff(y) > 3 {
             let quiet = AXIS.hex();
@@ -339,24 +341,34 @@ fn beside(names: &[Name], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> Strin
         }
         out.push_str(&name.style.map_or_else(String::new, |style| mark(style, x + 4, y)));
         let (left, ink) = if name.style.is_some() { (x + 13, INK) } else { (x, QUIET) };
-        out.push_str(&label(left.max(0) as u32, (y + 4).max(0) as u32, 12, "start", &ink.hex(), &name.text));
+        for (line, y) in name.lines.iter().zip((y + 4..).step_by(LINE as usize)) {
+            out.push_str(&label(left.max(0) as u32, y.max(0) as u32, 12, "start", &ink.hex(), line));
+        }
     }
     out
 }
 
-/// Places for names at these heights that do not overlap, within the frame as far as they fit.
-fn apart(heights: &[i32], [top, bottom]: [i32; 2]) -> Vec<i32> {
+/// A name in a line, or in two where it is long and ends in brackets.
+fn broken(name: &str) -> Vec<String> {
+    let parts = name.split_once(" (").filter(|_| name.chars().count() > LONG);
+    let lines = parts.map_or_else(|| vec![name.to_owned()], |(own, rest)| vec![own.to_owned(), format!("({rest}")]);
+    lines.iter().map(|line| shortened(line, LONGEST)).collect()
+}
+
+/// Places for names at these heights, of so many lines each, that do not overlap, within the frame as far as they fit.
+fn apart(heights: &[(i32, usize)], [top, bottom]: [i32; 2]) -> Vec<i32> {
     let mut order: Vec<usize> = (0..heights.len()).collect();
-    order.sort_by_key(|index| heights[*index]);
-    let mut placed = heights.to_vec();
+    order.sort_by_key(|index| heights[*index].0);
+    let below = |index: &usize| LINE * (heights[*index].1 as i32 - 1);
+    let mut placed: Vec<_> = heights.iter().map(|(height, _)| *height).collect();
     let mut free = top;
     for index in &order {
-        placed[*index] = heights[*index].max(free);
-        free = placed[*index].saturating_add(LINE);
+        placed[*index] = placed[*index].max(free);
+        free = placed[*index].saturating_add(below(index) + LINE);
     }
     let mut free = bottom;
     for index in order.iter().rev() {
-        placed[*index] = placed[*index].min(free);
+        placed[*index] = placed[*index].min(free.saturating_sub(below(index)));
         free = placed[*index].saturating_sub(LINE);
     }
     placed
@@ -584,11 +596,12 @@ impl Bars {
         let scale = f64::from(pixels - left - (CHARACTER * text).clamp(70, 140)) / most.max(f64::MIN_POSITIVE);
         let rule = self.rule.map(|(value, name)| (left + (value * scale) as u32, name));
         let mut out = opening([&self.title, &self.source], &self.description, pixels, end + 8 + rows * ROW);
-        if let Some((x, _)) = rule {
-            out.push_str(&line([(x, top), (x, end)], QUIET));
-        }
         for (bar, y) in rows_from.clone() {
-            let (length, y) = ((bar.value * scale).max(1.0) as u32, y + bar_top);
+            let (length, from, y) = ((bar.value * scale).max(1.0) as u32, y + bar_top - 3, y + bar_top);
+            if let Some((x, _)) = rule {
+                // Names that lie above their bars have no line through them.
+                out.push_str(&line([(x, from), (x, from + 19)], QUIET));
+            }
             out.push_str(&filled((left, y), (left + length, y + 12), SERIES[bar.style % SERIES.len()]));
         }
         if let Some((x, name)) = rule {
@@ -596,6 +609,9 @@ impl Bars {
         }
         for (bar, y) in rows_from {
             let end = left + 6 + (bar.value * scale) as u32;
+            // What would lie across the line goes behind it.
+            let across = |x: &u32| end < x + 6 && end + CHARACTER * bar.text.chars().count() as u32 > *x;
+            let end = rule.map(|(x, _)| x).filter(across).map_or(end, |x| x + 6);
             let _ = write!(out, r#"<g class="pt"><title>{}</title>"#, escape(&bar.tip));
             // Something to point at, as wide as the chart.
             let (from, high) = (y + skipped(bar), row - skipped(bar));
@@ -673,10 +689,19 @@ mod tests {
 
     #[test]
     fn names_keep_their_distance_and_their_order() {
+        let apart = |heights: &[i32], frame| apart(&heights.iter().map(|y| (*y, 1)).collect::<Vec<_>>(), frame);
         assert_eq!(apart(&[100, 50], [0, 200]), [100, 50]);
         let placed = apart(&[100, 102, 98, 199, 198], [0, 200]);
         assert_eq!(placed, [112, 126, 98, 200, 186]);
         assert_eq!(apart(&[0, 0], [6, 200]), [6, 20]);
+        assert_eq!(super::apart(&[(100, 2), (101, 1), (199, 2)], [0, 200]), [100, 128, 186]);
+    }
+
+    #[test]
+    fn a_long_name_has_its_caveat_below_and_loses_nothing() {
+        assert_eq!(broken("coopmat2-narrow (less accurate)"), ["coopmat2-narrow", "(less accurate)"]);
+        assert_eq!(broken("split (3×f16)"), ["split (3×f16)"]);
+        assert_eq!(broken("f32: 10.00 GFLOP/s and a lot"), ["f32: 10.00 GFLOP/s and a lot"]);
     }
 
     #[test]
@@ -698,7 +723,7 @@ mod tests {
             |name: &str, value| Bar { name: name.into(), value, text: "9 %".into(), style: 0, tip: String::new() };
         let long = "a-name-that-does-not-fit-beside-its-bar";
         let (title, source, description) = (String::new(), String::new(), String::new());
-        let items = vec![bar(long, 0.9), bar("", 0.8), bar(long, 0.7)];
+        let items = vec![bar(long, 0.97), bar("", 0.8), bar(long, 0.7)];
         let bars = Bars { title, source, description, items, legend: vec![], rule: Some((1.0, "the limit")) };
         let svg = bars.svg(Width::Narrow);
         let tops = |svg: &str| -> Vec<u32> {
@@ -708,8 +733,22 @@ mod tests {
         let tops = tops(&svg);
         let [first, second, third] = tops[..3] else { panic!("{svg}") };
         assert!(second - first < third - second, "{tops:?}");
-        let ends: Vec<_> = svg.match_indices(r#"stroke-width="4" paint-order="stroke""#).collect();
-        assert_eq!(ends.len(), 3, "the rule does not run through a text: {svg}");
+        // No text begins before the rule and ends behind it, and no name has a line through it.
+        let page = roxmltree::Document::parse(&svg).expect("well-formed");
+        let number = |node: &roxmltree::Node<'_, '_>, name| node.attribute(name).and_then(|x| x.parse::<u32>().ok());
+        let texts = page.descendants().filter(|node| node.text() == Some("9 %"));
+        let texts: Vec<_> = texts.filter_map(|node| number(&node, "x").zip(number(&node, "y"))).collect();
+        let rules = page.descendants().filter_map(|node| node.attribute("points"));
+        let rules: Vec<Vec<u32>> =
+            rules.map(|points| points.split([' ', ',']).filter_map(|x| x.parse().ok()).collect()).collect();
+        assert!(texts.len() == 3 && rules.len() == 3, "{svg}");
+        for (x, _) in texts {
+            assert!(x + 3 * CHARACTER <= rules[0][0] || x > rules[0][0], "{x} {rules:?}");
+        }
+        let names = page.descendants().filter(|node| node.text() == Some(long)).filter_map(|node| number(&node, "y"));
+        for base in names {
+            assert!(rules.iter().all(|rule| rule[3] <= base - 12 || rule[1] >= base), "{base} {rules:?}");
+        }
     }
 
     #[test]

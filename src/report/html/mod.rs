@@ -10,7 +10,7 @@ mod model;
 
 pub(crate) use history::page as history;
 
-use super::bench::{median, row, signs, variant};
+use super::bench::{at_most, median, row, signs, variant};
 use super::table::{Cell, Table};
 use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::{escape, escape_prose};
@@ -201,7 +201,7 @@ impl Page {
         self.line(r#"<div class="notes">"#);
         self.conditions(sources);
         let leaders = |at| groups.iter().flat_map(move |group| group.leaders(at));
-        let marks = |(at, source): (usize, &Source<'_>)| signs(&leaders(at).collect::<Vec<_>>(), &source.conditions);
+        let marks = |(at, source): (usize, &Source<'_>)| marks(&leaders(at).collect::<Vec<_>>(), &source.conditions);
         self.legend(sources.iter().enumerate().flat_map(marks));
         self.line("</div></div></section>");
     }
@@ -212,15 +212,16 @@ impl Page {
         let shared = limits.windows(2).all(|pair| pair[0] == pair[1]);
         let alone = sources.len() == 1;
         for (source, limits) in sources.iter().zip(&limits) {
-            let conditions = source.conditions.sentence(source.device.index).map(|sentence| ("Conditions", sentence));
-            let limits = limits.clone().filter(|_| alone || !shared).map(|sentence| ("Limits", sentence));
-            for (name, sentence) in [conditions, limits].into_iter().flatten() {
-                let whose = if alone { name } else { &source.name };
+            if let Some(sentence) = source.conditions.sentence(source.device.index) {
+                let whose = if alone { "Conditions" } else { &source.name };
                 self.paragraph("quiet", &format!("{whose}: {sentence}"));
             }
+            if let Some(limits) = limits.as_ref().filter(|_| !shared) {
+                self.paragraph("quiet", &format!("{}: {limits}", source.name));
+            }
         }
-        if let Some(Some(limits)) = limits.first().filter(|_| shared && !alone) {
-            self.paragraph("quiet", &format!("Limits: {limits}"));
+        if let Some(Some(limits)) = limits.first().filter(|_| shared) {
+            self.paragraph("quiet", limits);
         }
     }
 
@@ -250,17 +251,19 @@ impl Page {
         }
         let sorted = comparison.sorted();
         let (same, others): (Vec<_>, Vec<_>) = sorted.into_iter().partition(|(_, case)| case.verdict == Verdict::Same);
-        for (cases, caption) in [(others, "Changed and undecided cases"), (same, "Unchanged cases")] {
+        for (cases, caption, open) in
+            [(&others, "Changed and undecided cases", true), (&same, "Unchanged cases", false)]
+        {
             if cases.is_empty() {
                 continue;
             }
-            let _ =
-                writeln!(self.html, "<details{}>", if cases.len() > MOST_VERDICTS { "" } else { r#" open="open""# });
+            let open = if open && cases.len() <= MOST_VERDICTS { r#" open="open""# } else { "" };
+            let _ = writeln!(self.html, "<details{open}>");
             self.element("summary", &format!("{caption}: {}", cases.len()));
-            self.html.push_str(&super::compare::by_id(caption, &cases).html("figures"));
-            self.list(super::compare::explanations(&cases));
+            self.html.push_str(&super::compare::by_id(caption, cases).html("figures judged"));
             self.line("</details>");
         }
+        self.explanations(super::compare::explanations(&[others, same].concat()));
         if comparison.cases.iter().flat_map(|case| case.why.iter().chain([&case.test])).any(|of| of.contains("canary"))
         {
             self.paragraph("quiet", &format!("canary: {CANARY}"));
@@ -272,6 +275,17 @@ impl Page {
             self.element("p", &super::compare::above_commands(comparison));
             let _ = writeln!(self.html, "<pre>{}</pre>", escape(commands));
         }
+    }
+
+    /// What explains verdicts, below a line with what most cases have in common.
+    fn explanations(&mut self, explanations: Vec<String>) {
+        let Some(first) = explanations.first() else { return };
+        let more = explanations.len() - 1;
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        self.line("<details>");
+        self.element("summary", &format!("Remarks: {first}{more}"));
+        self.list(explanations);
+        self.line("</details>");
     }
 
     /// The winner of each size on each of some sources, with its share and the verdict on it.
@@ -332,7 +346,8 @@ impl Page {
         if alone {
             table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
         }
-        self.html.push_str(&table.html("figures won"));
+        // A phone has the last column on a line of its own.
+        self.html.push_str(&table.html(if table.ends_with(SHORTER) { "figures won caveats" } else { "figures won" }));
     }
 
     /// The winner of each size on each of many sources, in rows.
@@ -375,7 +390,7 @@ impl Page {
         for (source, cases) in sources.iter().zip(&group.cases) {
             if !cases.is_empty() {
                 self.table(&group.title(), source, cases);
-                self.legend(signs(cases, &source.conditions).into_iter());
+                self.legend(marks(cases, &source.conditions).into_iter());
                 self.details(cases);
             }
         }
@@ -582,7 +597,13 @@ fn cell_beside(cases: &[&Case], is_best: bool, limits: bool, conditions: &RunCon
 fn share_of(case: &Case, limits: bool) -> Option<String> {
     let share = finite_share(case)?;
     let text = share.told(percent);
-    Some(if limits { format!("{text} of {} ({})", share.limit.name(), case.shown(share.least)) } else { text })
+    Some(if limits { format!("{text} of {} ({})", share.limit.name(), share.least_told(case)) } else { text })
+}
+
+/// What the signs beside names, times and shares mean.
+fn marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
+    let rough = cases.iter().any(|case| finite_share(case).is_some_and(|share| share.most().is_some()));
+    signs(cases, conditions).into_iter().chain(rough.then(at_most)).collect()
 }
 
 /// Why cases of a source have no share of a limit, or the limits are missing from its charts. Chains have none.
@@ -596,11 +617,12 @@ fn without_limits(source: &Source<'_>) -> Option<String> {
         0 if source.peaks().next().is_some() => None,
         0 => {
             let how = "resumed with --no-peak or --parallel, or interrupted";
-            Some(format!("the record has shares, but not the limits that they are of ({how})"))
+            Some(format!("The record has shares, but not the limits that they are of ({how})."))
         }
+        _ if without == all => Some("Shares of the limits were not measured.".into()),
         _ => Some(format!(
             "{without} of {all} cases have no share of the hardware's limits (left out with --no-peak, --parallel, --noise \
-             and in further rounds, or interrupted)"
+             and in further rounds, or interrupted)."
         )),
     }
 }
@@ -782,8 +804,8 @@ fn facts(case: &Case) -> Vec<String> {
         }
     }
     if let Some(share) = case.share {
-        let (fraction, limit) = (percent(share.fraction), share.limit.name());
-        facts.push(format!("{fraction} of the {limit} limit, which allows {} at best", case.shown(share.least)));
+        let (told, limit) = (share.told(percent), share.limit.name());
+        facts.push(format!("{told} of the {limit} limit, which allows {} at best", share.least_told(case)));
     }
     facts.push(format!("{} operations, {}; seed {}", case.work.operations, case.work.bytes, case.seed));
     for kernel in &case.kernels {
@@ -896,20 +918,24 @@ mod tests {
         let page = |record: &Record| report(&[run(record.clone())], None).html;
         let html = page(&record());
         assert!(!html.contains("oofline"), "{html}");
-        assert!(html.contains(">Limits: 1 of 2 cases have no share of the hardware"), "{html}");
+        assert!(
+            html.contains("Shares of the limits were not measured.") || html.contains("1 of 2 cases have no share"),
+            "{html}"
+        );
         let mut held = full();
         for case in &mut held.cases {
             case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction: 0.5, interval: None });
         }
-        assert!(!page(&held).contains(">Limits: "));
+        assert!(!page(&held).contains("have no share"));
         held.cases[0].share = None;
-        assert!(page(&held).contains(">Limits: 1 of 4 cases have no share"), "some, as after a resume without limits");
+        assert!(page(&held).contains("1 of 4 cases have no share"), "some, as after a resume without limits");
         held.cases[0].share = held.cases[1].share;
         held.peaks.clear();
-        assert!(page(&held).contains(">Limits: the record has shares, but not the limits"));
+        assert!(page(&held).contains("The record has shares, but not the limits"));
         // Chains of latencies have no limit, and a host has none that is measured.
         held.cases.iter_mut().for_each(|case| (case.share, case.chain) = (None, Some(1000)));
-        assert!(!page(&held).contains(">Limits: "));
+        let html = page(&held);
+        assert!(!html.contains("have no share") && !html.contains("were not measured"), "{html}");
     }
 
     #[test]
@@ -1028,7 +1054,7 @@ mod tests {
             case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction: 0.5, interval: None });
         }
         let html = report(&[run(record.clone())], None).html;
-        assert!(html.contains(", fastest first</text>") && html.contains(">fastest</th>"), "{html}");
+        assert!(html.contains("sorted by time, fastest first</text>") && html.contains(">fastest</th>"), "{html}");
         record.cases.retain(|case| case.variant == "local");
         let html = report(&[run(record)], None).html;
         assert!(!html.contains("astest") && html.contains(">variant</th>"), "{html}");

@@ -349,15 +349,15 @@ impl<'a> ChartGroup<'a> {
             let text = share.told(percent);
             let tip = format!("{}\n{text} of the {} limit", tip(case, m), share.limit.name());
             let text = format!("{text}, {}", case.shown(m.summary.median));
-            Some(Bar { name: series(case), value: share.fraction, text, style: share.limit as usize, tip })
+            Some(Bar { name: series(case), value: share.shown(), text, style: share.limit as usize, tip })
         };
         let mut bars = self.bars_of(own, &size, &bar);
         let all = bars.len();
         bars.truncate(MOST_BARS * own.len());
         let order = match bars.len() {
             1 => String::new(),
-            some if some < all => format!("the fastest {some} of {all}"),
-            _ => "fastest first".into(),
+            some if some < all => format!("the fastest {some} of {all}, sorted by time"),
+            _ => "sorted by time, fastest first".into(),
         };
         let limits = || {
             let shown = own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);

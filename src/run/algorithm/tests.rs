@@ -207,7 +207,7 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
     let buffers = vec![buffer("D", 100, Role::Output, None)];
     let cases = run(&kernels("behind", vec![compiled("behind", source)], buffers, Reference::None, vec![list]));
     let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
-    assert_eq!(wrong.worst, "the kernel wrote outside buffer D: byte 412 changed, but the buffer has 400");
+    assert_eq!(wrong.worst, "the kernel wrote outside buffer D: it wrote byte 412 of a buffer of 400 bytes (0 to 399)");
 }
 
 /// A run of two groups of 64 over `buffers`, which are bound in their order.
@@ -245,7 +245,7 @@ fn what_is_copied_or_changed_beyond_the_end_of_a_buffer_is_seen_though_nan_stays
         let list = over(0, &buffers);
         let cases = run(&kernels("beyond", vec![compiled("beyond", source)], buffers, Reference::None, vec![list]));
         let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
-        assert!(wrong.worst.starts_with("the kernel wrote outside buffer D: byte 40"), "{}", wrong.worst);
+        assert!(wrong.worst.starts_with("the kernel wrote outside buffer D: it wrote byte 40"), "{}", wrong.worst);
     }
 }
 
