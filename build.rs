@@ -33,6 +33,18 @@ use std::{env, fs, process};
 /// The directory that `#include "…"` is resolved in.
 const INCLUDES: &str = "glsl/include";
 
+/// What kernels are compiled by: a binary that is kept was made by the same program and the same versions of libraries.
+const PROGRAM: [&str; 8] = [
+    include_str!("build.rs"),
+    include_str!("build/pragmas.rs"),
+    include_str!("build/table.rs"),
+    include_str!("src/kernel/instructions.rs"),
+    include_str!("src/kernel/interface.rs"),
+    include_str!("src/kernel/reflection.rs"),
+    include_str!("src/kernel/required.rs"),
+    include_str!("Cargo.lock"),
+];
+
 fn main() {
     println!("cargo::rerun-if-changed=glsl");
     println!("cargo::rerun-if-changed=build");
@@ -60,9 +72,21 @@ fn main() {
     }
     let table = format!("&[\n{}]", entries.into_values().collect::<String>());
     fs::write(out.join("shaders.rs"), table).expect("OUT_DIR can be written");
+    fs::write(out.join("layer"), layer(&out).unwrap_or_default()).expect("OUT_DIR can be written");
     if failures > 0 {
         process::exit(1);
     }
+}
+
+/// The shared object of the layer, which cargo built as a dependency of this program: for the same system, unless this is a
+/// cross-build. `None` where there is none; `gpukern capture` then says so.
+fn layer(out: &Path) -> Option<Vec<u8>> {
+    if env::var("HOST") != env::var("TARGET") {
+        return None;
+    }
+    // OUT_DIR is build/gpukern-…/out in the folder that has deps.
+    let name = format!("{}gpukern_layer{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
+    fs::read(out.ancestors().nth(3)?.join("deps").join(name)).ok()
 }
 
 /// Every `.comp` file in the folders of `root`, sorted, so that errors come in the same order on every machine.
@@ -86,10 +110,9 @@ fn sources(root: &Path) -> Vec<PathBuf> {
 fn kept_or_compiled(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Vec<(String, String)>, String> {
     let failed = |at: &Path, error: std::io::Error| format!("{}: {error}", at.display());
     let source = fs::read_to_string(path).map_err(|e| failed(path, e))?;
-    let program = env::current_exe().and_then(fs::metadata).and_then(|file| file.modified());
     let mut hasher = DefaultHasher::new();
     // Entries name their binaries by absolute paths.
-    (program.map_err(|e| failed(path, e))?, out, path).hash(&mut hasher);
+    (PROGRAM, out, path).hash(&mut hasher);
     hash_with_includes(&source, &mut BTreeSet::new(), &mut hasher);
     let of_this = hasher.finish().to_string();
     // A folder of its own: a kernel that moves to another file never replaces a binary that is kept.

@@ -1,0 +1,4 @@
+//! The Vulkan layer of `gpukern capture`.
+
+pub mod format;
+pub mod name;
