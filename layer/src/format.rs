@@ -51,8 +51,7 @@ pub enum Event {
     Name { pipeline: u32, name: String },
     Submission(Submission),
     Case(Case),
-    /// Something that the layer saw but neither times nor takes: draws, rays, copies. Once for each kind and file, at the end
-    /// or when a device is destroyed.
+    /// Something that the layer saw recorded but does not time, "draws" or "rays", and how many since this was last told.
     Beyond { what: String, count: u64 },
     /// Why nothing more is told: a second device group, a fork. The program goes on.
     Stopped { why: String },
@@ -123,6 +122,16 @@ pub struct Submission {
     pub submitted: u64,
     pub done: u64,
     pub dispatches: Vec<Dispatch>,
+    pub others: Vec<Other>,
+}
+
+/// A command other than a dispatch that takes device time: "copy", "fill", "update".
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Other {
+    pub what: String,
+    /// Ticks, as of a [`Dispatch`].
+    pub begin: u64,
+    pub end: u64,
 }
 
 /// A dispatch within a submission, in the order of recording.
