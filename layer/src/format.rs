@@ -48,13 +48,21 @@ pub enum Event {
     Device(Device),
     Pipeline(Pipeline),
     /// A name that the program gives to a pipeline after it was made.
-    Name { pipeline: u32, name: String },
+    Name {
+        pipeline: u32,
+        name: String,
+    },
     Submission(Submission),
     Case(Case),
     /// Something that the layer saw recorded but does not time, "draws" or "rays", and how many since this was last told.
-    Beyond { what: String, count: u64 },
+    Beyond {
+        what: String,
+        count: u64,
+    },
     /// Why nothing more is told: a second device group, a fork. The program goes on.
-    Stopped { why: String },
+    Stopped {
+        why: String,
+    },
 }
 
 /// The process.

@@ -1,0 +1,169 @@
+//! Devices: their functions, and everything that is known of their objects.
+
+use crate::format::Event;
+use crate::instance::{self, Instance, key};
+use crate::loader;
+use crate::objects::Objects;
+use crate::record::Recordings;
+use crate::submit::Pending;
+use crate::tell::{Teller, teller};
+use ash::vk;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::CStr;
+use std::mem::transmute;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// A device of the program.
+pub(crate) struct Device {
+    /// How events refer to it.
+    pub(crate) index: u32,
+    pub(crate) functions: ash::Device,
+    pub(crate) push: ash::khr::push_descriptor::DeviceFn,
+    pub(crate) maintenance6: ash::khr::maintenance6::DeviceFn,
+    pub(crate) labels: ash::ext::debug_utils::DeviceFn,
+    pub(crate) memory: vk::PhysicalDeviceMemoryProperties,
+    pub(crate) families: Vec<vk::QueueFamilyProperties>,
+    pub(crate) teller: &'static Teller,
+    state: Mutex<State>,
+}
+
+/// What is known of a device's objects. One lock for all: it is never held while the layer waits.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) objects: Objects,
+    pub(crate) recordings: Recordings,
+    /// Submissions that are not known to have finished, in order.
+    pub(crate) pending: Vec<Pending>,
+    /// Family and index of each queue.
+    pub(crate) queues: HashMap<vk::Queue, (u32, u32)>,
+    /// Fences of the layer's own that are free.
+    pub(crate) fences: Vec<vk::Fence>,
+    /// Those whose submissions nobody asks for any more: destroyed with the device.
+    pub(crate) abandoned: Vec<vk::Fence>,
+    /// What is not timed, since it was last told.
+    pub(crate) beyond: BTreeMap<&'static str, u64>,
+}
+
+/// Every device, by what the loader gives to its objects: the next layer's functions, and what is watched.
+static DEVICES: RwLock<BTreeMap<usize, Known>> = RwLock::new(BTreeMap::new());
+struct Known {
+    next: vk::PFN_vkGetDeviceProcAddr,
+    watched: Option<Arc<Device>>,
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// The device of a device, a queue or a command buffer. `None` where the layer does nothing for it.
+pub(crate) fn of(object: impl vk::Handle) -> Option<Arc<Device>> {
+    DEVICES.read().unwrap_or_else(PoisonError::into_inner).get(&key(object))?.watched.clone()
+}
+
+/// The next layer's function of this name, and whether the device is watched.
+///
+/// # Safety
+/// The handle and the name are valid.
+pub(crate) unsafe fn next(device: vk::Device, name: &CStr) -> Option<(*const (), bool)> {
+    let devices = DEVICES.read().unwrap_or_else(PoisonError::into_inner);
+    let known = devices.get(&key(device))?;
+    // SAFETY: the caller's.
+    let function = unsafe { (known.next)(device, name.as_ptr()) }?;
+    Some((function as *const (), known.watched.is_some()))
+}
+
+impl Device {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bits of a family's time stamps that count; 0 where it has none, or takes no resets of queries.
+    pub(crate) fn stamps(&self, family: u32) -> u32 {
+        let family = self.families.get(family as usize);
+        let able = |flags: vk::QueueFlags| flags.intersects(vk::QueueFlags::COMPUTE | vk::QueueFlags::GRAPHICS);
+        family.filter(|family| able(family.queue_flags)).map_or(0, |family| family.timestamp_valid_bits)
+    }
+}
+
+pub(crate) unsafe extern "system" fn create(
+    physical: vk::PhysicalDevice,
+    info: *const vk::DeviceCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    device: *mut vk::Device,
+) -> vk::Result {
+    const FAILED: vk::Result = vk::Result::ERROR_INITIALIZATION_FAILED;
+    // SAFETY: the arguments are the program's, its chain has the loader's link.
+    unsafe {
+        let link = loader::take_link((*info).p_next, vk::StructureType::LOADER_DEVICE_CREATE_INFO);
+        let (Some(instance), Some(link)) = (instance::of(physical), link) else { return FAILED };
+        let handle = instance.functions.handle();
+        let (Some(next), Some(create)) = (link.device, (link.instance)(handle, c"vkCreateDevice".as_ptr())) else {
+            return FAILED;
+        };
+        let create: vk::PFN_vkCreateDevice = transmute(create);
+        let result = create(physical, info, allocator, device);
+        if result == vk::Result::SUCCESS {
+            let watched = teller().map(|teller| Arc::new(watch(&instance, physical, &*info, next, *device, teller)));
+            let mut devices = DEVICES.write().unwrap_or_else(PoisonError::into_inner);
+            devices.insert(key(*device), Known { next, watched });
+        }
+        result
+    }
+}
+
+/// Begins to watch a device that was just made.
+///
+/// # Safety
+/// The handles are valid, the functions theirs.
+unsafe fn watch(
+    instance: &Instance,
+    physical: vk::PhysicalDevice,
+    info: &vk::DeviceCreateInfo<'_>,
+    next: vk::PFN_vkGetDeviceProcAddr,
+    device: vk::Device,
+    teller: &'static Teller,
+) -> Device {
+    // SAFETY: the caller's.
+    unsafe {
+        let group: Option<&vk::DeviceGroupDeviceCreateInfo<'_>> =
+            loader::find(info.p_next, vk::StructureType::DEVICE_GROUP_DEVICE_CREATE_INFO);
+        let mut families = instance.functions.get_physical_device_queue_family_properties(physical);
+        if group.is_some_and(|group| group.physical_device_count > 1) {
+            teller.tell(&Event::Stopped { why: "a group of several devices is neither timed nor taken".into() });
+            families.clear();
+        }
+        let index = COUNT.fetch_add(1, Ordering::Relaxed);
+        let names = loader::list(info.pp_enabled_extension_names, info.enabled_extension_count);
+        let extensions = names.iter().filter_map(|name| loader::text(*name)).collect();
+        teller.tell(&Event::Device(instance.describe(physical, index, extensions)));
+        let get = |name: &CStr| next(device, name.as_ptr());
+        let load = |name: &CStr| loader::under_any_name(name, get);
+        Device {
+            index,
+            functions: ash::Device::load_with(load, device),
+            push: ash::khr::push_descriptor::DeviceFn::load(load),
+            maintenance6: ash::khr::maintenance6::DeviceFn::load(load),
+            labels: ash::ext::debug_utils::DeviceFn::load(load),
+            memory: instance.functions.get_physical_device_memory_properties(physical),
+            families,
+            teller,
+            state: Mutex::default(),
+        }
+    }
+}
+
+pub(crate) unsafe extern "system" fn destroy(device: vk::Device, allocator: *const vk::AllocationCallbacks<'_>) {
+    if device == vk::Device::null() {
+        return;
+    }
+    let gone = DEVICES.write().unwrap_or_else(PoisonError::into_inner).remove(&key(device));
+    let Some(gone) = gone else { return };
+    if let Some(watched) = gone.watched {
+        watched.finish();
+    }
+    // SAFETY: the program has done with it, and with everything made on it.
+    unsafe {
+        if let Some(destroy) = (gone.next)(device, c"vkDestroyDevice".as_ptr()) {
+            transmute::<_, vk::PFN_vkDestroyDevice>(destroy)(device, allocator);
+        }
+    }
+}

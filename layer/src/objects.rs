@@ -1,0 +1,721 @@
+//! What is known of a device's objects, and the functions that make and change them.
+
+use crate::device::{self, Device, State};
+use crate::format::{Event, Pipeline};
+use crate::loader::{self, find, list};
+use crate::module::Resources;
+use crate::name;
+use ash::vk::{self, Handle};
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CStr, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The objects of a device that matter to a dispatch.
+#[derive(Default)]
+pub(crate) struct Objects {
+    pub buffers: HashMap<vk::Buffer, Buffer>,
+    modules: HashMap<vk::ShaderModule, Module>,
+    layouts: HashMap<vk::DescriptorSetLayout, Arc<SetLayout>>,
+    pub pipeline_layouts: HashMap<vk::PipelineLayout, Vec<Option<Arc<SetLayout>>>>,
+    pub pipelines: HashMap<vk::Pipeline, Arc<Kernel>>,
+    pub sets: HashMap<vk::DescriptorSet, Set>,
+    pools: HashMap<vk::DescriptorPool, Vec<vk::DescriptorSet>>,
+    pub templates: HashMap<vk::DescriptorUpdateTemplate, Arc<[vk::DescriptorUpdateTemplateEntry]>>,
+}
+
+/// A buffer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Buffer {
+    pub size: u64,
+    /// Its memory, and where in it.
+    pub memory: Option<(vk::DeviceMemory, u64)>,
+    /// Its address, if it is to have one and has memory.
+    pub address: Option<u64>,
+    addressable: bool,
+    /// Why it cannot be copied.
+    pub beyond: Option<&'static str>,
+}
+
+#[derive(Clone)]
+struct Module {
+    spirv: Arc<[u32]>,
+    name: Option<String>,
+}
+
+/// A layout of a set: type and number of descriptors of each binding.
+#[derive(Debug, Default)]
+pub(crate) struct SetLayout {
+    pub bindings: BTreeMap<u32, (vk::DescriptorType, u32)>,
+    /// Whether descriptors may change between recording and execution.
+    pub update_after_bind: bool,
+}
+
+/// A set, or what is pushed in place of one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Set {
+    pub layout: Arc<SetLayout>,
+    pub written: BTreeMap<(u32, u32), Written>,
+}
+
+/// A descriptor.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    Buffer {
+        kind: vk::DescriptorType,
+        buffer: vk::Buffer,
+        offset: u64,
+        range: u64,
+    },
+    Inline(Vec<u8>),
+    /// An image or the like.
+    Other,
+}
+
+/// A compute pipeline.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    /// How events refer to it.
+    pub pipeline: u32,
+    pub name: Option<String>,
+    pub resources: Resources,
+}
+
+static PIPELINES: AtomicU32 = AtomicU32::new(0);
+
+impl Buffer {
+    /// Its bytes in its memory.
+    pub(crate) fn place(&self) -> Option<(vk::DeviceMemory, std::ops::Range<u64>)> {
+        self.memory.map(|(memory, offset)| (memory, offset..offset + self.size))
+    }
+}
+
+impl Set {
+    /// A descriptor with the following ones, which go on in the next binding where those of one are used up.
+    fn places(&self, binding: u32, element: u32) -> impl Iterator<Item = (u32, u32)> {
+        let rest = self.layout.bindings.range(binding..).map(|(at, (_, count))| (*at, *count));
+        rest.flat_map(move |(at, count)| (if at == binding { element } else { 0 }..count).map(move |e| (at, e)))
+    }
+
+    /// Writes the descriptors of one kind from `binding` and `element` on.
+    fn write(&mut self, binding: u32, element: u32, all: impl Iterator<Item = Written>) {
+        let places: Vec<_> = self.places(binding, element).zip(all).collect();
+        self.written.extend(places);
+    }
+
+    /// Writes bytes of an inline uniform block.
+    fn write_inline(&mut self, binding: u32, offset: usize, bytes: &[u8]) {
+        let size = self.layout.bindings.get(&binding).map_or(0, |(_, bytes)| *bytes as usize);
+        let entry = self.written.entry((binding, 0)).or_insert_with(|| Written::Inline(vec![0; size]));
+        if let Written::Inline(all) = entry
+            && let Some(part) = all.get_mut(offset..offset + bytes.len())
+        {
+            part.copy_from_slice(bytes);
+        }
+    }
+
+    /// Applies what the program writes.
+    ///
+    /// # Safety
+    /// It is valid.
+    pub(crate) unsafe fn apply(&mut self, write: &vk::WriteDescriptorSet<'_>) {
+        let (binding, element) = (write.dst_binding, write.dst_array_element);
+        let kind = write.descriptor_type;
+        // SAFETY: the caller's; each kind of descriptor has its own list.
+        unsafe {
+            if kind == vk::DescriptorType::INLINE_UNIFORM_BLOCK {
+                let block: Option<&vk::WriteDescriptorSetInlineUniformBlock<'_>> =
+                    find(write.p_next, vk::StructureType::WRITE_DESCRIPTOR_SET_INLINE_UNIFORM_BLOCK);
+                if let Some(block) = block {
+                    self.write_inline(binding, element as usize, list(block.p_data.cast(), block.data_size));
+                }
+            } else if is_buffer(kind) {
+                let infos = list(write.p_buffer_info, write.descriptor_count);
+                self.write(binding, element, infos.iter().map(|info| buffer(kind, info)));
+            } else {
+                self.write(binding, element, (0..write.descriptor_count).map(|_| Written::Other));
+            }
+        }
+    }
+
+    /// Applies what a template finds in the program's data.
+    ///
+    /// # Safety
+    /// They belong together.
+    pub(crate) unsafe fn apply_template(&mut self, entries: &[vk::DescriptorUpdateTemplateEntry], data: *const c_void) {
+        for entry in entries {
+            let (binding, element, kind) = (entry.dst_binding, entry.dst_array_element, entry.descriptor_type);
+            let count = entry.descriptor_count;
+            // SAFETY: the caller's.
+            unsafe {
+                let at = |n: u32| data.cast::<u8>().add(entry.offset + n as usize * entry.stride);
+                if kind == vk::DescriptorType::INLINE_UNIFORM_BLOCK {
+                    self.write_inline(binding, element as usize, list(at(0), count));
+                } else if is_buffer(kind) {
+                    let one = |n| buffer(kind, &at(n).cast::<vk::DescriptorBufferInfo>().read_unaligned());
+                    self.write(binding, element, (0..count).map(one));
+                } else {
+                    self.write(binding, element, (0..count).map(|_| Written::Other));
+                }
+            }
+        }
+    }
+}
+
+fn buffer(kind: vk::DescriptorType, info: &vk::DescriptorBufferInfo) -> Written {
+    Written::Buffer { kind, buffer: info.buffer, offset: info.offset, range: info.range }
+}
+
+/// Whether its descriptors have a buffer and a range.
+fn is_buffer(kind: vk::DescriptorType) -> bool {
+    use vk::DescriptorType as T;
+    matches!(kind, T::UNIFORM_BUFFER | T::STORAGE_BUFFER | T::UNIFORM_BUFFER_DYNAMIC | T::STORAGE_BUFFER_DYNAMIC)
+}
+
+/// Whether an offset is given when the set is bound.
+pub(crate) fn is_dynamic(kind: vk::DescriptorType) -> bool {
+    matches!(kind, vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC | vk::DescriptorType::STORAGE_BUFFER_DYNAMIC)
+}
+
+/// Calls `call` with a description of a buffer that may also be copied from.
+///
+/// # Safety
+/// `info` is valid, with its chain.
+unsafe fn with_copies<R>(
+    info: &vk::BufferCreateInfo<'_>,
+    call: impl FnOnce(*const vk::BufferCreateInfo<'_>) -> R,
+) -> R {
+    let mut copied = *info;
+    copied.usage |= vk::BufferUsageFlags::TRANSFER_SRC;
+    // Flags of 64 bits take the place of those, in a structure of the program's: changed for the length of the call.
+    let more: Option<&vk::BufferUsageFlags2CreateInfoKHR<'_>> =
+        // SAFETY: the caller's.
+        unsafe { find(info.p_next, vk::StructureType::BUFFER_USAGE_FLAGS_2_CREATE_INFO_KHR) };
+    let more = more.map(|more| (std::ptr::from_ref(more).cast_mut(), more.usage));
+    // SAFETY: nobody else may use the structure during the call.
+    unsafe {
+        if let Some((at, usage)) = more {
+            (*at).usage = usage | vk::BufferUsageFlags2KHR::TRANSFER_SRC;
+        }
+        let result = call(&raw const copied);
+        if let Some((at, usage)) = more {
+            (*at).usage = usage;
+        }
+        result
+    }
+}
+
+pub(crate) unsafe extern "system" fn create_buffer(
+    device: vk::Device,
+    info: *const vk::BufferCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    made: *mut vk::Buffer,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let create = d.functions.fp_v1_0().create_buffer;
+        let result = with_copies(&*info, |info| create(device, info, allocator, made));
+        if result == vk::Result::SUCCESS {
+            let info = &*info;
+            let more: Option<&vk::BufferUsageFlags2CreateInfoKHR<'_>> =
+                find(info.p_next, vk::StructureType::BUFFER_USAGE_FLAGS_2_CREATE_INFO_KHR);
+            let usage = more.map_or(info.usage, |more| vk::BufferUsageFlags::from_raw(more.usage.as_raw() as u32));
+            let external: Option<&vk::ExternalMemoryBufferCreateInfo<'_>> =
+                find(info.p_next, vk::StructureType::EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
+            let sparse = vk::BufferCreateFlags::SPARSE_BINDING | vk::BufferCreateFlags::SPARSE_RESIDENCY;
+            let beyond = if info.flags.contains(vk::BufferCreateFlags::PROTECTED) {
+                Some("is protected")
+            } else if info.flags.intersects(sparse) {
+                Some("is sparse")
+            } else {
+                external.is_some_and(|e| !e.handle_types.is_empty()).then_some("shares its memory with another program")
+            };
+            let addressable = usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
+            let buffer = Buffer { size: info.size, addressable, beyond, ..Buffer::default() };
+            d.state().objects.buffers.insert(*made, buffer);
+        }
+        result
+    }
+}
+
+pub(crate) unsafe extern "system" fn get_device_buffer_memory_requirements(
+    device: vk::Device,
+    info: *const vk::DeviceBufferMemoryRequirements<'_>,
+    requirements: *mut vk::MemoryRequirements2<'_>,
+) {
+    let Some(d) = device::of(device) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let get = d.functions.fp_v1_3().get_device_buffer_memory_requirements;
+        with_copies(&*(*info).p_create_info, |create| {
+            let info = vk::DeviceBufferMemoryRequirements { p_create_info: create, ..*info };
+            get(device, &raw const info, requirements);
+        });
+    }
+}
+
+pub(crate) unsafe extern "system" fn destroy_buffer(
+    device: vk::Device,
+    buffer: vk::Buffer,
+    allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    let Some(d) = device::of(device) else { return };
+    d.state().objects.buffers.remove(&buffer);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().destroy_buffer)(device, buffer, allocator) };
+}
+
+/// Remembers the memory of a buffer.
+fn bound(d: &Device, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64) {
+    let mut state = d.state();
+    let Some(known) = state.objects.buffers.get_mut(&buffer) else { return };
+    known.memory = Some((memory, offset));
+    if known.addressable {
+        let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
+        // SAFETY: the buffer was made for it, and has memory.
+        known.address = Some(unsafe { d.functions.get_buffer_device_address(&info) }).filter(|address| *address != 0);
+    }
+}
+
+pub(crate) unsafe extern "system" fn bind_buffer_memory(
+    device: vk::Device,
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+    offset: vk::DeviceSize,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    let result = unsafe { (d.functions.fp_v1_0().bind_buffer_memory)(device, buffer, memory, offset) };
+    if result == vk::Result::SUCCESS {
+        bound(&d, buffer, memory, offset);
+    }
+    result
+}
+
+pub(crate) unsafe extern "system" fn bind_buffer_memory2(
+    device: vk::Device,
+    count: u32,
+    infos: *const vk::BindBufferMemoryInfo<'_>,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let result = (d.functions.fp_v1_1().bind_buffer_memory2)(device, count, infos);
+        if result == vk::Result::SUCCESS {
+            list(infos, count).iter().for_each(|info| bound(&d, info.buffer, info.memory, info.memory_offset));
+        }
+        result
+    }
+}
+
+pub(crate) unsafe extern "system" fn create_shader_module(
+    device: vk::Device,
+    info: *const vk::ShaderModuleCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    made: *mut vk::ShaderModule,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let result = (d.functions.fp_v1_0().create_shader_module)(device, info, allocator, made);
+        if result == vk::Result::SUCCESS {
+            let module = Module { spirv: code(&*info), name: None };
+            d.state().objects.modules.insert(*made, module);
+        }
+        result
+    }
+}
+
+/// The words of a module.
+///
+/// # Safety
+/// `info` is valid.
+unsafe fn code(info: &vk::ShaderModuleCreateInfo<'_>) -> Arc<[u32]> {
+    // SAFETY: the caller's.
+    unsafe { list(info.p_code, (info.code_size / 4) as u32) }.into()
+}
+
+pub(crate) unsafe extern "system" fn destroy_shader_module(
+    device: vk::Device,
+    module: vk::ShaderModule,
+    allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    let Some(d) = device::of(device) else { return };
+    d.state().objects.modules.remove(&module);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().destroy_shader_module)(device, module, allocator) };
+}
+
+pub(crate) unsafe extern "system" fn create_descriptor_set_layout(
+    device: vk::Device,
+    info: *const vk::DescriptorSetLayoutCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    made: *mut vk::DescriptorSetLayout,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let result = (d.functions.fp_v1_0().create_descriptor_set_layout)(device, info, allocator, made);
+        if result == vk::Result::SUCCESS {
+            let bindings = list((*info).p_bindings, (*info).binding_count).iter();
+            let layout = SetLayout {
+                bindings: bindings.map(|b| (b.binding, (b.descriptor_type, b.descriptor_count))).collect(),
+                update_after_bind: (*info).flags.contains(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL),
+            };
+            d.state().objects.layouts.insert(*made, Arc::new(layout));
+        }
+        result
+    }
+}
+
+pub(crate) unsafe extern "system" fn destroy_descriptor_set_layout(
+    device: vk::Device,
+    layout: vk::DescriptorSetLayout,
+    allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    let Some(d) = device::of(device) else { return };
+    d.state().objects.layouts.remove(&layout);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().destroy_descriptor_set_layout)(device, layout, allocator) };
+}
+
+pub(crate) unsafe extern "system" fn create_pipeline_layout(
+    device: vk::Device,
+    info: *const vk::PipelineLayoutCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    made: *mut vk::PipelineLayout,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let result = (d.functions.fp_v1_0().create_pipeline_layout)(device, info, allocator, made);
+        if result == vk::Result::SUCCESS {
+            let mut state = d.state();
+            let layouts = list((*info).p_set_layouts, (*info).set_layout_count).iter();
+            let layouts = layouts.map(|layout| state.objects.layouts.get(layout).cloned()).collect();
+            state.objects.pipeline_layouts.insert(*made, layouts);
+        }
+        result
+    }
+}
+
+pub(crate) unsafe extern "system" fn destroy_pipeline_layout(
+    device: vk::Device,
+    layout: vk::PipelineLayout,
+    allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    let Some(d) = device::of(device) else { return };
+    d.state().objects.pipeline_layouts.remove(&layout);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().destroy_pipeline_layout)(device, layout, allocator) };
+}
+
+pub(crate) unsafe extern "system" fn create_compute_pipelines(
+    device: vk::Device,
+    cache: vk::PipelineCache,
+    count: u32,
+    infos: *const vk::ComputePipelineCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    made: *mut vk::Pipeline,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let start = d.teller.now();
+        let create = d.functions.fp_v1_0().create_compute_pipelines;
+        let result = create(device, cache, count, infos, allocator, made);
+        let took = (d.teller.now() - start) / u64::from(count.max(1));
+        let mut state = d.state();
+        for (info, made) in list(infos, count).iter().zip(list(made, count)) {
+            // Of several some may have failed.
+            if !made.is_null() {
+                let kernel = describe(&d, &state, info, took);
+                state.objects.pipelines.insert(*made, Arc::new(kernel));
+            }
+        }
+        result
+    }
+}
+
+/// Tells what a pipeline is.
+///
+/// # Safety
+/// `info` is valid.
+unsafe fn describe(d: &Device, state: &State, info: &vk::ComputePipelineCreateInfo<'_>, took: u64) -> Kernel {
+    let stage = &info.stage;
+    // SAFETY: the caller's.
+    unsafe {
+        let module = state.objects.modules.get(&stage.module).cloned().or_else(|| {
+            let inline: Option<&vk::ShaderModuleCreateInfo<'_>> =
+                find(stage.p_next, vk::StructureType::SHADER_MODULE_CREATE_INFO);
+            inline.map(|inline| Module { spirv: code(inline), name: None })
+        });
+        let known = module.is_some();
+        let module = module.unwrap_or_else(|| Module { spirv: [].into(), name: None });
+        let entry = loader::text(stage.p_name).unwrap_or_default();
+        let specialization = stage.p_specialization_info.as_ref().map_or(vec![], |values| {
+            let data: &[u8] = list(values.p_data.cast(), values.data_size as u32);
+            let entries = list(values.p_map_entries, values.map_entry_count).iter();
+            let bytes = |e: &vk::SpecializationMapEntry| data.get(e.offset as usize..e.offset as usize + e.size);
+            entries.filter_map(|e| Some((e.constant_id, bytes(e)?.to_vec()))).collect()
+        });
+        let required: Option<&vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo<'_>> =
+            find(stage.p_next, vk::StructureType::PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO);
+        let robustness = [stage.p_next, info.p_next].into_iter().find_map(|chain| {
+            let found: Option<&vk::PipelineRobustnessCreateInfoEXT<'_>> =
+                find(chain, vk::StructureType::PIPELINE_ROBUSTNESS_CREATE_INFO_EXT);
+            found.map(|found| (found.storage_buffers.as_raw(), found.uniform_buffers.as_raw()))
+        });
+        let mut resources = Resources::of(&module.spirv, &entry);
+        if !known {
+            resources.beyond = Some("its module is not given to Vulkan as SPIR-V".into());
+        }
+        let pipeline = PIPELINES.fetch_add(1, Ordering::Relaxed);
+        d.teller.tell(&Event::Pipeline(Pipeline {
+            pipeline,
+            device: d.index,
+            spirv: module.spirv.to_vec(),
+            entry: entry.clone(),
+            specialization,
+            subgroup: required.map(|required| required.required_subgroup_size),
+            stage_flags: stage.flags.as_raw(),
+            flags: info.flags.as_raw(),
+            robustness,
+            took,
+        }));
+        if let Some(name) = &module.name {
+            d.teller.tell(&Event::Name { pipeline, name: name.clone() });
+        }
+        let name = module.name.clone().or_else(|| name::of_module(&module.spirv, &entry));
+        Kernel { pipeline, name, resources }
+    }
+}
+
+pub(crate) unsafe extern "system" fn destroy_pipeline(
+    device: vk::Device,
+    pipeline: vk::Pipeline,
+    allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    let Some(d) = device::of(device) else { return };
+    d.state().objects.pipelines.remove(&pipeline);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().destroy_pipeline)(device, pipeline, allocator) };
+}
+
+pub(crate) unsafe extern "system" fn set_object_name(
+    device: vk::Device,
+    info: *const vk::DebugUtilsObjectNameInfoEXT<'_>,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let (handle, name) = ((*info).object_handle, loader::text((*info).p_object_name));
+        let mut state = d.state();
+        match ((*info).object_type, name) {
+            (vk::ObjectType::SHADER_MODULE, name) => {
+                if let Some(module) = state.objects.modules.get_mut(&vk::ShaderModule::from_raw(handle)) {
+                    module.name = name;
+                }
+            }
+            (vk::ObjectType::PIPELINE, Some(name)) => {
+                if let Some(kernel) = state.objects.pipelines.get_mut(&vk::Pipeline::from_raw(handle)) {
+                    let (pipeline, resources) = (kernel.pipeline, kernel.resources.clone());
+                    *kernel = Arc::new(Kernel { pipeline, name: Some(name.clone()), resources });
+                    d.teller.tell(&Event::Name { pipeline, name });
+                }
+            }
+            _ => {}
+        }
+        drop(state);
+        (d.labels.set_debug_utils_object_name_ext)(device, info)
+    }
+}
+
+pub(crate) unsafe extern "system" fn allocate_descriptor_sets(
+    device: vk::Device,
+    info: *const vk::DescriptorSetAllocateInfo<'_>,
+    made: *mut vk::DescriptorSet,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let result = (d.functions.fp_v1_0().allocate_descriptor_sets)(device, info, made);
+        if result == vk::Result::SUCCESS {
+            let mut state = d.state();
+            let objects = &mut state.objects;
+            let count = (*info).descriptor_set_count;
+            for (set, layout) in list(made, count).iter().zip(list((*info).p_set_layouts, count)) {
+                let layout = objects.layouts.get(layout).cloned().unwrap_or_default();
+                objects.sets.insert(*set, Set { layout, written: BTreeMap::new() });
+                objects.pools.entry((*info).descriptor_pool).or_default().push(*set);
+            }
+        }
+        result
+    }
+}
+
+pub(crate) unsafe extern "system" fn free_descriptor_sets(
+    device: vk::Device,
+    pool: vk::DescriptorPool,
+    count: u32,
+    sets: *const vk::DescriptorSet,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let mut state = d.state();
+        let gone = list(sets, count);
+        gone.iter().for_each(|set| drop(state.objects.sets.remove(set)));
+        if let Some(all) = state.objects.pools.get_mut(&pool) {
+            all.retain(|set| !gone.contains(set));
+        }
+        drop(state);
+        (d.functions.fp_v1_0().free_descriptor_sets)(device, pool, count, sets)
+    }
+}
+
+/// Forgets the sets of a pool.
+fn forget_pool(d: &Device, pool: vk::DescriptorPool) {
+    let mut state = d.state();
+    for set in state.objects.pools.remove(&pool).unwrap_or_default() {
+        state.objects.sets.remove(&set);
+    }
+}
+
+pub(crate) unsafe extern "system" fn reset_descriptor_pool(
+    device: vk::Device,
+    pool: vk::DescriptorPool,
+    flags: vk::DescriptorPoolResetFlags,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    forget_pool(&d, pool);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().reset_descriptor_pool)(device, pool, flags) }
+}
+
+pub(crate) unsafe extern "system" fn destroy_descriptor_pool(
+    device: vk::Device,
+    pool: vk::DescriptorPool,
+    allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    let Some(d) = device::of(device) else { return };
+    forget_pool(&d, pool);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().destroy_descriptor_pool)(device, pool, allocator) };
+}
+
+pub(crate) unsafe extern "system" fn update_descriptor_sets(
+    device: vk::Device,
+    count: u32,
+    writes: *const vk::WriteDescriptorSet<'_>,
+    copy_count: u32,
+    copies: *const vk::CopyDescriptorSet<'_>,
+) {
+    let Some(d) = device::of(device) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let mut state = d.state();
+        for write in list(writes, count) {
+            if let Some(set) = state.objects.sets.get_mut(&write.dst_set) {
+                set.apply(write);
+            }
+        }
+        for copy in list(copies, copy_count) {
+            let Some(from) = state.objects.sets.get(&copy.src_set) else { continue };
+            let places = from.places(copy.src_binding, copy.src_array_element).take(copy.descriptor_count as usize);
+            let all: Vec<Written> =
+                places.map(|place| from.written.get(&place).cloned().unwrap_or(Written::Other)).collect();
+            if let Some(to) = state.objects.sets.get_mut(&copy.dst_set) {
+                to.write(copy.dst_binding, copy.dst_array_element, all.into_iter());
+            }
+        }
+        drop(state);
+        (d.functions.fp_v1_0().update_descriptor_sets)(device, count, writes, copy_count, copies);
+    }
+}
+
+pub(crate) unsafe extern "system" fn create_descriptor_update_template(
+    device: vk::Device,
+    info: *const vk::DescriptorUpdateTemplateCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    made: *mut vk::DescriptorUpdateTemplate,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let result = (d.functions.fp_v1_1().create_descriptor_update_template)(device, info, allocator, made);
+        if result == vk::Result::SUCCESS {
+            let entries = list((*info).p_descriptor_update_entries, (*info).descriptor_update_entry_count);
+            d.state().objects.templates.insert(*made, entries.into());
+        }
+        result
+    }
+}
+
+pub(crate) unsafe extern "system" fn destroy_descriptor_update_template(
+    device: vk::Device,
+    template: vk::DescriptorUpdateTemplate,
+    allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    let Some(d) = device::of(device) else { return };
+    d.state().objects.templates.remove(&template);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_1().destroy_descriptor_update_template)(device, template, allocator) };
+}
+
+pub(crate) unsafe extern "system" fn update_descriptor_set_with_template(
+    device: vk::Device,
+    set: vk::DescriptorSet,
+    template: vk::DescriptorUpdateTemplate,
+    data: *const c_void,
+) {
+    let Some(d) = device::of(device) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let mut state = d.state();
+        let entries = state.objects.templates.get(&template).cloned();
+        if let (Some(entries), Some(known)) = (entries, state.objects.sets.get_mut(&set)) {
+            known.apply_template(&entries, data);
+        }
+        drop(state);
+        (d.functions.fp_v1_1().update_descriptor_set_with_template)(device, set, template, data);
+    }
+}
+
+/// The functions of this file by their names.
+pub(crate) fn function(name: &CStr) -> Option<*const ()> {
+    Some(match name.to_bytes() {
+        b"vkCreateBuffer" => create_buffer as *const (),
+        b"vkDestroyBuffer" => destroy_buffer as *const (),
+        b"vkBindBufferMemory" => bind_buffer_memory as *const (),
+        b"vkBindBufferMemory2" | b"vkBindBufferMemory2KHR" => bind_buffer_memory2 as *const (),
+        b"vkGetDeviceBufferMemoryRequirements" | b"vkGetDeviceBufferMemoryRequirementsKHR" => {
+            get_device_buffer_memory_requirements as *const ()
+        }
+        b"vkCreateShaderModule" => create_shader_module as *const (),
+        b"vkDestroyShaderModule" => destroy_shader_module as *const (),
+        b"vkCreateDescriptorSetLayout" => create_descriptor_set_layout as *const (),
+        b"vkDestroyDescriptorSetLayout" => destroy_descriptor_set_layout as *const (),
+        b"vkCreatePipelineLayout" => create_pipeline_layout as *const (),
+        b"vkDestroyPipelineLayout" => destroy_pipeline_layout as *const (),
+        b"vkCreateComputePipelines" => create_compute_pipelines as *const (),
+        b"vkDestroyPipeline" => destroy_pipeline as *const (),
+        b"vkSetDebugUtilsObjectNameEXT" => set_object_name as *const (),
+        b"vkAllocateDescriptorSets" => allocate_descriptor_sets as *const (),
+        b"vkFreeDescriptorSets" => free_descriptor_sets as *const (),
+        b"vkResetDescriptorPool" => reset_descriptor_pool as *const (),
+        b"vkDestroyDescriptorPool" => destroy_descriptor_pool as *const (),
+        b"vkUpdateDescriptorSets" => update_descriptor_sets as *const (),
+        b"vkCreateDescriptorUpdateTemplate" | b"vkCreateDescriptorUpdateTemplateKHR" => {
+            create_descriptor_update_template as *const ()
+        }
+        b"vkDestroyDescriptorUpdateTemplate" | b"vkDestroyDescriptorUpdateTemplateKHR" => {
+            destroy_descriptor_update_template as *const ()
+        }
+        b"vkUpdateDescriptorSetWithTemplate" | b"vkUpdateDescriptorSetWithTemplateKHR" => {
+            update_descriptor_set_with_template as *const ()
+        }
+        _ => return None,
+    })
+}

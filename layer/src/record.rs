@@ -1,0 +1,676 @@
+//! Command buffers: what a program records into them, and the time stamps that are recorded beside it.
+
+use crate::device::{self, Device, State};
+use crate::loader::{self, list};
+use crate::objects::{Kernel, Objects, Set, is_dynamic};
+use crate::take::Taking;
+use ash::vk;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_void};
+use std::sync::Arc;
+
+/// Time stamps of a pool: an even number, because they are used in pairs.
+pub(crate) const CHUNK: u32 = 512;
+
+/// The command buffers of a device.
+#[derive(Default)]
+pub(crate) struct Recordings {
+    pub all: HashMap<vk::CommandBuffer, Recording>,
+    pools: HashMap<vk::CommandPool, (u32, Vec<vk::CommandBuffer>)>,
+    /// Pools of time stamps that no command buffer uses.
+    free: Vec<vk::QueryPool>,
+    /// How often each pipeline was recorded with a grid.
+    pub calls: HashMap<(u32, [u32; 3]), u64>,
+    /// Bytes of buffers that were taken.
+    pub spent: u64,
+}
+
+/// What a command buffer has since it was begun.
+#[derive(Default)]
+pub(crate) struct Recording {
+    /// Whether its queues have time stamps.
+    stamps: bool,
+    pub pipeline: Option<Arc<Kernel>>,
+    /// Compute's sets.
+    pub sets: Vec<Option<Bound>>,
+    pub push: Vec<u8>,
+    labels: Vec<String>,
+    pub entries: Vec<Entry>,
+    pub queries: Vec<vk::QueryPool>,
+    /// Time stamps used.
+    pub used: u32,
+    pub takings: Vec<Taking>,
+}
+
+/// A set that is bound.
+pub(crate) enum Bound {
+    Set { set: vk::DescriptorSet, offsets: Vec<u32> },
+    Pushed(Set),
+}
+
+/// What was recorded, and the number of its first time stamp.
+pub(crate) enum Entry {
+    Dispatch {
+        kernel: Option<Arc<Kernel>>,
+        grid: Grid,
+        label: Option<String>,
+        beyond: Option<String>,
+        stamp: Option<u32>,
+    },
+    Other {
+        what: &'static str,
+        stamp: u32,
+    },
+    Execute(vk::CommandBuffer),
+}
+
+/// The work-groups of a dispatch.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Grid {
+    pub base: [u32; 3],
+    pub groups: [u32; 3],
+    /// The buffer that has them, and the byte in it.
+    pub indirect: Option<(vk::Buffer, u64)>,
+}
+
+impl Bound {
+    /// Its descriptors, with the offsets of dynamic ones by binding and element. `None` for a set that is gone.
+    pub(crate) fn contents<'a>(&'a self, objects: &'a Objects) -> Option<(&'a Set, HashMap<(u32, u32), u32>)> {
+        match self {
+            Self::Pushed(set) => Some((set, HashMap::new())),
+            Self::Set { set, offsets } => {
+                let set = objects.sets.get(set)?;
+                let dynamic = set.layout.bindings.iter().filter(|(_, (kind, _))| is_dynamic(*kind));
+                let places = dynamic.flat_map(|(binding, (_, count))| (0..*count).map(|element| (*binding, element)));
+                Some((set, places.zip(offsets.iter().copied()).collect()))
+            }
+        }
+    }
+}
+
+impl Recordings {
+    /// Makes the time stamps and copies of a command buffer that is begun anew, or freed, available again.
+    fn clear(&mut self, d: &Device, commands: vk::CommandBuffer) {
+        let Some(recording) = self.all.get_mut(&commands) else { return };
+        let stamps = recording.stamps;
+        let old = std::mem::replace(recording, Recording { stamps, ..Recording::default() });
+        self.free.extend(old.queries);
+        old.takings.into_iter().for_each(|taking| taking.free(d));
+    }
+
+    /// Destroys the pools of time stamps and the copies of all.
+    pub(crate) fn destroy(&mut self, d: &Device) {
+        let all: Vec<_> = self.all.keys().copied().collect();
+        all.into_iter().for_each(|commands| self.clear(d, commands));
+        // SAFETY: no submission uses them any more.
+        self.free.drain(..).for_each(|pool| unsafe { d.functions.destroy_query_pool(pool, None) });
+    }
+}
+
+impl Recording {
+    /// The number of the first of two time stamps, reset; `None` where the queue has none, or no more can be made.
+    fn stamp_pair(&mut self, d: &Device, commands: vk::CommandBuffer, free: &mut Vec<vk::QueryPool>) -> Option<u32> {
+        if !self.stamps {
+            return None;
+        }
+        let first = self.used;
+        if first / CHUNK == self.queries.len() as u32 {
+            let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(CHUNK);
+            // SAFETY: the device is valid; the command buffer is being recorded outside of a render pass, where dispatches
+            // and copies are.
+            unsafe {
+                let pool = free.pop().map_or_else(|| d.functions.create_query_pool(&info, None), Ok).ok()?;
+                d.functions.cmd_reset_query_pool(commands, pool, 0, CHUNK);
+                self.queries.push(pool);
+            }
+        }
+        self.used += 2;
+        Some(first)
+    }
+
+    /// Records a time stamp for when everything before has finished, or of the moment in which it is reached.
+    fn stamp(&self, d: &Device, commands: vk::CommandBuffer, stage: vk::PipelineStageFlags, number: u32) {
+        let pool = self.queries[(number / CHUNK) as usize];
+        // SAFETY: it was reset before.
+        unsafe { d.functions.cmd_write_timestamp(commands, stage, pool, number % CHUNK) };
+    }
+
+    /// Records `call` between two time stamps. Returns the number of the first.
+    fn around(
+        &mut self,
+        d: &Device,
+        commands: vk::CommandBuffer,
+        free: &mut Vec<vk::QueryPool>,
+        call: impl FnOnce(),
+    ) -> Option<u32> {
+        let Some(first) = self.stamp_pair(d, commands, free) else {
+            call();
+            return None;
+        };
+        let (top, bottom) = (vk::PipelineStageFlags::TOP_OF_PIPE, vk::PipelineStageFlags::BOTTOM_OF_PIPE);
+        if d.teller.settings.overlapped {
+            self.stamp(d, commands, top, first);
+        } else {
+            self.stamp(d, commands, bottom, first);
+            wait(d, commands);
+        }
+        call();
+        self.stamp(d, commands, bottom, first + 1);
+        Some(first)
+    }
+
+    pub(crate) fn label(&self) -> Option<String> {
+        self.labels.last().cloned()
+    }
+}
+
+/// Records that everything after waits for everything before.
+pub(crate) fn wait(d: &Device, commands: vk::CommandBuffer) {
+    let all = vk::PipelineStageFlags::ALL_COMMANDS;
+    let access = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
+    let barrier = [vk::MemoryBarrier::default().src_access_mask(access).dst_access_mask(access)];
+    // SAFETY: the command buffer is being recorded outside of a render pass.
+    unsafe {
+        d.functions.cmd_pipeline_barrier(commands, all, all, vk::DependencyFlags::empty(), &barrier, &[], &[]);
+    }
+}
+
+/// Records a dispatch, with its time stamps, and with copies if it is to be taken.
+fn dispatch(d: &Device, commands: vk::CommandBuffer, grid: Grid, call: impl FnOnce()) {
+    let mut state = d.state();
+    let State { objects, recordings, .. } = &mut *state;
+    let Some(mut recording) = recordings.all.remove(&commands) else { return call() };
+    let taking = Taking::begin(d, commands, objects, recordings, &recording, grid);
+    let stamp = recording.around(d, commands, &mut recordings.free, call);
+    let beyond = match taking {
+        Ok(Some(taking)) => {
+            taking.end(d, commands);
+            recording.takings.push(taking);
+            None
+        }
+        Ok(None) => None,
+        Err(why) => Some(why),
+    };
+    let (kernel, label) = (recording.pipeline.clone(), recording.label());
+    recording.entries.push(Entry::Dispatch { kernel, grid, label, beyond, stamp });
+    recordings.all.insert(commands, recording);
+}
+
+/// Records another command that takes device time.
+fn other(d: &Device, commands: vk::CommandBuffer, what: &'static str, call: impl FnOnce()) {
+    let mut state = d.state();
+    let State { recordings, beyond, .. } = &mut *state;
+    let Some(recording) = recordings.all.get_mut(&commands) else { return call() };
+    match recording.around(d, commands, &mut recordings.free, call) {
+        Some(stamp) => recording.entries.push(Entry::Other { what, stamp }),
+        None => *beyond.entry(what).or_default() += 1,
+    }
+}
+
+pub(crate) unsafe extern "system" fn create_command_pool(
+    device: vk::Device,
+    info: *const vk::CommandPoolCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    made: *mut vk::CommandPool,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let result = (d.functions.fp_v1_0().create_command_pool)(device, info, allocator, made);
+        if result == vk::Result::SUCCESS {
+            d.state().recordings.pools.insert(*made, ((*info).queue_family_index, vec![]));
+        }
+        result
+    }
+}
+
+/// Waits for what is known of command buffers that the program says are not in use, and forgets what they have.
+fn clear(d: &Device, all: &[vk::CommandBuffer], gone: bool) {
+    d.settle(all);
+    let mut state = d.state();
+    for commands in all {
+        state.recordings.clear(d, *commands);
+        if gone {
+            state.recordings.all.remove(commands);
+        }
+    }
+}
+
+pub(crate) unsafe extern "system" fn destroy_command_pool(
+    device: vk::Device,
+    pool: vk::CommandPool,
+    allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    let Some(d) = device::of(device) else { return };
+    let all = d.state().recordings.pools.remove(&pool).unwrap_or_default().1;
+    clear(&d, &all, true);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().destroy_command_pool)(device, pool, allocator) };
+}
+
+pub(crate) unsafe extern "system" fn reset_command_pool(
+    device: vk::Device,
+    pool: vk::CommandPool,
+    flags: vk::CommandPoolResetFlags,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    let all = d.state().recordings.pools.get(&pool).cloned().unwrap_or_default().1;
+    clear(&d, &all, false);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().reset_command_pool)(device, pool, flags) }
+}
+
+pub(crate) unsafe extern "system" fn allocate_command_buffers(
+    device: vk::Device,
+    info: *const vk::CommandBufferAllocateInfo<'_>,
+    made: *mut vk::CommandBuffer,
+) -> vk::Result {
+    let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let result = (d.functions.fp_v1_0().allocate_command_buffers)(device, info, made);
+        if result == vk::Result::SUCCESS {
+            let made = list(made, (*info).command_buffer_count);
+            let mut state = d.state();
+            let pool = state.recordings.pools.entry((*info).command_pool).or_default();
+            pool.1.extend(made);
+            let stamps = d.stamps(pool.0) > 0;
+            for commands in made {
+                state.recordings.all.insert(*commands, Recording { stamps, ..Recording::default() });
+            }
+        }
+        result
+    }
+}
+
+pub(crate) unsafe extern "system" fn free_command_buffers(
+    device: vk::Device,
+    pool: vk::CommandPool,
+    count: u32,
+    all: *const vk::CommandBuffer,
+) {
+    let Some(d) = device::of(device) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let gone = list(all, count);
+        if let Some(known) = d.state().recordings.pools.get_mut(&pool) {
+            known.1.retain(|commands| !gone.contains(commands));
+        }
+        clear(&d, gone, true);
+        (d.functions.fp_v1_0().free_command_buffers)(device, pool, count, all);
+    }
+}
+
+pub(crate) unsafe extern "system" fn begin_command_buffer(
+    commands: vk::CommandBuffer,
+    info: *const vk::CommandBufferBeginInfo<'_>,
+) -> vk::Result {
+    let Some(d) = device::of(commands) else { return vk::Result::ERROR_DEVICE_LOST };
+    clear(&d, &[commands], false);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().begin_command_buffer)(commands, info) }
+}
+
+pub(crate) unsafe extern "system" fn reset_command_buffer(
+    commands: vk::CommandBuffer,
+    flags: vk::CommandBufferResetFlags,
+) -> vk::Result {
+    let Some(d) = device::of(commands) else { return vk::Result::ERROR_DEVICE_LOST };
+    clear(&d, &[commands], false);
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().reset_command_buffer)(commands, flags) }
+}
+
+pub(crate) unsafe extern "system" fn cmd_bind_pipeline(
+    commands: vk::CommandBuffer,
+    point: vk::PipelineBindPoint,
+    pipeline: vk::Pipeline,
+) {
+    let Some(d) = device::of(commands) else { return };
+    if point == vk::PipelineBindPoint::COMPUTE {
+        let mut state = d.state();
+        let kernel = state.objects.pipelines.get(&pipeline).cloned();
+        if let Some(recording) = state.recordings.all.get_mut(&commands) {
+            recording.pipeline = kernel;
+        }
+    }
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.functions.fp_v1_0().cmd_bind_pipeline)(commands, point, pipeline) };
+}
+
+/// Remembers the sets that are bound from `first` on.
+fn bind(d: &Device, commands: vk::CommandBuffer, first: u32, sets: &[vk::DescriptorSet], mut offsets: &[u32]) {
+    let mut state = d.state();
+    let State { objects, recordings, .. } = &mut *state;
+    let Some(recording) = recordings.all.get_mut(&commands) else { return };
+    let first = first as usize;
+    if recording.sets.len() < first + sets.len() {
+        recording.sets.resize_with(first + sets.len(), || None);
+    }
+    for (place, set) in recording.sets[first..].iter_mut().zip(sets) {
+        let layout = objects.sets.get(set).map(|set| &set.layout);
+        let dynamic = layout.into_iter().flat_map(|layout| layout.bindings.values());
+        let count: u32 = dynamic.filter(|(kind, _)| is_dynamic(*kind)).map(|(_, count)| count).sum();
+        let (own, rest) = offsets.split_at((count as usize).min(offsets.len()));
+        offsets = rest;
+        *place = Some(Bound::Set { set: *set, offsets: own.to_vec() });
+    }
+}
+
+pub(crate) unsafe extern "system" fn cmd_bind_descriptor_sets(
+    commands: vk::CommandBuffer,
+    point: vk::PipelineBindPoint,
+    layout: vk::PipelineLayout,
+    first: u32,
+    count: u32,
+    sets: *const vk::DescriptorSet,
+    offset_count: u32,
+    offsets: *const u32,
+) {
+    let Some(d) = device::of(commands) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        if point == vk::PipelineBindPoint::COMPUTE {
+            bind(&d, commands, first, list(sets, count), list(offsets, offset_count));
+        }
+        let next = d.functions.fp_v1_0().cmd_bind_descriptor_sets;
+        next(commands, point, layout, first, count, sets, offset_count, offsets);
+    }
+}
+
+pub(crate) unsafe extern "system" fn cmd_bind_descriptor_sets2(
+    commands: vk::CommandBuffer,
+    info: *const vk::BindDescriptorSetsInfoKHR<'_>,
+) {
+    let Some(d) = device::of(commands) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let i = &*info;
+        if i.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
+            let sets = list(i.p_descriptor_sets, i.descriptor_set_count);
+            bind(&d, commands, i.first_set, sets, list(i.p_dynamic_offsets, i.dynamic_offset_count));
+        }
+        (d.maintenance6.cmd_bind_descriptor_sets2_khr)(commands, info);
+    }
+}
+
+/// Has `write` change what is pushed as a set.
+fn push_set(
+    d: &Device,
+    commands: vk::CommandBuffer,
+    layout: vk::PipelineLayout,
+    set: u32,
+    write: impl FnOnce(&mut Set, &Objects),
+) {
+    let mut state = d.state();
+    let State { objects, recordings, .. } = &mut *state;
+    let Some(recording) = recordings.all.get_mut(&commands) else { return };
+    let at = set as usize;
+    let layout = objects.pipeline_layouts.get(&layout).and_then(|sets| sets.get(at)?.clone()).unwrap_or_default();
+    if recording.sets.len() <= at {
+        recording.sets.resize_with(at + 1, || None);
+    }
+    // What was pushed before stays, but for what is pushed now.
+    let mut pushed = match recording.sets[at].take() {
+        Some(Bound::Pushed(before)) if Arc::ptr_eq(&before.layout, &layout) => before,
+        _ => Set { layout, ..Set::default() },
+    };
+    write(&mut pushed, objects);
+    recording.sets[at] = Some(Bound::Pushed(pushed));
+}
+
+pub(crate) unsafe extern "system" fn cmd_push_descriptor_set(
+    commands: vk::CommandBuffer,
+    point: vk::PipelineBindPoint,
+    layout: vk::PipelineLayout,
+    set: u32,
+    count: u32,
+    writes: *const vk::WriteDescriptorSet<'_>,
+) {
+    let Some(d) = device::of(commands) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        if point == vk::PipelineBindPoint::COMPUTE {
+            push_set(&d, commands, layout, set, |set, _| list(writes, count).iter().for_each(|write| set.apply(write)));
+        }
+        (d.push.cmd_push_descriptor_set_khr)(commands, point, layout, set, count, writes);
+    }
+}
+
+pub(crate) unsafe extern "system" fn cmd_push_descriptor_set2(
+    commands: vk::CommandBuffer,
+    info: *const vk::PushDescriptorSetInfoKHR<'_>,
+) {
+    let Some(d) = device::of(commands) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let i = &*info;
+        if i.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
+            let writes = list(i.p_descriptor_writes, i.descriptor_write_count);
+            push_set(&d, commands, i.layout, i.set, |set, _| writes.iter().for_each(|write| set.apply(write)));
+        }
+        (d.maintenance6.cmd_push_descriptor_set2_khr)(commands, info);
+    }
+}
+
+pub(crate) unsafe extern "system" fn cmd_push_descriptor_set_with_template(
+    commands: vk::CommandBuffer,
+    template: vk::DescriptorUpdateTemplate,
+    layout: vk::PipelineLayout,
+    set: u32,
+    data: *const c_void,
+) {
+    let Some(d) = device::of(commands) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        // A template for graphics changes what graphics would see: the sets of compute are told apart by their use alone.
+        push_set(&d, commands, layout, set, |set, objects| {
+            if let Some(entries) = objects.templates.get(&template) {
+                set.apply_template(entries, data);
+            }
+        });
+        (d.push.cmd_push_descriptor_set_with_template_khr)(commands, template, layout, set, data);
+    }
+}
+
+/// Remembers push constants.
+fn push(d: &Device, commands: vk::CommandBuffer, offset: u32, bytes: &[u8]) {
+    let mut state = d.state();
+    let Some(recording) = state.recordings.all.get_mut(&commands) else { return };
+    let (start, end) = (offset as usize, offset as usize + bytes.len());
+    if recording.push.len() < end {
+        recording.push.resize(end, 0);
+    }
+    recording.push[start..end].copy_from_slice(bytes);
+}
+
+pub(crate) unsafe extern "system" fn cmd_push_constants(
+    commands: vk::CommandBuffer,
+    layout: vk::PipelineLayout,
+    stages: vk::ShaderStageFlags,
+    offset: u32,
+    size: u32,
+    values: *const c_void,
+) {
+    let Some(d) = device::of(commands) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        if stages.contains(vk::ShaderStageFlags::COMPUTE) {
+            push(&d, commands, offset, list(values.cast(), size));
+        }
+        (d.functions.fp_v1_0().cmd_push_constants)(commands, layout, stages, offset, size, values);
+    }
+}
+
+pub(crate) unsafe extern "system" fn cmd_push_constants2(
+    commands: vk::CommandBuffer,
+    info: *const vk::PushConstantsInfoKHR<'_>,
+) {
+    let Some(d) = device::of(commands) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let i = &*info;
+        if i.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
+            push(&d, commands, i.offset, list(i.p_values.cast(), i.size));
+        }
+        (d.maintenance6.cmd_push_constants2_khr)(commands, info);
+    }
+}
+
+pub(crate) unsafe extern "system" fn cmd_dispatch(commands: vk::CommandBuffer, x: u32, y: u32, z: u32) {
+    let Some(d) = device::of(commands) else { return };
+    let grid = Grid { groups: [x, y, z], ..Grid::default() };
+    // SAFETY: the arguments are the program's.
+    dispatch(&d, commands, grid, || unsafe { (d.functions.fp_v1_0().cmd_dispatch)(commands, x, y, z) });
+}
+
+pub(crate) unsafe extern "system" fn cmd_dispatch_base(
+    commands: vk::CommandBuffer,
+    base_x: u32,
+    base_y: u32,
+    base_z: u32,
+    x: u32,
+    y: u32,
+    z: u32,
+) {
+    let Some(d) = device::of(commands) else { return };
+    let grid = Grid { base: [base_x, base_y, base_z], groups: [x, y, z], indirect: None };
+    let next = d.functions.fp_v1_1().cmd_dispatch_base;
+    // SAFETY: the arguments are the program's.
+    dispatch(&d, commands, grid, || unsafe { next(commands, base_x, base_y, base_z, x, y, z) });
+}
+
+pub(crate) unsafe extern "system" fn cmd_dispatch_indirect(
+    commands: vk::CommandBuffer,
+    buffer: vk::Buffer,
+    offset: vk::DeviceSize,
+) {
+    let Some(d) = device::of(commands) else { return };
+    let grid = Grid { indirect: Some((buffer, offset)), ..Grid::default() };
+    let next = d.functions.fp_v1_0().cmd_dispatch_indirect;
+    // SAFETY: the arguments are the program's.
+    dispatch(&d, commands, grid, || unsafe { next(commands, buffer, offset) });
+}
+
+pub(crate) unsafe extern "system" fn cmd_execute_commands(
+    commands: vk::CommandBuffer,
+    count: u32,
+    secondaries: *const vk::CommandBuffer,
+) {
+    let Some(d) = device::of(commands) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        let mut state = d.state();
+        if let Some(recording) = state.recordings.all.get_mut(&commands) {
+            recording.entries.extend(list(secondaries, count).iter().map(|secondary| Entry::Execute(*secondary)));
+            // What is bound after it is not what was bound before.
+            (recording.pipeline, recording.sets) = (None, vec![]);
+        }
+        drop(state);
+        (d.functions.fp_v1_0().cmd_execute_commands)(commands, count, secondaries);
+    }
+}
+
+pub(crate) unsafe extern "system" fn cmd_begin_label(
+    commands: vk::CommandBuffer,
+    label: *const vk::DebugUtilsLabelEXT<'_>,
+) {
+    let Some(d) = device::of(commands) else { return };
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        if let Some(recording) = d.state().recordings.all.get_mut(&commands) {
+            recording.labels.push(loader::text((*label).p_label_name).unwrap_or_default());
+        }
+        (d.labels.cmd_begin_debug_utils_label_ext)(commands, label);
+    }
+}
+
+pub(crate) unsafe extern "system" fn cmd_end_label(commands: vk::CommandBuffer) {
+    let Some(d) = device::of(commands) else { return };
+    if let Some(recording) = d.state().recordings.all.get_mut(&commands) {
+        recording.labels.pop();
+    }
+    // SAFETY: the arguments are the program's.
+    unsafe { (d.labels.cmd_end_debug_utils_label_ext)(commands) };
+}
+
+/// Functions that are passed on as they are, between time stamps.
+macro_rules! timed {
+    ($($what:literal $name:ident $table:ident ($($argument:ident: $type:ty),*);)*) => {$(
+        unsafe extern "system" fn $name(commands: vk::CommandBuffer, $($argument: $type),*) {
+            let Some(d) = device::of(commands) else { return };
+            // SAFETY: the arguments are the program's.
+            other(&d, commands, $what, || unsafe { (d.functions.$table().$name)(commands, $($argument),*) });
+        }
+    )*};
+}
+
+timed! {
+    "copy" cmd_copy_buffer fp_v1_0 (from: vk::Buffer, to: vk::Buffer, count: u32, regions: *const vk::BufferCopy);
+    "copy" cmd_copy_buffer2 fp_v1_3 (info: *const vk::CopyBufferInfo2<'_>);
+    "fill" cmd_fill_buffer fp_v1_0 (buffer: vk::Buffer, at: vk::DeviceSize, size: vk::DeviceSize, value: u32);
+    "update" cmd_update_buffer fp_v1_0 (buffer: vk::Buffer, at: vk::DeviceSize, size: vk::DeviceSize, data: *const c_void);
+    "copy to an image" cmd_copy_buffer_to_image fp_v1_0
+        (from: vk::Buffer, to: vk::Image, layout: vk::ImageLayout, count: u32, regions: *const vk::BufferImageCopy);
+    "copy from an image" cmd_copy_image_to_buffer fp_v1_0
+        (from: vk::Image, layout: vk::ImageLayout, to: vk::Buffer, count: u32, regions: *const vk::BufferImageCopy);
+}
+
+/// Functions that are passed on as they are, and counted: a render pass allows no barriers.
+macro_rules! counted {
+    ($($what:literal $name:ident ($($argument:ident: $type:ty),*);)*) => {$(
+        unsafe extern "system" fn $name(commands: vk::CommandBuffer, $($argument: $type),*) {
+            let Some(d) = device::of(commands) else { return };
+            *d.state().beyond.entry($what).or_default() += 1;
+            // SAFETY: the arguments are the program's.
+            unsafe { (d.functions.fp_v1_0().$name)(commands, $($argument),*) };
+        }
+    )*};
+}
+
+counted! {
+    "draws" cmd_draw (vertices: u32, instances: u32, vertex: u32, instance: u32);
+    "draws" cmd_draw_indexed (indices: u32, instances: u32, index: u32, vertex: i32, instance: u32);
+    "draws" cmd_draw_indirect (buffer: vk::Buffer, at: vk::DeviceSize, count: u32, stride: u32);
+    "draws" cmd_draw_indexed_indirect (buffer: vk::Buffer, at: vk::DeviceSize, count: u32, stride: u32);
+}
+
+/// The functions of this file by their names.
+pub(crate) fn function(name: &CStr) -> Option<*const ()> {
+    Some(match name.to_bytes() {
+        b"vkCreateCommandPool" => create_command_pool as *const (),
+        b"vkDestroyCommandPool" => destroy_command_pool as *const (),
+        b"vkResetCommandPool" => reset_command_pool as *const (),
+        b"vkAllocateCommandBuffers" => allocate_command_buffers as *const (),
+        b"vkFreeCommandBuffers" => free_command_buffers as *const (),
+        b"vkBeginCommandBuffer" => begin_command_buffer as *const (),
+        b"vkResetCommandBuffer" => reset_command_buffer as *const (),
+        b"vkCmdBindPipeline" => cmd_bind_pipeline as *const (),
+        b"vkCmdBindDescriptorSets" => cmd_bind_descriptor_sets as *const (),
+        b"vkCmdBindDescriptorSets2" | b"vkCmdBindDescriptorSets2KHR" => cmd_bind_descriptor_sets2 as *const (),
+        b"vkCmdPushDescriptorSet" | b"vkCmdPushDescriptorSetKHR" => cmd_push_descriptor_set as *const (),
+        b"vkCmdPushDescriptorSet2" | b"vkCmdPushDescriptorSet2KHR" => cmd_push_descriptor_set2 as *const (),
+        b"vkCmdPushDescriptorSetWithTemplate" | b"vkCmdPushDescriptorSetWithTemplateKHR" => {
+            cmd_push_descriptor_set_with_template as *const ()
+        }
+        b"vkCmdPushConstants" => cmd_push_constants as *const (),
+        b"vkCmdPushConstants2" | b"vkCmdPushConstants2KHR" => cmd_push_constants2 as *const (),
+        b"vkCmdDispatch" => cmd_dispatch as *const (),
+        b"vkCmdDispatchBase" | b"vkCmdDispatchBaseKHR" => cmd_dispatch_base as *const (),
+        b"vkCmdDispatchIndirect" => cmd_dispatch_indirect as *const (),
+        b"vkCmdExecuteCommands" => cmd_execute_commands as *const (),
+        b"vkCmdBeginDebugUtilsLabelEXT" => cmd_begin_label as *const (),
+        b"vkCmdEndDebugUtilsLabelEXT" => cmd_end_label as *const (),
+        b"vkCmdCopyBuffer" => cmd_copy_buffer as *const (),
+        b"vkCmdCopyBuffer2" | b"vkCmdCopyBuffer2KHR" => cmd_copy_buffer2 as *const (),
+        b"vkCmdFillBuffer" => cmd_fill_buffer as *const (),
+        b"vkCmdUpdateBuffer" => cmd_update_buffer as *const (),
+        b"vkCmdCopyBufferToImage" => cmd_copy_buffer_to_image as *const (),
+        b"vkCmdCopyImageToBuffer" => cmd_copy_image_to_buffer as *const (),
+        b"vkCmdDraw" => cmd_draw as *const (),
+        b"vkCmdDrawIndexed" => cmd_draw_indexed as *const (),
+        b"vkCmdDrawIndirect" => cmd_draw_indirect as *const (),
+        b"vkCmdDrawIndexedIndirect" => cmd_draw_indexed_indirect as *const (),
+        _ => return None,
+    })
+}

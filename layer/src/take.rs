@@ -1,0 +1,375 @@
+//! Takes a dispatch: copies of everything that it can see, made by the device before and after it.
+
+use crate::device::Device;
+use crate::format::{Binding, Case, Event, Region};
+use crate::objects::{Objects, Written};
+use crate::record::{Grid, Recording, Recordings, wait};
+use ash::vk;
+use std::sync::OnceLock;
+
+/// A dispatch that is being taken.
+pub(crate) struct Taking {
+    case: Case,
+    copies: Vec<Copy>,
+    /// Where the copy of an indirect grid starts.
+    grid: Option<u64>,
+    staging: Staging,
+    /// Whether it was told.
+    told: bool,
+}
+
+/// Copies of a part of a buffer.
+struct Copy {
+    buffer: vk::Buffer,
+    offset: u64,
+    bytes: u64,
+    /// Where they start in the staging buffer.
+    before: u64,
+    after: Option<u64>,
+}
+
+/// A buffer that the host reads.
+struct Staging {
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+    bytes: *const u8,
+}
+
+// SAFETY: the pointer is that of memory which stays mapped for as long as it is there.
+unsafe impl Send for Staging {}
+
+/// A part of a buffer that a dispatch reaches.
+struct Reach {
+    buffer: vk::Buffer,
+    start: u64,
+    end: u64,
+    /// Whether it may be written.
+    written: bool,
+}
+
+/// Starts of regions are multiples of this, the most that a device may ask of a descriptor's offset.
+const ALIGNMENT: u64 = 256;
+
+impl Taking {
+    /// Decides whether the dispatch that comes next is to be taken, and records copies of what it sees.
+    ///
+    /// # Errors
+    /// Why it cannot be taken, whether or not it was to be.
+    pub(crate) fn begin(
+        d: &Device,
+        commands: vk::CommandBuffer,
+        objects: &Objects,
+        recordings: &mut Recordings,
+        recording: &Recording,
+        grid: Grid,
+    ) -> Result<Option<Self>, String> {
+        let Some(kernel) = &recording.pipeline else { return Err("its shader is not a pipeline's".into()) };
+        if let Some(why) = &kernel.resources.beyond {
+            return Err(why.clone());
+        }
+        let call = recordings.calls.entry((kernel.pipeline, grid.groups)).or_default();
+        *call += 1;
+        let call = *call;
+        let (bindings, reached) = reach(objects, recording)?;
+        let Some(take) = d.teller.settings.take.as_ref().filter(|_| !d.families.is_empty()) else { return Ok(None) };
+        let due = call >= take.call
+            && (call - take.call).checked_rem(take.every.unwrap_or(0)).unwrap_or(call - take.call) == 0;
+        if !due || !named(take.kernel.as_deref(), kernel.name.as_deref(), recording) {
+            return Ok(None);
+        }
+        let mut case = Case {
+            pipeline: kernel.pipeline,
+            call,
+            groups: grid.groups,
+            base: grid.base,
+            indirect: grid.indirect.is_some(),
+            push: recording.push.clone(),
+            bindings,
+            regions: vec![],
+            label: None,
+            lost: None,
+        };
+        let (copies, grid_at, bytes) = plan(objects, reached, grid, &mut case);
+        let staging = if recordings.spent + bytes > take.max_bytes {
+            Err(format!("its buffers need {bytes} bytes, {} are left of the limit", take.max_bytes - recordings.spent))
+        } else {
+            Staging::new(d, bytes).map_err(|e| format!("no memory for {bytes} bytes of its buffers: {e}"))
+        };
+        match staging {
+            Err(why) => {
+                case.lost = Some(why);
+                d.teller.tell(&Event::Case(case));
+                Ok(None)
+            }
+            Ok(staging) => {
+                recordings.spent += bytes;
+                let taking = Self { case, copies, grid: grid_at, staging, told: false };
+                taking.copy(d, commands, grid.indirect, |copy| Some(copy.before));
+                Ok(Some(taking))
+            }
+        }
+    }
+
+    /// Records the copies of what the dispatch left.
+    pub(crate) fn end(&self, d: &Device, commands: vk::CommandBuffer) {
+        self.copy(d, commands, None, |copy| copy.after);
+    }
+
+    fn copy(
+        &self,
+        d: &Device,
+        commands: vk::CommandBuffer,
+        grid: Option<(vk::Buffer, u64)>,
+        to: impl Fn(&Copy) -> Option<u64>,
+    ) {
+        wait(d, commands);
+        let grid = grid.zip(self.grid).map(|((buffer, offset), at)| (buffer, offset, 12, at));
+        let all = self.copies.iter().filter_map(|copy| Some((copy.buffer, copy.offset, copy.bytes, to(copy)?)));
+        for (buffer, src_offset, size, dst_offset) in all.chain(grid) {
+            let region = [vk::BufferCopy { src_offset, dst_offset, size }];
+            // SAFETY: buffers are made so that they can be copied from; the ranges are within them.
+            unsafe { d.functions.cmd_copy_buffer(commands, buffer, self.staging.buffer, &region) };
+        }
+        wait(d, commands);
+        let barrier = [vk::MemoryBarrier::default()
+            .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
+            .dst_access_mask(vk::AccessFlags::HOST_READ)];
+        let (from, to) = (vk::PipelineStageFlags::TRANSFER, vk::PipelineStageFlags::HOST);
+        // SAFETY: the command buffer is being recorded outside of a render pass.
+        unsafe {
+            d.functions.cmd_pipeline_barrier(commands, from, to, vk::DependencyFlags::empty(), &barrier, &[], &[])
+        };
+    }
+
+    /// Writes the bytes, and tells that the dispatch is taken: once it has finished, the first time.
+    pub(crate) fn tell(&mut self, d: &Device) {
+        if std::mem::replace(&mut self.told, true) {
+            return;
+        }
+        // SAFETY: the copies have finished, and lie within the memory.
+        let at = |start: u64, bytes: u64| unsafe {
+            std::slice::from_raw_parts(self.staging.bytes.add(start as usize), bytes as usize)
+        };
+        let mut failed = None;
+        for (copy, region) in self.copies.iter().zip(&mut self.case.regions) {
+            let before = at(copy.before, copy.bytes);
+            let after = copy.after.map(|start| at(start, copy.bytes)).filter(|after| *after != before);
+            let name = format!("{}-{}-{}-{}", d.teller.prefix(), self.case.pipeline, self.case.call, copy.before);
+            let mut keep = |name: String, bytes| {
+                if let Err(e) = d.teller.keep(&name, bytes) {
+                    failed = Some(format!("cannot write {name}: {e}"));
+                }
+                name
+            };
+            region.before = keep(format!("{name}.before"), before);
+            region.after = after.map(|after| keep(format!("{name}.after"), after));
+        }
+        if let Some(start) = self.grid {
+            let word = |n: usize| u32::from_le_bytes(at(start, 12)[4 * n..4 * n + 4].try_into().unwrap_or_default());
+            self.case.groups = [word(0), word(1), word(2)];
+        }
+        self.case.lost = failed;
+        d.teller.tell(&Event::Case(self.case.clone()));
+    }
+
+    /// Frees the copies.
+    pub(crate) fn free(self, d: &Device) {
+        // SAFETY: no submission uses them any more.
+        unsafe {
+            d.functions.destroy_buffer(self.staging.buffer, None);
+            d.functions.free_memory(self.staging.memory, None);
+        }
+    }
+}
+
+/// Whether a kernel of this name, or under one of these labels, is wanted.
+fn named(wanted: Option<&str>, name: Option<&str>, recording: &Recording) -> bool {
+    static PATTERN: OnceLock<Option<regex_lite::Regex>> = OnceLock::new();
+    let Some(wanted) = wanted else { return true };
+    let Some(pattern) = PATTERN.get_or_init(|| regex_lite::Regex::new(wanted).ok()) else { return false };
+    let label = recording.label();
+    name.into_iter().chain(label.as_deref()).any(|name| pattern.is_match(name))
+}
+
+/// What the dispatch that comes next reaches through descriptors and addresses. Descriptors refer to parts of buffers by
+/// their index, and by the offset in the buffer.
+fn reach(objects: &Objects, recording: &Recording) -> Result<(Vec<Binding>, Vec<Reach>), String> {
+    let (mut bindings, mut reached) = (vec![], vec![]);
+    let Some(kernel) = &recording.pipeline else { return Ok((bindings, reached)) };
+    for &(set, binding) in &kernel.resources.buffers {
+        let bound = recording.sets.get(set as usize).and_then(Option::as_ref);
+        let contents = bound.and_then(|bound| bound.contents(objects));
+        let (contents, offsets) = contents.ok_or_else(|| format!("set {set} is bound in a way that is not watched"))?;
+        if contents.layout.update_after_bind {
+            return Err(format!("set {set} may be changed after it is bound"));
+        }
+        for (&(_, element), written) in contents.written.range((binding, 0)..=(binding, u32::MAX)) {
+            let place = format!("binding {set}.{binding}");
+            let mut one = Binding { set, binding, element, kind: 0, region: None, offset: 0, range: 0, inline: vec![] };
+            match written {
+                Written::Other => return Err(format!("{place} is neither a storage nor a uniform buffer")),
+                Written::Inline(bytes) => {
+                    one.kind = vk::DescriptorType::INLINE_UNIFORM_BLOCK.as_raw();
+                    (one.range, one.inline) = (bytes.len() as u64, bytes.clone());
+                }
+                // Nothing is bound, which null descriptors allow.
+                Written::Buffer { buffer, .. } if *buffer == vk::Buffer::null() => continue,
+                Written::Buffer { kind, buffer, offset, range } => {
+                    let known =
+                        objects.buffers.get(buffer).ok_or_else(|| format!("{place} has a buffer that is gone"))?;
+                    if let Some(why) = known.beyond {
+                        return Err(format!("{place} has a buffer that {why}"));
+                    }
+                    let start = offset + offsets.get(&(binding, element)).map_or(0, |offset| u64::from(*offset));
+                    let end = if *range == vk::WHOLE_SIZE { known.size } else { start.saturating_add(*range) };
+                    let end = end.min(known.size);
+                    if start >= end {
+                        return Err(format!("{place} starts at byte {start} of a buffer of {}", known.size));
+                    }
+                    let written = matches!(
+                        *kind,
+                        vk::DescriptorType::STORAGE_BUFFER | vk::DescriptorType::STORAGE_BUFFER_DYNAMIC
+                    );
+                    (one.kind, one.offset, one.range) = (kind.as_raw(), start, end - start);
+                    one.region = Some(reached.len() as u32);
+                    reached.push(Reach { buffer: *buffer, start, end, written });
+                }
+            }
+            bindings.push(one);
+        }
+    }
+    if kernel.resources.addresses {
+        for word in recording.push.windows(8).step_by(4) {
+            let address = u64::from_le_bytes(word.try_into().unwrap_or_default());
+            let at =
+                |b: &crate::objects::Buffer| b.address.is_some_and(|start| (start..start + b.size).contains(&address));
+            for (buffer, known) in objects.buffers.iter().filter(|(_, known)| at(known)) {
+                reached.push(Reach { buffer: *buffer, start: 0, end: known.size, written: true });
+            }
+        }
+    }
+    aliased(objects, &reached)?;
+    Ok((bindings, reached))
+}
+
+/// Refuses parts of two buffers that are the same memory.
+fn aliased(objects: &Objects, reached: &[Reach]) -> Result<(), String> {
+    let place = |reach: &Reach| {
+        let (memory, place) = objects.buffers.get(&reach.buffer)?.place()?;
+        Some((memory, place.start + reach.start..place.start + reach.end))
+    };
+    for (n, one) in reached.iter().enumerate() {
+        for other in reached[..n].iter().filter(|other| other.buffer != one.buffer) {
+            if let (Some((a, x)), Some((b, y))) = (place(one), place(other))
+                && a == b
+                && x.start < y.end
+                && y.start < x.end
+            {
+                return Err("two of its buffers share memory".into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Unites parts that overlap, gives them their places in the staging buffer, and the case its regions. Returns also the
+/// place of an indirect grid, and the bytes of all.
+fn plan(objects: &Objects, reached: Vec<Reach>, grid: Grid, case: &mut Case) -> (Vec<Copy>, Option<u64>, u64) {
+    let parts: Vec<(vk::Buffer, u64)> = reached.iter().map(|reach| (reach.buffer, reach.start)).collect();
+    let mut sorted = reached;
+    sorted.iter_mut().for_each(|reach| reach.start -= reach.start % ALIGNMENT);
+    sorted.sort_by_key(|reach| (reach.buffer, reach.start));
+    let mut united: Vec<Reach> = vec![];
+    for reach in sorted {
+        match united.last_mut() {
+            Some(last) if last.buffer == reach.buffer && reach.start < last.end => {
+                last.end = last.end.max(reach.end);
+                last.written |= reach.written;
+            }
+            _ => united.push(reach),
+        }
+    }
+    for binding in &mut case.bindings {
+        let Some((buffer, start)) = binding.region.and_then(|part| parts.get(part as usize)) else { continue };
+        let within = |r: &Reach| r.buffer == *buffer && (r.start..r.end).contains(start);
+        if let Some(at) = united.iter().position(within) {
+            (binding.region, binding.offset) = (Some(at as u32), start - united[at].start);
+        }
+    }
+    let mut used = 0;
+    let mut place = |bytes: u64| {
+        let at = used;
+        used += bytes.next_multiple_of(16);
+        at
+    };
+    let copies: Vec<Copy> = united
+        .iter()
+        .map(|reach| {
+            let bytes = reach.end - reach.start;
+            let before = place(bytes);
+            let after = reach.written.then(|| place(bytes));
+            Copy { buffer: reach.buffer, offset: reach.start, bytes, before, after }
+        })
+        .collect();
+    let grid = grid.indirect.map(|_| place(12));
+    let address = |reach: &Reach| objects.buffers.get(&reach.buffer)?.address.map(|address| address + reach.start);
+    let region = |reach: &Reach| Region {
+        bytes: reach.end - reach.start,
+        address: address(reach),
+        before: String::new(),
+        after: None,
+    };
+    case.regions = united.iter().map(region).collect();
+    (copies, grid, used)
+}
+
+impl Staging {
+    fn new(d: &Device, bytes: u64) -> Result<Self, vk::Result> {
+        let info = vk::BufferCreateInfo::default().size(bytes.max(16)).usage(vk::BufferUsageFlags::TRANSFER_DST);
+        // SAFETY: what is made is destroyed where something fails.
+        unsafe {
+            let buffer = d.functions.create_buffer(&info, None)?;
+            let made = Self::fill(d, buffer);
+            if made.is_err() {
+                d.functions.destroy_buffer(buffer, None);
+            }
+            made
+        }
+    }
+
+    /// Gives a buffer memory that the host reads.
+    ///
+    /// # Safety
+    /// The buffer is new.
+    unsafe fn fill(d: &Device, buffer: vk::Buffer) -> Result<Self, vk::Result> {
+        use vk::MemoryPropertyFlags as M;
+        // SAFETY: the caller's; memory is freed where something fails.
+        unsafe {
+            let needs = d.functions.get_buffer_memory_requirements(buffer);
+            let types = d.memory.memory_types_as_slice().iter().enumerate();
+            let able: Vec<(usize, M)> = types
+                .filter(|(n, t)| {
+                    needs.memory_type_bits & (1 << n) != 0
+                        && t.property_flags.contains(M::HOST_VISIBLE | M::HOST_COHERENT)
+                })
+                .map(|(n, t)| (n, t.property_flags))
+                .collect();
+            // Memory that is not cached is read at a small part of the speed.
+            let best = able.iter().max_by_key(|(n, flags)| (flags.contains(M::HOST_CACHED), usize::MAX - n));
+            let Some((kind, _)) = best else { return Err(vk::Result::ERROR_OUT_OF_HOST_MEMORY) };
+            let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(*kind as u32);
+            let memory = d.functions.allocate_memory(&info, None)?;
+            let mapped = d
+                .functions
+                .bind_buffer_memory(buffer, memory, 0)
+                .and_then(|()| d.functions.map_memory(memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()));
+            match mapped {
+                Ok(bytes) => Ok(Self { buffer, memory, bytes: bytes.cast_const().cast() }),
+                Err(e) => {
+                    d.functions.free_memory(memory, None);
+                    Err(e)
+                }
+            }
+        }
+    }
+}
