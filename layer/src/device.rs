@@ -163,7 +163,8 @@ pub(crate) unsafe extern "system" fn destroy(device: vk::Device, allocator: *con
     // SAFETY: the program has done with it, and with everything made on it.
     unsafe {
         if let Some(destroy) = (gone.next)(device, c"vkDestroyDevice".as_ptr()) {
-            transmute::<_, vk::PFN_vkDestroyDevice>(destroy)(device, allocator);
+            let destroy: vk::PFN_vkDestroyDevice = transmute::<unsafe extern "system" fn(), _>(destroy);
+            destroy(device, allocator);
         }
     }
 }

@@ -303,7 +303,9 @@ pub(crate) unsafe extern "system" fn bind_buffer_memory2(
     unsafe {
         let result = (d.functions.fp_v1_1().bind_buffer_memory2)(device, count, infos);
         if result == vk::Result::SUCCESS {
-            list(infos, count).iter().for_each(|info| bound(&d, info.buffer, info.memory, info.memory_offset));
+            for info in list(infos, count) {
+                bound(&d, info.buffer, info.memory, info.memory_offset);
+            }
         }
         result
     }
@@ -566,7 +568,9 @@ pub(crate) unsafe extern "system" fn free_descriptor_sets(
     unsafe {
         let mut state = d.state();
         let gone = list(sets, count);
-        gone.iter().for_each(|set| drop(state.objects.sets.remove(set)));
+        for set in gone {
+            state.objects.sets.remove(set);
+        }
         if let Some(all) = state.objects.pools.get_mut(&pool) {
             all.retain(|set| !gone.contains(set));
         }

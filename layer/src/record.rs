@@ -48,6 +48,9 @@ pub(crate) enum Bound {
     Pushed(Set),
 }
 
+/// Dynamic offsets by binding and element.
+type Offsets = HashMap<(u32, u32), u32>;
+
 /// What was recorded, and the number of its first time stamp.
 pub(crate) enum Entry {
     Dispatch {
@@ -75,7 +78,7 @@ pub(crate) struct Grid {
 
 impl Bound {
     /// Its descriptors, with the offsets of dynamic ones by binding and element. `None` for a set that is gone.
-    pub(crate) fn contents<'a>(&'a self, objects: &'a Objects) -> Option<(&'a Set, HashMap<(u32, u32), u32>)> {
+    pub(crate) fn contents<'a>(&'a self, objects: &'a Objects) -> Option<(&'a Set, Offsets)> {
         match self {
             Self::Pushed(set) => Some((set, HashMap::new())),
             Self::Set { set, offsets } => {
@@ -101,7 +104,9 @@ impl Recordings {
     /// Destroys the pools of time stamps and the copies of all.
     pub(crate) fn destroy(&mut self, d: &Device) {
         let all: Vec<_> = self.all.keys().copied().collect();
-        all.into_iter().for_each(|commands| self.clear(d, commands));
+        for commands in all {
+            self.clear(d, commands);
+        }
         // SAFETY: no submission uses them any more.
         self.free.drain(..).for_each(|pool| unsafe { d.functions.destroy_query_pool(pool, None) });
     }

@@ -106,12 +106,16 @@ impl Device {
                 dispatches: vec![],
                 others: vec![],
             };
-            batch.iter().for_each(|commands| gather(recordings, &ticks, *commands, &mut told));
+            for commands in batch {
+                gather(recordings, &ticks, *commands, &mut told);
+            }
             self.teller.tell(&Event::Submission(told));
         }
         for commands in &pending.all {
             if let Some(recording) = recordings.all.get_mut(commands) {
-                recording.takings.iter_mut().for_each(|taking| taking.tell(self));
+                for taking in &mut recording.takings {
+                    taking.tell(self);
+                }
             }
         }
     }

@@ -137,7 +137,7 @@ impl Taking {
         let (from, to) = (vk::PipelineStageFlags::TRANSFER, vk::PipelineStageFlags::HOST);
         // SAFETY: the command buffer is being recorded outside of a render pass.
         unsafe {
-            d.functions.cmd_pipeline_barrier(commands, from, to, vk::DependencyFlags::empty(), &barrier, &[], &[])
+            d.functions.cmd_pipeline_barrier(commands, from, to, vk::DependencyFlags::empty(), &barrier, &[], &[]);
         };
     }
 
@@ -277,7 +277,9 @@ fn aliased(objects: &Objects, reached: &[Reach]) -> Result<(), String> {
 fn plan(objects: &Objects, reached: Vec<Reach>, grid: Grid, case: &mut Case) -> (Vec<Copy>, Option<u64>, u64) {
     let parts: Vec<(vk::Buffer, u64)> = reached.iter().map(|reach| (reach.buffer, reach.start)).collect();
     let mut sorted = reached;
-    sorted.iter_mut().for_each(|reach| reach.start -= reach.start % ALIGNMENT);
+    for reach in &mut sorted {
+        reach.start -= reach.start % ALIGNMENT;
+    }
     sorted.sort_by_key(|reach| (reach.buffer, reach.start));
     let mut united: Vec<Reach> = vec![];
     for reach in sorted {
