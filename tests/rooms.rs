@@ -20,7 +20,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("peak", &["basis", "device", "algorithms", "plan", "record"]),
     ("compare", &["basis", "device", "stats", "kernel", "algorithms", "plan", "record"]),
     ("history", &["basis", "device", "stats", "algorithms", "plan", "record", "compare"]),
-    ("report", &["basis", "device", "stats", "algorithms", "plan", "tuning", "record", "compare", "history"]),
+    ("report", &["basis", "device", "stats", "kernel", "algorithms", "plan", "tuning", "record", "compare", "history"]),
     ("export", &["basis", "device", "stats", "plan", "record", "compare", "history", "report"]),
     (
         "measure",

@@ -487,7 +487,7 @@ impl Algorithm {
         device: &DeviceInfo,
     ) -> Result<Program, String> {
         // Programs are not made for devices whose answers make no sense.
-        if let Some(reason) = device.unusable() {
+        if let Some(reason) = device.uninspectable() {
             return Err(reason);
         }
         if let (Some(tile), Some(tunable)) = (&case.tile, self.tunable(variant))

@@ -238,6 +238,20 @@ pub enum Command {
         gpukern run k.toml old.comp new.comp --ab  which of two is faster\n  \
         gpukern run k.toml --watch                 a line each time you save it")]
     Run(Box<RunArgs>),
+    /// Show what the compiler makes of kernels; run nothing
+    ///
+    /// Registers, spills, shared memory, occupancy, code size and the time to create each pipeline, as the driver tells them
+    /// (VK_KHR_pipeline_executable_properties). It works on devices that execute nothing, too.
+    #[command(
+        after_long_help = "Exit codes: 0 all compiled · 2 usage · 3 a compilation failed, crashed or took too long\n\n\
+        Examples:\n  \
+        gpukern inspect matmul -V tiled,coopmat -s 4096    two built-in kernels\n  \
+        gpukern inspect k.toml                             your own, every choice\n  \
+        gpukern inspect k.toml --isa                       with its machine code\n  \
+        gpukern inspect matmul -V naive,tiled -s 8 --diff  figures and code, compared\n  \
+        gpukern inspect k.toml --json new.json             a record for `compare`"
+    )]
+    Inspect(Box<InspectArgs>),
     /// Convert a record to a format that other tools read
     #[command(after_long_help = "Examples:\n  \
         gpukern export run.json --to markdown          a table for a pull request\n  \
@@ -746,6 +760,74 @@ pub struct TuneArgs {
     /// [default: gpukern/tuned.toml in the user's configuration folder] [env: GPUKERN_TUNED]
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
     pub tuned: Option<PathBuf>,
+}
+
+/// Options of `inspect`.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub struct InspectArgs {
+    /// Algorithms, or descriptions and kernels of your own
+    #[arg(value_name = "ALGORITHM|FILE", required = true)]
+    pub what: Vec<String>,
+
+    /// Variants by name, alias or pattern ('tile-*') [default: all]
+    #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
+    pub variant: Vec<String>,
+
+    /// Sizes, or axes of your own kernels: M=512 [default: as `bench`]
+    #[arg(long, short, value_name = "SWEEP", allow_negative_numbers = true)]
+    pub size: Vec<String>,
+
+    /// Set a specialization constant of your own kernel: BM=64,128
+    #[arg(long, value_name = "NAME=VALUES")]
+    pub spec: Vec<String>,
+
+    /// What is asked for beside the size.
+    #[command(flatten)]
+    pub axes: AxisValues,
+
+    /// Where it runs.
+    #[command(flatten)]
+    pub on: DeviceArgs,
+
+    /// Inspect only the case with this id; repeatable
+    #[arg(long, value_name = "ID")]
+    pub only: Vec<String>,
+
+    /// Show every statistic under the driver's own name
+    #[arg(long)]
+    pub raw: bool,
+
+    /// Print the machine code, where the driver shows it
+    #[arg(long)]
+    pub isa: bool,
+
+    /// Print the compiler's intermediate representations
+    #[arg(long)]
+    pub ir: bool,
+
+    /// Compare two kernels: figures side by side, machine code as a diff
+    ///
+    /// The two that the other options leave: two variants, two choices of constants, or one kernel on two devices. With --ir
+    /// the diff is of the intermediate representations.
+    #[arg(long, conflicts_with = "raw")]
+    pub diff: bool,
+
+    /// Save the representations in this folder, a file for each
+    ///
+    /// All of them, or those of --isa or --ir.
+    #[arg(long, value_name = "DIR")]
+    pub save: Option<PathBuf>,
+
+    /// Write the record as JSON to this file, or `-`
+    ///
+    /// `-` is standard output, in place of the table. `gpukern compare` compares two of them.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+
+    /// Write JUnit XML to this file, or `-`
+    #[arg(long, value_name = "PATH|-")]
+    pub junit: Option<PathBuf>,
 }
 
 /// Options of `verify`.

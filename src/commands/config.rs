@@ -133,6 +133,7 @@ impl Defaults {
             Command::Peak { on, .. } => options.extend(self.set_device(&mut on.device)),
             Command::Tune(args) => options.extend(self.set_device(&mut args.on.device)),
             Command::Verify(args) => options.extend(self.set_device(&mut args.on.device)),
+            Command::Inspect(args) => options.extend(self.set_device(&mut args.on.device)),
             Command::Ab(args) if args.device.is_none() => match self.device.as_ref() {
                 None => {}
                 Some(Stated { value, .. }) if value.len() == 1 => {

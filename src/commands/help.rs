@@ -6,7 +6,8 @@ use clap::{Arg, ArgAction, ColorChoice, Command, CommandFactory};
 use std::ffi::OsString;
 
 /// The commands that load Vulkan, and the one that prints its options: the help of the others leaves them out.
-pub(super) const USE_VULKAN: [&str; 8] = ["devices", "bench", "run", "peak", "tune", "verify", "ab", "config"];
+pub(super) const USE_VULKAN: [&str; 9] =
+    ["devices", "bench", "run", "inspect", "peak", "tune", "verify", "ab", "config"];
 
 /// A heading with its options in their order: those of `-h`, then those that only `--help` shows. `tune/budget` is the
 /// option of one command that another has under a different heading.
@@ -27,7 +28,7 @@ const HEADINGS: [Heading; 6] = [
     Heading { title: "Sampling", usual: "precision max-time processes tune/budget", more: "noise clock cache pause" },
     Heading {
         title: "Output",
-        usual: "json to output svg table dry-run print save junit devices/verbose",
+        usual: "json to output svg table dry-run raw isa ir diff print save junit devices/verbose",
         more: "columns explain label resume keep-failures quiet verbose color help",
     },
     Heading {

@@ -5,7 +5,7 @@ use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
 use crate::commands::cli::Judging;
 use crate::compare::gate::{self, Ruling};
-use crate::compare::{self, Comparison, Difference, Settings, State, Unmatched, Verdict};
+use crate::compare::{self, Change, Comparison, Difference, Settings, State, Unmatched, Verdict};
 use crate::record::Record;
 use crate::report;
 use std::collections::BTreeSet;
@@ -71,7 +71,10 @@ pub(super) fn check_alike(baseline: &[Record], candidate: &[Record], judging: &J
 
 /// Refuses a comparison without a case that both sides have.
 pub(super) fn check_any(comparison: &Comparison) -> Result<(), Error> {
-    if !comparison.cases.is_empty() || comparison.unmatched.iter().any(|case| case.newly_wrong) {
+    if !comparison.cases.is_empty()
+        || !comparison.inspected.is_empty()
+        || comparison.unmatched.iter().any(|case| case.newly_wrong)
+    {
         return Ok(());
     }
     let on =
@@ -94,7 +97,7 @@ pub(super) fn exit(comparison: &Comparison, ruling: &Ruling) -> Exit {
         cases.into_iter().any(|(index, case)| case.verdict == verdict && !ruling.settled.contains(&index))
     };
     let wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);
-    if wrong || open(Verdict::Slower) || !ruling.violations.is_empty() {
+    if wrong || comparison.changed(Change::Worse) > 0 || open(Verdict::Slower) || !ruling.violations.is_empty() {
         Exit::Rejected
     } else if open(Verdict::Undecided)
         || comparison.unmatched.iter().any(|case| case.interrupted)

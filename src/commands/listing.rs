@@ -5,12 +5,16 @@ use super::progress::Verbosity;
 use crate::algorithms::{self, ALGORITHMS};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable;
+use crate::device::capability::DeviceInfo;
+use crate::measure::runner::Timing;
 use crate::measure::session::{Session, Setup};
 use crate::report::devices::DeviceCard;
 use crate::report::list::{self, Listed};
 use crate::report::table;
+use crate::tuning::tuned::Tuned;
 use crate::vulkan::VulkanError;
 use std::fmt::Write;
+use std::sync::atomic::AtomicBool;
 
 /// Lists all algorithms, or one with everything about its variants.
 pub(super) fn algorithms(name: Option<&str>, json: bool) -> Result<CommandOutput, Error> {
@@ -28,6 +32,14 @@ pub(super) fn algorithms(name: Option<&str>, json: bool) -> Result<CommandOutput
     }))
 }
 
+/// That a device executes nothing, if it does not. Software and what has been measured here do.
+fn executes_nothing(session: &Session<'_>, device: &DeviceInfo) -> bool {
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    let known = !device.kind.is_gpu() || device.unusable().is_some() || session.kept_limits(device).is_some();
+    let open = || session.executor(device, Timing::VerifyOnly, &Tuned::none(), &INTERRUPTED).ok()?.executes().ok();
+    !known && open() == Some(false)
+}
+
 /// Lists the devices that `selectors` name, or all; marks those that other commands use, which `preferred` chooses.
 pub(super) fn devices(
     selectors: &[String],
@@ -38,7 +50,10 @@ pub(super) fn devices(
     let session = Session::open(setup)?;
     let all = ["all".to_string()];
     let chosen = session.select(if selectors.is_empty() { &all[..] } else { selectors })?;
-    let reports: Vec<_> = chosen.iter().map(|device| DeviceCard::new(device)).collect();
+    let mut reports: Vec<_> = chosen.iter().map(|device| DeviceCard::new(device)).collect();
+    for report in &mut reports {
+        report.idle = executes_nothing(&session, report.info);
+    }
     let output = if json {
         printable::json(serde_json::to_string_pretty(&reports).map_err(|e| Error::Failure(e.to_string()))? + "\n")
     } else {

@@ -9,6 +9,7 @@ mod document;
 mod failures;
 mod help;
 mod history;
+mod inspect;
 mod interrupt;
 mod journal;
 mod judging;
@@ -179,6 +180,7 @@ fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
         Command::Verify(args) => verify::run(&args, &setup),
         Command::Compare(args) => compare::run(&args),
         Command::Ab(args) => ab::run(&args, &setup),
+        Command::Inspect(args) => inspect::run(&args, &setup),
         Command::Run(args) => run::run(&args, cli.vulkan, &setup),
         Command::Export { run, to, output } => records::export(&run, &to, output.as_deref()),
         Command::Report(args) => records::report(&args),
@@ -208,7 +210,17 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
     guarded::limit(timeout, interrupt::flag());
     let loader = loader.clone().map(PathBuf::into_os_string);
-    Ok(Setup { validation, loader, drivers: None, cache, isolation, timeout, max_run, kernels: vec![] })
+    Ok(Setup {
+        validation,
+        loader,
+        drivers: None,
+        cache,
+        isolation,
+        timeout,
+        max_run,
+        kernels: vec![],
+        inspects: false,
+    })
 }
 
 /// Does what another process of this program orders: it compiles, or works on a device. Then the other one hears of Ctrl-C
@@ -357,7 +369,10 @@ fn measure_keeping(
             measurement.cases(options)
         ));
     }
-    run::name_commands(&setup.kernels);
+    // Nothing is run of what is only compiled.
+    if !setup.inspects {
+        run::name_commands(&setup.kernels);
+    }
     let interrupted = interrupt::listen()?;
     let (cases, expected) = (measurement.cases(options), measurement.expected(options.tuned, options.timing));
     let progress = Progress::through(cases, &expected, &measurement.expected_limits(options));

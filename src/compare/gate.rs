@@ -1,7 +1,7 @@
 //! Limits that a candidate must keep: a TOML file of `[[limit]]` tables. And the document of a comparison, which says
 //! whether it keeps them; its schema is `docs/compare.schema.json`, generated from the types, and a test compares the two.
 
-use super::{Compared, Comparison, State, Verdict};
+use super::{Change, Compared, Comparison, State, Verdict};
 use crate::basis::error::Exit;
 use crate::basis::pattern::matches;
 use crate::basis::printable::brief;
@@ -26,6 +26,7 @@ struct Table {
     min_share: Option<String>,
     min_rate: Option<String>,
     min_bandwidth: Option<String>,
+    max_spills: Option<u32>,
 }
 
 /// Limits for the cases whose id matches a pattern.
@@ -42,6 +43,8 @@ pub(crate) struct GateLimit {
     min_rate: Option<f64>,
     /// Bytes a second.
     min_bandwidth: Option<f64>,
+    /// Registers that a kernel may spill.
+    max_spills: Option<u32>,
 }
 
 /// A limit that a case does not keep.
@@ -73,11 +76,12 @@ impl TryFrom<Table> for GateLimit {
     type Error = String;
 
     fn try_from(table: Table) -> Result<Self, String> {
-        let Table { case, max_slowdown, max_time, min_share, min_rate, min_bandwidth } = table;
+        let Table { case, max_slowdown, max_time, min_share, min_rate, min_bandwidth, max_spills } = table;
         let given = [&max_slowdown, &max_time, &min_share, &min_rate, &min_bandwidth];
-        if given.iter().all(|field| field.is_none()) {
+        if given.iter().all(|field| field.is_none()) && max_spills.is_none() {
             return Err(format!(
-                "the limit for '{case}' limits nothing; add max-slowdown, max-time, min-share, min-rate or min-bandwidth"
+                "the limit for '{case}' limits nothing; add max-slowdown, max-time, min-share, min-rate, \
+                 min-bandwidth or max-spills"
             ));
         }
         let of = |name: &str, reason: String| format!("{name} of '{case}': {reason}");
@@ -87,6 +91,7 @@ impl TryFrom<Table> for GateLimit {
             min_share: min_share.map(|t| percentage(&t)).transpose().map_err(|e| of("min-share", e))?,
             min_rate: min_rate.map(|t| rate(&t, &["FLOP/s", "OP/s"])).transpose().map_err(|e| of("min-rate", e))?,
             min_bandwidth: min_bandwidth.map(|t| rate(&t, &["B/s"])).transpose().map_err(|e| of("min-bandwidth", e))?,
+            max_spills,
             case,
         })
     }
@@ -144,6 +149,8 @@ impl Ruling {
     /// of which there are none.
     pub(crate) fn counts(&self, comparison: &Comparison) -> impl Iterator<Item = (usize, &'static str)> {
         let verdicts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
+        let changes =
+            [Change::Worse, Change::Better, Change::Same].map(|change| (comparison.changed(change), change.name()));
         let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
         let others = comparison.unmatched.len() - wrong;
         let broken = self.violations.len();
@@ -152,7 +159,7 @@ impl Ruling {
             (others, NOT_COMPARED),
             (broken, if broken == 1 { "limit broken" } else { "limits broken" }),
         ];
-        verdicts.into_iter().chain(more).filter(|(count, _)| *count > 0)
+        verdicts.into_iter().chain(changes).chain(more).filter(|(count, _)| *count > 0)
     }
 }
 
@@ -174,6 +181,12 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
             }
             let violation = |message| Violation { case: index, id: case.id.clone(), message };
             ruling.violations.extend(messages.into_iter().map(violation));
+        }
+        // Of those that never ran there are no times to hold against a limit.
+        for case in comparison.inspected.iter().filter(|case| matches(&limit.case, &case.id)) {
+            used = true;
+            let violation = |message| Violation { case: usize::MAX, id: case.id.clone(), message };
+            ruling.violations.extend(limit.spilled(case.spills).map(violation));
         }
         let mut unmatched = comparison.unmatched.iter().filter(|case| matches(&limit.case, &case.id)).peekable();
         if !used && unmatched.peek().is_none() {
@@ -208,6 +221,15 @@ impl<'a> ComparisonDocument<'a> {
 }
 
 impl GateLimit {
+    /// That a kernel spills more than it may, where it does.
+    fn spilled(&self, spills: Option<f64>) -> Option<String> {
+        let most = self.max_spills?;
+        match spills {
+            None => Some("has no count of spills in its record, max-spills needs one".into()),
+            Some(spills) => (spills > f64::from(most)).then(|| format!("spills {spills}, max-spills is {most}")),
+        }
+    }
+
     fn broken(&self, case: &Compared) -> Vec<String> {
         let mut broken = vec![];
         let percent = |share: f64| format!("{} %", significant(100.0 * share));
@@ -233,6 +255,7 @@ impl GateLimit {
             (Some(_), None) => broken.push("has no share of a limit in its record, min-share needs one".into()),
             _ => {}
         }
+        broken.extend(self.spilled(case.spills));
         let rate = case.work.rate(time);
         if let Some(least) = self.min_rate.filter(|least| rate.0 < *least) {
             broken.push(format!("does {rate} GOP/s, min-rate is {} GOP/s", significant(least * 1e-9)));

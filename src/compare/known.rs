@@ -42,7 +42,7 @@ impl Status {
             Outcome::Failed { .. } => Some(Self::Failed),
             Outcome::Crashed(_) => Some(Self::Crashed),
             Outcome::TimedOut(_) => Some(Self::TimedOut),
-            Outcome::Measured(_) | Outcome::Skipped { .. } | Outcome::Interrupted => None,
+            Outcome::Measured(_) | Outcome::Inspected | Outcome::Skipped { .. } | Outcome::Interrupted => None,
         }
     }
 }

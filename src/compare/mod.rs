@@ -3,6 +3,7 @@
 
 mod differences;
 pub(crate) mod gate;
+pub(crate) mod inspected;
 pub(crate) mod known;
 mod pair;
 pub(crate) mod paired;
@@ -18,6 +19,7 @@ use crate::basis::units::{Nanos, Work};
 use crate::record::{Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
+pub(crate) use inspected::{Change, Inspected};
 use rayon::prelude::*;
 use serde::Serialize;
 pub(crate) use side::{Seen, State};
@@ -173,6 +175,9 @@ pub struct Compared {
     /// The candidate's share of a limit of its device, for gates.
     #[serde(skip)]
     pub share: Option<Share>,
+    /// The registers that the candidate's kernel spills which spills most, for gates.
+    #[serde(skip)]
+    pub spills: Option<f64>,
 }
 
 /// A case without a time on one side at least.
@@ -223,6 +228,9 @@ pub struct Comparison {
     /// The commands that would decide what is undecided; absent where nothing is, or nothing would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decide: Option<String>,
+    /// The cases that were inspected on both sides: compiled, and not run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inspected: Vec<Inspected>,
     /// The others.
     pub unmatched: Vec<Unmatched>,
 }
@@ -270,6 +278,12 @@ impl Comparison {
         cases
     }
 
+    /// How many inspected cases changed in this way.
+    #[must_use]
+    pub fn changed(&self, change: Change) -> usize {
+        self.inspected.iter().filter(|case| case.verdict == change).count()
+    }
+
     /// How many cases have `verdict`.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
@@ -288,8 +302,12 @@ pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Diff
 pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
     let differences = differences(baseline, candidate);
     let driver_changed = differences.iter().any(Difference::is_driver);
-    let (mut pairs, mut unmatched) = (vec![], vec![]);
+    let (mut pairs, mut inspected, mut unmatched) = (vec![], vec![], vec![]);
     for [before, after] in side::matched(baseline, candidate) {
+        if let Some(both) = pair::inspected(&before, &after) {
+            inspected.push(both);
+            continue;
+        }
         match pair::pair(&before, &after) {
             Ok(pair) => pairs.push(pair),
             Err(listed) => unmatched.push(*listed),
@@ -320,6 +338,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
         cases,
         remarks: vec![],
         decide: None,
+        inspected,
         unmatched,
     }
 }

@@ -1,7 +1,10 @@
 //! A case on both sides: its ratio, verdict and reasons.
 
 use super::side::{Seen, State, state};
-use super::{Compared, FALSE_DISCOVERIES, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, judge, why};
+use super::{
+    Compared, FALSE_DISCOVERIES, Inspected, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, inspected,
+    judge, why,
+};
 use crate::basis::units::{Nanos, counted, significant, trimmed};
 use crate::record::marks::OTHERS_APART;
 use crate::record::{Measured, SLOW};
@@ -36,6 +39,12 @@ pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<
         interrupted: [before.0, after.0].contains(&State::Interrupted),
         reason: if after.1.is_empty() { before.1 } else { after.1 },
     }))
+}
+
+/// What became of a case that was inspected on both sides.
+pub(super) fn inspected(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<Inspected> {
+    let both = [baseline, candidate].iter().all(|side| state(side).0 == State::Inspected);
+    baseline.last().zip(candidate.last()).filter(|_| both).map(|(before, after)| inspected::inspected(before, after))
 }
 
 pub(super) fn runs(side: &[Seen<'_>]) -> Vec<ProcessSamples> {
@@ -213,6 +222,7 @@ impl Pair<'_> {
             chain: last.case.chain,
             work: last.case.work,
             share: last.case.share,
+            spills: inspected::most_spills(&last.case.kernels),
         };
         compared.test = self.test(judged, verdict, &compared, settings.min_effect);
         compared

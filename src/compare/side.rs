@@ -90,6 +90,8 @@ pub enum State {
     /// Its answer is right, and nobody took its time.
     #[serde(rename = "verified only")]
     VerifiedOnly,
+    /// Its kernels were compiled, and it did not run.
+    Inspected,
     /// The device cannot run it.
     Skipped,
     /// The run was cut short.
@@ -107,6 +109,7 @@ impl State {
             Self::Failed => "failed",
             Self::Measured => "measured",
             Self::VerifiedOnly => "verified only",
+            Self::Inspected => "inspected",
             Self::Skipped => "skipped",
             Self::Interrupted => "interrupted",
             Self::Absent => "absent",
@@ -134,6 +137,7 @@ pub(super) fn state(side: &[Seen<'_>]) -> (State, String) {
         Outcome::Measured(_) => State::VerifiedOnly,
         Outcome::Skipped { .. } => State::Skipped,
         Outcome::Interrupted => State::Interrupted,
+        Outcome::Inspected => State::Inspected,
     };
     let worst = side.iter().min_by_key(|seen| say(seen));
     worst.map_or((State::Absent, String::new()), |seen| (say(seen), seen.case.outcome.reason().unwrap_or_default()))
@@ -145,8 +149,8 @@ mod tests {
 
     #[test]
     fn a_state_is_called_the_same_in_tables_and_documents() {
-        use State::{Absent, Failed, Interrupted, Measured, Rejected, Skipped, VerifiedOnly};
-        for state in [Rejected, Failed, Measured, VerifiedOnly, Skipped, Interrupted, Absent] {
+        use State::{Absent, Failed, Inspected, Interrupted, Measured, Rejected, Skipped, VerifiedOnly};
+        for state in [Rejected, Failed, Measured, VerifiedOnly, Inspected, Skipped, Interrupted, Absent] {
             assert_eq!(serde_json::to_value(state).expect("JSON"), state.name());
         }
     }

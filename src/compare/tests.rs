@@ -217,7 +217,8 @@ fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
     let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
     let dress = |record: &mut Record, hash: &str, registers: f64, clock: f64| {
         let statistics = vec![Metric::new("registers", registers)];
-        record.cases[0].kernels = vec![CompiledKernel { name: "lu/naive.f32".into(), hash: hash.into(), statistics }];
+        record.cases[0].kernels =
+            vec![CompiledKernel { name: "lu/naive.f32".into(), hash: hash.into(), statistics, inspection: None }];
         let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
         measured.conditions =
             Conditions { canary: Some([Nanos(1e5); 2]), clock_mhz: Some([clock; 2]), ..Conditions::default() };
@@ -554,8 +555,12 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
     let [mut a, mut b] = [("a", "0", "base.json"), ("bb", "1", "new.json --no-peak")].map(|(started, hash, more)| {
         let mut record =
             kept(started, 1e6 + started.len() as f64 * 5e4, &format!("gpukern run k.toml k.comp --json {more}"));
-        let kernel =
-            crate::kernel::shaders::CompiledKernel { name: "k/k.comp#0".into(), hash: hash.into(), statistics: vec![] };
+        let kernel = crate::kernel::shaders::CompiledKernel {
+            name: "k/k.comp#0".into(),
+            hash: hash.into(),
+            statistics: vec![],
+            inspection: None,
+        };
         record.cases.iter_mut().for_each(|case| case.kernels = vec![kernel.clone()]);
         record
     });

@@ -151,7 +151,12 @@ mod tests {
 
     #[test]
     fn a_users_kernel_is_called_by_its_file() {
-        let kernel = |name: &str| CompiledKernel { name: name.into(), hash: String::new(), statistics: vec![] };
+        let kernel = |name: &str| CompiledKernel {
+            name: name.into(),
+            hash: String::new(),
+            statistics: vec![],
+            inspection: None,
+        };
         let kernels = ["sum/sum.comp#0", "my #1/sum.comp#12", "lu/naive.f32"].map(kernel);
         assert_eq!(kernels.each_ref().map(CompiledKernel::source), ["sum.comp", "sum.comp", "lu/naive.f32"]);
     }

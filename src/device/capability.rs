@@ -504,23 +504,29 @@ impl DeviceInfo {
     /// Why nothing at all can be measured here, if so.
     #[must_use]
     pub fn unusable(&self) -> Option<String> {
+        let (period, has_clock) = (self.timestamps.period_ns, self.timestamps.valid_bits > 0);
+        if has_clock && !(period.is_finite() && period > 0.0) {
+            return Some(format!("reports nonsense: its clock has {period} ns a tick"));
+        }
+        if self.memory() == Bytes(0) {
+            return Some("reports nonsense: it has no memory".into());
+        }
+        self.uninspectable().or_else(|| (!has_clock).then(|| "needs a compute queue with timestamps".into()))
+    }
+
+    /// Why nothing can even be compiled here, if so.
+    #[must_use]
+    pub fn uninspectable(&self) -> Option<String> {
         if let Some(nonsense) = self.nonsense() {
             return Some(format!("reports nonsense: {nonsense}"));
         }
         let lacking = Self::BASE.iter().find(|feature| !self.features.contains(feature));
-        if let Some(feature) = lacking {
-            return Some(format!("needs feature {}", feature.name()));
-        }
-        (self.timestamps.valid_bits == 0).then(|| "needs a compute queue with timestamps".into())
+        lacking.map(|feature| format!("needs feature {}", feature.name()))
     }
 
     /// The answer of the driver's that no device can mean, as those of null drivers, if there is one.
     fn nonsense(&self) -> Option<String> {
-        let Self { timestamps, limits, subgroup, .. } = self;
-        let period = timestamps.period_ns;
-        if timestamps.valid_bits > 0 && !(period.is_finite() && period > 0.0) {
-            return Some(format!("its clock has {period} ns a tick"));
-        }
+        let Self { limits, subgroup, .. } = self;
         if subgroup.size == 0 {
             return Some("its sub-groups have 0 invocations".into());
         }

@@ -10,7 +10,7 @@ use super::{Named, identifier, named, reason};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
-use crate::compare::{Compared, Comparison, Unmatched, Verdict};
+use crate::compare::{Change, Compared, Comparison, Inspected, Unmatched, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Outcome, Record};
 use std::collections::HashMap;
@@ -126,7 +126,7 @@ pub(crate) fn text(record: &Record) -> String {
 fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
     let case = named.case;
     let element = match &case.outcome {
-        Outcome::Measured(_) => None,
+        Outcome::Measured(_) | Outcome::Inspected => None,
         Outcome::Rejected(_) => Some("failure"),
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => Some("error"),
         Outcome::Skipped { .. } | Outcome::Interrupted => Some("skipped"),
@@ -172,6 +172,9 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     for (index, case) in comparison.cases.iter().enumerate() {
         add(&case.device, compared(index, case, ruling));
     }
+    for case in &comparison.inspected {
+        add(&case.device, inspected(case, ruling));
+    }
     for case in &comparison.unmatched {
         add(&case.device, unmatched(case));
     }
@@ -196,6 +199,19 @@ fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
     let differences = differences.map(|d| (d.what, format!("{} → {}", d.baseline, d.candidate)));
     let own = [("gpukern compare", comparison.version.into()), ("min-effect", significant(comparison.min_effect))];
     own.into_iter().chain(differences).collect()
+}
+
+fn inspected(case: &Inspected, ruling: &Ruling) -> Test {
+    let broken = ruling.violations.iter().filter(|violation| violation.id == case.id);
+    let broken: Vec<_> = broken.map(|violation| violation.message.as_str()).collect();
+    let failure = |kind: &str, message| Some(Problem { element: "failure", kind: kind.into(), message });
+    let problem = match case.verdict {
+        _ if !broken.is_empty() => failure("limit", broken.join("; ")),
+        Change::Worse => failure(case.verdict.name(), case.text()),
+        Change::Better | Change::Same => None,
+    };
+    let class = class(&case.algorithm, &case.variant);
+    Test { name: case.id.clone(), class, time: None, problem, facts: case.text() }
 }
 
 fn compared(index: usize, case: &Compared, ruling: &Ruling) -> Test {
@@ -309,6 +325,7 @@ mod tests {
             chain: None,
             work: Work::default(),
             share: None,
+            spills: None,
         }
     }
 
@@ -347,6 +364,7 @@ mod tests {
                 refused: true,
             }],
             cases: verdicts.map(|name| case(name, of(name))).to_vec(),
+            inspected: vec![],
             unmatched: vec![missing("wrong", State::Rejected, true), missing("gone", State::Absent, false)],
         };
         let violations =

@@ -5,10 +5,11 @@ use super::{Named, bandwidth, named, rate, reason, status};
 use crate::basis::printable::{markdown as plain, markdown_code as code};
 use crate::basis::units::{self, Nanos, percent, significant};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
-use crate::compare::{Compared, Comparison, Verdict};
+use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Measured, Record};
 use crate::report::bench::{main_sections, signs};
+use crate::report::compare::changed;
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -107,6 +108,10 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     }
     for violation in &ruling.violations {
         let _ = writeln!(out, "- limit {}: {}", code(&violation.id), plain(&violation.message));
+    }
+    for case in changed(comparison) {
+        let verdict = if case.verdict == Change::Worse { "**worse**" } else { case.verdict.name() };
+        let _ = writeln!(out, "- {verdict} {}: {}", code(&case.id), plain(&case.text()));
     }
     for case in &comparison.unmatched {
         let sign = if case.newly_wrong { "**regressed**" } else { NOT_COMPARED };

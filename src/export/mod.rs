@@ -189,6 +189,7 @@ fn measured(record: &Record, format: Format) -> Result<Vec<(Named<'_>, &Measured
 fn reason(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Measured(m) => m.verification.unverified(),
+        Outcome::Inspected => None,
         Outcome::Rejected(v) => {
             let said =
                 v.residual.map(|_| v.figures()).into_iter().chain((!v.worst.is_empty()).then(|| v.worst.clone()));
@@ -382,7 +383,7 @@ pub(crate) mod tests {
                     (*cause, *driver, *kernels, *said) =
                         (text.into(), text.into(), vec![text.into()], vec![text.into()]);
                 }
-                Outcome::Interrupted => {}
+                Outcome::Interrupted | Outcome::Inspected => {}
             }
         }
         record

@@ -631,7 +631,7 @@ impl Program {
     #[must_use]
     pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let unsupported = || self.dispatches().find_map(|dispatch| dispatch.unsupported(device));
-        device.unusable().or_else(|| self.refusal.clone()).or_else(|| self.too_long()).or_else(unsupported)
+        device.uninspectable().or_else(|| self.refusal.clone()).or_else(|| self.too_long()).or_else(unsupported)
     }
 
     /// Why a buffer of its own is too long, if one has more elements than 32 bits can count: padding makes it longer
@@ -656,7 +656,9 @@ fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
         ));
     }
     let (footprint, memory) = (BufferSpec::footprint(buffers), device.memory());
-    (footprint > memory).then(|| format!("needs {footprint} of device memory; the device has {memory}"))
+    // Null drivers have none at all.
+    (footprint > memory && memory > Bytes(0))
+        .then(|| format!("needs {footprint} of device memory; the device has {memory}"))
 }
 
 /// Bytes of one texel of a view: four f32.

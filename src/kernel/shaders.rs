@@ -2,7 +2,7 @@
 
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
-use crate::basis::units::Metric;
+use crate::basis::units::{Bytes, Metric, Nanos};
 use crate::kernel::buffer::SpecValue;
 use crate::kernel::interface::{
     Argument, ArgumentKind, Block, Interface, Scalar, SizeOp, Slot, SlotKind, SpecConstant, Word,
@@ -38,6 +38,46 @@ pub struct CompiledKernel {
     /// What the driver tells of its compilation (`VK_KHR_pipeline_executable_properties`): registers, spills, ….
     #[serde(default)]
     pub statistics: Vec<Metric>,
+    /// What `inspect` found beside them; absent where the kernel ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inspection: Option<Inspection>,
+}
+
+/// What it takes to create the pipeline of a kernel, and what the driver shows of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Inspection {
+    /// Host time to create the pipeline with an empty pipeline cache.
+    pub created: Nanos,
+    /// The same once that cache has it.
+    pub cached: Nanos,
+    /// Bytes of shared memory that the kernel declares for a work-group.
+    pub shared: Bytes,
+    /// The sub-group size that was required of the driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subgroup_size: Option<u32>,
+    /// The driver's internal representations, where they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<Representation>,
+}
+
+/// A stage of a driver's compiler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Representation {
+    /// The driver's name for it: `Assembly`, `NIR Shader(s)`.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
+impl Representation {
+    /// Whether it is what the device executes, not a stage before it.
+    #[must_use]
+    pub fn is_isa(&self) -> bool {
+        let name = self.name.to_lowercase();
+        ["assembly", "disassembly", "isa", "sass", "machine code"].iter().any(|word| name.contains(word))
+    }
 }
 
 impl CompiledKernel {

@@ -52,6 +52,12 @@ pub(crate) trait Executor {
     /// Why the problem cannot be loaded.
     fn explain(&mut self, candidates: &[CaseGroup], sampling: &Sampling) -> Result<Explained, String>;
 
+    /// Whether the device executes anything.
+    ///
+    /// # Errors
+    /// Why that cannot be said.
+    fn executes(&mut self) -> Result<bool, String>;
+
     /// Times what the host does with the device beside running kernels.
     fn host_side(&mut self) -> HostSide;
 }

@@ -304,6 +304,10 @@ mod tests {
             unreachable!("limits are not explained")
         }
 
+        fn executes(&mut self) -> Result<bool, String> {
+            unreachable!()
+        }
+
         fn host_side(&mut self) -> HostSide {
             HostSide::missing("a script")
         }

@@ -13,7 +13,7 @@ use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, estimate};
-use crate::record::{Case, Caveat, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
+use crate::record::{Case, Caveat, Kind, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::Validation;
 use std::collections::BTreeSet;
@@ -256,7 +256,7 @@ impl<'a> Measurement<'a> {
     /// The cases that each process measures, by id, each with the time that it should take: those that the devices can run.
     #[must_use]
     pub(crate) fn expected(&self, tuned: &Tuned, timing: Timing) -> Vec<(String, Nanos)> {
-        let samples = timing != Timing::VerifyOnly;
+        let samples = timing == Timing::Sample;
         let of_run = |DeviceRun { device, run }: &DeviceRun<'_>| {
             let skipped = executor::skipped(run, device, tuned);
             let skipped: BTreeSet<_> = skipped.into_iter().map(|(id, _)| id.to_string()).collect();
@@ -524,6 +524,7 @@ impl<'a> Measurement<'a> {
         let device_time = own.map(|measured| measured.phases.device).sum();
         Record {
             schema: SCHEMA.into(),
+            kind: options.timing.inspects().then_some(Kind::Inspection),
             version: env!("CARGO_PKG_VERSION").into(),
             started,
             command: options.command.clone(),
@@ -630,7 +631,17 @@ mod tests {
         // No Vulkan is to be loaded from here.
         let (isolation, timeout, max_run) = (Isolation::Workers, Duration::from_secs(30), Duration::from_secs(60));
         let loader = Some("/nonexistent".into());
-        let setup = Setup { validation, loader, drivers: None, cache, isolation, timeout, max_run, kernels: vec![] };
+        let setup = Setup {
+            validation,
+            loader,
+            drivers: None,
+            cache,
+            isolation,
+            timeout,
+            max_run,
+            kernels: vec![],
+            inspects: false,
+        };
         let session = Measurement::session(plan, &setup).expect("none is needed");
         let measurement = Measurement::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());

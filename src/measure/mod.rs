@@ -4,6 +4,7 @@
 mod at_once;
 pub(crate) mod executor;
 pub(crate) mod host;
+mod inspector;
 mod limits;
 pub(crate) mod measurement;
 mod resume;

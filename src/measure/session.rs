@@ -39,6 +39,8 @@ pub(crate) struct Setup {
     pub max_run: Duration,
     /// The user's kernels that may run beside the built-in ones.
     pub kernels: Vec<UserKernels>,
+    /// Whether kernels are compiled and not run: without caches of drivers, and within limits of time and memory.
+    pub inspects: bool,
 }
 
 impl Setup {
@@ -140,6 +142,11 @@ impl<'a> Session<'a> {
         limits::kept(&self.setup.cache, device, self.setup.validation == Validation::On)
     }
 
+    /// Why this device is of no use for what is to be done, if so.
+    fn unusable(&self, device: &DeviceInfo) -> Option<String> {
+        if self.setup.inspects { device.uninspectable() } else { device.unusable() }
+    }
+
     /// The devices that [`Self::select`] finds without those that nothing can be measured on, at least one.
     ///
     /// # Errors
@@ -149,8 +156,8 @@ impl<'a> Session<'a> {
             return Err(VulkanError::NoDriver.into());
         }
         let chosen = self.select(selectors)?;
-        let usable: Vec<_> = chosen.iter().copied().filter(|device| device.unusable().is_none()).collect();
-        match chosen.iter().find_map(|device| device.unusable().map(|reason| (&device.name, reason))) {
+        let usable: Vec<_> = chosen.iter().copied().filter(|device| self.unusable(device).is_none()).collect();
+        match chosen.iter().find_map(|device| self.unusable(device).map(|reason| (&device.name, reason))) {
             Some((name, reason)) if usable.is_empty() => {
                 Err(Error::Usage(format!("cannot measure on '{name}': it {reason}; choose another --device")))
             }
@@ -164,7 +171,7 @@ impl<'a> Session<'a> {
             return vec![];
         }
         let line = |device: &&DeviceInfo| {
-            let reason = device.unusable()?;
+            let reason = self.unusable(device)?;
             Some(format!("device {} '{}', which cannot be measured: it {reason}", device.index, device.name))
         };
         self.select(selectors).unwrap_or_default().iter().filter_map(line).collect()
@@ -182,6 +189,11 @@ impl<'a> Session<'a> {
         interrupted: &'static AtomicBool,
     ) -> Result<Box<dyn Executor + 's>, Error> {
         match &self.backend {
+            Backend::InProcess(..) if timing.inspects() => {
+                let reason =
+                    "inspect has limits of time and memory, which take another process; leave out --in-process";
+                Err(Error::Usage(reason.into()))
+            }
             Backend::InProcess(instance, physicals) => {
                 let device = Device::open_with(instance, &physicals[device.index], self.setup.robust_access())?;
                 let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;

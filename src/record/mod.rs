@@ -40,6 +40,9 @@ pub(crate) const SCHEMA: &str = "gpukern-run/2";
 pub struct Record {
     /// `gpukern-run/2`.
     pub schema: String,
+    /// What kind of record it is, where its cases were not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// Version of gpukern.
     pub version: String,
     /// When the run began (RFC 3339, UTC).
@@ -84,6 +87,15 @@ pub struct Record {
     /// What measuring costs beside them: `wall_time` less `device_time`.
     #[serde(default)]
     pub overhead: Nanos,
+}
+
+/// A kind of record that has no times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Its kernels were compiled and not run.
+    Inspection,
 }
 
 /// A record with what people call it.
@@ -233,6 +245,8 @@ pub enum Outcome {
     TimedOut(Death),
     /// The run was interrupted before this case had a sample.
     Interrupted,
+    /// Its kernels were compiled and not run. Readers from before this refuse the record.
+    Inspected,
 }
 
 impl Outcome {
@@ -289,6 +303,7 @@ impl Outcome {
             Self::Crashed(_) => "crashed",
             Self::TimedOut(_) => "timed out",
             Self::Interrupted => "interrupted",
+            Self::Inspected => "inspected",
         }
     }
 }

@@ -95,7 +95,7 @@ fn across(sightings: &[&Case]) -> Case {
     let gravity = |case: &&&Case| match case.outcome {
         Outcome::Rejected(_) => 0,
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => 1,
-        Outcome::Measured(_) => 2,
+        Outcome::Measured(_) | Outcome::Inspected => 2,
         Outcome::Skipped { .. } => 3,
         Outcome::Interrupted => 4,
     };

@@ -78,7 +78,7 @@ fn reason(side: &SideResult) -> Option<String> {
 fn failure(side: &SideResult) -> Option<&'static str> {
     Some(match side.case.outcome {
         // What is interrupted waits for the other, which may have failed.
-        Outcome::Measured(_) | Outcome::Interrupted => return None,
+        Outcome::Measured(_) | Outcome::Interrupted | Outcome::Inspected => return None,
         Outcome::Rejected(_) => "is wrong",
         Outcome::Skipped { .. } => "was skipped",
         Outcome::Failed { .. } => "failed",

@@ -260,6 +260,7 @@ pub(crate) mod tests {
     /// One timed case with a warning, one without, one rejected, one skipped.
     pub(crate) fn record() -> Record {
         Record {
+            kind: None,
             schema: SCHEMA.into(),
             version: "0.0.0".into(),
             started: "2026-01-01T00:00:00Z".into(),

@@ -5,7 +5,7 @@ use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit, counted};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
-use crate::compare::{Compared, Comparison, Difference, Unmatched, Verdict};
+use crate::compare::{Change, Compared, Comparison, Difference, Inspected, Unmatched, Verdict};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
@@ -31,6 +31,7 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
         let heading = moved.map_or_else(|| device.into(), |both| format!("{} → {}", both.baseline, both.candidate));
         out.push_str(&of_device(&heading, &cases, ruling, width));
     }
+    out.push_str(&inspections(comparison, width));
     for case in &comparison.unmatched {
         out.push_str(&table::prose(&unmatched(case), width, 2));
     }
@@ -245,6 +246,33 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
+/// What became of the kernels that were inspected: a line for each case, the worse ones first; of those that are the same only
+/// the number is told below.
+fn inspections(comparison: &Comparison, width: usize) -> String {
+    let mut out = String::new();
+    for device in distinct(comparison.inspected.iter().map(|case| case.device.as_str())) {
+        out.push_str(&table::prose(&printable(device), width, 2));
+        for case in changed(comparison).filter(|case| case.device == device) {
+            out.push_str(&table::prose(&inspection(case), width, 8));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The inspected cases of which a figure changed, the worse ones first.
+pub(crate) fn changed(comparison: &Comparison) -> impl Iterator<Item = &Inspected> {
+    let mut cases: Vec<_> = comparison.inspected.iter().filter(|case| !case.changes.is_empty()).collect();
+    cases.sort_by_key(|case| case.verdict);
+    cases.into_iter()
+}
+
+/// `WORSE   matmul/tiled/f32/64x64x64: spills 0 → 442`.
+pub(crate) fn inspection(case: &Inspected) -> String {
+    let verdict = if case.verdict == Change::Worse { "WORSE" } else { case.verdict.name() };
+    format!("{verdict:<6}  {}: {}", printable(&case.id), printable(&case.text()))
+}
+
 fn unmatched(case: &Unmatched) -> String {
     let sign = if case.newly_wrong { "REGRESSED" } else { NOT_COMPARED };
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", printable(&case.reason)) };
@@ -255,7 +283,12 @@ fn unmatched(case: &Unmatched) -> String {
 pub(crate) fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let parts: Vec<_> = ruling.counts(comparison).map(|(count, name)| format!("{count} {name}")).collect();
     let percent = units::significant(100.0 * comparison.min_effect);
-    format!("{} (changes below {} % do not matter)", parts.join(", "), units::trimmed(&percent))
+    let parts = parts.join(", ");
+    if comparison.cases.is_empty() && !comparison.inspected.is_empty() {
+        let why = if comparison.changed(Change::Worse) > 0 { " (more spills, or less occupancy)" } else { "" };
+        return format!("{parts}{why}");
+    }
+    format!("{parts} (changes below {} % do not matter)", units::trimmed(&percent))
 }
 
 #[cfg(test)]
@@ -292,6 +325,7 @@ mod tests {
                 chain: None,
                 work: Work::default(),
                 share: None,
+                spills: None,
             }
         };
         let bench = "VK_DRIVER_FILES=/usr/share/vulkan/icd.d/new.json gpukern bench matmul -V naive,local -s 64..576";
@@ -305,6 +339,7 @@ mod tests {
             decide: Some(format!(
                 "# a remark\nfor n in $(seq 2 5); do\n  {bench}\n  {bench}\ndone\ngpukern compare a b"
             )),
+            inspected: vec![],
             unmatched: vec![],
         }
     }

@@ -30,6 +30,9 @@ pub(crate) struct DeviceCard<'a> {
     pub info: &'a DeviceInfo,
     /// Every variant with every element type it has.
     pub variants: Vec<Support>,
+    /// Whether it takes commands and executes nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub idle: bool,
 }
 
 impl<'a> DeviceCard<'a> {
@@ -52,11 +55,13 @@ impl<'a> DeviceCard<'a> {
                     // The reason at the first size, if there is one at each.
                     let missing = sizes.iter().map(missing).collect::<Option<Vec<_>>>();
                     let missing = missing.and_then(|reasons| reasons.into_iter().next());
+                    // What could be compiled does not run where nothing can be timed.
+                    let missing = info.unusable().or(missing);
                     variants.push(Support { algorithm: &algorithm.name, variant: &variant.name, dtype, missing });
                 }
             }
         }
-        Self { info, variants }
+        Self { info, variants, idle: false }
     }
 
     /// What to know of the device first, and how many variants of each algorithm run on it.
@@ -75,7 +80,8 @@ impl<'a> DeviceCard<'a> {
             ("matrix units", matrix_units(info)),
             ("limits", measured(limits)),
         ];
-        let trouble = info.unusable().map(|reason| ("unusable", format!("it {reason}")));
+        let idle = || self.idle.then(|| "executes nothing; `gpukern inspect` shows what it compiles".to_string());
+        let trouble = info.unusable().or_else(idle).map(|reason| ("unusable", format!("it {reason}")));
         let mut table = Table::default().text([""]).prose([""]);
         for (name, value) in facts.into_iter().chain(trouble).chain([("", String::new())]) {
             table.row([name.to_string(), value]);

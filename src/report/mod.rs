@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod grid;
 pub(crate) mod history;
 pub mod html;
+pub(crate) mod inspect;
 pub(crate) mod list;
 pub(crate) mod long;
 pub(crate) mod noise;

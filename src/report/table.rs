@@ -206,7 +206,8 @@ impl Table {
         gone
     }
 
-    fn place(&self, heading: &str) -> Option<usize> {
+    /// Where the column of this heading is, if it is there.
+    pub(crate) fn place(&self, heading: &str) -> Option<usize> {
         self.columns.iter().position(|(own, _)| own.text == heading)
     }
 

@@ -64,6 +64,7 @@ fn ending(case: &Case) -> &'static str {
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => "failed",
         Outcome::Skipped { .. } => "skipped",
         Outcome::Interrupted => "interrupted",
+        Outcome::Inspected => "inspected",
     }
 }
 

@@ -1,11 +1,11 @@
 //! Pre-recorded command buffers: programs with barriers and timestamps, and copies; and the ticks of timestamps turned into time.
 
-use super::buffer::{Buffer, Region};
+use super::buffer::{Buffer, Region, Use};
 use super::call::{Context, VulkanError, foretold, watched};
 use super::descriptors::BoundBuffers;
 use super::device::Device;
 use super::pipeline::{Pipeline, Pipelines};
-use crate::basis::units::Nanos;
+use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability;
 use crate::kernel::buffer::Descriptor;
 use crate::kernel::program::{Dispatch, Step, waits};
@@ -250,6 +250,20 @@ impl Recorder {
         unsafe { self.0.device.handle.end_command_buffer(self.0.handle) }.call("vkEndCommandBuffer")?;
         Ok(self.0)
     }
+}
+
+/// Whether `device` executes anything: null drivers and shims take commands and drop them.
+///
+/// # Errors
+/// When the device fails.
+pub(crate) fn executes(device: &Rc<Device>) -> Result<bool, VulkanError> {
+    const WORD: u32 = 0x600d_c0de;
+    let mut buffer = Buffer::new(device, "a word", Bytes(4), Use::Download)?;
+    buffer.mapped_mut().fill(0);
+    let mut recorder = Recorder::new(device)?;
+    recorder.fill(&Region { buffer: &buffer, offset: 0, bytes: 4 }, WORD);
+    recorder.finish()?.run()?;
+    Ok(buffer.mapped() == WORD.to_le_bytes())
 }
 
 impl Commands {

@@ -2,18 +2,19 @@
 
 use super::call::{Context, VulkanError, compiling};
 use super::device::Device;
-use crate::basis::units::Metric;
+use crate::basis::units::{Bytes, Metric};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::Subgroup;
 use crate::kernel::buffer::SpecValue;
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{Dispatch, Program};
-use crate::kernel::shaders::{CompiledKernel, Shader};
-use ash::vk;
+use crate::kernel::shaders::{CompiledKernel, Inspection, Representation, Shader};
+use ash::{khr, vk};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// A compute pipeline.
 pub struct Pipeline {
@@ -139,9 +140,11 @@ impl Drop for Layout {
 pub struct Pipelines {
     layouts: HashMap<Vec<Slot>, Rc<Layout>>,
     /// The driver's cache of compiled kernels, kept on disk between runs.
-    kept: vk::PipelineCache,
+    kept: Cache,
     disk: CacheFolder,
     made: HashMap<Key, Rc<Pipeline>>,
+    /// What was inspected, with texts or without.
+    inspected: HashMap<(Key, bool), CompiledKernel>,
     substitutes: HashMap<String, Vec<u8>>,
     device: Rc<Device>,
 }
@@ -153,17 +156,15 @@ impl Pipelines {
     /// When the driver cannot make a cache.
     pub fn new(device: &Rc<Device>, disk: &CacheFolder) -> Result<Self, VulkanError> {
         let data = disk.get(KEPT, &device.info).unwrap_or_default();
-        let info = vk::PipelineCacheCreateInfo::default().initial_data(&data);
-        // SAFETY: the device is alive; the data is whole, as its checksum says, and drivers refuse that of others.
-        let kept = unsafe { device.handle.create_pipeline_cache(&info, None) }.call("vkCreatePipelineCache")?;
-        let (layouts, made, substitutes) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Ok(Self { layouts, kept, disk: disk.clone(), made, substitutes, device: Rc::clone(device) })
+        let kept = Cache::new(device, &data)?;
+        let (layouts, made, inspected, substitutes) = Default::default();
+        Ok(Self { layouts, kept, disk: disk.clone(), made, inspected, substitutes, device: Rc::clone(device) })
     }
 
     /// Keeps the driver's cache of the pipelines made so far, for later runs.
     pub fn keep(&self) {
         // SAFETY: the cache is alive and used by this thread alone.
-        if let Ok(data) = unsafe { self.device.handle.get_pipeline_cache_data(self.kept) } {
+        if let Ok(data) = unsafe { self.device.handle.get_pipeline_cache_data(self.kept.handle) } {
             self.disk.put(KEPT, &self.device.info, &data);
         }
     }
@@ -173,16 +174,81 @@ impl Pipelines {
     /// # Errors
     /// When the driver refuses one.
     pub fn kernels(&mut self, program: &Program) -> Result<Vec<CompiledKernel>, VulkanError> {
+        self.prepare(program)?;
+        Ok(self.made(program))
+    }
+
+    /// Those kernels of `program` that were made, each once: what is known of a case that did not get to its end.
+    pub(crate) fn made(&self, program: &Program) -> Vec<CompiledKernel> {
         let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
-            let pipeline = self.get(dispatch)?;
+            let Some(pipeline) = self.made.get(&Key::of(dispatch)) else { continue };
             let hash = dispatch.hash(self.spirv(&dispatch.shader));
             if !kernels.iter().any(|kernel| kernel.hash == hash) {
                 let statistics = pipeline.statistics.clone();
-                kernels.push(CompiledKernel { name: dispatch.shader.label(), hash, statistics });
+                kernels.push(CompiledKernel { name: dispatch.shader.label(), hash, statistics, inspection: None });
             }
         }
-        Ok(kernels)
+        kernels
+    }
+
+    /// What the driver makes of each kernel of `program`, with its internal representations if `texts`. Nothing that was
+    /// kept on disk is used.
+    ///
+    /// # Errors
+    /// When the driver refuses one.
+    pub(crate) fn inspect(&mut self, program: &Program, texts: bool) -> Result<Vec<CompiledKernel>, VulkanError> {
+        let mut found: Vec<CompiledKernel> = vec![];
+        for dispatch in program.dispatches() {
+            let key = (Key::of(dispatch), texts);
+            if !self.inspected.contains_key(&key) {
+                let kernel = self.inspect_one(dispatch, texts)?;
+                self.inspected.insert(key.clone(), kernel);
+            }
+            let kernel = &self.inspected[&key];
+            // The same code with other sub-groups is another program.
+            let size = |kernel: &CompiledKernel| kernel.inspection.as_ref().and_then(|own| own.subgroup_size);
+            if !found.iter().any(|known| known.hash == kernel.hash && size(known) == size(kernel)) {
+                found.push(kernel.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    fn inspect_one(&mut self, dispatch: &Dispatch, texts: bool) -> Result<CompiledKernel, VulkanError> {
+        let layout = self.layout(&Key::of(dispatch).slots)?;
+        let (spirv, cache) = (self.spirv(&dispatch.shader).to_vec(), Cache::new(&self.device, &[])?);
+        let create = |flags: vk::PipelineCreateFlags| -> Result<(Pipeline, Duration), VulkanError> {
+            let compiler = Compiler { kept: cache.handle, flags, ..self.compiler() };
+            let begun = Instant::now();
+            let handle = compiling(1, || compiler.compile(dispatch, &spirv, layout.handle))?;
+            let (layout, device) = (Rc::clone(&layout), Rc::clone(&self.device));
+            Ok((Pipeline { handle, layout, statistics: vec![], device }, begun.elapsed()))
+        };
+        // Drivers leave their caches alone where they have to show statistics.
+        let (first, created) = create(vk::PipelineCreateFlags::empty())?;
+        let (_, cached) = create(vk::PipelineCreateFlags::empty())?;
+        let shown = if texts {
+            vk::PipelineCreateFlags::CAPTURE_INTERNAL_REPRESENTATIONS_KHR
+        } else {
+            vk::PipelineCreateFlags::empty()
+        };
+        let shown = match self.compiler().flags {
+            flags if flags.is_empty() => first,
+            flags => create(flags | shown)?.0,
+        };
+        Ok(CompiledKernel {
+            name: dispatch.shader.label(),
+            hash: dispatch.hash(&spirv),
+            statistics: self.statistics(shown.handle),
+            inspection: Some(Inspection {
+                created: created.into(),
+                cached: cached.into(),
+                shared: Bytes(dispatch.shader.shared_bytes(&dispatch.constants)),
+                subgroup_size: dispatch.subgroup_size,
+                texts: if texts { self.representations(shown.handle) } else { vec![] },
+            }),
+        })
     }
 
     fn layout(&mut self, slots: &[Slot]) -> Result<Rc<Layout>, VulkanError> {
@@ -277,8 +343,11 @@ impl Pipelines {
         Compiler {
             device: handle.clone(),
             subgroup: info.subgroup.clone(),
-            tells: statistics.is_some(),
-            kept: self.kept,
+            flags: match statistics {
+                Some(_) => vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR,
+                None => vk::PipelineCreateFlags::empty(),
+            },
+            kept: self.kept.handle,
         }
     }
 
@@ -309,14 +378,60 @@ impl Pipelines {
         }
         metrics
     }
+
+    /// The driver's texts of a pipeline that was made to keep them; those that are no text are left out.
+    fn representations(&self, pipeline: vk::Pipeline) -> Vec<Representation> {
+        let Some(functions) = &self.device.statistics else { return vec![] };
+        let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
+        // SAFETY: the feature is enabled and the pipeline was made to capture these.
+        let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
+        (0..executables.len() as u32).flat_map(|index| self.texts_of(functions, pipeline, index)).collect()
+    }
+
+    fn texts_of(
+        &self,
+        functions: &khr::pipeline_executable_properties::Device,
+        pipeline: vk::Pipeline,
+        index: u32,
+    ) -> Vec<Representation> {
+        let query = functions.fp().get_pipeline_executable_internal_representations_khr;
+        let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline).executable_index(index);
+        let device = self.device.handle.handle();
+        let mut count = 0;
+        // SAFETY: the feature is enabled, the pipeline captures these, and their number may be asked for alone.
+        let counted = unsafe { query(device, &raw const info, &raw mut count, std::ptr::null_mut()) };
+        if counted != vk::Result::SUCCESS {
+            return vec![];
+        }
+        let mut found = vec![vk::PipelineExecutableInternalRepresentationKHR::default(); count as usize];
+        // SAFETY: as above, with room for so many; without data the driver tells how long each is.
+        let sized = unsafe { query(device, &raw const info, &raw mut count, found.as_mut_ptr()) };
+        let mut texts: Vec<Vec<u8>> = found.iter().map(|own| vec![0; own.data_size]).collect();
+        for (own, text) in found.iter_mut().zip(&mut texts) {
+            own.p_data = text.as_mut_ptr().cast();
+        }
+        // SAFETY: as above, and each has room for as many bytes as it says.
+        let read = unsafe { query(device, &raw const info, &raw mut count, found.as_mut_ptr()) };
+        if [sized, read] != [vk::Result::SUCCESS; 2] {
+            return vec![];
+        }
+        let shown = found.iter().zip(&texts).take(count as usize).filter(|(own, _)| own.is_text == vk::TRUE);
+        shown
+            .filter_map(|(own, text)| {
+                let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+                let name = own.name_as_c_str().ok()?.to_string_lossy().into_owned();
+                Some(Representation { name, text: String::from_utf8_lossy(&text[..end]).into_owned() })
+            })
+            .collect()
+    }
 }
 
 /// What compiles kernels, on any thread.
 struct Compiler {
     device: ash::Device,
     subgroup: Subgroup,
-    /// Whether pipelines tell statistics.
-    tells: bool,
+    /// What pipelines are made to tell.
+    flags: vk::PipelineCreateFlags,
     kept: vk::PipelineCache,
 }
 
@@ -347,9 +462,7 @@ impl Compiler {
                 stage = stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS);
             }
         }
-        let flags =
-            if self.tells { vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR } else { vk::PipelineCreateFlags::empty() };
-        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout).flags(flags);
+        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout).flags(self.flags);
         // SAFETY: the module, the layout and everything `info` points to are alive until the call returns; the cache is
         // one that Vulkan synchronises.
         let made = unsafe { self.device.create_compute_pipelines(self.kept, &[info], None) };
@@ -359,9 +472,25 @@ impl Compiler {
     }
 }
 
-impl Drop for Pipelines {
+/// A driver's cache of pipelines.
+struct Cache {
+    handle: vk::PipelineCache,
+    device: Rc<Device>,
+}
+
+impl Cache {
+    /// One that begins with `data`.
+    fn new(device: &Rc<Device>, data: &[u8]) -> Result<Self, VulkanError> {
+        let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
+        // SAFETY: the device is alive; the data is whole, as its checksum says, and drivers refuse that of others.
+        let handle = unsafe { device.handle.create_pipeline_cache(&info, None) }.call("vkCreatePipelineCache")?;
+        Ok(Self { handle, device: Rc::clone(device) })
+    }
+}
+
+impl Drop for Cache {
     fn drop(&mut self) {
         // SAFETY: the cache is used by this owner alone, and pipelines do not need it once made.
-        unsafe { self.device.handle.destroy_pipeline_cache(self.kept, None) };
+        unsafe { self.device.handle.destroy_pipeline_cache(self.handle, None) };
     }
 }

@@ -517,6 +517,9 @@ fn scope(scope: vk::ScopeKHR) -> String {
 fn component(kind: vk::ComponentTypeKHR) -> String {
     /// `VK_COMPONENT_TYPE_BFLOAT16_KHR` (`VK_KHR_shader_bfloat16`), newer than the bindings.
     const BFLOAT16: vk::ComponentTypeKHR = vk::ComponentTypeKHR::from_raw(1_000_141_000);
+    /// Those of `VK_EXT_shader_float8`, likewise.
+    const FLOAT8_E4M3: vk::ComponentTypeKHR = vk::ComponentTypeKHR::from_raw(1_000_491_002);
+    const FLOAT8_E5M2: vk::ComponentTypeKHR = vk::ComponentTypeKHR::from_raw(1_000_491_003);
     let name = match kind {
         vk::ComponentTypeKHR::FLOAT16 => "f16",
         vk::ComponentTypeKHR::FLOAT32 => "f32",
@@ -530,6 +533,8 @@ fn component(kind: vk::ComponentTypeKHR) -> String {
         vk::ComponentTypeKHR::UINT32 => "u32",
         vk::ComponentTypeKHR::UINT64 => "u64",
         BFLOAT16 => "bf16",
+        FLOAT8_E4M3 => "f8e4m3",
+        FLOAT8_E5M2 => "f8e5m2",
         other => return format!("type {}", other.as_raw()),
     };
     name.into()

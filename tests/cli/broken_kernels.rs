@@ -79,7 +79,11 @@ fn every_variation_is_caught(
             run
         };
         let runs: Vec<_> = sizes.iter().map(planned).collect();
-        let outcome = |runner: &mut Runner, run: &PlannedRun| runner.run(run, &mut Silent).remove(0).outcome;
+        let outcome = |runner: &mut Runner, run: &PlannedRun| {
+            let case = runner.run(run, &mut Silent).remove(0);
+            assert!(!case.kernels.is_empty(), "wrong or right, a case keeps what its compiler said of it");
+            case.outcome
+        };
         for run in &runs {
             let outcome = outcome(&mut runner, run);
             assert!(matches!(outcome, Outcome::Measured(_)), "{} is right as it is: {outcome:?}", variant.name);

@@ -12,6 +12,7 @@ mod exports;
 mod factorisations;
 mod failures;
 mod fleet;
+mod inspect;
 mod journal;
 mod limits;
 mod listings;

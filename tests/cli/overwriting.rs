@@ -32,6 +32,9 @@ const COMMON: &str = "[buffer.D]\ntype = 'f32'\nshape = [4]\n[dispatch]\ngroups 
 const COMMANDS: &[&str] = &[
     // Kernels and what they are run with.
     "run k.toml --save D=k.toml",
+    "inspect k.toml --json k.toml",
+    "inspect k.toml --junit k.wgsl",
+    "inspect k.toml --save k.wgsl",
     "run k.toml --save D=./include/../k.wgsl",
     "run include.toml --save D=include/double.glsl",
     "run two.toml --json plain.wgsl",

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 
 /// Two kernels, of which the layer makes `matmul/naive` fail in `function`.
-fn with_bad_naive(function: &str, how: &str, arguments: &[&str], folder: &Path) -> Command {
+pub(super) fn with_bad_naive(function: &str, how: &str, arguments: &[&str], folder: &Path) -> Command {
     let kernel = Shader::find("matmul/naive", DType::F32).expect("it is compiled");
     let mut command = with_failing(function, arguments, folder);
     command.env("GPUKERN_TEST_HOW", how).env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());

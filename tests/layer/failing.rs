@@ -2,7 +2,7 @@
 //!
 //! `GPUKERN_TEST_FAIL` names the function: `vkCreateDevice`, `vkEnumeratePhysicalDevices`, `vkAllocateMemory`,
 //! `vkCreateComputePipelines`, `vkQueueSubmit` or `vkWaitForFences`. `GPUKERN_TEST_HOW` says how: `error`, which is the
-//! default, `segv`, `abort`, `exit`, `kill`, `hang` or `never`. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
+//! default, `segv`, `abort`, `exit`, `kill`, `hang`, `never` or, of `vkQueueSubmit`, `drop`: it succeeds and submits nothing. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
 //! least allocation that does, and `GPUKERN_TEST_KERNEL`, the bytes of the SPIR-V whose pipelines, submissions and waits
 //! do. `GPUKERN_TEST_ONCE` names a file: once it is there nothing fails, and the first failure makes it.
 //! `GPUKERN_TEST_SIGN` names one that is made by the first call that is to fail, even where it `never` does. Where
@@ -291,6 +291,10 @@ unsafe extern "system" fn queue_submit(
     unsafe {
         let with_kernel = marked((*(*submissions).p_command_buffers).as_raw());
         *SUBMITTED.lock().expect("no panic") = with_kernel;
+        if must_fail(c"vkQueueSubmit") && variable("GPUKERN_TEST_HOW").as_deref() == Some("drop") {
+            let next: vk::PFN_vkQueueSubmit = next(c"vkQueueSubmit");
+            return next(queue, 0, std::ptr::null(), fence);
+        }
         if let Some(result) = fails(c"vkQueueSubmit", with_kernel) {
             return result;
         }

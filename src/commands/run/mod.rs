@@ -68,18 +68,24 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
         let fields = Fields { size: table.size.clone(), ..Fields::default() };
         let described = options::describe(&kernels, description.as_deref(), &fields)?;
         check_commands(&described, request.no_commands)?;
-        let mut kernels = user_kernels(&table.against, resolve::resolve(&described)?, vec![])?;
-        // Tables of the same name are several problems.
-        let taken = |name: &str| all.iter().any(|other| other.name == name);
-        let name = kernels.name.clone();
-        let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
-        kernels.name = names.into_iter().find(|name| !taken(name)).unwrap_or(name);
+        let kernels = beside(&table.against, resolve::resolve(&described)?, &all)?;
         let own = kernels.clone().algorithm().map_err(Error::Usage)?;
         let selection = request.selection.clone().or(request.defaults.clone());
         plan.runs.push(planned(&kernels, &own, false, &selection)?);
         all.push(kernels);
     }
     Ok(all)
+}
+
+/// What was resolved, with the variants to run beside it, under a name that none of `others` has: those of the same name are
+/// several problems.
+pub(super) fn beside(against: &[String], run: ResolvedRun, others: &[UserKernels]) -> Result<UserKernels, Error> {
+    let mut kernels = user_kernels(against, run, vec![])?;
+    let taken = |name: &str| others.iter().any(|other| other.name == name);
+    let name = kernels.name.clone();
+    let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
+    kernels.name = names.into_iter().find(|name| !taken(name)).unwrap_or(name);
+    Ok(kernels)
 }
 
 /// What is written about the kernels.
@@ -126,7 +132,7 @@ fn user_kernels(against: &[String], run: ResolvedRun, saves: Vec<Save>) -> Resul
 }
 
 /// The cases: every point of the axes, with every choice of constants that it lets pass, or the first of each kernel.
-fn planned(
+pub(super) fn planned(
     kernels: &UserKernels,
     algorithm: &Handle<Algorithm>,
     all: bool,

@@ -21,7 +21,7 @@ use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::tuning::{Found, Refusal};
-use crate::vulkan::{Device, VulkanError};
+use crate::vulkan::{self, Device, VulkanError};
 use forecast::Forecasts;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -40,6 +40,8 @@ pub trait DeviceWatcher {
 
 impl DeviceWatcher for Silent {}
 
+/// What is said of a device that takes commands and drops them.
+pub(crate) const EXECUTES_NOTHING: &str = "the device executes nothing: a fill of four bytes did not arrive; `gpukern inspect` shows what its driver compiles";
 /// Submissions whose median is the time from submission to completion.
 const SUBMISSIONS: usize = 200;
 /// Copies in each direction.
@@ -54,6 +56,19 @@ pub enum Timing {
     Sample,
     /// Verify only: one sample, no warm-up.
     VerifyOnly,
+    /// Compile only: nothing runs on the device.
+    Inspect {
+        /// Whether the driver's internal representations are wanted.
+        texts: bool,
+    },
+}
+
+impl Timing {
+    /// Whether nothing runs on the device.
+    #[must_use]
+    pub(crate) fn inspects(self) -> bool {
+        matches!(self, Self::Inspect { .. })
+    }
 }
 
 /// A device that runs plans.
@@ -72,6 +87,8 @@ pub struct Runner {
     last_run: Option<Nanos>,
     /// Whether the device has run a case: the first one has to bring its clock up.
     warm: bool,
+    /// Whether the device executes anything, once that is known.
+    executes: Option<bool>,
 }
 
 /// The program of a variant on the device, or why it cannot run.
@@ -171,6 +188,7 @@ impl Runner {
             max_run: MOST_RUN,
             last_run: None,
             warm: false,
+            executes: None,
         })
     }
 
@@ -202,6 +220,15 @@ impl Runner {
     /// Lets `watcher` know what is on the device.
     pub fn watched_by(&mut self, watcher: Rc<dyn DeviceWatcher>) {
         self.watcher = watcher;
+    }
+
+    /// Sees once whether the device executes anything, so that no kernel is accused of what a null driver leaves undone.
+    fn check_execution(&mut self) -> Result<(), Outcome> {
+        if self.executes.is_none() {
+            let executes = vulkan::executes(&self.device);
+            self.executes = Some(executes.map_err(|error| Outcome::failed(self.reason(&error)))?);
+        }
+        if self.executes == Some(true) { Ok(()) } else { Err(Outcome::failed(EXECUTES_NOTHING.into())) }
     }
 
     /// The text of `error`.
@@ -271,6 +298,9 @@ impl Runner {
     fn wake_canary(&mut self) {
         if self.timing == Timing::Sample && self.keeper.canary().is_none() && !self.keeper.interrupted() {
             self.watcher.on_device("canary");
+            if self.check_execution().is_err() {
+                return;
+            }
             // A device that cannot run it fails the cases too, where the error is recorded.
             self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache).unwrap_or_default());
         }
@@ -375,11 +405,19 @@ impl Runner {
             Ok(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
             Ok(program) => match self.too_long(chosen, shared.problem.as_ref()) {
                 Some(reason) => Err(Outcome::Skipped { reason }),
-                None => match shared.load(&mut self.workbench, self.watcher.as_ref()) {
-                    Ok(loaded) => prepare(self, loaded, &program),
-                    Err(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
-                    Err(failed) => Err(failed),
-                },
+                None => {
+                    match self.check_execution().and_then(|()| shared.load(&mut self.workbench, self.watcher.as_ref()))
+                    {
+                        Ok(loaded) => {
+                            let state = prepare(self, loaded, &program);
+                            // What its compiler said may explain why it has no time.
+                            case.kernels = self.workbench.pipelines.made(&program);
+                            state
+                        }
+                        Err(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
+                        Err(failed) => Err(failed),
+                    }
+                }
             },
         };
         if let Some(time) = self.last_run.take() {
@@ -577,6 +615,11 @@ impl Executor for Runner {
             self.time_briefly(&name, &loaded, &program, first, sampling)
         });
         Ok(times.collect())
+    }
+
+    fn executes(&mut self) -> Result<bool, String> {
+        self.watcher.on_device("a fill");
+        vulkan::executes(&self.device).map_err(|error| self.reason(&error))
     }
 
     fn host_side(&mut self) -> HostSide {

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const SUBCOMMAND: &str = "worker";
 /// The loader's variable for the manifests of drivers, and what older loaders call it.
 pub(super) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+/// What has Mesa's and NVIDIA's drivers keep no compiled kernels of their own.
+const WITHOUT_CACHES: [(&str, &str); 2] = [("MESA_SHADER_CACHE_DISABLE", "true"), ("__GL_SHADER_DISK_CACHE", "0")];
 /// Time between two looks at whether the run was interrupted: long enough not to disturb what is measured.
 const LOOK: Duration = Duration::from_millis(50);
 /// Time that a worker has to close its device when nothing is left to do.
@@ -113,18 +115,21 @@ impl Process {
     }
 
     fn begin(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
-        let mut process = Self::spawn(std::env::current_exe(), drivers).map_err(|error| cannot_start(&error))?;
+        let mut process =
+            Self::spawn(std::env::current_exe(), drivers, setup.inspects).map_err(|error| cannot_start(&error))?;
         let (devices, _) = process.ask(&Order::Begin(Box::new(setup.clone())), interrupted, &mut |_| None)?;
         Ok((process, devices))
     }
 
     /// Starts `program`: Linux finds this one through `/proc`, which a sandbox may lack.
-    fn spawn(program: io::Result<PathBuf>, drivers: Option<&OsStr>) -> io::Result<Self> {
+    /// One that `inspects` gets drivers without caches of their own.
+    fn spawn(program: io::Result<PathBuf>, drivers: Option<&OsStr>, inspects: bool) -> io::Result<Self> {
         let mut command = Command::new(program?);
         command.arg(SUBCOMMAND);
         for name in DRIVER_FILES {
             command.envs(drivers.map(|drivers| (name, drivers)));
         }
+        command.envs(WITHOUT_CACHES.into_iter().filter(|_| inspects));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let (sender, events) = mpsc::channel();
@@ -282,7 +287,7 @@ mod tests {
     fn where_this_program_cannot_be_found_again_the_error_names_what_does_without() {
         // As on a system without /proc.
         let missing = || io::Error::from(io::ErrorKind::NotFound);
-        let error = Process::spawn(Err(missing()), None).map(drop).expect_err("there is no program");
+        let error = Process::spawn(Err(missing()), None, false).map(drop).expect_err("there is no program");
         let ended = cannot_start(&error);
         assert_eq!(ended.how, How::Refused);
         assert!(ended.cause.contains("; --in-process works without one"), "{ended}");

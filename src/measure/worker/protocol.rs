@@ -37,6 +37,8 @@ pub(super) enum Order {
     Tune { group: NamedGroup, question: Question },
     /// Time candidates of `auto`, each a group of one variant. `Result<Explained, String>`.
     Explain { candidates: Vec<NamedGroup>, sampling: Sampling },
+    /// See whether the device executes anything. `Result<bool, String>`.
+    Executes,
     /// Time what the host does with the device. `HostSide`.
     HostSide,
     /// Measure the host's baseline of a group; its device has this index. No device needs to be open. `Case`.

@@ -86,7 +86,9 @@ impl<'a> Remote<'a> {
             Some(process) => process,
             None => self.start()?,
         };
-        let Self { timing, hung: canary, .. } = *self;
+        let Self { timing, hung, .. } = *self;
+        // Nothing runs where kernels are compiled alone.
+        let canary = hung && !timing.inspects();
         let (device, tuned) = (self.device.index, Box::new(self.tuned.clone()));
         let order = Order::Open { device, timing, tuned, canary };
         let (opened, _): (Result<(), String>, _) = process.ask(&order, self.interrupted, &mut |_| None)?;
@@ -390,6 +392,10 @@ impl Executor for Remote<'_> {
         let candidates = candidates.iter().map(NamedGroup::from).collect();
         self.ask(&Order::Explain { candidates, sampling: *sampling }, &mut |_| None)
             .unwrap_or_else(|ended| Err(ended.to_string()))
+    }
+
+    fn executes(&mut self) -> Result<bool, String> {
+        self.ask(&Order::Executes, &mut |_| None).unwrap_or_else(|ended| Err(ended.to_string()))
     }
 
     fn host_side(&mut self) -> HostSide {

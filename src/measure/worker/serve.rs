@@ -5,14 +5,17 @@ use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle;
 use crate::basis::printable::say;
+use crate::basis::units::Bytes;
 use crate::measure::executor::{Executor, Observer, Side};
 use crate::measure::host;
+use crate::measure::inspector::Inspector;
 use crate::measure::runner::{DeviceWatcher, Runner, Timing};
 use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::Case;
 use crate::run::algorithm::UserKernels;
 use crate::run::guarded;
+use crate::tuning::tuned::Tuned;
 use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
 use serde::Serialize;
 use serde_json::Value;
@@ -26,11 +29,14 @@ use std::time::{Duration, Instant};
 
 /// Time between two looks at the call that the worker is in.
 const LOOK: Duration = Duration::from_millis(100);
-/// A call hangs that takes so many times what it took before; one that compiles, so many times the timeout.
+/// A call hangs that takes so many times what it took before; one that compiles, so many times the timeout, or the timeout
+/// where nothing is to run.
 const PATIENCE: u32 = 10;
 /// The same once the run is interrupted, and time that it has in any case: what a driver compiles on a busy machine takes a second, and with
 /// its worker goes what `tune` found.
 const LAST_PATIENCE: (u32, Duration) = (2, Duration::from_secs(3));
+/// Memory by which a worker that only compiles may grow in one call. A compiler that takes more takes the machine's.
+const MOST_MEMORY: Bytes = Bytes(4 << 30);
 /// Time that a worker has to end by itself when its parent is gone.
 const ORPHANED: Duration = Duration::from_secs(1);
 
@@ -46,7 +52,7 @@ pub(crate) fn serve() -> Result<(), Error> {
     let orders = listen();
     let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
     let setup = &*setup;
-    watch(setup.timeout);
+    watch(setup.timeout, setup.inspects);
     guarded::limit(setup.timeout, &INTERRUPTED);
     let algorithms = catalogue(&setup.kernels).map_err(Error::Failure)?;
     let opened = Instance::new(setup.validation, setup.loader.as_deref().map(Path::new));
@@ -65,7 +71,7 @@ pub(crate) fn serve() -> Result<(), Error> {
     };
     let devices: Vec<_> = physicals.iter().map(|physical| &physical.info).collect();
     report_done(Ok::<_, String>(devices), vec![]);
-    let mut worker = Worker { setup, algorithms, instance, physicals, orders, runner: None, told: 0 };
+    let mut worker = Worker { setup, algorithms, instance, physicals, orders, runner: None, inspector: None, told: 0 };
     while let Ok(order) = worker.orders.recv() {
         worker.obey(order).map_err(Error::Failure)?;
     }
@@ -116,24 +122,61 @@ fn interrupt() {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-/// Reports a call that does not return in time.
-fn watch(timeout: Duration) {
+/// Reports a call that does not return in time, or, of a worker that only compiles, takes too much memory.
+fn watch(timeout: Duration, inspects: bool) {
     std::thread::spawn(move || {
-        let mut calls = CallWatch::new(timeout, Instant::now());
+        let patience = if inspects { 1 } else { PATIENCE };
+        let mut calls = CallWatch { patience, ..CallWatch::new(timeout, Instant::now()) };
+        let mut memory = MemoryWatch::default();
         loop {
             std::thread::sleep(LOOK);
-            let interrupted = INTERRUPTED.load(Ordering::Relaxed);
-            if let Some(reason) = calls.overdue(vulkan::waiting(), interrupted, Instant::now()) {
+            let (wait, interrupted) = (vulkan::waiting(), INTERRUPTED.load(Ordering::Relaxed));
+            if let Some(reason) = calls.overdue(wait, interrupted, Instant::now()) {
                 report(&Event::Hung(reason));
+                return;
+            }
+            if let Some(reason) = memory.outgrown(wait, || resident().filter(|_| inspects)) {
+                report(&Event::Lost(reason));
                 return;
             }
         }
     });
 }
 
+/// The memory of this process, where the system tells.
+fn resident() -> Option<Bytes> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
+    Some(Bytes(kib.parse::<u64>().ok()? << 10))
+}
+
+/// Watches over the memory of the call that the worker is in.
+#[derive(Default)]
+struct MemoryWatch {
+    /// When the call began, and what the process had when it was first seen in it.
+    first: Option<(Instant, Bytes)>,
+}
+
+impl MemoryWatch {
+    /// That the call takes too much memory, if it compiles and does.
+    fn outgrown(&mut self, wait: Option<Wait>, resident: impl FnOnce() -> Option<Bytes>) -> Option<String> {
+        let wait = wait.filter(|wait| wait.pipelines > 0)?;
+        let now = resident()?;
+        let (begun, first) = *self.first.get_or_insert((wait.begun, now));
+        if begun != wait.begun {
+            self.first = Some((wait.begun, now));
+            return None;
+        }
+        let grown = Bytes(now.0.saturating_sub(first.0));
+        (grown > MOST_MEMORY).then(|| format!("{} took more than {MOST_MEMORY} of memory", wait.call))
+    }
+}
+
 /// Watches over the call that the worker is in.
 struct CallWatch {
     timeout: Duration,
+    /// A call hangs that takes so many times what it took before; one that compiles, so many times the timeout.
+    patience: u32,
     looked: Instant,
     begun: Option<Instant>,
     /// Time that the call was seen to take, and the part of it since the run was interrupted.
@@ -143,7 +186,14 @@ struct CallWatch {
 
 impl CallWatch {
     fn new(timeout: Duration, now: Instant) -> Self {
-        Self { timeout, looked: now, begun: None, waited: Duration::ZERO, interrupted: Duration::ZERO }
+        Self {
+            timeout,
+            patience: PATIENCE,
+            looked: now,
+            begun: None,
+            waited: Duration::ZERO,
+            interrupted: Duration::ZERO,
+        }
     }
 
     /// That the call takes too long, if it does: longer than `timeout` and than [`PATIENCE`] times what it took before, or
@@ -164,7 +214,7 @@ impl CallWatch {
             let (times, least) = LAST_PATIENCE;
             self.waited >= expected * times && self.interrupted >= least
         } else {
-            self.waited >= (expected * PATIENCE).max(self.timeout)
+            self.waited >= (expected * self.patience).max(self.timeout)
         };
         over.then(|| format!("{} has not returned after {:.1} s", wait.call, self.waited.as_secs_f64()))
     }
@@ -194,6 +244,8 @@ struct Worker<'a> {
     physicals: Vec<PhysicalDevice>,
     orders: Receiver<Order>,
     runner: Option<Runner>,
+    /// In place of a runner, where kernels are compiled alone.
+    inspector: Option<Inspector>,
     /// Messages of the validation layer that were reported.
     told: usize,
 }
@@ -203,7 +255,14 @@ impl Worker<'_> {
     fn obey(&mut self, order: Order) -> Result<(), String> {
         if let Order::Open { device, timing, tuned, canary } = order {
             // The one before is closed first.
-            self.runner = None;
+            (self.runner, self.inspector) = (None, None);
+            if let Timing::Inspect { texts } = timing {
+                let opened = self.open_inspector(device, texts, *tuned).map(|inspector| {
+                    self.inspector = Some(inspector);
+                });
+                report_done(opened, vec![]);
+                return Ok(());
+            }
             let opened = self.open(device, timing, canary).map(|mut runner| {
                 runner.use_tuned(*tuned);
                 self.runner = Some(runner);
@@ -218,6 +277,14 @@ impl Worker<'_> {
         let algorithms = &self.algorithms[..];
         let groups =
             |sent: Vec<NamedGroup>| sent.iter().map(|group| group.group(algorithms)).collect::<Result<Vec<_>, _>>();
+        if let (Some(inspector), Order::Run { groups: sent, .. }) = (&mut self.inspector, &order) {
+            let watcher = Reporter::default();
+            for group in groups(sent.clone())? {
+                inspector.inspect(&group, &INTERRUPTED, &watcher, &mut Reporter::default());
+            }
+            self.report_done(Value::Null);
+            return Ok(());
+        }
         let runner = self.runner.as_mut().ok_or("no device was opened")?;
         let done = match order {
             Order::Run { groups: sent, sampling } => {
@@ -234,15 +301,28 @@ impl Worker<'_> {
                 value(runner.tune(&group.group(algorithms)?, question, &mut progress))
             }
             Order::Explain { candidates, sampling } => value(runner.explain(&groups(candidates)?, &sampling)),
+            Order::Executes => value(runner.executes()),
             Order::HostSide => value(runner.host_side()),
             Order::Begin(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
                 return Ok(());
             }
         };
+        self.report_done(done);
+        Ok(())
+    }
+
+    /// Reports the result of an order.
+    fn report_done(&mut self, done: Value) {
         let messages = self.instance.validation_messages().split_off(self.told);
         self.told += messages.len();
         report(&Event::Done(done, messages));
-        Ok(())
+    }
+
+    fn open_inspector(&self, index: usize, texts: bool, tuned: Tuned) -> Result<Inspector, String> {
+        let physical = self.physicals.get(index).ok_or("the device has disappeared")?;
+        let text = |error: VulkanError| error.to_string();
+        let device = Device::open_with(&self.instance, physical, self.setup.robust_access()).map_err(text)?;
+        Inspector::new(&device, texts, tuned).map_err(text)
     }
 
     fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner, String> {
@@ -375,6 +455,24 @@ mod tests {
         // Interrupted, a compilation that is likely to end soon is waited for.
         near(compiled(1, 30, 3.0), 60.0);
         near(compiled(1, 1, 3.0), 6.0);
+    }
+
+    #[test]
+    fn a_compiler_may_take_so_much_memory_in_one_call_and_anything_else_what_it_likes() {
+        let wait =
+            |pipelines| Wait { call: "vkCreateComputePipelines", begun: Instant::now(), expected: None, pipelines };
+        let gib = |count: u64| move || Some(Bytes(count << 30));
+        let (first, second) = (wait(1), wait(1));
+        let mut memory = MemoryWatch::default();
+        assert_eq!(memory.outgrown(Some(first), gib(1)), None);
+        assert_eq!(memory.outgrown(Some(first), gib(5)), None);
+        // What earlier calls kept is not this one's.
+        assert_eq!(memory.outgrown(Some(second), gib(6)), None);
+        assert_eq!(memory.outgrown(Some(second), gib(10)), None);
+        assert_eq!(memory.outgrown(None, gib(20)), None);
+        assert_eq!(memory.outgrown(Some(wait(0)), gib(20)), None);
+        let reason = memory.outgrown(Some(second), gib(11));
+        assert_eq!(reason.as_deref(), Some("vkCreateComputePipelines took more than 4 GiB of memory"));
     }
 
     #[test]

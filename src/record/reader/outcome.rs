@@ -18,6 +18,7 @@ enum Status {
     Crashed,
     TimedOut,
     Interrupted,
+    Inspected,
 }
 
 /// The fields of every kind of outcome.
@@ -130,6 +131,7 @@ impl<'de> Deserialize<'de> for Outcome {
             Status::Crashed => Self::Crashed(fields.death()?),
             Status::TimedOut => Self::TimedOut(fields.death()?),
             Status::Interrupted => Self::Interrupted,
+            Status::Inspected => Self::Inspected,
         })
     }
 }

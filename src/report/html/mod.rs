@@ -241,13 +241,17 @@ impl Page {
 
     /// A sentence, the verdict on each case, and the commands that would decide the rest.
     fn verdict(&mut self, sentence: &str, comparison: Option<&Comparison>) {
-        let Some(comparison) = comparison.filter(|comparison| !comparison.cases.is_empty()) else {
+        let any = |comparison: &&Comparison| !comparison.cases.is_empty() || !comparison.inspected.is_empty();
+        let Some(comparison) = comparison.filter(any) else {
             return self.element("p", sentence);
         };
         self.paragraph("verdict", sentence);
         let differences = &comparison.differences;
         if !differences.is_empty() {
             self.list(differences.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)));
+        }
+        if !comparison.inspected.is_empty() {
+            self.list(super::compare::changed(comparison).map(super::compare::inspection));
         }
         let sorted = comparison.sorted();
         let (same, others): (Vec<_>, Vec<_>) = sorted.into_iter().partition(|(_, case)| case.verdict == Verdict::Same);
@@ -647,7 +651,9 @@ fn verdict_on(winners: &[Option<&Case>], comparison: &Comparison) -> String {
 fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<&Comparison>) -> String {
     let named = format!("{} compared with {}", candidate.name, baseline.name);
     match comparison {
-        Some(comparison) if comparison.cases.is_empty() => format!("{named}: no case was measured on both sides."),
+        Some(comparison) if comparison.cases.is_empty() && comparison.inspected.is_empty() => {
+            format!("{named}: no case was measured on both sides.")
+        }
         Some(comparison) => format!("{named}: {}.", super::compare::summary(comparison, &Ruling::default())),
         None => {
             let [before, after] = [&baseline.record, &candidate.record].map(std::slice::from_ref);

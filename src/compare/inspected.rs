@@ -1,0 +1,130 @@
+//! What a compiler made of the same case on both sides: a verdict without statistics.
+
+use super::side::Seen;
+use crate::kernel::shaders::CompiledKernel;
+use crate::kernel::statistics::Figure;
+use serde::Serialize;
+use std::cmp::Ordering;
+
+/// What became of the kernels of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// One spills more, or fewer of it are in flight.
+    Worse,
+    /// One spills less, or more of it are in flight, and none is worse.
+    Better,
+    /// Neither.
+    Same,
+}
+
+impl Change {
+    /// The name in tables and documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Worse => "worse",
+            Self::Better => "better",
+            Self::Same => "same",
+        }
+    }
+}
+
+/// A figure of a kernel that is another on each side.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ChangedFigure {
+    /// The kernel.
+    pub kernel: String,
+    /// What changed.
+    pub(crate) figure: Figure,
+    /// The figure of the baseline.
+    pub baseline: f64,
+    /// The figure of the candidate.
+    pub candidate: f64,
+    /// What that means.
+    pub verdict: Change,
+}
+
+/// A case that was inspected on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Inspected {
+    /// Its id.
+    pub id: String,
+    /// Its algorithm; the document has it in the id.
+    #[serde(skip)]
+    pub algorithm: String,
+    /// Its variant.
+    #[serde(skip)]
+    pub variant: String,
+    /// The device's name.
+    pub device: String,
+    /// The verdict.
+    pub verdict: Change,
+    /// The figures that changed.
+    pub changes: Vec<ChangedFigure>,
+    /// The registers that its kernel spills which spills most, for gates.
+    #[serde(skip)]
+    pub(crate) spills: Option<f64>,
+}
+
+impl ChangedFigure {
+    /// `spills 0 → 442`.
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        format!("{} {} → {}", self.figure.spoken(), self.baseline, self.candidate)
+    }
+}
+
+impl Inspected {
+    /// The figures that changed, with the kernel where the case has several: `spills 0 → 442, instructions 300 → 900`.
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        let several = self.changes.iter().any(|change| change.kernel != self.changes[0].kernel);
+        let text = |change: &ChangedFigure| {
+            if several { format!("{}: {}", change.kernel, change.text()) } else { change.text() }
+        };
+        self.changes.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The most registers that one of `kernels` spills, where the driver tells.
+pub(super) fn most_spills(kernels: &[CompiledKernel]) -> Option<f64> {
+    kernels.iter().filter_map(|kernel| Figure::Spills.of(kernel)).reduce(f64::max)
+}
+
+/// The last of each side; both were inspected.
+pub(super) fn inspected(baseline: &Seen<'_>, candidate: &Seen<'_>) -> Inspected {
+    let mut changes = vec![];
+    let mut left: Vec<&CompiledKernel> = baseline.case.kernels.iter().collect();
+    for kernel in &candidate.case.kernels {
+        // Versions of a kernel share its name: the first goes with the first.
+        let Some(at) = left.iter().position(|old| old.name == kernel.name) else { continue };
+        changes.extend(changed(left.remove(at), kernel));
+    }
+    changes.sort_by_key(|change| change.verdict);
+    Inspected {
+        id: candidate.case.id.clone(),
+        algorithm: candidate.case.algorithm.clone(),
+        variant: candidate.case.variant.clone(),
+        device: baseline.record.device_name(baseline.case.device),
+        verdict: changes.first().map_or(Change::Same, |change| change.verdict),
+        spills: most_spills(&candidate.case.kernels),
+        changes,
+    }
+}
+
+fn changed(old: &CompiledKernel, new: &CompiledKernel) -> impl Iterator<Item = ChangedFigure> {
+    Figure::ALL.into_iter().filter_map(|figure| {
+        let (baseline, candidate) = figure.of(old).zip(figure.of(new))?;
+        let verdict = match figure.judge(baseline, candidate) {
+            Ordering::Greater => Change::Worse,
+            Ordering::Less => Change::Better,
+            Ordering::Equal => Change::Same,
+        };
+        let kernel = new.source().to_string();
+        (baseline != candidate).then_some(ChangedFigure { kernel, figure, baseline, candidate, verdict })
+    })
+}

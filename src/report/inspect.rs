@@ -1,0 +1,370 @@
+//! The tables of `inspect`: what a compiler makes of kernels.
+
+use super::bench::{named, sections};
+use super::table::{self, Table};
+use crate::basis::alike::distinct;
+use crate::basis::printable::{printable, printable_lines};
+use crate::basis::units::{Bytes, counted, significant, trimmed};
+use crate::kernel::shaders::{CompiledKernel, Inspection, Representation};
+use crate::kernel::statistics::{Figure, spills};
+use crate::record::{Case, Outcome, Record};
+use similar::TextDiff;
+use std::fmt::Write;
+
+/// What stands where a driver does not tell.
+const UNKNOWN: &str = "–";
+
+/// Columns beside those of figures.
+const CREATED: &str = "create";
+const CACHED: &str = "cached";
+
+/// A kernel of a case, or of cases of several sizes for which it is compiled to the same.
+pub(crate) struct Row<'a> {
+    /// What the case is of: `matmul f32`.
+    pub(crate) subject: String,
+    device: usize,
+    variant: &'a str,
+    /// The kernel's name, where the case has several.
+    kernel: Option<&'a str>,
+    sizes: Vec<String>,
+    compiled: &'a CompiledKernel,
+    inspection: &'a Inspection,
+}
+
+/// The kernels of inspected cases.
+pub(crate) fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<Row<'a>> {
+    let mut rows: Vec<Row<'a>> = vec![];
+    for case in cases {
+        for compiled in &case.kernels {
+            let Some(inspection) = &compiled.inspection else { continue };
+            let kernel = (case.kernels.len() > 1).then(|| short(case, compiled));
+            let subject = case.subject();
+            let same = |row: &&mut Row<'_>| {
+                (&row.subject, row.device, row.variant, row.kernel) == (&subject, case.device, &case.variant, kernel)
+                    && row.compiled.hash == compiled.hash
+                    && row.inspection.subgroup_size == inspection.subgroup_size
+            };
+            let size = case.size.to_string();
+            if let Some(row) = rows.iter_mut().find(same) {
+                row.sizes.push(size);
+                continue;
+            }
+            let (variant, sizes, device) = (&*case.variant, vec![size], case.device);
+            rows.push(Row { subject, device, variant, kernel, sizes, compiled, inspection });
+        }
+    }
+    rows
+}
+
+/// The name of a kernel of a case, without what its heading says: `blocked-update`.
+fn short<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
+    if compiled.is_users() {
+        return compiled.source();
+    }
+    let name = compiled.name.strip_prefix(&*case.algorithm).and_then(|rest| rest.strip_prefix('/'));
+    let name = name.unwrap_or(&compiled.name);
+    name.strip_suffix(case.dtype.name()).and_then(|rest| rest.strip_suffix('.')).unwrap_or(name)
+}
+
+impl<'a> Row<'a> {
+    /// What names it among others: `tiled 4096`.
+    pub(crate) fn label(&self) -> String {
+        let parts = [Some(self.variant()), self.kernel.map(String::from), Some(self.size())];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Its variant, with the sub-group size that it requires: `subgroup @32`.
+    fn variant(&self) -> String {
+        let size = self.inspection.subgroup_size.map_or_else(String::new, |size| format!(" @{size}"));
+        format!("{}{size}", self.variant)
+    }
+
+    /// Its sizes: the first and the last of many.
+    fn size(&self) -> String {
+        let sizes = distinct(&self.sizes);
+        match sizes[..] {
+            [first, .., last] if sizes.len() > 2 => format!("{first} … {last}"),
+            _ => sizes.into_iter().cloned().collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// The driver's texts of a kind.
+    pub(crate) fn texts(&self, wanted: impl Fn(&Representation) -> bool) -> Vec<&'a Representation> {
+        self.inspection.texts.iter().filter(|own| wanted(own)).collect()
+    }
+}
+
+/// A figure as tables show it.
+fn shown(figure: Figure, value: f64) -> String {
+    match figure {
+        Figure::Scratch | Figure::Shared | Figure::Code => Bytes(value as u64).to_string(),
+        Figure::Registers | Figure::Spills | Figure::Occupancy | Figure::Instructions => number(value),
+    }
+}
+
+/// A whole number as it is; others with the digits that matter.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { trimmed(&significant(value)).into() }
+}
+
+/// A row for each kernel on each device, what the columns are called by the driver, and a line that sums up.
+#[must_use]
+pub(crate) fn text(record: &Record, width: usize) -> String {
+    let mut out = String::new();
+    for section in sections(record) {
+        let rows = rows(section.cases.iter().copied());
+        if rows.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "{}{}", table::prose(&rows[0].subject, width, 2), named(section.device, width));
+        out.push_str(&of_rows(&rows, width));
+        out.push('\n');
+    }
+    out + &summary(record)
+}
+
+fn of_rows(rows: &[Row<'_>], width: usize) -> String {
+    let table = Table::default().text(["variant", "kernel", "size"]);
+    let mut table = table.numbers(Figure::ALL.map(Figure::name)).numbers([CREATED, CACHED]);
+    let mut last = String::new();
+    for row in rows {
+        let figures =
+            Figure::ALL.map(|figure| figure.of(row.compiled).map_or(UNKNOWN.into(), |own| shown(figure, own)));
+        // What a variant has several of stands below its name.
+        let variant = row.variant();
+        let shown = if variant == last && row.kernel.is_some() { String::new() } else { variant.clone() };
+        last = variant;
+        let names = [shown, row.kernel.unwrap_or_default().into(), row.size()];
+        let names = names.map(|name| printable(&name).into_owned());
+        let times = [row.inspection.created, row.inspection.cached].map(|time| time.to_string());
+        table.row(names.into_iter().chain(figures).chain(times));
+    }
+    let sizes = distinct(rows.iter().map(Row::size));
+    if let [one] = &sizes[..] {
+        table.leave_out_empty(&["size"], &printable(one));
+    }
+    table.leave_out_empty(&["kernel"], "");
+    table.leave_out_empty(&Figure::ALL.map(Figure::name), UNKNOWN);
+    // Where nothing spills no scratch is worth a column.
+    table.leave_out_empty(&[Figure::Scratch.name()], "0 B");
+    let whole = table.width();
+    let least = [Figure::Scratch, Figure::Code, Figure::Instructions, Figure::Shared].map(Figure::name);
+    let mut gone = table.fit(width, &[&[CACHED][..], &least].concat());
+    gone.reverse();
+    let hidden = table::hidden(&gone, whole, width);
+    format!("{}{hidden}{}", table.terminal(width), legend(rows, &table, width))
+}
+
+/// What the columns are called by the driver.
+fn legend(rows: &[Row<'_>], table: &Table, width: usize) -> String {
+    let told = |figure: Figure| {
+        let (name, _) = rows.iter().find_map(|row| figure.told(row.compiled))?;
+        table.place(figure.name()).map(|_| format!("{} {}", figure.name(), printable(name)))
+    };
+    let names: Vec<_> = Figure::ALL.into_iter().filter_map(told).collect();
+    let statistics = if names.is_empty() {
+        "the driver tells no statistics of pipelines; shared is what the kernel declares".to_string()
+    } else {
+        format!("the driver's names: {}", names.join(" · "))
+    };
+    let cached = table.place(CACHED).map_or("", |_| "; cached: once more, from that cache");
+    let times = format!("{CREATED}: to make the pipeline with an empty cache{cached}");
+    [statistics, times].map(|line| table::prose(&line, width, 2)).concat()
+}
+
+/// Every statistic under the driver's own name, a column for each kernel.
+#[must_use]
+pub(crate) fn raw(record: &Record, width: usize) -> String {
+    let mut out = String::new();
+    for section in sections(record) {
+        let rows = rows(section.cases.iter().copied());
+        if rows.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "{}{}", table::prose(&rows[0].subject, width, 2), named(section.device, width));
+        let names = distinct(rows.iter().flat_map(|row| &row.compiled.statistics).map(|own| own.name.as_str()));
+        let mut table =
+            Table::default().text(["statistic"]).numbers(rows.iter().map(|row| printable(&row.label()).into_owned()));
+        for name in &names {
+            let value = |row: &Row<'_>| {
+                let own = row.compiled.statistics.iter().find(|own| own.name == *name);
+                own.and_then(|own| own.value).map_or(UNKNOWN.into(), number)
+            };
+            table.row(std::iter::once(printable(name).into_owned()).chain(rows.iter().map(value)));
+        }
+        if names.is_empty() {
+            out.push_str("the driver tells no statistics of pipelines\n");
+        } else {
+            out.push_str(&table.terminal(width));
+        }
+        out.push('\n');
+    }
+    out + &summary(record)
+}
+
+/// How many kernels there are, how many spill, and how many cases have none.
+fn summary(record: &Record) -> String {
+    let rows = rows(&record.cases);
+    let count = |of: fn(&Outcome) -> bool| record.cases.iter().filter(|case| of(&case.outcome)).count();
+    let spilling = rows.iter().filter(|row| spills(row.compiled).is_some()).count();
+    let [failed, skipped] =
+        [count(|outcome| outcome.failure().is_some()), count(|outcome| matches!(outcome, Outcome::Skipped { .. }))];
+    let others = [(spilling, if spilling == 1 { "spills" } else { "spill" }), (failed, "failed"), (skipped, "skipped")];
+    let others = others.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
+    format!("{}{}\n", counted(rows.len(), "kernel"), others.collect::<String>())
+}
+
+/// The driver's texts of each kernel, each below its name.
+#[must_use]
+pub(crate) fn texts(record: &Record, wanted: impl Fn(&Representation) -> bool + Copy) -> String {
+    let mut out = String::new();
+    for row in rows(&record.cases) {
+        for own in row.texts(wanted) {
+            let name = printable(&format!("{} {}: {}", row.subject, row.label(), own.name)).into_owned();
+            let _ = write!(out, "\n── {name}\n{}", plain(&own.text));
+        }
+    }
+    out
+}
+
+/// A driver's text as a terminal takes it.
+fn plain(text: &str) -> String {
+    printable_lines(&(text.trim_end().replace('\t', "    ") + "\n")).into_owned()
+}
+
+/// Two kernels side by side, and what differs between the driver's texts of them.
+#[must_use]
+pub(crate) fn diff(
+    record: &Record,
+    [a, b]: [&Row<'_>; 2],
+    wanted: impl Fn(&Representation) -> bool + Copy,
+    width: usize,
+) -> String {
+    let mut table = Table::default().text([""]).numbers(["A", "B", "change"]);
+    for figure in Figure::ALL {
+        let [before, after] = [a, b].map(|row| figure.of(row.compiled));
+        if before.is_none() && after.is_none() {
+            continue;
+        }
+        let show = |value: Option<f64>| value.map_or(UNKNOWN.into(), |own| shown(figure, own));
+        let change = before.zip(after).map_or(String::new(), |(before, after)| change(before, after));
+        table.row([figure.spoken().to_string(), show(before), show(after), change]);
+    }
+    for (name, [before, after]) in
+        [(CREATED, [a, b].map(|row| row.inspection.created)), (CACHED, [a, b].map(|row| row.inspection.cached))]
+    {
+        table.row([name.to_string(), before.to_string(), after.to_string(), change(before.0, after.0)]);
+    }
+    let apart = a.device != b.device;
+    let on = |row: &Row<'_>| if apart { format!(" on {}", record.device_name(row.device)) } else { String::new() };
+    let name = |row: &Row<'_>| printable(&format!("{} {}{}", row.subject, row.label(), on(row))).into_owned();
+    let mut out = format!("A  {}\nB  {}\n\n{}", name(a), name(b), table.terminal(width));
+    let [ours, theirs] = [a, b].map(|row| row.texts(wanted));
+    for own in &ours {
+        let Some(other) = theirs.iter().find(|other| other.name == own.name) else { continue };
+        let [before, after] = [&own.text, &other.text].map(|text| plain(text));
+        let changes = TextDiff::from_lines(&before, &after);
+        let text = changes.unified_diff().context_radius(3).header("A", "B").to_string();
+        let text = if text.is_empty() { "the same\n".into() } else { text };
+        let _ = write!(out, "\n── {}\n{text}", printable(&own.name));
+    }
+    out
+}
+
+/// How a figure changed: `+12 %`; nothing where it did not, or was none.
+fn change(before: f64, after: f64) -> String {
+    match (before, after) {
+        _ if before == after => "=".into(),
+        (0.0, _) => String::new(),
+        _ => format!("{:+.0} %", 100.0 * (after / before - 1.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::units::{Metric, Nanos};
+    use crate::report::bench::tests::record as measured;
+
+    /// A kernel with these statistics.
+    fn kernel(name: &str, hash: &str, statistics: &[(&str, f64)], isa: &str) -> CompiledKernel {
+        let inspection = Inspection {
+            created: Nanos(12.3e6),
+            cached: Nanos(45e3),
+            shared: Bytes(1024),
+            subgroup_size: None,
+            texts: vec![Representation { name: "Assembly".into(), text: isa.into() }],
+        };
+        let statistics = statistics.iter().map(|(name, value)| Metric::new(name, *value)).collect();
+        CompiledKernel { name: name.into(), hash: hash.into(), statistics, inspection: Some(inspection) }
+    }
+
+    fn radv(vgprs: f64, spilled: f64) -> Vec<(&'static str, f64)> {
+        vec![
+            ("VGPRs", vgprs),
+            ("Spilled VGPRs", spilled),
+            ("Code size", 2048.0),
+            ("LDS size", 4096.0),
+            ("Subgroups per SIMD", 8.0),
+            ("Instructions", 300.0),
+        ]
+    }
+
+    fn case(variant: &str, size: &str, kernels: Vec<CompiledKernel>) -> Case {
+        let mut case = measured().cases.remove(0);
+        (case.variant, case.size, case.kernels, case.outcome) =
+            (variant.into(), size.into(), kernels, Outcome::Inspected);
+        case
+    }
+
+    fn record(cases: Vec<Case>) -> Record {
+        Record { cases, ..measured() }
+    }
+
+    #[test]
+    fn a_kernel_has_a_row_with_common_names_and_below_it_the_drivers() {
+        let spilling = kernel("matmul/tiled.f32", "b", &radv(256.0, 442.0), "");
+        let record = record(vec![
+            case("naive", "64", vec![kernel("matmul/naive.f32", "a", &radv(24.0, 0.0), "")]),
+            case("tiled", "64", vec![spilling]),
+        ]);
+        let text = text(&record, 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let rows: Vec<Vec<_>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(rows.iter().any(|row| row.starts_with(&["variant", "regs", "spills", "shared", "occup"])), "{text}");
+        assert!(rows.iter().any(|row| row.starts_with(&["tiled", "256", "442", "4", "KiB", "8"])), "{text}");
+        assert!(text.contains("regs VGPRs · spills Spilled VGPRs"), "{text}");
+        assert!(text.ends_with("2 kernels, 1 spills\n"), "{text}");
+        assert!(raw(&record, 80).contains("Spilled VGPRs"));
+    }
+
+    #[test]
+    fn sizes_that_are_compiled_to_the_same_share_a_row_and_others_do_not() {
+        let own = |hash: &str| vec![kernel("matmul/naive.f32", hash, &radv(24.0, 0.0), "")];
+        let record =
+            record(vec![case("naive", "64", own("a")), case("naive", "128", own("a")), case("naive", "256", own("b"))]);
+        let labels: Vec<_> = rows(&record.cases).iter().map(Row::label).collect();
+        assert_eq!(labels, ["naive 64, 128", "naive 256"]);
+    }
+
+    #[test]
+    fn a_driver_without_statistics_says_so_and_times_are_shown() {
+        let text = text(&record(vec![case("naive", "64", vec![kernel("matmul/naive.f32", "a", &[], "")])]), 80);
+        assert!(text.contains("the driver tells no statistics"), "{text}");
+        let row = text.lines().find(|line| line.contains("naive")).expect("a row");
+        let cells: Vec<_> = row.split_whitespace().collect();
+        assert_eq!(cells, ["naive", "1", "KiB", "12.30", "ms", "45.00", "µs"], "{text}");
+    }
+
+    #[test]
+    fn two_kernels_are_shown_side_by_side_with_the_difference_of_their_texts() {
+        let record = record(vec![
+            case("naive", "64", vec![kernel("matmul/naive.f32", "a", &radv(24.0, 0.0), "v_add\nv_mul\n")]),
+            case("tiled", "64", vec![kernel("matmul/tiled.f32", "b", &radv(48.0, 0.0), "v_add\nv_fma\n")]),
+        ]);
+        let rows = rows(&record.cases);
+        let text = diff(&record, [&rows[0], &rows[1]], Representation::is_isa, 80);
+        assert!(text.contains("-v_mul\n+v_fma\n"), "{text}");
+        assert!(text.lines().any(|line| line.split_whitespace().eq(["registers", "24", "48", "+100", "%"])), "{text}");
+    }
+}
