@@ -20,7 +20,11 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("peak", &["basis", "device", "algorithms", "plan", "record"]),
     ("compare", &["basis", "device", "stats", "kernel", "algorithms", "plan", "record"]),
     ("history", &["basis", "device", "stats", "algorithms", "plan", "record", "compare"]),
-    ("report", &["basis", "device", "stats", "algorithms", "plan", "tuning", "record", "compare", "history"]),
+    ("capture", &["basis", "device", "stats"]),
+    (
+        "report",
+        &["basis", "device", "stats", "algorithms", "plan", "tuning", "record", "compare", "history", "capture"],
+    ),
     ("export", &["basis", "device", "stats", "plan", "record", "compare", "history", "report"]),
     (
         "measure",
@@ -56,6 +60,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "record",
             "compare",
             "history",
+            "capture",
             "export",
             "report",
             "measure",
