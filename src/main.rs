@@ -17,7 +17,7 @@ fn main() -> ExitCode {
                     say(&format!("error: cannot write to standard output: {}\n", explained(error)));
                     Exit::Failure.into()
                 }
-                _ => answer.exit.into(),
+                _ => answer.exit_code(),
             }
         }
         Err(error) => {

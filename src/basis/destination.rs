@@ -248,7 +248,11 @@ impl Scratch {
         Self::inside(&place).map_err(named)?.plain()
     }
 
-    fn inside(place: &Path) -> io::Result<Self> {
+    /// A new folder in `place`.
+    ///
+    /// # Errors
+    /// When there can be none.
+    pub(crate) fn inside(place: &Path) -> io::Result<Self> {
         remove_orphans(place);
         let mut builder = Builder::new();
         #[cfg(unix)]

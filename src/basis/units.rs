@@ -180,6 +180,28 @@ impl fmt::Display for Bytes {
     }
 }
 
+impl std::str::FromStr for Bytes {
+    type Err = String;
+
+    /// `4GiB`, `512 MiB`, `1.5G`, `100MB`, `4096`: powers of two unless it says MB.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+        let unit = text[number.len()..].trim().to_ascii_lowercase();
+        let power = |letter: &str| ["", "k", "m", "g", "t"].iter().position(|known| *known == letter);
+        let factor = match unit.strip_suffix('b').unwrap_or(&unit) {
+            letter if letter.ends_with('i') => {
+                power(letter.trim_end_matches('i')).map(|power| 1024f64.powi(power as i32))
+            }
+            letter if unit.len() == 2 => power(letter).map(|power| 1e3f64.powi(power as i32)),
+            letter => power(letter).map(|power| 1024f64.powi(power as i32)),
+        };
+        match (number.parse::<f64>(), factor) {
+            (Ok(number), Some(factor)) if number.is_finite() && number >= 0.0 => Ok(Self((number * factor) as u64)),
+            _ => Err("write a size such as 512MiB or 4GiB".into()),
+        }
+    }
+}
+
 /// A rate of data or of arithmetic: bytes, or floating-point (or integer) operations, a second.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct PerSecond(pub f64);

@@ -3,6 +3,7 @@
 #![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
 
 use super::{help, suggest};
+use crate::basis::units::Bytes;
 use crate::compare::REFUSED;
 use crate::plan::axes::AxisValues;
 use crate::plan::options::{SamplingArgs, Selection};
@@ -252,6 +253,21 @@ pub enum Command {
         gpukern inspect k.toml --json new.json             a record for `compare`"
     )]
     Inspect(Box<InspectArgs>),
+    /// Profile a Vulkan program: where its device time goes, kernel by kernel
+    ///
+    /// Runs the program with a Vulkan layer that times its dispatches; the program is neither changed nor rebuilt, and its
+    /// exit code is handed on. docs/capture.md says how to read the profile.
+    #[command(
+        after_long_help = "Exit codes: the program's own, if it is not 0 (128 and the signal that ended it) · 2 usage · \
+        3 it used no Vulkan device, or a file cannot be written\n\n\
+        Examples:\n  \
+        gpukern capture -- python infer.py       where its device time goes\n  \
+        gpukern capture --page p.html -- ./prog  with a timeline\n  \
+        gpukern capture --trace t.json -- ./prog --fast  for ui.perfetto.dev\n  \
+        gpukern capture --overlapped -- ./prog   without serialising dispatches\n  \
+        gpukern capture -o cases --top 10 -- ./prog  its ten costliest kernels"
+    )]
+    Capture(Box<CaptureArgs>),
     /// Convert a record to a format that other tools read
     #[command(after_long_help = "Examples:\n  \
         gpukern export run.json --to markdown          a table for a pull request\n  \
@@ -828,6 +844,69 @@ pub struct InspectArgs {
     /// Write JUnit XML to this file, or `-`
     #[arg(long, value_name = "PATH|-")]
     pub junit: Option<PathBuf>,
+}
+
+/// Options of `capture`.
+#[derive(Debug, clap::Args)]
+pub struct CaptureArgs {
+    /// The program and its arguments, after `--`
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    pub program: Vec<OsString>,
+
+    /// Let dispatches overlap as the program has them
+    ///
+    /// Otherwise each waits for the one before it, so that its time is its own. Times of dispatches that overlap include
+    /// each other.
+    #[arg(long)]
+    pub overlapped: bool,
+
+    /// Write each kernel as a case for `gpukern run` to this folder
+    ///
+    /// A folder that is new or empty. Each case has the kernel, its constants, and what it read and wrote: the program's own
+    /// data. `gpukern run DIR/NAME` verifies and times it.
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+
+    /// Capture only kernels whose name matches
+    #[arg(long, value_name = "REGEX", requires = "output")]
+    pub kernel: Option<String>,
+
+    /// Capture this call of each kernel
+    ///
+    /// Calls of the same kernel with the same grid are counted from 1.
+    #[arg(long, value_name = "K", default_value_t = 1, requires = "output", value_parser = clap::value_parser!(u64).range(1..))]
+    pub call: u64,
+
+    /// Capture every Nth call from there on
+    #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u64).range(1..))]
+    pub every: Option<u64>,
+
+    /// Capture at most this much data
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", requires = "output")]
+    pub max_bytes: Bytes,
+
+    /// Write the profile as JSON to this file, or `-`
+    ///
+    /// `-` is standard output, in place of the table. docs/profile.schema.json describes it.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+
+    /// Write a trace for ui.perfetto.dev to this file
+    ///
+    /// In the JSON format of Chrome's tracing: a row for each process, with tracks for dispatches and submissions of each
+    /// queue.
+    #[arg(long, value_name = "PATH|-")]
+    pub trace: Option<PathBuf>,
+
+    /// Write a page with a timeline to this file
+    #[arg(long, value_name = "PATH|-")]
+    pub page: Option<PathBuf>,
+
+    /// Kernels to show, and to capture
+    ///
+    /// Those that take the most time. The others share a row.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub top: u32,
 }
 
 /// Options of `verify`.

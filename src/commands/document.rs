@@ -57,8 +57,7 @@ impl Files {
             .record("--json", output.json.as_deref())
             .record("--resume", output.resume.as_deref())
             .written("--keep-failures", &output.keep_failures)
-            .written("--rounds", &output.comparing.rounds);
-        files.reserved.extend(output.comparing.rounds.iter().map(|folder| ("--rounds", folder.clone())));
+            .folder("--rounds", output.comparing.rounds.as_deref());
         for UserKernels { saves, .. } in kernels {
             files = files.written("--save", saves.iter().map(|save| &save.path));
         }
@@ -81,6 +80,12 @@ impl Files {
     pub(super) fn written(mut self, option: &'static str, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
         self.written.extend(paths.into_iter().map(|path| (option, path.as_ref().to_path_buf())));
         self
+    }
+
+    /// Adds a folder that `option` has alone.
+    pub(super) fn folder(mut self, option: &'static str, folder: Option<&Path>) -> Self {
+        self.reserved.extend(folder.map(|folder| (option, folder.to_path_buf())));
+        self.written(option, folder)
     }
 
     /// Adds a record that `option` has written, and its journal. Reading what is there, as `--resume` does, is no conflict.

@@ -17,18 +17,19 @@ struct Heading {
     more: &'static str,
 }
 
-const HEADINGS: [Heading; 6] = [
+const HEADINGS: [Heading; 7] = [
     Heading {
         title: "What to measure",
-        usual: "variant against a-spirv b-spirv a-driver b-driver size shapes dtype config ab tune init watch full peak/quick",
+        usual: "variant against a-spirv b-spirv a-driver b-driver size shapes dtype config ab tune init watch full peak/quick overlapped",
         more: "layout input solve host only quick seed subgroup-size stop eps max-rounds define include entry vulkan spec where \
                push uniform buffer bind subgroup check groups right role right-by inputs-by flops bytes",
     },
+    Heading { title: "What to capture", usual: "capture/output kernel call every max-bytes", more: "" },
     Heading { title: "Device", usual: "device", more: "parallel" },
     Heading { title: "Sampling", usual: "precision max-time processes tune/budget", more: "noise clock cache pause" },
     Heading {
         title: "Output",
-        usual: "json to output svg table dry-run raw isa ir diff print save junit devices/verbose",
+        usual: "json to output svg trace page top table dry-run raw isa ir diff print save junit devices/verbose",
         more: "columns explain label resume keep-failures quiet verbose color help",
     },
     Heading {

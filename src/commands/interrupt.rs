@@ -2,11 +2,19 @@
 //! ends the process.
 
 use crate::basis::error::{Error, Exit};
+#[cfg(unix)]
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use signal_hook::consts;
 use signal_hook::flag;
 #[cfg(unix)]
 use signal_hook::{iterator::Signals, low_level};
 use std::io;
+use std::process::{Child, ExitStatus};
+#[cfg(unix)]
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(unix)]
@@ -73,6 +81,41 @@ fn end_at_second_time(_: &'static AtomicBool) -> io::Result<()> {
 #[cfg(not(unix))]
 fn end_at_second_time(ended: &'static AtomicBool) -> io::Result<()> {
     flag::register_conditional_shutdown(consts::SIGINT, Exit::Interrupted as i32, ended).map(drop)
+}
+
+/// Starts a program that hears Ctrl-C itself, as it is in the group of this process, and waits for its end. SIGTERM and SIGHUP,
+/// which may come to this process alone, are passed on.
+#[cfg(unix)]
+pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
+    let failed = |e: io::Error| Error::Failure(format!("cannot wait for the program: {e}"));
+    let ends = [consts::SIGINT, consts::SIGQUIT, consts::SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
+    let ends: Vec<_> = ends.chain([consts::SIGTERM]).collect();
+    let mut signals = Signals::new(ends.iter().chain(&[consts::SIGCHLD])).map_err(failed)?;
+    let mut child = start()?;
+    // As nobody else waits for the program, its number is its own until then.
+    let program = Pid::from_raw(child.id().cast_signed());
+    let mut status = child.try_wait().map_err(failed)?;
+    while status.is_none() {
+        for signal in signals.wait() {
+            if matches!(signal, consts::SIGTERM | consts::SIGHUP) {
+                let _ = kill(program, Signal::try_from(signal).ok());
+            }
+        }
+        status = child.try_wait().map_err(failed)?;
+    }
+    // From here on it ends this process again.
+    for signal in ends {
+        let always = Arc::new(AtomicBool::new(true));
+        flag::register_conditional_default(signal, always).map_err(failed)?;
+    }
+    status.ok_or_else(|| failed(io::ErrorKind::Interrupted.into()))
+}
+
+/// Starts a program that hears Ctrl-C itself, and waits for its end.
+#[cfg(not(unix))]
+pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
+    ignore()?;
+    start()?.wait().map_err(|e| Error::Failure(format!("cannot wait for the program: {e}")))
 }
 
 /// Whether there was a signal to end since [`listen`].

@@ -2,6 +2,7 @@
 
 mod ab;
 mod bench;
+mod capture;
 pub(crate) mod cli;
 mod compare;
 mod config;
@@ -51,6 +52,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::OnceLock;
 
 /// The answer of a command: what to print, and the exit code.
@@ -64,6 +66,8 @@ pub struct CommandOutput {
     pub trouble: String,
     /// The exit code of the process.
     pub exit: Exit,
+    /// The exit code of a program that it ran, other than 0: it is handed on in place of `exit`.
+    program: Option<u8>,
     /// Whether the output is for a program, which takes no colors.
     is_document: bool,
 }
@@ -74,12 +78,12 @@ impl CommandOutput {
         if let Cow::Owned(shown) = printable_lines(&output) {
             output = shown;
         }
-        Self { output, notes, trouble: String::new(), exit, is_document: false }
+        Self { output, notes, trouble: String::new(), exit, program: None, is_document: false }
     }
 
     /// A document for a program, as it is.
     fn document(output: String, notes: String, exit: Exit) -> Self {
-        Self { output, notes, trouble: String::new(), exit, is_document: true }
+        Self { output, notes, trouble: String::new(), exit, program: None, is_document: true }
     }
 
     /// The same with colors where they are wanted.
@@ -88,6 +92,12 @@ impl CommandOutput {
             self.output = color::for_output(self.output);
         }
         self
+    }
+
+    /// The exit code of the process.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        self.program.map_or_else(|| self.exit.into(), ExitCode::from)
     }
 
     fn success(output: String) -> Self {
@@ -182,6 +192,7 @@ fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
         Command::Ab(args) => ab::run(&args, &setup),
         Command::Inspect(args) => inspect::run(&args, &setup),
         Command::Run(args) => run::run(&args, cli.vulkan, &setup),
+        Command::Capture(args) => capture::run(&args, &setup.cache),
         Command::Export { run, to, output } => records::export(&run, &to, output.as_deref()),
         Command::Report(args) => records::report(&args),
         Command::Merge { run, output } => records::merge(&run, output.as_deref()),

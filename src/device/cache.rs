@@ -72,6 +72,24 @@ impl CacheFolder {
         (Sha256::digest(contents)[..] == *checksum).then(|| contents.to_vec())
     }
 
+    /// The absolute path of a file with these contents, in a folder below this one: it is there from an earlier run, or is
+    /// written.
+    ///
+    /// # Errors
+    /// When there is no cache, it cannot be written, or everybody can write there.
+    pub(crate) fn file_of(&self, folder: &str, name: &str, contents: &[u8]) -> io::Result<PathBuf> {
+        let cache = self.folder.as_ref().ok_or_else(|| io::Error::other("there is no cache folder"))?;
+        let folder = std::path::absolute(cache)?.join(folder);
+        make_private_folder(&folder)?;
+        folder.parent().into_iter().chain([&*folder]).try_for_each(check_private)?;
+        let path = folder.join(name);
+        let kept = check_private(&path).and_then(|()| input_file::read(&path, contents.len() as u64));
+        if !kept.is_ok_and(|kept| kept == contents) {
+            Destination::open(&path)?.private()?.write(contents)?;
+        }
+        Ok(path)
+    }
+
     /// Keeps `contents`, in one step or not at all.
     pub fn put(&self, kind: &str, device: &DeviceInfo, contents: &[u8]) {
         let Some(path) = self.file(kind, device) else { return };

@@ -2,6 +2,7 @@
 
 pub(crate) mod ab;
 pub(crate) mod bench;
+pub(crate) mod capture;
 pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod explain;

@@ -57,6 +57,10 @@ const COMMANDS: &[&str] = &[
     "run two.toml --ab --json a.npy",
     "run two.toml --tune --json a.npy",
     // Two outputs.
+    "capture --json new --trace new true",
+    "capture --page new --trace ./new true",
+    "capture --output new --page new/page.html true",
+    "capture --json ./k.wgsl ./k.wgsl",
     "run k.toml --json new --save D=new",
     "run k.toml --json new --save D=./include/../new",
     "run k.toml --json new --save D=new.part",

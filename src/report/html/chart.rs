@@ -410,10 +410,10 @@ fn speck(x: i32, y: i32) -> String {
 }
 
 /// What stands before a name of the legend, at a place.
-type Swatch = Box<dyn Fn(u32, u32) -> String>;
+pub(super) type Swatch = Box<dyn Fn(u32, u32) -> String>;
 
 /// Names beside their marks, as many in a row as fit: the number of rows, and the marks.
-fn legend<'a>(items: impl Iterator<Item = (&'a str, Swatch)>, width: u32) -> (u32, String) {
+pub(super) fn legend<'a>(items: impl Iterator<Item = (&'a str, Swatch)>, width: u32) -> (u32, String) {
     // Marks are centred on x: their edge is below that of the heading.
     let (mut x, mut row) = (MARGIN + 5, 0);
     let mut text = String::new();
@@ -444,7 +444,7 @@ fn slope_swatch() -> Swatch {
 }
 
 /// Text at a place.
-fn label(x: u32, y: u32, size: u32, anchor: &str, colour: &str, text: &str) -> String {
+pub(super) fn label(x: u32, y: u32, size: u32, anchor: &str, colour: &str, text: &str) -> String {
     let text = escape(text);
     format!(
         r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="{size}" fill="{colour}">{text}</text>"#
@@ -625,7 +625,7 @@ impl Bars {
     }
 }
 
-fn bar_swatch(style: usize) -> Swatch {
+pub(super) fn bar_swatch(style: usize) -> Swatch {
     let colour = SERIES[style % SERIES.len()].hex();
     Box::new(move |x, y| format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5))
 }

@@ -4,10 +4,12 @@
 //! page is well-formed XML too, which is how a test proves the first.
 
 mod axis;
+mod capture;
 mod chart;
 mod history;
 mod model;
 
+pub(crate) use capture::page as capture;
 pub(crate) use history::page as history;
 
 use super::bench::{at_most, median, row, signs, variant};

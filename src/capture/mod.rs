@@ -1,0 +1,66 @@
+//! What a program did on its Vulkan devices, as the layer of `gpukern capture` told it: files of events, one for each
+//! process, and the profile made of them.
+
+pub(crate) mod profile;
+pub(crate) mod trace;
+
+use gpukern_layer::format::{self, Event};
+use std::io;
+use std::path::Path;
+
+/// The events of each process in `folder`, in the order in which the processes started.
+///
+/// # Errors
+/// When the folder or a file in it cannot be read, or a file is of another version; the message names it.
+pub(crate) fn read(folder: &Path) -> io::Result<Vec<Vec<Event>>> {
+    let mut processes = vec![];
+    for entry in folder.read_dir()? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|ending| ending != format::ENDING) {
+            continue;
+        }
+        let events = std::fs::read(&path).and_then(|bytes| match bytes.len() {
+            // The process was killed before it wrote anything.
+            0..8 if format::MAGIC.starts_with(&bytes) => Ok(vec![]),
+            _ => format::events(&bytes),
+        });
+        let events = events.map_err(|e| io::Error::new(e.kind(), format!("'{}' {e}", path.display())))?;
+        if !events.is_empty() {
+            processes.push(events);
+        }
+    }
+    processes.sort_by_key(|events| match events.first() {
+        Some(Event::Process(process)) => (process.started, process.id),
+        _ => (u64::MAX, 0),
+    });
+    Ok(processes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpukern_layer::format::Process;
+
+    /// The file of events that a process writes.
+    fn file(events: &[Event]) -> Vec<u8> {
+        format::MAGIC.into_iter().chain(events.iter().flat_map(format::frame)).collect()
+    }
+
+    #[test]
+    fn processes_come_in_the_order_of_their_start_and_other_files_are_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let process = |id, started| {
+            vec![Event::Process(Process { id, arguments: vec![], started, application: None, engine: None })]
+        };
+        let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).expect("written");
+        write("9.events", &file(&process(9, 2)));
+        write("10.events", &file(&process(10, 1)));
+        write("killed.events", &format::MAGIC[..3]);
+        write("b1.bin", b"bytes of a buffer");
+        write(format::SETTINGS, b"");
+        assert_eq!(read(folder.path()).expect("readable"), [process(10, 1), process(9, 2)]);
+        write("old.events", b"gpukcap\x63abc");
+        let error = read(folder.path()).expect_err("another version").to_string();
+        assert!(error.contains("old.events' is no file of a capture by this version of gpukern"), "{error}");
+    }
+}

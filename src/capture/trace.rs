@@ -1,0 +1,85 @@
+//! A profile as a trace of events, in the format of Chrome's tracing, which Perfetto reads:
+//! <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>.
+
+use super::profile::{Device, Process, Profile, Span};
+use serde_json::{Value, json};
+
+/// The trace: a row for each process, and in it tracks for the dispatches and the submissions of each queue.
+#[must_use]
+pub(crate) fn trace(profile: &Profile) -> Value {
+    let begun = profile.processes.iter().map(|process| process.started).min().unwrap_or(0);
+    let mut events = vec![];
+    for process in &profile.processes {
+        let name = process.application.clone().unwrap_or_else(|| process.arguments.join(" "));
+        let mut tracks = Tracks { process, begun: (process.started - begun) as f64, written: 0, events: &mut events };
+        tracks.name("process_name", 0, &name);
+        for device in &process.devices {
+            tracks.device(device);
+        }
+    }
+    json!({ "traceEvents": events, "displayTimeUnit": "ns" })
+}
+
+/// The tracks of a process while they are written.
+struct Tracks<'a> {
+    process: &'a Process,
+    /// Nanoseconds from the start of the first process to the start of this one.
+    begun: f64,
+    /// How many have been written.
+    written: usize,
+    events: &'a mut Vec<Value>,
+}
+
+impl Tracks<'_> {
+    fn name(&mut self, what: &str, track: usize, name: &str) {
+        let id = self.process.id;
+        self.events.push(json!({ "ph": "M", "name": what, "pid": id, "tid": track, "args": { "name": name } }));
+    }
+
+    fn device(&mut self, device: &Device) {
+        let timeline = &device.timeline;
+        for (at, (family, index)) in timeline.queues.iter().enumerate() {
+            let queue = format!("queue {family}.{index} of {}", device.name);
+            let submissions = timeline.submissions.iter().filter(|span| span.queue == at);
+            let submissions = submissions.enumerate().map(|(number, span)| {
+                (*span, json!({ "name": format!("submission {}", number + 1), "cat": "submission" }))
+            });
+            self.lanes(&format!("submissions to {queue}"), submissions);
+            let dispatches = timeline.dispatches.iter().filter(|(_, span)| span.queue == at);
+            let dispatches = dispatches.map(|(kernel, span)| {
+                let kernel = &device.kernels[*kernel];
+                let arguments = json!({ "grid": kernel.grid_text(), "spirv": kernel.spirv });
+                (*span, json!({ "name": kernel.name, "cat": "dispatch", "args": arguments }))
+            });
+            self.lanes(&queue, dispatches);
+        }
+    }
+
+    /// Writes spans, sorted by their beginnings, to a track, and to further ones where they overlap: events of one track nest
+    /// or are apart.
+    fn lanes(&mut self, name: &str, spans: impl Iterator<Item = (Span, Value)>) {
+        let (first, mut ends): (usize, Vec<f64>) = (self.written + 1, vec![]);
+        for (span, mut event) in spans {
+            let lane = ends.iter().position(|end| *end <= span.begin).unwrap_or_else(|| {
+                let lane = ends.len();
+                let beside = if lane == 0 { String::new() } else { format!(" ({})", lane + 1) };
+                self.name("thread_name", first + lane, &format!("{name}{beside}"));
+                ends.push(0.0);
+                lane
+            });
+            ends[lane] = span.end;
+            event["ph"] = "X".into();
+            event["pid"] = self.process.id.into();
+            event["tid"] = (first + lane).into();
+            event["ts"] = microseconds(self.begun + span.begin);
+            event["dur"] = microseconds(span.end - span.begin);
+            self.events.push(event);
+        }
+        self.written += ends.len();
+    }
+}
+
+/// Microseconds of `nanos`, to the nanosecond.
+fn microseconds(nanos: f64) -> Value {
+    (nanos.round() / 1e3).into()
+}

@@ -1,0 +1,235 @@
+//! `gpukern capture`: runs a program with the layer loaded into it, and prints what the layer told.
+
+use super::document::{Document, Files, JSON, Target};
+use super::{CommandOutput, interrupt};
+use crate::basis::destination::{Scratch, make_private_folder};
+use crate::basis::error::{Error, Exit};
+use crate::basis::printable::{brief, ending};
+use crate::basis::units::Nanos;
+use crate::capture::profile::{Process, Profile, SCHEMA};
+use crate::capture::{self, trace};
+use crate::commands::cli::CaptureArgs;
+use crate::device::cache::{CacheFolder, fingerprint};
+use crate::report;
+use gpukern_layer::format::{self, Event, Settings, Take};
+use serde_json::json;
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Instant;
+
+/// The layer as a shared object; empty where gpukern was built for another system than the one that built it.
+const LAYER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/layer"));
+/// How the loader knows it.
+const LAYER_NAME: &str = "VK_LAYER_GPUKERN_capture";
+/// What the loader calls first in it.
+const NEGOTIATE: &str = "vkNegotiateLoaderLayerInterfaceVersion";
+/// The version of Vulkan that it knows.
+const API_VERSION: &str = "1.3.290";
+
+const TRACE: Document = ["a trace", "--trace"];
+const PAGE: Document = ["a page", "--page"];
+
+pub(super) fn run(args: &CaptureArgs, cache: &CacheFolder) -> Result<CommandOutput, Error> {
+    let settings = settings(args)?;
+    let program = &*args.program[0];
+    files(args).check()?;
+    let open = |document, path: &Option<PathBuf>| path.as_deref().map(|path| Target::open(document, path)).transpose();
+    let [json, trace, page] = [open(JSON, &args.json)?, open(TRACE, &args.trace)?, open(PAGE, &args.page)?];
+    let failed = |e: io::Error| Error::Failure(format!("no folder for what the layer tells: {e}"));
+    let scratch = scratch(args.output.as_deref())?;
+    let folder = std::path::absolute(scratch.path()).map_err(failed)?;
+    std::fs::write(folder.join(format::SETTINGS), format::settings(&settings)).map_err(failed)?;
+    let layer = unpacked(cache, &folder)?;
+    let mut command = Command::new(program);
+    command.args(&args.program[1..]).env(format::FOLDER, &folder);
+    load(&mut command, &layer);
+    let begun = Instant::now();
+    let status = interrupt::supervise(|| command.spawn().map_err(|e| cannot_start(program, &e)))?;
+    let wall = Nanos::from(begun.elapsed());
+    let told = capture::read(&folder).map_err(|e| Error::Failure(format!("what the layer told: {e}")))?;
+    let profile = profile(args, status, wall, &told);
+    if profile.devices().next().is_none() {
+        return Ok(without_device(program, status, &told));
+    }
+    let text = report::capture::text(&profile, args.top as usize, report::table::width());
+    let mut answer = CommandOutput::new(text, String::new(), Exit::Success);
+    if let Some(target) = trace {
+        answer.deliver_json(Some(target), &trace::trace(&profile));
+    }
+    if let Some(target) = page {
+        answer.deliver(target, &report::html::capture(&profile, args.top as usize));
+    }
+    answer.deliver_json(json, &profile);
+    hand_on(&mut answer, program, status);
+    Ok(answer)
+}
+
+/// What the layer is to do.
+fn settings(args: &CaptureArgs) -> Result<Settings, Error> {
+    if let Some(pattern) = &args.kernel {
+        regex_lite::Regex::new(pattern)
+            .map_err(|e| Error::Usage(format!("--kernel '{}' is no regular expression: {e}", brief(pattern))))?;
+    }
+    let CaptureArgs { overlapped, kernel, call, every, max_bytes, .. } = args;
+    let take = Take { kernel: kernel.clone(), call: *call, every: *every, max_bytes: max_bytes.0 };
+    Ok(Settings { overlapped: *overlapped, take: args.output.as_ref().map(|_| take) })
+}
+
+fn files(args: &CaptureArgs) -> Files {
+    // A program without a folder in its name is looked for elsewhere.
+    let program = Path::new(&args.program[0]);
+    let files = Files::default().read("the program", Some(program).filter(|program| program.components().count() > 1));
+    let files = files.written("--json", &args.json).written("--trace", &args.trace).written("--page", &args.page);
+    files.folder("--output", args.output.as_deref())
+}
+
+/// A private folder for what the layer writes: that of the cases, if there are any, so that their bytes never move to another
+/// disk.
+fn scratch(cases: Option<&Path>) -> Result<Scratch, Error> {
+    let Some(cases) = cases else {
+        return Scratch::new().map_err(|e| Error::Failure(format!("no folder for what the layer tells: {e}")));
+    };
+    let refuse = |reason: String| {
+        Error::Usage(format!("--output '{}': {reason}; choose a folder that is new or empty", cases.display()))
+    };
+    make_private_folder(cases).map_err(|e| refuse(e.to_string()))?;
+    match cases.read_dir().map(|mut entries| entries.next().is_some()) {
+        Ok(false) => Scratch::inside(cases).map_err(|e| refuse(e.to_string())),
+        Ok(true) => Err(refuse("it has files already".into())),
+        Err(error) => Err(refuse(error.to_string())),
+    }
+}
+
+/// The folder of the layer and its manifest: in the cache, or where that cannot be used, in `folder`.
+fn unpacked(cache: &CacheFolder, folder: &Path) -> Result<PathBuf, Error> {
+    if LAYER.is_empty() {
+        return Err(Error::Failure(
+            "this gpukern was cross-compiled, and has no Vulkan layer to load into programs; build it on this machine"
+                .into(),
+        ));
+    }
+    let (name, hash) = (
+        format!("{}{LAYER_NAME}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX),
+        fingerprint(&[LAYER]),
+    );
+    let unpack = |cache: &CacheFolder| -> io::Result<PathBuf> {
+        let below = format!("capture-{hash}");
+        let library = cache.file_of(&below, &name, LAYER)?;
+        let manifest = json!({
+            "file_format_version": "1.1.0",
+            "layer": {
+                "name": LAYER_NAME,
+                "type": "GLOBAL",
+                "library_path": library.to_str().ok_or_else(|| io::Error::other("its path is not UTF-8"))?,
+                "api_version": API_VERSION,
+                "implementation_version": "1",
+                "description": "Tells gpukern what a program does",
+                "functions": { NEGOTIATE: NEGOTIATE },
+            },
+        });
+        let manifest = cache.file_of(&below, &format!("{LAYER_NAME}.json"), manifest.to_string().as_bytes())?;
+        Ok(manifest.parent().unwrap_or(Path::new("/")).to_path_buf())
+    };
+    unpack(cache)
+        .or_else(|_| unpack(&CacheFolder::new(Some(folder))))
+        .map_err(|e| Error::Failure(format!("cannot unpack the Vulkan layer: {e}; name a folder with --cache-dir")))
+}
+
+/// Has the loader of the program load the layer in `folder`, before layers that the environment names already.
+fn load(command: &mut Command, folder: &Path) {
+    let mut put_first = |variable: &str, first: &OsStr| {
+        let others = std::env::var_os(variable).unwrap_or_default();
+        let others =
+            std::env::split_paths(&others).filter(|other| !other.as_os_str().is_empty() && other != Path::new(first));
+        if let Ok(all) = std::env::join_paths(std::iter::once(PathBuf::from(first)).chain(others)) {
+            command.env(variable, all);
+        }
+    };
+    put_first("VK_INSTANCE_LAYERS", OsStr::new(LAYER_NAME));
+    put_first("VK_ADD_LAYER_PATH", folder.as_os_str());
+    // Where it is set, the loader looks nowhere else.
+    if std::env::var_os("VK_LAYER_PATH").is_some_and(|path| !path.is_empty()) {
+        put_first("VK_LAYER_PATH", folder.as_os_str());
+    }
+}
+
+fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
+    let shown = program.to_string_lossy();
+    let remedy = match error.kind() {
+        ErrorKind::NotFound if Path::new(program).components().count() > 1 => "check the path".to_string(),
+        ErrorKind::NotFound => format!("name one in PATH, or by its path: ./{}", brief(&shown)),
+        ErrorKind::PermissionDenied => "is it executable? chmod +x".to_string(),
+        _ => "name a program, or an interpreter and a script: python infer.py".to_string(),
+    };
+    Error::Usage(format!("cannot start '{}': {error}; {remedy}", brief(&shown)))
+}
+
+fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, told: &[Vec<Event>]) -> Profile {
+    Profile {
+        schema: SCHEMA.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        program: args.program.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        ending: ending(status),
+        wall,
+        overlapped: args.overlapped,
+        processes: told.iter().map(|events| Process::of(events)).collect(),
+    }
+}
+
+/// The answer where no process of the program made a device.
+fn without_device(program: &OsStr, status: ExitStatus, told: &[Vec<Event>]) -> CommandOutput {
+    let why = if told.is_empty() {
+        "it does not use Vulkan, it runs with privileges that the loader does not pass layers to (setuid), or it is linked \
+         with a loader of its own that reads no layers; VK_LOADER_DEBUG=layer shows what the loader finds"
+    } else {
+        "it found no device, or ended before; `gpukern devices` lists what is here"
+    };
+    let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Failure);
+    answer.trouble = format!("error: '{}' made no Vulkan device: {why}\n", brief(&program.to_string_lossy()));
+    hand_on(&mut answer, program, status);
+    answer
+}
+
+/// Hands on how the program ended.
+fn hand_on(answer: &mut CommandOutput, program: &OsStr, status: ExitStatus) {
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    #[cfg(unix)]
+    let code = code.or(std::os::unix::process::ExitStatusExt::signal(&status).map(|signal| 128 + signal as u8));
+    let code = code.unwrap_or(Exit::Failure as u8);
+    if status.code().is_none() {
+        let (program, how) = (program.to_string_lossy(), ending(status));
+        let _ = writeln!(answer.trouble, "note: '{}' ended by {how}; exit code {code}", brief(&program));
+    }
+    answer.program = Some(code).filter(|code| *code != 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_layer_is_unpacked_once_and_again_where_it_was_altered() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache = CacheFolder::new(Some(&folder.path().join("cache")));
+        let layer = unpacked(&cache, folder.path()).expect("unpacked");
+        let library = layer.join(format!("lib{LAYER_NAME}.so"));
+        let manifest = std::fs::read(layer.join(format!("{LAYER_NAME}.json"))).expect("written");
+        let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
+        assert_eq!(manifest["layer"]["library_path"].as_str().map(Path::new), Some(&*library));
+        assert!(library.is_absolute() && std::fs::read(&library).expect("written") == LAYER);
+        let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&path.metadata().expect("there"));
+        let first = inode(&library);
+        assert_eq!(unpacked(&cache, folder.path()).expect("there"), layer);
+        assert_eq!(inode(&library), first, "it was written again");
+        std::fs::write(&library, "altered").expect("written");
+        unpacked(&cache, folder.path()).expect("unpacked");
+        assert!(std::fs::read(&library).expect("written") == LAYER);
+        // Without a cache it goes with the rest of the run.
+        let layer = unpacked(&CacheFolder::none(), folder.path()).expect("unpacked");
+        assert!(layer.starts_with(folder.path()), "{}", layer.display());
+    }
+}

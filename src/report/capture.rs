@@ -1,0 +1,191 @@
+//! A program's profile as text.
+
+use super::table::{self, Table};
+use crate::basis::units::{Nanos, TimeUnit, counted, percent};
+use crate::capture::profile::{Beyond, Device, Kernel, Process, Profile, Times};
+use std::fmt::Write;
+
+/// Columns of a kernel's name that a narrow terminal leaves.
+const LEAST_NAME: usize = 16;
+/// Columns of a process's command line in its heading.
+const MOST_ARGUMENTS: usize = 60;
+
+/// The profile with at most `top` kernels of each device.
+#[must_use]
+pub(crate) fn text(profile: &Profile, top: usize, width: usize) -> String {
+    let mut out = table::prose(&headline(profile), width, 2);
+    let several = profile.processes.iter().filter(|process| !process.devices.is_empty()).count() > 1;
+    for process in &profile.processes {
+        if several && !process.devices.is_empty() {
+            let _ = write!(out, "\n{}", table::prose(&whose(process), width, 2));
+        }
+        for device in &process.devices {
+            let _ = write!(out, "{}{}", if several { "" } else { "\n" }, of_device(profile, device, top, width));
+        }
+        for note in notes(process) {
+            out.push_str(&table::prose(&note, width, 2));
+        }
+    }
+    if let Some(note) = serialised(profile) {
+        out.push_str(&table::prose(&note, width, 2));
+    }
+    out
+}
+
+/// What ran, and how long.
+pub(super) fn headline(profile: &Profile) -> String {
+    format!("{}: {} after {}", profile.program.join(" "), profile.ending, profile.wall)
+}
+
+/// Which process.
+pub(super) fn whose(process: &Process) -> String {
+    format!("process {}: {}", process.id, shortened(&process.arguments.join(" "), MOST_ARGUMENTS))
+}
+
+/// What is to be said of a process beside its devices.
+pub(super) fn notes(process: &Process) -> Vec<String> {
+    let untimed: Vec<_> = process.untimed.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    let untimed = (!untimed.is_empty()).then(|| format!("not timed: {}", untimed.join(", ")));
+    let stopped = process.stopped.iter().map(|why| format!("gpukern stopped watching process {}: {why}", process.id));
+    untimed.into_iter().chain(stopped).collect()
+}
+
+/// How dispatches followed each other.
+pub(super) fn serialised(profile: &Profile) -> Option<String> {
+    let any = profile.devices().any(|(_, device)| device.dispatches > 0);
+    let said = if profile.overlapped {
+        "dispatches ran as the program submitted them; times of those that overlap include each other"
+    } else {
+        "dispatches were serialised to time each alone; --overlapped leaves them as the program has them"
+    };
+    any.then(|| said.into())
+}
+
+/// The device, as every command names one.
+pub(super) fn named(device: &Device) -> String {
+    format!("{}, {}, {}", device.name, device.kind, device.driver)
+}
+
+/// How busy it was.
+pub(super) fn summary(profile: &Profile, device: &Device) -> String {
+    let ran = format!(
+        "{} of {} in {}",
+        format_args!("{} dispatch{}", device.dispatches, if device.dispatches == 1 { "" } else { "es" }),
+        counted(device.kernels.iter().filter(|kernel| !kernel.spirv.is_empty()).count(), "kernel"),
+        counted(device.submissions, "submission")
+    );
+    if device.span.0 <= 0.0 {
+        return ran;
+    }
+    let share = |of: Nanos| percent(device.busy.0 / of.0.max(device.busy.0));
+    format!(
+        "busy {} of {} ({}; {} from first to last command): {ran}",
+        device.busy,
+        profile.wall,
+        share(profile.wall),
+        share(device.span)
+    )
+}
+
+/// What is to be said below the table of a device.
+pub(super) fn footers(device: &Device) -> Vec<String> {
+    let gaps = |times: &Option<Times>, place: &str| {
+        times.as_ref().map(|Times { total, summary }| {
+            format!(
+                "idle {place}: {total} in {}, median {}, longest {}",
+                counted(summary.count, "gap"),
+                summary.median,
+                summary.max
+            )
+        })
+    };
+    let pipelines = device.pipelines.as_ref().map(|Times { total, summary }| {
+        format!("{} made in {total}, the slowest in {}", counted(summary.count, "pipeline"), summary.max)
+    });
+    let untimed = (device.commands_without_times > 0).then(|| {
+        let count = counted(device.commands_without_times, "command");
+        format!("{count} ran on a queue without time stamps, and have no time here")
+    });
+    let pending = (device.submissions > 0).then(|| format!("the host had submissions pending for {}", device.pending));
+    let parts =
+        [gaps(&device.gaps_within, "within submissions"), gaps(&device.gaps_between, "between submissions"), pending];
+    parts.into_iter().flatten().chain(pipelines).chain(untimed).chain(beyond(device)).collect()
+}
+
+/// What cannot be captured, the most time first.
+fn beyond(device: &Device) -> Vec<String> {
+    let mut all: Vec<_> =
+        device.kernels.iter().flat_map(|kernel| kernel.beyond.iter().map(move |own| (kernel, own))).collect();
+    if all.is_empty() {
+        return vec![];
+    }
+    all.sort_by(|(_, a), (_, b)| b.share.total_cmp(&a.share));
+    let total = all.iter().map(|(_, own)| own.share).sum();
+    let line = |(kernel, own): (&Kernel, &Beyond)| {
+        format!("  {} {}, {}: {}", kernel.name, kernel.grid_text(), percent(own.share), own.why)
+    };
+    let head = format!("cannot be captured, {} of the device's time:", percent(total));
+    std::iter::once(head).chain(all.into_iter().map(line)).collect()
+}
+
+fn of_device(profile: &Profile, device: &Device, top: usize, width: usize) -> String {
+    let mut out = table::prose(&named(device), width, 2) + &table::prose(&summary(profile, device), width, 2);
+    if !device.kernels.is_empty() {
+        let mut table = kernels(device, top, usize::MAX);
+        if table.width() > width {
+            table = table.without_bars();
+        }
+        if table.width() > width {
+            let longest = device.kernels.iter().take(top).map(|kernel| kernel.name.chars().count()).max().unwrap_or(0);
+            let room = (longest + width).saturating_sub(table.width()).max(LEAST_NAME);
+            table = kernels(device, top, room).without_bars();
+        }
+        let _ = write!(out, "\n{}\n", table.terminal(width));
+    }
+    for line in footers(device) {
+        out.push_str(&table::prose(&line, width, if line.starts_with(' ') { 4 } else { 2 }));
+    }
+    out
+}
+
+/// The kernels that took the most time, with names of at most `room` columns, and a row for the others.
+pub(super) fn kernels(device: &Device, top: usize, room: usize) -> Table {
+    let mut table = Table::captioned("Kernels").text(["kernel", "grid"]).numbers(["calls", "total", "median", "share"]);
+    // One unit, so that totals compare at a glance.
+    let unit = TimeUnit::for_value(device.kernels.first().map_or(Nanos(0.0), Kernel::total));
+    let total = |time: Nanos| format!("{} {unit}", unit.number(time));
+    let share = |part: f64| table::Cell { bar: Some(part), ..percent(part).into() };
+    let (shown, others) = device.kernels.split_at(top.min(device.kernels.len()));
+    for kernel in shown {
+        let (own, median) = kernel
+            .times
+            .as_ref()
+            .map_or_else(|| ("–".into(), "–".into()), |times| (total(times.total), times.summary.median.to_string()));
+        let name = table::Cell::code(shortened(&kernel.name, room));
+        let (grid, calls) = (kernel.grid_text().into(), kernel.calls.to_string().into());
+        table.row([name, grid, calls, own.into(), median.into(), share(kernel.share)]);
+    }
+    if !others.is_empty() {
+        let calls: usize = others.iter().map(|kernel| kernel.calls).sum();
+        table.row([
+            counted(others.len(), "other").into(),
+            "".into(),
+            calls.to_string().into(),
+            total(others.iter().map(Kernel::total).sum()).into(),
+            "".into(),
+            share(others.iter().map(|kernel| kernel.share).sum()),
+        ]);
+    }
+    table
+}
+
+/// Text of at most `most` characters: its beginning and its end tell similar names apart.
+fn shortened(text: &str, most: usize) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        return text.into();
+    }
+    let tail = most / 2;
+    let head = most.saturating_sub(tail + 1);
+    text.chars().take(head).chain(['…']).chain(text.chars().skip(length - tail)).collect()
+}

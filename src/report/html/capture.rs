@@ -1,0 +1,195 @@
+//! The page of a program's profile: when its kernels ran, and what they took.
+
+use super::Page;
+use super::chart::{GRID, QUIET, SERIES, Swatch, Width, bar_swatch, label, legend, opening};
+use crate::basis::printable::escape;
+use crate::basis::units::{Nanos, TimeUnit, percent, trimmed};
+use crate::capture::profile::{Device, Profile, Span};
+use crate::report::capture::{footers, headline, kernels, named, notes, serialised, summary, whose};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The page of `profile`, with at most `top` kernels of each device in its table.
+#[must_use]
+pub(crate) fn page(profile: &Profile, top: usize) -> String {
+    let mut page = Page::default();
+    page.opening(&format!("Device time of {}", profile.program.join(" ")), "gpukern capture");
+    page.line("<main>");
+    let _ = writeln!(page.html, r#"<p id="results" tabindex="-1">{}</p>"#, escape(&headline(profile)));
+    let several = profile.devices().count() > 1;
+    for process in &profile.processes {
+        for device in &process.devices {
+            page.element("h2", &named(device));
+            if several {
+                page.paragraph("quiet", &whose(process));
+            }
+            page.element("p", &summary(profile, device));
+            if !device.timeline.dispatches.is_empty() {
+                page.line("<h3>Timeline</h3>");
+                page.line(r#"<p class="quiet">The height is the part of the time in which the queue ran commands; the grey line below shows when submissions were pending.</p>"#);
+                page.line(r#"<div class="charts timelines">"#);
+                page.figure(&[Width::Wide, Width::Narrow].map(|width| timeline(device, width)));
+                page.line("</div>");
+            }
+            if !device.kernels.is_empty() {
+                page.html.push_str(&kernels(device, top, usize::MAX).without_bars().html("figures"));
+            }
+            for line in footers(device) {
+                page.paragraph("quiet", line.trim_start());
+            }
+        }
+        for note in notes(process) {
+            page.paragraph("quiet", &note);
+        }
+    }
+    if let Some(note) = serialised(profile) {
+        page.paragraph("quiet", &note);
+    }
+    page.close();
+    page.html
+}
+
+/// Pixels from the edges, of a queue's row with its name and the pending submissions below, and of the part in which its
+/// commands are.
+const MARGIN: u32 = 10;
+const HEADING: u32 = 48;
+const ROW: u32 = 82;
+const HEIGHT: u32 = 48;
+const ABOVE: u32 = 18;
+const PENDING: u32 = 5;
+/// Pixels of a step of time.
+const STEP: u32 = 2;
+/// Kernels with a colour of their own.
+const NAMED: usize = SERIES.len();
+
+/// The queues of a device over time, as one `<svg>` element.
+fn timeline(device: &Device, width: Width) -> String {
+    let pixels = width.pixels();
+    let timeline = &device.timeline;
+    let spans = || timeline.dispatches.iter().map(|(_, span)| span).chain(&timeline.submissions);
+    let begin = spans().map(|span| span.begin).fold(f64::INFINITY, f64::min);
+    let length = (spans().map(|span| span.end).fold(0.0, f64::max) - begin).max(1.0);
+    let queues = timeline.queues.len() as u32;
+    let bottom = HEADING + queues * ROW;
+    let mut body = axis(length, pixels, bottom);
+    for (queue, (family, index)) in timeline.queues.iter().enumerate() {
+        let top = HEADING + queue as u32 * ROW;
+        let name = format!("queue {family}.{index}");
+        body.push_str(&label(MARGIN, top + 12, 12, "start", &QUIET.hex(), &name));
+        let steps = ((pixels - 2 * MARGIN) / STEP) as usize;
+        let of_queue = timeline.dispatches.iter().filter(|(_, span)| span.queue == queue);
+        let shares = shares(of_queue.map(|(kernel, span)| ((*kernel).min(NAMED), *span)), begin, length, steps);
+        for (from, until, parts) in runs(&shares) {
+            body.push_str(&bars(device, from, until, parts, top + ABOVE));
+        }
+        let pending = timeline.submissions.iter().filter(|span| span.queue == queue).map(|span| (0, *span));
+        let pending = self::shares(pending, begin, length, steps);
+        for (from, until, _) in
+            runs(&pending.iter().map(|own| own.keys().map(|key| (*key, 1)).collect()).collect::<Vec<_>>())
+        {
+            body.push_str(&rectangle(from, until, top + ABOVE + HEIGHT + 3, PENDING, &QUIET.hex()));
+        }
+    }
+    let swatch = |at: usize| -> Swatch { if at < NAMED { bar_swatch(at) } else { grey_swatch() } };
+    let shown = device.kernels.iter().take(NAMED).enumerate().map(|(at, kernel)| (&*kernel.name, swatch(at)));
+    let others = (device.kernels.len() > NAMED).then(|| ("others", swatch(NAMED)));
+    let (rows, legend) = legend(shown.chain(others), pixels);
+    let size = bottom + 26;
+    let mut out =
+        opening([&device.name, &format!("{} busy", device.busy)], "Commands over time", pixels, size + rows * 22);
+    let _ = write!(out, r#"{body}<g transform="translate(0 {size})">{legend}</g></svg>"#);
+    out
+}
+
+fn grey_swatch() -> Swatch {
+    Box::new(|x, y| format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{}"/>"#, x - 5, y - 5, QUIET.hex()))
+}
+
+/// The part of each step of time that each kernel takes, in pixels of the row's height.
+fn shares(
+    spans: impl Iterator<Item = (usize, Span)>,
+    begin: f64,
+    length: f64,
+    steps: usize,
+) -> Vec<BTreeMap<usize, u32>> {
+    let step = length / steps as f64;
+    let mut times: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); steps];
+    for (kernel, span) in spans {
+        let [from, until] = [span.begin - begin, span.end - begin].map(|time| time / step);
+        let last = (until.ceil() as usize).clamp(1, steps);
+        for (at, own) in times.iter_mut().enumerate().take(last).skip((from as usize).min(steps - 1)) {
+            let part = until.min((at + 1) as f64) - from.max(at as f64);
+            *own.entry(kernel).or_default() += part.max(0.0);
+        }
+    }
+    let pixels = |own: BTreeMap<usize, f64>| {
+        // Commands that overlap take more time than there is.
+        let whole = own.values().sum::<f64>().max(1.0);
+        let part = |(kernel, part): (usize, f64)| (kernel, (f64::from(HEIGHT) * part / whole).round() as u32);
+        own.into_iter().map(part).filter(|(_, part)| *part > 0).collect()
+    };
+    times.into_iter().map(pixels).collect()
+}
+
+/// Stretches of equal steps that are not empty: where each begins and ends, in steps.
+fn runs(steps: &[BTreeMap<usize, u32>]) -> Vec<(usize, usize, &BTreeMap<usize, u32>)> {
+    let mut runs: Vec<(usize, usize, &BTreeMap<usize, u32>)> = vec![];
+    for (at, step) in steps.iter().enumerate() {
+        match runs.last_mut() {
+            Some((_, until, last)) if *until == at && *last == step => *until = at + 1,
+            _ if step.is_empty() => {}
+            _ => runs.push((at, at + 1, step)),
+        }
+    }
+    runs
+}
+
+fn rectangle(from: usize, until: usize, y: u32, height: u32, colour: &str) -> String {
+    let (x, width) = (MARGIN + STEP * from as u32, STEP * (until - from) as u32);
+    format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}"/>"#)
+}
+
+/// The commands of a stretch of time on top of each other, with what they are.
+fn bars(device: &Device, from: usize, until: usize, parts: &BTreeMap<usize, u32>, top: u32) -> String {
+    let mut foot = top + HEIGHT;
+    let (mut tip, mut drawn) = (String::new(), String::new());
+    for (kernel, height) in parts {
+        // Rounding may have made the sum higher than the row.
+        let height = (*height).min(foot - top);
+        foot -= height;
+        let own = device.kernels.get(*kernel).filter(|_| *kernel < NAMED);
+        let colour = if own.is_some() { SERIES[*kernel] } else { QUIET };
+        drawn.push_str(&rectangle(from, until, foot, height, &colour.hex()));
+        let name = own.map_or_else(|| "others".into(), |own| format!("{} {}", own.name, own.grid_text()));
+        let _ = writeln!(tip, "{name}: {}", percent(f64::from(height) / f64::from(HEIGHT)));
+    }
+    format!(r#"<g class="pt"><title>{}</title>{drawn}</g>"#, escape(tip.trim_end()))
+}
+
+/// Lines at round times since the beginning, with the times below.
+fn axis(length: f64, pixels: u32, bottom: u32) -> String {
+    let unit = TimeUnit::for_value(Nanos(length));
+    let rough = length / 5.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|step| *step >= rough);
+    let step = step.unwrap_or(10.0 * power);
+    let mut out = String::new();
+    let mut time = 0.0;
+    while time <= length {
+        let x = MARGIN + (f64::from(pixels - 2 * MARGIN) * time / length) as u32;
+        let _ = write!(out, r#"<path d="M{x} {HEADING}V{bottom}" stroke="{}"/>"#, GRID.hex());
+        let number = unit.number(Nanos(time));
+        let text = format!("{} {unit}", trimmed(&number));
+        // The last one ends where the chart does.
+        let anchor = if x + 40 > pixels {
+            "end"
+        } else if time == 0.0 {
+            "start"
+        } else {
+            "middle"
+        };
+        out.push_str(&label(x, bottom + 14, 12, anchor, &QUIET.hex(), &text));
+        time += step;
+    }
+    out
+}
