@@ -5,6 +5,7 @@
 
 mod algorithms;
 mod basis;
+mod capture;
 mod commands;
 mod compare;
 mod device;
