@@ -20,7 +20,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("peak", &["basis", "device", "algorithms", "plan", "record"]),
     ("compare", &["basis", "device", "stats", "kernel", "algorithms", "plan", "record"]),
     ("history", &["basis", "device", "stats", "algorithms", "plan", "record", "compare"]),
-    ("capture", &["basis", "device", "stats"]),
+    ("capture", &["basis", "device", "stats", "kernel", "run"]),
     (
         "report",
         &[
