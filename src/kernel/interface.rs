@@ -85,6 +85,14 @@ pub struct Argument {
     pub kind: ArgumentKind,
 }
 
+impl Argument {
+    /// Whether a person means it by `key`: its name, or its place, which files without names have too: `byte 16`.
+    #[must_use]
+    pub fn is_called(&self, key: &str) -> bool {
+        self.name == key || key.strip_prefix("byte ").is_some_and(|at| at.parse() == Ok(self.offset))
+    }
+}
+
 /// The kind of value that a member holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
@@ -223,7 +231,7 @@ impl Block {
     /// The member of this name, which may be in any element of the array at its end: `ptr[3]`, `lights[7].color.x`.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Argument> {
-        let of = |name: &str| self.members.iter().find(|member| member.name == name);
+        let of = |name: &str| self.members.iter().find(|member| member.is_called(name));
         if let Some(member) = of(name) {
             return Some(member.clone());
         }
@@ -273,7 +281,10 @@ impl Slot {
     /// Whether a person means it by `key`: a name of one of its blocks, or its set and binding.
     #[must_use]
     pub fn is_called(&self, key: &str) -> bool {
-        self.names().contains(&key) || self.element == 0 && key == format!("{}.{}", self.set, self.binding)
+        let place = format!("{}.{}", self.set, self.binding);
+        self.names().contains(&key)
+            || self.element == 0 && key == place
+            || key.strip_prefix(&place).is_some_and(|rest| rest == format!("[{}]", self.element))
     }
 
     /// Whether a kernel may write to it.

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 /// What a kernel does with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Access {
-    pub(super) reads: bool,
-    pub(super) writes: bool,
+pub(crate) struct Access {
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
 }
 
 /// Where a pointer to a buffer comes from.

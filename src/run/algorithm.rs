@@ -206,6 +206,11 @@ impl UserKernels {
         own.chain(configurations.len()..configurations.len() + self.against.len())
     }
 
+    /// The variant of the first kernel, where no point rules it out: of a case, the kernel that was captured.
+    pub(crate) fn first(&self) -> Option<String> {
+        self.run.configurations.first().map(label)
+    }
+
     /// Whether more than one kernel competes.
     pub(crate) fn has_several_kernels(&self) -> bool {
         let all = &self.run.configurations;

@@ -235,14 +235,29 @@ pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>
 /// When there are more or fewer, or they cannot be read.
 pub(crate) fn read_raw(path: &Path, bytes: u64) -> Result<Vec<u8>, String> {
     let named = |reason: String| format!("{}: {reason}", path.display());
-    exactly(open(path).map_err(|e| named(e.to_string()))?, bytes).map_err(named)
+    let file = open(path).map_err(|e| named(e.to_string()))?;
+    if !is_compressed(path) {
+        return exactly(file, bytes).map_err(named);
+    }
+    let contents = zstd::Decoder::new(file).map_err(|e| named(e.to_string()))?;
+    exactly(contents, bytes).map_err(named)
 }
 
-/// Checks that there are so many raw bytes at `path`.
+/// The ending of raw bytes that are compressed: `x.bin.zst`.
+pub(crate) const COMPRESSED: &str = "zst";
+
+fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == COMPRESSED)
+}
+
+/// Checks that there are so many raw bytes at `path`. Of compressed ones only reading tells.
 ///
 /// # Errors
 /// When there are more or fewer.
 pub(crate) fn check_raw(path: &Path, bytes: u64) -> Result<(), String> {
+    if is_compressed(path) {
+        return open(path).map(drop).map_err(|e| format!("{}: {e}", path.display()));
+    }
     let there = open(path).and_then(|file| file.metadata()).map_err(|e| format!("{}: {e}", path.display()))?.len();
     if there == bytes { Ok(()) } else { Err(format!("{}: {}", path.display(), other_length(there, bytes))) }
 }
@@ -256,7 +271,7 @@ fn open(path: &Path) -> io::Result<File> {
     if path.metadata()?.is_file() { File::open(path) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-fn exactly(file: File, bytes: u64) -> Result<Vec<u8>, String> {
+fn exactly(file: impl Read, bytes: u64) -> Result<Vec<u8>, String> {
     let mut data = vec![];
     file.take(bytes + 1).read_to_end(&mut data).map_err(|e| e.to_string())?;
     match data.len() as u64 {
@@ -408,6 +423,19 @@ mod tests {
         assert_eq!(read_raw(&path, 3), Ok(vec![1, 2, 3]));
         assert!(check_raw(&path, 4).expect_err("shorter").contains("it has 3 bytes, the buffer 4"));
     }
+
+    #[test]
+    fn compressed_bytes_are_read_and_end_where_the_buffer_does() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.bin.zst");
+        std::fs::write(&path, zstd::encode_all(&[7; 1000][..], 3).expect("compressed")).expect("written");
+        assert_eq!((check_raw(&path, 1000), read_raw(&path, 1000)), (Ok(()), Ok(vec![7; 1000])));
+        assert!(read_raw(&path, 999).expect_err("longer").contains("more data than the 999 B"));
+        assert!(read_raw(&path, 1001).expect_err("shorter").contains("it has 1000 bytes, the buffer 1001"));
+        std::fs::write(&path, [1, 2, 3]).expect("written");
+        read_raw(&path, 3).expect_err("not compressed");
+    }
+
     #[test]
     fn headers_that_lie_or_hide_something_are_refused_whatever_they_say() {
         let folder = tempfile::tempdir().expect("a folder");

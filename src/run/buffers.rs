@@ -38,7 +38,7 @@ impl DescribedBuffer {
         let passes = || programs.iter().flat_map(|program| &program.passes);
         let mut see = |buffer: usize, writes: bool| writable[buffer] = Some(writable[buffer] == Some(true) || writes);
         for pass in passes() {
-            known_binds(description, pass)?;
+            known_binds(description, pass, programs)?;
             for slot in pass.interface.slots.iter() {
                 if let Some(members) = Members::of_slot(description, pass, slot)? {
                     members.pointers()?.into_iter().for_each(|buffer| see(buffer, true));
@@ -152,13 +152,17 @@ fn element(description: &Description, name: &str) -> Result<DType, Fault> {
     DType::of_buffer(text).map_err(|e| Fault::new(field, e))
 }
 
-/// Checks that `bind` of a pass names blocks that it has and buffers that are described.
-fn known_binds(description: &Description, pass: &LoadedPass) -> Result<(), Fault> {
+/// Checks that `bind` of a pass names blocks that it has, or another kernel with the same `bind`, and buffers that are
+/// described.
+fn known_binds(description: &Description, pass: &LoadedPass, programs: &[&LoadedKernel]) -> Result<(), Fault> {
     for (block, bounds) in pass.bind.iter() {
         let field = pass.field(&format!("bind.{block}"));
-        if !pass.interface.slots.iter().any(|slot| slot.is_called(block))
-            && !pass.unused().iter().any(|own| own == block)
-        {
+        let has = |pass: &LoadedPass| {
+            pass.interface.slots.iter().any(|slot| slot.is_called(block))
+                || pass.unused().iter().any(|own| own == block)
+        };
+        let same = |other: &&LoadedPass| other.prefix == pass.prefix && pass.prefix.is_empty();
+        if !has(pass) && !programs.iter().flat_map(|program| &program.passes).filter(same).any(has) {
             let known: Vec<&str> = pass.interface.slots.iter().flat_map(Slot::names).collect();
             return Err(Fault::new(field, error::unknown("block", block, "", &known)));
         }

@@ -42,6 +42,33 @@ pub(crate) struct Description {
     pub work: Option<Work>,
     /// A program that writes inputs.
     pub inputs: Option<Inputs>,
+    /// Where a program ran it, of one that `gpukern capture` wrote.
+    pub captured: Option<Captured>,
+}
+
+/// A dispatch of a program, as it was when it was captured.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Captured {
+    /// The program's command line.
+    pub program: String,
+    pub device: String,
+    pub driver: String,
+    /// Which call of the kernel with this grid it was, from 1.
+    pub call: u64,
+    /// The median time of its calls with this grid.
+    pub microseconds: Option<f64>,
+    /// Whether the kernel gave the same bits when it was run again on that device.
+    pub exact: bool,
+    /// The version of gpukern that wrote it.
+    pub gpukern: String,
+}
+
+impl Captured {
+    /// How it names a driver.
+    pub(crate) fn driver(name: &str, info: &str) -> String {
+        format!("{name} {info}").trim().to_string()
+    }
 }
 
 /// The name that stands for all members of a block that are not stated.
@@ -531,6 +558,8 @@ pub(crate) struct Described {
     pub file: Option<(PathBuf, String)>,
     /// The fields that options of the command line stated, with these: `spec.BM`, `--spec BM=64`.
     pub options: Vec<(String, String)>,
+    /// Whether it is that of a case, which was named by its folder: it may be from anywhere, and runs no commands.
+    pub of_case: bool,
 }
 
 impl Described {

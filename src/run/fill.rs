@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// How a fill is written, for messages.
 pub(crate) const FORMS: &str =
-    "zero, a number, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy or @x.bin";
+    "zero, a number, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy, @x.bin or @x.bin.zst";
 
 /// Understands a fill; file names are relative to `folder` and have their placeholders replaced already.
 ///
@@ -21,7 +21,7 @@ pub(crate) const FORMS: &str =
 pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, String> {
     let text = text.trim();
     if let Some(name) = text.strip_prefix('@') {
-        let neither = || format!("fill '{text}' is neither a .npy nor a .bin; name it after what it is");
+        let neither = || format!("fill '{text}' is no .npy, .bin or .bin.zst; name it after what it is");
         return Fill::file(folder.join(name)).ok_or_else(neither);
     }
     let (name, arguments) = match text.split_once('(') {
@@ -77,6 +77,7 @@ impl Fill {
         match path.extension()?.to_str()? {
             "npy" => Some(Self::Npy(path)),
             "bin" => Some(Self::Raw(path)),
+            array::COMPRESSED => path.file_stem()?.to_str()?.ends_with(".bin").then_some(Self::Raw(path)),
             _ => None,
         }
     }
@@ -224,7 +225,8 @@ mod tests {
             ("zero(1)", "the wrong arguments"),
             ("uniform(0,1", "lacks a ')'"),
             ("uniform(0,N)", "unknown name 'N'"),
-            ("@x.txt", "neither a .npy nor a .bin"),
+            ("@x.txt", "is no .npy, .bin or .bin.zst"),
+            ("@x.zst", "is no .npy, .bin or .bin.zst"),
         ] {
             let error = parsed(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");

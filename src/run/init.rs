@@ -3,12 +3,12 @@
 use super::access::Access;
 use super::description::{Described, Fault};
 use super::loaded::{LoadedKernel, LoadedPass, constant_key, programs, slot_key};
+use super::members::number;
 use super::resolved::Tolerance;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::printable::{printable, shown_word};
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SlotKind, SpecConstant};
-use half::{bf16, f16};
 use std::fmt::Write;
 
 /// The tolerance of outputs that state none.
@@ -121,7 +121,7 @@ const ENDING: &str = "
 ";
 
 /// A line with a remark behind it, which stays one whatever names a stranger's module has.
-fn marked(line: &str, remark: &str) -> String {
+pub(crate) fn marked(line: &str, remark: &str) -> String {
     let remark = printable(remark);
     // A blank line may stand before it.
     let width = 29 + usize::from(line.starts_with('\n'));
@@ -199,8 +199,12 @@ fn quoted(text: &str) -> String {
 /// A key of TOML.
 pub(crate) fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    // A key is in one line. What JSON leaves as it is, TOML does too, but for DEL.
-    if bare { name.to_string() } else { serde_json::Value::from(name).to_string().replace('\u{7f}', "\\u007f") }
+    if bare { name.to_string() } else { line(name) }
+}
+
+/// A string of TOML in one line. What JSON leaves as it is, TOML does too, but for DEL.
+pub(crate) fn line(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
 /// The value that the bits of a default are.
@@ -209,10 +213,7 @@ fn shown(constant: &SpecConstant) -> String {
     match constant.scalar {
         Scalar::Bool => (bits != 0).to_string(),
         Scalar::Int { .. } => constant.scalar.integer(bits).map_or_else(|| bits.to_string(), |value| value.to_string()),
-        Scalar::Float { bits: 16 } => float(f16::from_bits(bits as u16).to_f64()),
-        Scalar::Float { bits: 32 } => float(f64::from(f32::from_bits(bits as u32))),
-        Scalar::Bfloat16 => float(bf16::from_bits(bits as u16).to_f64()),
-        Scalar::Float { .. } => float(f64::from_bits(bits)),
+        Scalar::Float { .. } | Scalar::Bfloat16 => float(number(constant.scalar, bits)),
     }
 }
 
@@ -308,7 +309,7 @@ fn numbers(slot: &Slot) -> Option<(Scalar, u64)> {
 }
 
 /// The type of a buffer's elements: that of the first block that is an array of numbers.
-fn element(slot: &Slot) -> String {
+pub(crate) fn element(slot: &Slot) -> String {
     if let Some((scalar, _)) = numbers(slot) {
         return scalar.name();
     }

@@ -248,12 +248,12 @@ fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static s
 }
 
 /// What a person calls a specialization constant: its name, or its number.
-pub(super) fn constant_key(constant: &SpecConstant) -> String {
+pub(crate) fn constant_key(constant: &SpecConstant) -> String {
     if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() }
 }
 
 /// What a person calls a slot: the best of its names, or its set and binding.
-pub(super) fn slot_key(slot: &Slot) -> String {
+pub(crate) fn slot_key(slot: &Slot) -> String {
     slot.names().first().map_or_else(|| format!("{}.{}", slot.set, slot.binding), ToString::to_string)
 }
 
@@ -327,7 +327,7 @@ impl LoadedPass {
     ///
     /// # Errors
     /// What its compiler says.
-    pub(super) fn accesses(&self) -> Result<Vec<Access>, String> {
+    pub(crate) fn accesses(&self) -> Result<Vec<Access>, String> {
         let slots = self.interface.slots.iter();
         let roots = slots.clone().map(|slot| Root::Slot(slot.set, slot.binding));
         let roots: Vec<_> = roots.chain(self.addresses().map(|member| Root::Address(member.offset))).collect();

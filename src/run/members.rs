@@ -3,8 +3,10 @@
 use super::buffers::DescribedBuffer;
 use super::description::{Bound, BoundRange, Description, Fault, Formula, Named, OTHERS};
 use super::expression::Values;
+use super::init;
 use super::loaded::{LoadedPass, slot_key};
 use crate::basis::error;
+use crate::basis::printable::brief;
 use crate::kernel::buffer::Address;
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SlotKind};
 use crate::kernel::program::BufferId;
@@ -85,9 +87,16 @@ impl<'a> Members<'a> {
 
     /// The value of a member: what is stated for it, the axis of its name, or what is stated for all others.
     fn value(&self, member: &Argument) -> Option<Formula> {
-        let stated = |name: &str| self.stated.iter().find_map(|table| table.get(name)).cloned();
         let axis = || self.description.axes.get(&member.name).map(|_| Formula::Text(member.name.to_string()));
-        stated(&member.name).or_else(axis).or_else(|| stated(OTHERS))
+        let others = || self.stated.iter().find_map(|table| table.get(OTHERS)).cloned();
+        self.stated(member).cloned().or_else(axis).or_else(others)
+    }
+
+    /// What is stated for a member by its name, or by its place.
+    fn stated(&self, member: &Argument) -> Option<&'a Formula> {
+        let by_place = |table: &&'a Named<Formula>| table.iter().find(|(key, _)| member.is_called(key));
+        let by_name = self.stated.iter().find_map(|table| table.get(&member.name));
+        by_name.or_else(|| self.stated.iter().find_map(by_place).map(|(_, value)| value))
     }
 
     /// The buffer whose address a member is, and the expression of the bytes to skip; `None` where it is a number.
@@ -95,8 +104,9 @@ impl<'a> Members<'a> {
     /// # Errors
     /// When a member that must be an address names no buffer.
     fn pointer(&self, member: &Argument) -> Result<Option<(usize, Option<String>)>, Fault> {
-        let stated = self.stated.iter().find_map(|table| table.get(&member.name));
+        let stated = self.stated(member);
         match (member.kind, stated) {
+            (ArgumentKind::Address, Some(Formula::Text(text))) if text.starts_with(BITS) => Ok(None),
             (ArgumentKind::Address, stated) => {
                 let name = stated.map(ToString::to_string);
                 let name = name.unwrap_or_else(|| member.name.rsplit('.').next().unwrap_or_default().to_string());
@@ -141,7 +151,10 @@ impl<'a> Members<'a> {
                 addresses.push(Address { offset: member.offset, buffer, skipped });
                 continue;
             }
-            let ArgumentKind::Scalar(scalar) = member.kind else { continue };
+            let scalar = match member.kind {
+                ArgumentKind::Scalar(scalar) => scalar,
+                ArgumentKind::Address => Scalar::Int { bits: 64, signed: false },
+            };
             let Some(value) = self.value(member) else {
                 missing.push(if member.name.is_empty() { format!("byte {start}") } else { member.name.to_string() });
                 continue;
@@ -153,6 +166,7 @@ impl<'a> Members<'a> {
         let Some(first) = missing.first() else { return Ok((block, addresses)) };
         let (table, source) = (&self.table, &self.pass.source);
         let names = missing.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        let first = init::key(first);
         let message = format!("has no value for {names}, which {source} declares; add {first} = … to [{table}]");
         Err(Fault::new(self.pass.field(table), message))
     }
@@ -250,8 +264,21 @@ fn bytes_of(formula: &Formula, scope: &Values) -> Result<u64, String> {
     u64::try_from(value).map_err(|_| format!("is {value} bytes ('{formula}'); bytes are counted from 0"))
 }
 
+/// How a value is stated by its bits: `bits 0x7fc00001`.
+pub(crate) const BITS: &str = "bits 0x";
+
 /// The value of `formula` as a number of type `scalar`: the bits that a kernel takes, and the number.
-pub(super) fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<(u64, f64), String> {
+pub(crate) fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<(u64, f64), String> {
+    if let Formula::Text(text) = formula
+        && let Some(digits) = text.strip_prefix(BITS)
+    {
+        let bits = u64::from_str_radix(digits, 16).ok().filter(|bits| bits >> (8 * scalar.bytes() - 1) < 2);
+        let bits = bits.ok_or_else(|| {
+            let (name, most) = (scalar.name(), 2 * scalar.bytes());
+            format!("'{}' are no bits of {name}; write 1 to {most} hexadecimal digits behind 0x", brief(text))
+        })?;
+        return Ok((bits, number(scalar, bits)));
+    }
     let expression = formula.expression()?;
     if matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16) {
         let value = expression.number(scope)?;
@@ -280,4 +307,15 @@ pub(super) fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<
     }
     let unused = 64 - 8 * scalar.bytes();
     Ok((value.cast_unsigned() << unused >> unused, value as f64))
+}
+
+/// The number that the low bits of `bits` are.
+pub(crate) fn number(scalar: Scalar, bits: u64) -> f64 {
+    match scalar {
+        Scalar::Float { bits: 16 } => f16::from_bits(bits as u16).to_f64(),
+        Scalar::Float { bits: 32 } => f32::from_bits(bits as u32).into(),
+        Scalar::Float { .. } => f64::from_bits(bits),
+        Scalar::Bfloat16 => bf16::from_bits(bits as u16).to_f64(),
+        Scalar::Bool | Scalar::Int { .. } => scalar.integer(bits).map_or(bits as f64, |value| value as f64),
+    }
 }

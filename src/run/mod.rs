@@ -1,22 +1,22 @@
 //! Users' kernels: what a person writes about one → what is to be run, as an algorithm like the built-in ones. No device
 //! is needed for it. Imports `basis`, `device`, `kernel`, `algorithms`.
 
-mod access;
+pub(crate) mod access;
 pub(crate) mod algorithm;
 pub(crate) mod array;
 mod axes;
-mod buffers;
+pub(crate) mod buffers;
 mod builtin;
 mod compile;
 pub(crate) mod description;
 mod entry;
-mod expression;
+pub(crate) mod expression;
 mod fill;
 pub(crate) mod front_end;
 pub(crate) mod guarded;
 pub(crate) mod init;
-mod loaded;
-mod members;
+pub(crate) mod loaded;
+pub(crate) mod members;
 pub(crate) mod options;
 mod oracle;
 mod pass;

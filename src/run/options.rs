@@ -14,6 +14,9 @@ use crate::basis::input_file;
 use crate::basis::printable::brief;
 use std::path::{Path, PathBuf};
 
+/// The description of a case, in its folder.
+pub(crate) const CASE: &str = "case.toml";
+
 /// What a kernel takes and computes, option by option; each wins over the same field of a description.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -101,13 +104,33 @@ pub(crate) struct Fields {
     pub(crate) bytes: Option<String>,
 }
 
-/// The descriptions that a command line names: those of `config` and of `.toml` files among `kernels`, with the other
-/// kernels in place of theirs and `fields` in place of what they state.
+/// The problems that a command line names, each by its descriptions: several folders are as many problems.
+///
+/// # Errors
+/// As of [`describe`]; a folder beside other problems' files.
+pub(crate) fn problems(
+    kernels: &[PathBuf],
+    config: Option<&Path>,
+    fields: &Fields,
+) -> Result<Vec<Vec<Described>>, Error> {
+    let (cases, others): (Vec<_>, Vec<_>) = kernels.iter().partition(|path| path.is_dir());
+    if cases.len() < 2 {
+        return Ok(vec![describe(kernels, config, fields)?]);
+    }
+    if let Some(other) = config.or(others.first().map(|path| path.as_path())) {
+        let other = other.display();
+        return Err(Error::Usage(format!("'{other}' stands beside several cases; name it beside one of them")));
+    }
+    cases.into_iter().map(|case| describe(std::slice::from_ref(case), None, fields)).collect()
+}
+
+/// The descriptions of one problem: those of `config`, of `.toml` files and of a folder among `kernels`, with the other
+/// kernels in place of theirs, or beside that of a folder, and `fields` in place of what they state.
 ///
 /// # Errors
 /// What cannot be read or understood.
 pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fields) -> Result<Vec<Described>, Error> {
-    let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml");
+    let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml") || path.is_dir();
     let files: Vec<&Path> =
         config.into_iter().chain(kernels.iter().filter(is_description).map(PathBuf::as_path)).collect();
     let sources: Vec<&PathBuf> = kernels.iter().filter(|path| !is_description(path)).collect();
@@ -129,11 +152,15 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
         let relative = described[0].file.is_none();
         let names = sources.iter().map(|source| here(source, relative)).collect::<Result<Vec<_>, _>>();
         let names = names.map_err(Error::Usage)?;
+        let of_case = described[0].of_case;
         let description = &mut described[0].description;
         if !description.pass.is_empty() {
             return Err(Error::Usage("a kernel stands beside a description with [[pass]]; name it in a pass".into()));
         }
-        description.kernel.get_or_insert_default().source = Listed::Many(names);
+        let kernel = description.kernel.get_or_insert_default();
+        // The captured kernel is what others are compared with.
+        let own = if of_case { kernel.source.values().to_vec() } else { vec![] };
+        kernel.source = Listed::Many([own, names].concat());
     }
     for described in &mut described {
         let relative = described.file.is_none();
@@ -143,13 +170,21 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
     Ok(described)
 }
 
-/// The description in a file.
+/// The description in a file, or of the case in a folder.
 fn read(path: &Path) -> Result<Described, Error> {
+    let of_case = path.is_dir();
+    let path = &if of_case { path.join(CASE) } else { path.to_path_buf() };
+    if of_case && !path.exists() {
+        let folder = path.parent().unwrap_or(path).display();
+        return Err(Error::Usage(format!(
+            "{folder} has no {CASE}; name a kernel, or a folder of `gpukern capture -o`"
+        )));
+    }
     let usage = |reason: String| Error::Usage(format!("{}: {reason}", path.display()));
     let text = input_file::read_text(path).map_err(|e| usage(e.to_string()))?;
     let description = Description::parse(&text).map_err(usage)?;
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-    Ok(Described { description, folder, file: Some((path.to_path_buf(), text)), options: vec![] })
+    Ok(Described { description, folder, file: Some((path.clone(), text)), options: vec![], of_case })
 }
 
 /// A path from the folder of this process, where those of the description are from another.

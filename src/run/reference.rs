@@ -82,7 +82,7 @@ fn files_of(
     let file = |field: &str, place: usize, name: &str| {
         let (buffer, path) = (&buffers[place], described.path(&scope.replace(name)));
         let fault = |message: String| Fault::new(field, message);
-        let neither = || fault(format!("'{name}' is neither a .npy nor a .bin; name it after what it is"));
+        let neither = || fault(format!("'{name}' is no .npy, .bin or .bin.zst; name it after what it is"));
         let file = Fill::file(path).ok_or_else(neither)?;
         file.check(buffer.element, &buffer.shape).map_err(fault)?;
         Ok((place, file))

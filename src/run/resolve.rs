@@ -188,7 +188,8 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let file = described.file.iter().map(|(path, _)| path);
     let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(loaded::LoadedPass::files);
     let sources = file.chain(compiled).cloned().collect();
-    Ok(ResolvedRun { name, axes, modules, configurations, points, sources, commands: description.commands() })
+    let (commands, captured) = (description.commands(), description.captured.clone());
+    Ok(ResolvedRun { name, axes, modules, configurations, points, sources, commands, captured })
 }
 
 /// One point of the axes.
@@ -324,7 +325,7 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         }
     }
     for name in description.push.names().into_iter().filter(|name| *name != OTHERS) {
-        if !passes().any(|pass| pass.interface.arguments.iter().any(|member| member.name == name)) {
+        if !passes().any(|pass| pass.interface.arguments.iter().any(|member| member.is_called(name))) {
             return unknown("push constant", format!("push.{name}"), name, passes().flat_map(members).collect());
         }
     }
@@ -333,7 +334,7 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         if let Some(name) = pass.spec.names().into_iter().find(|name| pass.constant(name).is_none()) {
             return unknown("specialization constant", pass.field(&format!("spec.{name}")), name, constants(pass));
         }
-        let has = |name: &&str| pass.interface.arguments.iter().any(|member| member.name == **name);
+        let has = |name: &&str| pass.interface.arguments.iter().any(|member| member.is_called(name));
         if let Some(name) = pass.push.names().into_iter().find(|name| *name != OTHERS && !has(name)) {
             return unknown("push constant", pass.field(&format!("push.{name}")), name, members(pass));
         }

@@ -1,6 +1,7 @@
 //! What is to be run, once everything that a person wrote has been found to make sense: numbers and bytes, no expressions
 //! and no names that are still to be looked up. It is what a worker is sent.
 
+use super::description::Captured;
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
@@ -35,13 +36,16 @@ pub(crate) struct ResolvedRun {
     /// what is to be run.
     #[serde(skip)]
     pub commands: Vec<(&'static str, String)>,
+    /// Where a program ran the first kernel. No part of what is to be run either.
+    #[serde(skip)]
+    pub captured: Option<Captured>,
 }
 
 impl ResolvedRun {
     /// Every file that is read for it, and what it is: nothing may be written there. Fields are named one by one, so that
     /// whoever adds one decides whether it names a file.
     pub(crate) fn files(&self) -> BTreeSet<(&'static str, PathBuf)> {
-        let Self { name: _, axes: _, modules, configurations: _, points, sources, commands: _ } = self;
+        let Self { name: _, axes: _, modules, configurations: _, points, sources, commands: _, captured: _ } = self;
         let compiled = modules.iter().flat_map(|Module { name: _, spirv: _, files }| files);
         let mut files: BTreeSet<_> = sources.iter().chain(compiled).map(|path| ("a source", path.clone())).collect();
         let mut commands = BTreeSet::new();
@@ -366,6 +370,7 @@ mod tests {
             points: points.iter().map(point).collect(),
             sources: vec![],
             commands: vec![],
+            captured: None,
         }
     }
 

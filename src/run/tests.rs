@@ -142,7 +142,7 @@ fn folder() -> tempfile::TempDir {
 fn described(folder: &Path, text: &str) -> Result<Described, Error> {
     let description = Description::parse(text).map_err(Error::Usage)?;
     let file = Some((folder.join("k.toml"), text.to_string()));
-    Ok(Described { description, folder: folder.to_path_buf(), file, options: vec![] })
+    Ok(Described { description, folder: folder.to_path_buf(), file, ..Described::default() })
 }
 
 fn resolved(folder: &Path, text: &str) -> Result<ResolvedRun, String> {
@@ -454,7 +454,7 @@ const OF_PLAIN: &[Mistake] = &[
     ("fill = 'iota'", "fill = '@short.npy'", "it has the shape [4], the buffer [128]"),
     ("fill = 'iota'", "fill = '@bytes.npy'", "it has the shape [64, 2], the buffer [128]"),
     ("fill = 'iota'", "fill = '@k.bin'", "it has 3 bytes, the buffer 512"),
-    ("fill = 'iota'", "fill = '@copy.comp'", "neither a .npy nor a .bin"),
+    ("fill = 'iota'", "fill = '@copy.comp'", "is no .npy, .bin or .bin.zst"),
     ("fill = 'iota'", "fill = 'iota'\ncheck = 'exact'", "buffer.A.check: is for buffers that kernels write"),
     ("fill = 'iota'", "scratch = true\ncheck = 'exact'", "buffer.A.scratch: cannot be checked"),
     ("[buffer.A]", "[buffer.B]", "binds A = a at set 0, binding 0"),

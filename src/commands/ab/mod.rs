@@ -87,9 +87,11 @@ pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<CommandOutput, Error> 
 }
 
 /// Says which of the two kernels, or choices of constants, of a run is faster in each of its cases.
-pub(super) fn judge_run(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Result<CommandOutput, Error> {
-    let PlannedRun { devices, groups, sampling } = run;
-    let matches = groups.into_iter().map(|group| {
+pub(super) fn judge_run(args: &RunArgs, runs: Vec<PlannedRun>, setup: &Setup) -> Result<CommandOutput, Error> {
+    let Some(PlannedRun { devices, sampling, .. }) = runs.first().cloned() else {
+        return Err(Error::Usage("there is no kernel to run".into()));
+    };
+    let matches = runs.into_iter().flat_map(|run| run.groups).map(|group| {
         let [a, b] = &group.variants[..] else {
             let names: Vec<_> = group.variants.iter().map(|variant| &*variant.name).collect();
             let given = match names[..] {

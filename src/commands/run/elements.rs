@@ -38,15 +38,19 @@ impl Wanted {
     ///
     /// # Errors
     /// When there is no such buffer or element, or several cases have it.
-    pub(super) fn new(args: &RunArgs, run: &ResolvedRun) -> Result<Self, Error> {
+    pub(super) fn new(args: &RunArgs, runs: &[ResolvedRun]) -> Result<Self, Error> {
         let mut wanted = Self { saves: vec![], prints: vec![], folder: None };
         if args.print.is_empty() && args.save.is_empty() {
             return Ok(wanted);
         }
-        let ([point], [_]) = (&run.points[..], &run.configurations[..]) else {
+        let only = match runs {
+            [run] => run.points.first().filter(|_| run.points.len() * run.configurations.len() == 1),
+            _ => None,
+        };
+        let Some(point) = only else {
             return Err(Error::Usage(format!(
                 "--print and --save take one case, and this selects {}; give each axis one value and name one kernel",
-                run.points.len() * run.configurations.len()
+                runs.iter().map(|run| run.points.len() * run.configurations.len()).sum::<usize>()
             )));
         };
         for text in &args.save {

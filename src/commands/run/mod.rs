@@ -1,5 +1,6 @@
 //! `gpukern run`.
 
+mod captured;
 mod elements;
 mod watch;
 
@@ -32,30 +33,46 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
         return watch::run(args, vulkan, setup);
     }
     if args.init {
-        let described = described(args)?;
+        let described = described(args)?.concat();
         let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
         return Ok(CommandOutput::document(texts.concat(), String::new(), Exit::Success));
     }
     // Everything that can be wrong with the command is found before a device is opened.
-    let run = resolved(args)?;
-    let wanted = Wanted::new(args, &run)?;
-    let kernels = user_kernels(&args.against, run, wanted.saves.clone())?;
-    let own = kernels.clone().algorithm().map_err(Error::Usage)?;
+    let resolved = resolved(args)?;
+    let wanted = Wanted::new(args, &resolved)?;
     let request = args.request(vulkan);
-    Files::of_measuring(&request, &args.output(), std::slice::from_ref(&kernels), setup.loader.as_ref()).check()?;
-    let setup = &setup.with_kernels(vec![kernels.clone()]);
-    // Of several kernels --ab judges the first choices, of one the two that it has.
-    let all = args.tune || args.ab && !kernels.has_several_kernels();
-    let run = planned(&kernels, &own, all, &request.selection)?;
-    if args.ab {
-        return ab::judge_run(args, run, setup);
+    let (mut all, mut runs): (Vec<UserKernels>, Vec<PlannedRun>) = (vec![], vec![]);
+    for run in resolved {
+        let kernels = unlike(user_kernels(&args.against, run, wanted.saves.clone())?, &all);
+        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
+        // Of several kernels --ab judges the first choices, of one the two that it has.
+        let every = args.tune || args.ab && !kernels.has_several_kernels();
+        runs.push(planned(&kernels, &own, every, &request.selection)?);
+        all.push(kernels);
     }
-    let plan = Plan { runs: vec![run], run_tables: vec![] }.only(&request.only)?;
+    Files::of_measuring(&request, &args.output(), &all, setup.loader.as_ref()).check()?;
+    let setup = &setup.with_kernels(all.clone());
+    if args.ab {
+        return ab::judge_run(args, runs, setup);
+    }
+    let plan = Plan { runs, run_tables: vec![] }.only(&request.only)?;
     let planned = Planned { options_hash: plan.options(), plan, shard: None, at_once: false };
-    let best = |record: &Record| if args.tune { best_choices(record, &kernels) } else { String::new() };
-    let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, &best)?;
+    let more = |record: &Record| {
+        let best = all.iter().filter(|_| args.tune).map(|kernels| best_choices(record, kernels));
+        best.chain([captured::beside(record, &all)]).collect()
+    };
+    let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, &more)?;
     wanted.show(&mut answer);
     Ok(answer)
+}
+
+/// The kernels under a name that no `others` have: what has the same name is another problem.
+fn unlike(mut kernels: UserKernels, others: &[UserKernels]) -> UserKernels {
+    let taken = |name: &str| others.iter().any(|other| other.name == name);
+    let name = kernels.name.clone();
+    let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
+    kernels.name = names.into_iter().find(|name| !taken(name)).unwrap_or(name);
+    kernels
 }
 
 /// Adds the runs of the `[[run]]` tables of a configuration of `bench` to its plan; returns their kernels.
@@ -77,34 +94,36 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
     Ok(all)
 }
 
-/// What was resolved, with the variants to run beside it, under a name that none of `others` has: those of the same name are
-/// several problems.
+/// What was resolved, with the variants to run beside it, under a name that none of `others` has.
 pub(super) fn beside(against: &[String], run: ResolvedRun, others: &[UserKernels]) -> Result<UserKernels, Error> {
-    let mut kernels = user_kernels(against, run, vec![])?;
-    let taken = |name: &str| others.iter().any(|other| other.name == name);
-    let name = kernels.name.clone();
-    let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
-    kernels.name = names.into_iter().find(|name| !taken(name)).unwrap_or(name);
-    Ok(kernels)
+    Ok(unlike(user_kernels(against, run, vec![])?, others))
 }
 
-/// What is written about the kernels.
-fn described(args: &RunArgs) -> Result<Vec<Described>, Error> {
-    options::describe(&args.kernel, args.config.as_deref(), &args.fields)
+/// What is written about the kernels of each problem.
+fn described(args: &RunArgs) -> Result<Vec<Vec<Described>>, Error> {
+    options::problems(&args.kernel, args.config.as_deref(), &args.fields)
 }
 
-/// What is to be run.
-fn resolved(args: &RunArgs) -> Result<ResolvedRun, Error> {
-    let described = described(args)?;
-    check_commands(&described, args.no_commands)?;
-    resolve::resolve(&described)
+/// What is to be run: each problem by itself.
+fn resolved(args: &RunArgs) -> Result<Vec<ResolvedRun>, Error> {
+    let problems = described(args)?;
+    problems.iter().try_for_each(|described| check_commands(described, args.no_commands))?;
+    problems.iter().map(|described| resolve::resolve(described)).collect()
 }
 
-/// Refuses descriptions that have commands run, where they are `forbidden`.
+/// Refuses descriptions that have commands run, where they are `forbidden` or the description is a case's.
 fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error> {
-    let found = described.iter().find_map(|own| Some((own, own.description.commands().into_iter().next()?)));
-    let Some((described, (field, command))) = found.filter(|_| forbidden) else { return Ok(()) };
-    let message = format!("--no-commands forbids `{}`; leave --no-commands out if you trust it", printable(&command));
+    let is_asked = |own: &&Described| forbidden || own.of_case;
+    let found = described.iter().filter(is_asked);
+    let mut found = found.filter_map(|own| Some((own, own.description.commands().into_iter().next()?)));
+    let Some((described, (field, command))) = found.next() else { return Ok(()) };
+    let command = printable(&command);
+    let message = match (&described.file, forbidden) {
+        (Some((path, _)), false) => {
+            format!("a case runs no commands, and this has `{command}`; name {} if you trust it", path.display())
+        }
+        _ => format!("--no-commands forbids `{command}`; leave --no-commands out if you trust it"),
+    };
     Err(described.error(&Fault::new(field, message)))
 }
 

@@ -1,6 +1,6 @@
 //! `run --watch`: measures again whenever a file changes, and says in a line what it takes now.
 
-use super::{CommandOutput, RunArgs, check_commands, described, planned, resolved, user_kernels};
+use super::{CommandOutput, RunArgs, beside, check_commands, described, planned, resolved};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
 use crate::commands::{command_line, interrupt, measure_quietly, progress};
@@ -26,7 +26,7 @@ type Seen = Vec<Option<(SystemTime, u64)>>;
 
 pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
     // What is forbidden once is refused; what a later edit brings is told, and waits to be mended.
-    check_commands(&described(args)?, args.no_commands)?;
+    check_commands(&described(args)?.concat(), args.no_commands)?;
     interrupt::listen()?;
     let request = args.request(vulkan);
     let mut files: BTreeSet<PathBuf> = args.kernel.iter().chain(&args.config).cloned().collect();
@@ -71,11 +71,11 @@ fn seen(files: &BTreeSet<PathBuf>) -> Seen {
 
 /// Reads what the files are now, and the state that they were in before: a file that is saved after that is another. Those that
 /// are found to be read are added to `files`, and looked at before all is read again.
-fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<ResolvedRun, Error>) {
+fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Vec<ResolvedRun>, Error>) {
     loop {
         let known = seen(files);
         let read = resolved(args);
-        let modules = read.iter().flat_map(|run| &run.modules);
+        let modules = read.iter().flatten().flat_map(|run| &run.modules);
         files.extend(modules.flat_map(|module| module.files.iter().cloned()));
         if files.len() == known.len() {
             return (known, read);
@@ -84,15 +84,20 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Resolved
 }
 
 /// Measures what was read.
-fn measure(request: &Request, setup: &Setup, run: ResolvedRun) -> Result<Record, Error> {
-    let kernels = user_kernels(&[], run, vec![])?;
-    let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-    let plan = Plan { runs: vec![planned(&kernels, &own, false, &request.selection)?], run_tables: vec![] };
+fn measure(request: &Request, setup: &Setup, resolved: Vec<ResolvedRun>) -> Result<Record, Error> {
+    let (mut all, mut runs) = (vec![], vec![]);
+    for run in resolved {
+        let kernels = beside(&[], run, &all)?;
+        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
+        runs.push(planned(&kernels, &own, false, &request.selection)?);
+        all.push(kernels);
+    }
+    let plan = Plan { runs, run_tables: vec![] };
     let limits = if request.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = Tuned::none();
     measure_quietly(
         &plan,
-        &setup.with_kernels(vec![kernels]),
+        &setup.with_kernels(all),
         &MeasureOptions::new(Timing::Sample, limits, &tuned, command_line()),
     )
 }

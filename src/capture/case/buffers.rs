@@ -1,0 +1,336 @@
+//! The buffers of a case: parts of the program's, with what they held before and after; and the addresses that lead there.
+
+use super::store::Store;
+use super::{Slot, Starts, place};
+use crate::basis::dtype::DType;
+use crate::kernel::interface::{Argument, ArgumentKind, Scalar, SlotKind};
+use crate::run::access::Access;
+use crate::run::init::{element, usual};
+use crate::run::loaded::{LoadedPass, slot_key};
+use crate::run::resolved::Tolerance;
+use gpukern_layer::format::{Binding, Case, Region};
+use std::path::Path;
+
+/// A buffer of a case.
+pub(super) struct Data {
+    pub(super) name: String,
+    pub(super) element: DType,
+    pub(super) bytes: u64,
+    /// The region that it is, unless it is an inline uniform block.
+    pub(super) region: Option<u32>,
+    /// The set and binding of an inline uniform block.
+    inline: Option<(u32, u32)>,
+    pub(super) access: Access,
+    /// What it held, and holds after the dispatch: bytes are kept of what the kernel writes alone.
+    before: Vec<u8>,
+    after: Vec<u8>,
+    /// Whether the dispatch left it as it was.
+    same: bool,
+    /// The fill in the description, and the file of the answer.
+    pub(super) fill: Option<String>,
+    pub(super) answer: Option<String>,
+    /// Members of this slot in place of a file.
+    pub(super) members: Option<usize>,
+    /// What is to be said of what it holds before a run.
+    pub(super) remark: &'static str,
+    pub(super) tolerance: Tolerance,
+}
+
+/// A member that holds an address.
+pub(super) struct Pointer {
+    /// The slot of its block; none of push constants.
+    pub(super) slot: Option<usize>,
+    pub(super) offset: u32,
+    /// The buffer, and the byte of it.
+    pub(super) to: String,
+}
+
+type Bound<'a> = (Slot, Access, &'a Binding);
+
+/// Members of a block that are written one by one at most.
+const MOST_LISTED: usize = 48;
+
+/// The buffers of a case, their bytes stored, and the addresses of them that the kernel gets.
+pub(super) fn data(
+    pass: &LoadedPass,
+    slots: &[Bound<'_>],
+    case: &Case,
+    spool: &Path,
+    folder: &Path,
+    store: &mut Store,
+) -> Result<(Vec<Data>, Vec<Pointer>), String> {
+    let addressed = pass.interface.capabilities.iter().any(|own| own.contains("PhysicalStorageBufferAddresses"));
+    let read = |name: &str| std::fs::read(spool.join(name)).map_err(|e| format!("'{name}': {e}"));
+    let mut all: Vec<Data> = vec![];
+    for (at, (slot, _, bound)) in slots.iter().enumerate() {
+        if all.iter().any(|own| bound.region.is_some() && own.region == bound.region) {
+            continue;
+        }
+        let same = |other: &&Bound<'_>| bound.region.is_some() && other.2.region == bound.region;
+        let sharing: Vec<_> = slots.iter().filter(same).collect();
+        let access = sharing.iter().fold(slots[at].1, |all, own| Access {
+            reads: all.reads || own.1.reads,
+            writes: all.writes || own.1.writes,
+        });
+        let (before, after) = match bound.region.map(|at| region(case, at)).transpose()? {
+            None => (bound.inline.clone(), None),
+            Some(region) => contents(region, &read)?,
+        };
+        let mut kinds: Vec<String> = sharing.iter().map(|own| element(&own.0)).collect();
+        kinds.dedup();
+        let kind = if kinds.len() < 2 { element(slot) } else { String::new() };
+        let mut data = Data::new(unlike(&slot_key(slot), &all), &kind, access, (before, after));
+        data.region = bound.region;
+        data.inline = bound.region.is_none().then_some((bound.set, bound.binding));
+        let few = slot.blocks.iter().find(|block| (1..=MOST_LISTED).contains(&block.members.len()));
+        let by_member = |block: &crate::kernel::interface::Block| {
+            let holds = block.members.iter().any(|member| member.kind == ArgumentKind::Address);
+            block.array.is_none() && (slot.kind == SlotKind::Uniform || holds || addressed && !access.writes)
+        };
+        if sharing.len() < 2 && !access.writes && few.is_some_and(by_member) {
+            data.members = Some(at);
+        }
+        all.push(data);
+    }
+    let pointers = if addressed { pointers(pass, slots, case, &mut all, &read)? } else { vec![] };
+    if !all.iter().any(|data| data.access.writes) {
+        return Err("writes to no buffer".into());
+    }
+    all.iter_mut().try_for_each(|data| data.store(folder, store))?;
+    Ok((all, pointers))
+}
+
+fn region(case: &Case, at: u32) -> Result<&Region, String> {
+    case.regions.get(at as usize).ok_or_else(|| "is damaged: a binding has no buffer".to_string())
+}
+
+/// What a region held before, and after where that is something else.
+fn contents(
+    region: &Region,
+    read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
+) -> Result<(Vec<u8>, Option<Vec<u8>>), String> {
+    let before = read(&region.before)?;
+    let after = region.after.as_deref().map(read).transpose()?;
+    let wrong = |bytes: &Vec<u8>| bytes.len() as u64 != region.bytes;
+    if wrong(&before) || after.as_ref().is_some_and(wrong) {
+        return Err(format!("is damaged: {} has not the {} bytes that it should", region.before, region.bytes));
+    }
+    Ok((before, after))
+}
+
+/// A name that no other buffer has, of letters that expressions and files take.
+fn unlike(name: &str, others: &[Data]) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    let name: String = name.chars().take(40).map(plain).collect();
+    let name = if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("b{name}") };
+    let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}_{number}")));
+    let is_new = |name: &String| !others.iter().any(|other| other.name.eq_ignore_ascii_case(name));
+    names.into_iter().find(is_new).unwrap_or(name)
+}
+
+/// The addresses that the kernel gets, each with the buffer that it leads to; buffers that nothing binds are added.
+fn pointers(
+    pass: &LoadedPass,
+    slots: &[Bound<'_>],
+    case: &Case,
+    all: &mut Vec<Data>,
+    read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
+) -> Result<Vec<Pointer>, String> {
+    let accesses = pass.accesses()?;
+    let pushed: Vec<(u32, Access)> =
+        pass.addresses().zip(&accesses[slots.len()..]).map(|(member, access)| (member.offset, *access)).collect();
+    let unknown = Access { reads: true, writes: true };
+    let mut found = vec![];
+    let mut blocks: Vec<(Option<usize>, Vec<Argument>, Vec<u8>)> =
+        vec![(None, pass.interface.arguments.to_vec(), case.push.clone())];
+    for data in all.iter() {
+        if let Some(at) = data.members {
+            let members = slots[at].0.blocks.iter().find(|block| !block.members.is_empty());
+            let (offset, bytes) = (slots[at].2.offset as usize, data.before.clone());
+            let members = members.map(|block| block.members.to_vec()).unwrap_or_default();
+            blocks.push((Some(at), members, bytes.get(offset..).map(<[u8]>::to_vec).unwrap_or_default()));
+        }
+    }
+    for (slot, members, bytes) in blocks {
+        let whose =
+            slot.map_or_else(|| "the push constants".to_string(), |at| format!("the block at {}", place(&slots[at].0)));
+        for at in (0..bytes.len().saturating_sub(7)).step_by(4) {
+            let address = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
+            let holds =
+                |region: &Region| region.address.is_some_and(|start| (start..start + region.bytes).contains(&address));
+            let Some(number) = case.regions.iter().position(holds) else { continue };
+            let pointer = |member: &&Argument| {
+                let wide = matches!(member.kind, ArgumentKind::Scalar(Scalar::Int { bits: 64, .. }));
+                member.offset as usize == at && (wide || member.kind == ArgumentKind::Address)
+            };
+            if !members.iter().any(|member| pointer(&member)) {
+                return Err(format!("has an address at byte {at} of {whose}, which is not declared as one"));
+            }
+            let access = pushed.iter().find(|(offset, _)| slot.is_none() && *offset as usize == at);
+            let access = access.map_or(unknown, |(_, access)| *access);
+            let region = &case.regions[number];
+            let known = all.iter_mut().find(|own| own.region == Some(number as u32));
+            let name = if let Some(data) = known {
+                let Access { reads, writes } = data.access;
+                data.access = Access { reads: reads || access.reads, writes: writes || access.writes };
+                data.name.clone()
+            } else {
+                let member =
+                    members.iter().find(pointer).map_or("", |member| member.name.rsplit('.').next().unwrap_or(""));
+                let name = unlike(if member.is_empty() { "buffer" } else { member }, all);
+                let mut data = Data::new(name.clone(), "bytes", access, contents(region, read)?);
+                data.region = Some(number as u32);
+                all.push(data);
+                name
+            };
+            let skipped = address - region.address.unwrap_or_default();
+            let to = if skipped == 0 { name } else { format!("{name} + {skipped}") };
+            found.push(Pointer { slot, offset: at as u32, to });
+        }
+    }
+    held(case, all)?;
+    Ok(found)
+}
+
+/// Refuses addresses within buffers, which nobody rewrites.
+fn held(case: &Case, all: &[Data]) -> Result<(), String> {
+    let holds = |address: u64| {
+        case.regions.iter().any(|own| own.address.is_some_and(|at| (at..at + own.bytes).contains(&address)))
+    };
+    for data in all.iter().filter(|data| data.members.is_none()) {
+        let words = data.before.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
+        if let Some(at) = words.into_iter().position(holds) {
+            return Err(format!("has an address at byte {} of {}, which `run` cannot rewrite", 8 * at, data.name));
+        }
+    }
+    Ok(())
+}
+
+impl Data {
+    fn new(name: String, kind: &str, access: Access, (before, after): (Vec<u8>, Option<Vec<u8>>)) -> Self {
+        let bytes = before.len() as u64;
+        let same = after.as_ref().is_none_or(|after| *after == before);
+        let after = after.unwrap_or_else(|| if access.writes { before.clone() } else { vec![] });
+        let element = DType::of_buffer(kind).ok().filter(|of| bytes.is_multiple_of(of.bytes())).unwrap_or(DType::Bytes);
+        // What is no number at all is compared by its bits.
+        let values = || after.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes));
+        let nothing = element.is_float() && access.writes && values().all(f64::is_nan);
+        let element = if nothing { DType::Bytes } else { element };
+        let mut tolerance = usual(element);
+        if let (Tolerance::Close { rtol, atol }, true) = (&mut tolerance, access.writes) {
+            let finite = after.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes).abs());
+            let largest = finite.filter(|value| value.is_finite()).fold(0.0, f64::max);
+            if largest > 0.0 {
+                *atol = atol.min(*rtol * largest);
+            }
+        }
+        let (fill, answer, members, remark) = (None, None, None, "");
+        Self {
+            name,
+            element,
+            bytes,
+            region: None,
+            inline: None,
+            access,
+            before,
+            after,
+            same,
+            fill,
+            answer,
+            members,
+            remark,
+            tolerance,
+        }
+    }
+
+    /// Writes what the kernel reads, and what it should leave.
+    fn store(&mut self, folder: &Path, store: &mut Store) -> Result<(), String> {
+        if self.members.is_some() {
+            return Ok(());
+        }
+        let failed = |e: std::io::Error| format!("'{}': {e}", folder.display());
+        if self.access.writes {
+            self.answer = Some(store.put(folder, &format!("out/{}", self.name), &self.after).map_err(failed)?);
+        } else if self.access.reads {
+            self.fill = Some(store.put(folder, &format!("in/{}", self.name), &self.before).map_err(failed)?);
+            self.before = vec![];
+        } else {
+            // Its length is asked for, at most.
+            self.before = vec![];
+            self.remark = "the kernel does not read it";
+        }
+        Ok(())
+    }
+
+    /// Whether it is what is bound there.
+    pub(super) fn is_bound(&self, bound: &Binding) -> bool {
+        match self.region {
+            Some(region) => bound.region == Some(region),
+            None => bound.region.is_none() && self.inline == Some((bound.set, bound.binding)),
+        }
+    }
+
+    /// The bytes of its block, where its members are listed.
+    pub(super) fn block(&self) -> &[u8] {
+        &self.before
+    }
+
+    /// Whether only a run tells which elements the kernel writes.
+    pub(super) fn is_doubtful(&self, all: bool) -> bool {
+        self.access.writes && (!self.access.reads || all && self.same)
+    }
+
+    /// Sets what it holds before a run.
+    pub(super) fn start(&mut self, starts: &Starts, folder: &Path, store: &mut Store) -> Result<(), String> {
+        if !self.access.writes {
+            return Ok(());
+        }
+        let size = self.element.bytes() as usize;
+        let elements = || self.after.chunks_exact(size).zip(self.before.chunks_exact(size));
+        let other = |answer: &[u8]| answer.iter().map(|byte| !byte).collect::<Vec<u8>>();
+        // The elements that the kernel writes, where that is known.
+        let written: Option<Vec<bool>> = match starts {
+            Starts::Known if !self.access.reads => {
+                Some(elements().map(|(after, before)| self.same || after != before).collect())
+            }
+            Starts::Inverted(all) if self.is_doubtful(*all) => {
+                self.remark = "something else than the answer";
+                let bytes: Vec<u8> = self.after.chunks_exact(size).flat_map(other).collect();
+                return self.filled(&bytes, folder, store);
+            }
+            Starts::Found(found) => found.get(&self.name).map(|found| {
+                let left = found.chunks_exact(size).zip(self.after.chunks_exact(size));
+                left.map(|(found, after)| found != other(after)).collect()
+            }),
+            _ => None,
+        };
+        match written {
+            Some(written) if written.iter().all(|written| *written) => {
+                (self.fill, self.remark) = (None, "");
+                Ok(())
+            }
+            Some(written) if written.iter().any(|written| *written) => {
+                self.remark = "written in part: what the kernel writes holds something else before";
+                let mixed = elements().zip(&written);
+                let mixed =
+                    mixed.map(|((after, before), written)| if *written { other(after) } else { before.to_vec() });
+                let bytes: Vec<u8> = mixed.flatten().collect();
+                self.filled(&bytes, folder, store)
+            }
+            _ => {
+                self.remark =
+                    if self.same { "the call left it as it was: a kernel that does nothing passes" } else { "" };
+                let before = std::mem::take(&mut self.before);
+                let done = self.filled(&before, folder, store);
+                self.before = before;
+                done
+            }
+        }
+    }
+
+    fn filled(&mut self, bytes: &[u8], folder: &Path, store: &mut Store) -> Result<(), String> {
+        let put = store.put(folder, &format!("in/{}", self.name), bytes);
+        self.fill = Some(put.map_err(|e| format!("'{}': {e}", folder.display()))?);
+        Ok(())
+    }
+}

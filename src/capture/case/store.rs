@@ -1,0 +1,113 @@
+//! The files of cases: private, compressed where that helps, and one file for bytes that several cases have.
+
+use crate::basis::destination::make_private_folder;
+use crate::run::array::COMPRESSED;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes from which contents are compressed, and shared with other cases.
+const LARGE: usize = 1 << 14;
+
+/// What has been written so far.
+#[derive(Default)]
+pub(crate) struct Store {
+    /// The file of large contents by their hash.
+    known: HashMap<[u8; 32], PathBuf>,
+}
+
+impl Store {
+    /// Writes `bytes` to a file below `folder` whose name starts with `name`, and returns the name. Cases that have the same
+    /// bytes share a file by hard links, so that each folder is whole by itself.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn put(&mut self, folder: &Path, name: &str, bytes: &[u8]) -> io::Result<String> {
+        let plain = format!("{name}.bin");
+        if bytes.len() < LARGE {
+            return write(&folder.join(&plain), bytes).map(|()| plain);
+        }
+        let hash: [u8; 32] = Sha256::digest(bytes).into();
+        if let Some(known) = self.known.get(&hash) {
+            let is_compressed = known.extension().is_some_and(|ending| ending == COMPRESSED);
+            let named = if is_compressed { format!("{plain}.{COMPRESSED}") } else { plain.clone() };
+            // Not every file system has links.
+            if link(known, &folder.join(&named)).is_ok() {
+                return Ok(named);
+            }
+        }
+        let compressed = zstd::encode_all(bytes, 0)?;
+        let (named, contents) = match compressed.len() < bytes.len() / 8 * 7 {
+            true => (format!("{plain}.{COMPRESSED}"), &compressed[..]),
+            false => (plain, bytes),
+        };
+        let path = folder.join(&named);
+        write(&path, contents)?;
+        self.known.insert(hash, path);
+        Ok(named)
+    }
+}
+
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    parent(to)?;
+    let _ = std::fs::remove_file(to);
+    std::fs::hard_link(from, to)
+}
+
+fn parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), make_private_folder)
+}
+
+/// Writes a file that only this user can read, in place of what has its name: that may be a link to another case's.
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+    parent(path)?;
+    let _ = std::fs::remove_file(path);
+    private(path)?.write_all(contents)
+}
+
+fn private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.write(true).create_new(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::array::read_raw;
+
+    #[test]
+    fn large_contents_are_compressed_where_that_helps_and_shared_and_all_files_private() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut store = Store::default();
+        let mut put = |name: &str, bytes: &[u8]| store.put(folder.path(), name, bytes).expect("written");
+        let small = put("in/small", &[1, 2, 3]);
+        let zeros = put("1/in/A", &[0; LARGE]);
+        let again = put("2/in/B", &[0; LARGE]);
+        let noise: Vec<u8> = (0..LARGE as u64 * 2).flat_map(|at| Sha256::digest(at.to_le_bytes())).collect();
+        let dense = put("in/noise", &noise);
+        assert_eq!(
+            [&*small, &*zeros, &*again, &*dense],
+            ["in/small.bin", "1/in/A.bin.zst", "2/in/B.bin.zst", "in/noise.bin"]
+        );
+        let path = |name: &str| folder.path().join(name);
+        assert_eq!(read_raw(&path(&again), LARGE as u64), Ok(vec![0; LARGE]));
+        assert_eq!(read_raw(&path(&dense), noise.len() as u64), Ok(noise));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let of = |name: &str| path(name).metadata().expect("there");
+            assert_eq!((of(&zeros).ino(), of(&zeros).nlink()), (of(&again).ino(), 2));
+            assert_eq!([of(&small).mode() & 0o777, of("1/in").mode() & 0o777], [0o600, 0o700]);
+        }
+        // What is written over a shared file leaves the other as it was.
+        assert_eq!(put("2/in/B", &[1; LARGE]), again);
+        assert_eq!(read_raw(&path(&zeros), LARGE as u64), Ok(vec![0; LARGE]));
+    }
+}

@@ -1,0 +1,259 @@
+//! Dispatches as the layer tells them → folders that `run` takes.
+
+use super::*;
+use crate::run::check_description;
+use gpukern_layer::format::{Dispatch, Region, Submission};
+
+/// The module of GLSL.
+fn spirv(glsl: &str) -> Vec<u32> {
+    let compiler = shaderc::Compiler::new().expect("a compiler");
+    let mut options = shaderc::CompileOptions::new().expect("options");
+    options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
+    let kind = shaderc::ShaderKind::Compute;
+    let made = compiler.compile_into_spirv(glsl, kind, "k.comp", "main", Some(&options)).expect("it compiles");
+    made.as_binary().to_vec()
+}
+
+fn floats(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// What the layer tells of one dispatch, and the folder of its bytes.
+struct Told {
+    spool: tempfile::TempDir,
+    events: Vec<Event>,
+}
+
+impl Told {
+    fn new(glsl: &str, case: Case, specialization: Vec<(u32, Vec<u8>)>) -> Self {
+        let spool = tempfile::tempdir().expect("a folder");
+        let arguments = vec!["infer".into(), "a\nb\u{1b}[31m'\"\"\"".into()];
+        let process = Process { id: 1, arguments, started: 1, application: None, engine: None };
+        let device = Device {
+            device: 0,
+            name: "llvmpipe".into(),
+            vendor: 0,
+            id: 0,
+            kind: 4,
+            api_version: 0,
+            driver_version: 0,
+            driver: "llvmpipe".into(),
+            driver_info: "Mesa".into(),
+            uuid: [0; 16],
+            period: 2.0,
+            extensions: vec![],
+        };
+        let (spirv, entry) = (spirv(glsl), "main".to_string());
+        let (subgroup, robustness) = (None, None);
+        let (pipeline, device_number, stage_flags, flags, took) = (0, 0, 0, 0, 0);
+        let pipeline = Pipeline {
+            pipeline,
+            device: device_number,
+            spirv,
+            entry,
+            specialization,
+            subgroup,
+            stage_flags,
+            flags,
+            robustness,
+            took,
+        };
+        let events = vec![Event::Process(process), Event::Device(device), Event::Pipeline(pipeline), Event::Case(case)];
+        Self { spool, events }
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.spool.path().join(name), bytes).expect("written");
+    }
+
+    /// The case in a folder below the spool, and its description.
+    fn write(&self, starts: &Starts) -> Result<(PathBuf, String), String> {
+        let all = [self.events.clone()];
+        let chosen = chosen(&all, None, &|_, _| "k".into());
+        let folder = self.spool.path().join("01-k");
+        let mut store = Store::default();
+        let mut draft = Draft::new(&chosen[0], self.spool.path(), &folder, &mut store)?;
+        draft.write(starts, true, &mut store)?;
+        let text = std::fs::read_to_string(folder.join(CASE)).expect("written");
+        check_description(&text, &folder).map_err(|e| format!("{e}\n{text}"))?;
+        Ok((folder, text))
+    }
+}
+
+fn bound(binding: u32, region: u32, offset: u64, range: u64) -> Binding {
+    Binding { set: 0, binding, element: 0, kind: 7, region: Some(region), offset, range, inline: vec![] }
+}
+
+fn region(name: &str, bytes: u64, changed: bool, address: Option<u64>) -> Region {
+    let (before, after) = (format!("{name}.before"), changed.then(|| format!("{name}.after")));
+    Region { bytes, address, before, after }
+}
+
+fn case(bindings: Vec<Binding>, regions: Vec<Region>, push: Vec<u8>) -> Case {
+    let (pipeline, call, base, indirect, label, lost) = (0, 3, [0; 3], false, None, None);
+    Case { pipeline, call, groups: [1, 1, 1], base, indirect, push, bindings, regions, label, lost }
+}
+
+const SCALE: &str = "#version 460
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const float BIAS = 0;
+layout(set = 0, binding = 0) readonly buffer A { float a[]; };
+layout(set = 0, binding = 1) writeonly buffer D { float d[]; };
+layout(set = 0, binding = 2) readonly buffer Unused { float unused[]; };
+layout(push_constant) uniform P { uint n; float scale; } p;
+void main() { uint i = gl_GlobalInvocationID.x; if (i < p.n) d[i] = a[i] * p.scale + BIAS; }
+";
+
+/// A call of [`SCALE`] that writes two of four elements.
+fn scale(bits: u32, changed: bool) -> Told {
+    let push = [2u32.to_le_bytes(), bits.to_le_bytes()].concat();
+    let bindings = vec![bound(0, 0, 0, 16), bound(1, 1, 0, 16)];
+    let regions = vec![region("a", 16, false, None), region("d", 16, changed, None)];
+    let constants = vec![(0, 4u32.to_le_bytes().to_vec()), (1, 0.1f32.to_le_bytes().to_vec()), (77, vec![1])];
+    let told = Told::new(SCALE, case(bindings, regions, push), constants);
+    told.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
+    told.file("d.before", &floats(&[9.0, 8.0, 7.0, 6.0]));
+    told.file("d.after", &floats(&[2.1, 4.1, 7.0, 6.0]));
+    told
+}
+
+#[test]
+fn a_call_becomes_a_description_of_what_the_kernel_sees() {
+    let told = scale(2f32.to_bits(), true);
+    let (folder, text) = told.write(&Starts::Known).expect("taken");
+    for line in [
+        "device = \"llvmpipe\"",
+        "driver = \"llvmpipe Mesa\"",
+        "n = 2\n",
+        "scale = 2.0\n",
+        "\n1 = 0.1 ",
+        "groups = [1, 1, 1]",
+        "fill = \"@in/A.bin\"\n",
+        "\"0.0\" = \"A\"",
+        "D = \"out/D.bin\"",
+        "written in part",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("Unused") && !text.contains('\u{1b}'), "{text}");
+    let read = |name: &str| std::fs::read(folder.join(name)).expect("written");
+    assert_eq!(read("out/D.bin"), floats(&[2.1, 4.1, 7.0, 6.0]));
+    let other = |value: f32| f32::from_bits(!value.to_bits());
+    assert_eq!(read("in/D.bin"), floats(&[other(2.1), other(4.1), 7.0, 6.0]));
+}
+
+#[test]
+fn an_answer_that_was_there_before_is_no_start_and_what_a_run_leaves_tells_what_is_written() {
+    let told = scale(2f32.to_bits(), false);
+    told.file("d.before", &floats(&[2.1, 4.1, 7.0, 6.0]));
+    let (_, text) = told.write(&Starts::Known).expect("taken");
+    assert!(!text.contains("@in/D"), "an output: {text}");
+    let other = |value: f32| f32::from_bits(!value.to_bits());
+    let left = floats(&[2.1, 4.1, other(7.0), other(6.0)]);
+    let (folder, text) = told.write(&Starts::Found([("D".to_string(), left)].into())).expect("taken");
+    assert!(text.contains("@in/D.bin"), "{text}");
+    let start = std::fs::read(folder.join("in/D.bin")).expect("written");
+    assert_eq!(start, floats(&[other(2.1), other(4.1), 7.0, 6.0]));
+}
+
+#[test]
+fn bits_that_no_number_has_are_kept() {
+    let (_, text) = scale(0x7fc0_1234, true).write(&Starts::Known).expect("taken");
+    assert!(text.contains("scale = \"bits 0x7fc01234\""), "{text}");
+    let (_, text) = scale((-0f32).to_bits(), true).write(&Starts::Known).expect("taken");
+    assert!(text.contains("scale = -0.0\n") || text.contains("scale = \"bits 0x80000000\""), "{text}");
+}
+
+#[test]
+fn bindings_that_overlap_see_parts_of_one_buffer() {
+    let told = Told::new(
+        "#version 460
+        layout(local_size_x = 1) in;
+        layout(set = 0, binding = 0) readonly buffer A { float a[]; };
+        layout(set = 0, binding = 1) buffer B { float b[]; };
+        void main() { b[0] += a[0]; }",
+        case(vec![bound(0, 0, 0, 24), bound(1, 0, 16, 16)], vec![region("a", 32, true, None)], vec![]),
+        vec![],
+    );
+    told.file("a.before", &floats(&[1.0; 8]));
+    told.file("a.after", &floats(&[1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0]));
+    let (_, text) = told.write(&Starts::Known).expect("taken");
+    assert!(text.contains("\"0.1\" = { buffer = \"A\", offset = 16, range = 16 }"), "{text}");
+    assert!(text.contains("fill = \"@in/A.bin\"") && text.contains("A = \"out/A.bin\""), "{text}");
+}
+
+const ADDRESS: &str = "#version 460
+#extension GL_EXT_buffer_reference : require
+layout(local_size_x = 1) in;
+layout(buffer_reference, std430) buffer Floats { float at[]; };
+layout(push_constant) uniform P { Floats A; Floats D; uint n; };
+void main() { D.at[0] = A.at[n]; }";
+
+#[test]
+fn addresses_lead_to_buffers_and_those_within_buffers_are_refused_with_their_place() {
+    let regions = || vec![region("a", 32, false, Some(1 << 40)), region("d", 16, true, Some(1 << 41))];
+    let push = [((1u64 << 40) + 16).to_le_bytes(), (1u64 << 41).to_le_bytes(), [1, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let told = Told::new(ADDRESS, case(vec![], regions(), push), vec![]);
+    told.file("a.before", &floats(&[5.0; 8]));
+    told.file("d.before", &floats(&[0.0; 4]));
+    told.file("d.after", &floats(&[5.0, 0.0, 0.0, 0.0]));
+    let (_, text) = told.write(&Starts::Known).expect("taken");
+    assert!(text.contains("A = \"A + 16\"\nD = \"D\"\nn = 1\n"), "{text}");
+    told.file("a.before", &[&[0; 8][..], &((1u64 << 41) + 4).to_le_bytes(), &[0; 16]].concat());
+    let refused = told.write(&Starts::Known).expect_err("an address");
+    assert_eq!(refused, "has an address at byte 8 of A, which `run` cannot rewrite");
+}
+
+#[test]
+fn what_run_cannot_take_is_refused_with_the_reason() {
+    let told = scale(0, true);
+    for (change, expected) in [
+        (Box::new(|case: &mut Case| case.base = [1, 0, 0]) as Box<dyn Fn(&mut Case)>, "vkCmdDispatchBase"),
+        (Box::new(|case| case.groups = [0, 1, 1]), "empty grid"),
+        (Box::new(|case| drop(case.bindings.pop())), "nothing bound at 0.1"),
+        (Box::new(|case| case.lost = Some("4 GiB more".into())), "4 GiB more"),
+        (Box::new(|case| case.bindings[1].region = Some(9)), "is damaged"),
+        (Box::new(|case| case.regions[1].bytes = 17), "has not the 17 bytes"),
+    ] {
+        let mut other = Told { spool: tempfile::tempdir().expect("a folder"), events: told.events.clone() };
+        other.file("a.before", &[0; 16]);
+        other.file("d.before", &[0; 16]);
+        other.file("d.after", &[1; 16]);
+        if let Some(Event::Case(case)) = other.events.last_mut() {
+            change(case);
+        }
+        let error = other.write(&Starts::Known).expect_err(expected);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
+    assert_eq!(folder_name(3, "mul_mat_vec"), "03-mul_mat_vec");
+    for hostile in ["../../etc/passwd", "/", "", "..", "a\0b\n", "\u{202e}x", "-rf"] {
+        let name = folder_name(1, hostile);
+        assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)) && name.len() > 3, "{name}");
+    }
+    let mut told = scale(0, true);
+    let Some(Event::Case(first)) = told.events.last().cloned() else { panic!("a case") };
+    let second = Case { groups: [2, 1, 1], ..first };
+    told.events.push(Event::Case(second));
+    let dispatch =
+        |x, end| Dispatch { pipeline: 0, groups: [x, 1, 1], indirect: false, begin: 0, end, label: None, beyond: None };
+    let dispatches = vec![dispatch(1, 10), dispatch(2, 30), dispatch(1, 12)];
+    told.events.push(Event::Submission(Submission {
+        device: 0,
+        queue: (0, 0),
+        submitted: 0,
+        done: 1,
+        dispatches,
+        others: vec![],
+    }));
+    let all = [told.events];
+    let kernels = |top| {
+        let chosen = chosen(&all, top, &|_, _| "k".into());
+        chosen.iter().map(|own| (own.case.groups[0], own.total, own.median)).collect::<Vec<_>>()
+    };
+    assert_eq!(kernels(None), [(2, 60.0, 60.0), (1, 44.0, 24.0)]);
+    assert_eq!(kernels(Some(1)), [(2, 60.0, 60.0)]);
+}

@@ -1,0 +1,61 @@
+//! What a captured kernel took in its program, beside what it takes here.
+
+use crate::basis::printable::{brief, printable};
+use crate::basis::units::{Nanos, ratio};
+use crate::device::capability::DeviceInfo;
+use crate::record::{Case, Correctness, Record};
+use crate::run::algorithm::UserKernels;
+use crate::run::description::Captured;
+use std::fmt::Write;
+
+/// Columns for the name of a case.
+const NAME: usize = 28;
+
+/// The captured cases of a record: a line each, below the device and the driver that they were captured on.
+pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
+    let mut text = String::new();
+    let mut heading = String::new();
+    for kernels in all {
+        let Some(captured) = &kernels.run.captured else { continue };
+        let Some(own) = kernels.first() else { continue };
+        for case in record.cases.iter().filter(|case| case.algorithm == kernels.name && case.variant == own) {
+            let device = record.devices.get(case.device);
+            let Some(line) = line(captured, case, device) else { continue };
+            let there = format!("captured on {}, {}", printable(&captured.device), printable(&captured.driver));
+            if there != heading {
+                let _ = write!(text, "\n{there}\n");
+                heading = there;
+            }
+            let name = brief(&case.algorithm);
+            let _ = writeln!(text, "  {name:<NAME$} {line}");
+        }
+    }
+    text
+}
+
+/// The times, and whether the answer has the same bits.
+fn line(captured: &Captured, case: &Case, device: Option<&DeviceInfo>) -> Option<String> {
+    let measured = case.measured()?;
+    let here = measured.summary.median;
+    let mut text = match captured.microseconds.filter(|time| *time > 0.0) {
+        Some(there) => {
+            let there = Nanos(1e3 * there);
+            format!("{there} there, {here} here (× {})", ratio(here.0 / there.0))
+        }
+        None => format!("{here} here"),
+    };
+    let Correctness::Verified(found) = &measured.verification else { return Some(text) };
+    let same = device.is_some_and(|device| is_on(captured, device));
+    if found.residual == Some(0.0) {
+        text += "; same bits";
+    } else if same && captured.exact {
+        // Its own kernel had the same bits here once: something else than rounding has changed.
+        text += "; other bits";
+    }
+    Some(text)
+}
+
+/// Whether it was captured on such a device, with this driver.
+fn is_on(captured: &Captured, device: &DeviceInfo) -> bool {
+    captured.device == device.name && captured.driver == Captured::driver(&device.driver.name, &device.driver.info)
+}
