@@ -63,6 +63,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "basis",
             "device",
             "stats",
+            "capture",
             "kernel",
             "algorithms",
             "run",

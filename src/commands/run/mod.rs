@@ -2,6 +2,9 @@
 
 mod captured;
 mod elements;
+// The command `capture` calls it.
+#[allow(dead_code)]
+pub(crate) mod replay;
 mod watch;
 
 use super::document::Files;
