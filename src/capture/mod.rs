@@ -1,8 +1,6 @@
 //! What a program did on its Vulkan devices, as the layer of `gpukern capture` told it: files of events, one for each
 //! process, and the profile made of them.
 
-// The command `capture` calls it.
-#[allow(dead_code)]
 pub(crate) mod case;
 pub(crate) mod profile;
 pub(crate) mod trace;

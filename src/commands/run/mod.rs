@@ -2,9 +2,7 @@
 
 mod captured;
 mod elements;
-// The command `capture` calls it.
-#[allow(dead_code)]
-pub(crate) mod replay;
+pub(super) mod replay;
 mod watch;
 
 use super::document::Files;

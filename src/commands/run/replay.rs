@@ -170,7 +170,17 @@ mod tests {
     fn setup() -> Setup {
         let (validation, cache) = (Validation::Off, CacheFolder::none());
         let (isolation, timeout, max_run) = (Isolation::InProcess, Duration::from_secs(60), Duration::from_secs(60));
-        Setup { validation, loader: None, drivers: None, cache, isolation, timeout, max_run, kernels: vec![] }
+        Setup {
+            validation,
+            loader: None,
+            drivers: None,
+            cache,
+            isolation,
+            timeout,
+            max_run,
+            inspects: false,
+            kernels: vec![],
+        }
     }
 
     /// Lets it have been told of the first device here.
