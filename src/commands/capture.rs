@@ -4,14 +4,18 @@ use super::document::{Document, Files, JSON, Target};
 use super::{CommandOutput, interrupt};
 use crate::basis::destination::{Scratch, make_private_folder};
 use crate::basis::error::{Error, Exit};
-use crate::basis::printable::{brief, ending};
+use crate::basis::printable::{brief, ending, printable};
 use crate::basis::units::Nanos;
+use crate::capture::case::chosen;
 use crate::capture::profile::{Process, Profile, SCHEMA};
 use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
+use crate::commands::run::replay::{Written, write_cases};
 use crate::device::cache::{CacheFolder, fingerprint};
+use crate::measure::session::Setup;
 use crate::report;
 use gpukern_layer::format::{self, Event, Settings, Take};
+use gpukern_layer::name;
 use serde_json::json;
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -32,7 +36,7 @@ const API_VERSION: &str = "1.3.290";
 const TRACE: Document = ["a trace", "--trace"];
 const PAGE: Document = ["a page", "--page"];
 
-pub(super) fn run(args: &CaptureArgs, cache: &CacheFolder) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &CaptureArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     let settings = settings(args)?;
     let program = &*args.program[0];
     files(args).check()?;
@@ -42,7 +46,7 @@ pub(super) fn run(args: &CaptureArgs, cache: &CacheFolder) -> Result<CommandOutp
     let scratch = scratch(args.output.as_deref())?;
     let folder = std::path::absolute(scratch.path()).map_err(failed)?;
     std::fs::write(folder.join(format::SETTINGS), format::settings(&settings)).map_err(failed)?;
-    let layer = unpacked(cache, &folder)?;
+    let layer = unpacked(&setup.cache, &folder)?;
     let mut command = Command::new(program);
     command.args(&args.program[1..]).env(format::FOLDER, &folder);
     load(&mut command, &layer);
@@ -54,7 +58,10 @@ pub(super) fn run(args: &CaptureArgs, cache: &CacheFolder) -> Result<CommandOutp
     if profile.devices().next().is_none() {
         return Ok(without_device(program, status, &told));
     }
-    let text = report::capture::text(&profile, args.top as usize, report::table::width());
+    let mut text = report::capture::text(&profile, args.top as usize, report::table::width());
+    if let Some(output) = &args.output {
+        text += &cases(args, &folder, output, &told, setup)?;
+    }
     let mut answer = CommandOutput::new(text, String::new(), Exit::Success);
     if let Some(target) = trace {
         answer.deliver_json(Some(target), &trace::trace(&profile));
@@ -101,6 +108,30 @@ fn scratch(cases: Option<&Path>) -> Result<Scratch, Error> {
         Ok(true) => Err(refuse("it has files already".into())),
         Err(error) => Err(refuse(error.to_string())),
     }
+}
+
+/// Writes what the layer took as cases below `output`, and says what became of each.
+fn cases(args: &CaptureArgs, spool: &Path, output: &Path, told: &[Vec<Event>], setup: &Setup) -> Result<String, Error> {
+    let called = |process: usize, pipeline: &format::Pipeline| {
+        let named = told[process].iter().rev().find_map(|event| match event {
+            Event::Name { pipeline: of, name } if *of == pipeline.pipeline => Some(name.clone()),
+            _ => None,
+        });
+        name::of_module(&pipeline.spirv, &pipeline.entry).or(named).unwrap_or_else(|| "kernel".into())
+    };
+    let chosen = chosen(told, Some(args.top as usize), &called);
+    let mut text = String::new();
+    for Written { name, folder, verified } in write_cases(&chosen, spool, output, Some(setup))? {
+        let shown = folder.as_deref().map_or_else(|| name.into(), |folder| folder.to_string_lossy());
+        let what = match (&folder, verified) {
+            (Some(_), Ok(())) => "verified".to_string(),
+            (Some(_), Err(reason)) => format!("not verified: {reason}"),
+            (None, Err(reason)) => format!("not captured: it {reason}"),
+            (None, Ok(())) => String::new(),
+        };
+        let _ = writeln!(text, "{}  {}", printable(&shown), printable(&what));
+    }
+    Ok(if text.is_empty() { text } else { format!("\n{text}") })
 }
 
 /// The folder of the layer and its manifest: in the cache, or where that cannot be used, in `folder`.

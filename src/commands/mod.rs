@@ -192,7 +192,7 @@ fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
         Command::Ab(args) => ab::run(&args, &setup),
         Command::Inspect(args) => inspect::run(&args, &setup),
         Command::Run(args) => run::run(&args, cli.vulkan, &setup),
-        Command::Capture(args) => capture::run(&args, &setup.cache),
+        Command::Capture(args) => capture::run(&args, &setup),
         Command::Export { run, to, output } => records::export(&run, &to, output.as_deref()),
         Command::Report(args) => records::report(&args),
         Command::Merge { run, output } => records::merge(&run, output.as_deref()),

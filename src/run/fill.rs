@@ -77,7 +77,10 @@ impl Fill {
         match path.extension()?.to_str()? {
             "npy" => Some(Self::Npy(path)),
             "bin" => Some(Self::Raw(path)),
-            array::COMPRESSED => path.file_stem()?.to_str()?.ends_with(".bin").then_some(Self::Raw(path)),
+            array::COMPRESSED => {
+                let inner = Path::new(path.file_stem()?).extension()?;
+                (inner == "bin").then_some(Self::Raw(path))
+            }
             _ => None,
         }
     }

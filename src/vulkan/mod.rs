@@ -18,4 +18,4 @@ pub(crate) use command::{Commands, Recorder, TimestampPool, executes};
 pub use device::Device;
 pub use instance::{Instance, Validation};
 pub(crate) use pipeline::Pipelines;
-pub(crate) use query::PhysicalDevice;
+pub(crate) use query::{PhysicalDevice, uuid};

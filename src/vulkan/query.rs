@@ -545,7 +545,7 @@ fn version(api: u32) -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-fn uuid(bytes: [u8; 16]) -> String {
+pub(crate) fn uuid(bytes: [u8; 16]) -> String {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }

@@ -815,3 +815,41 @@ fn sub_group_sizes_compete() {
     assert!(variants.contains(&("double[subgroup=8]".into(), "measured".into())), "{variants:?}");
     assert!(variants.contains(&("double[subgroup=16]".into(), "skipped".into())), "{variants:?}");
 }
+
+/// What `gpukern capture` writes of a case beside the description.
+const CAPTURED: &str = "[captured]
+    program = 'infer'
+    device = 'a device'
+    driver = 'its driver'
+    call = 3
+    microseconds = 63.1
+    exact = true
+    ";
+
+#[test]
+fn folders_are_cases_each_a_problem_of_its_own_and_other_kernels_compete_on_their_data() {
+    let reference = "[reference]\nkernel = '../double.comp'\nspec = { 0 = 64 }\ngroups = [16]\n";
+    let text = DESCRIPTION.replace("'double.comp'", "'../double.comp'");
+    let case = format!("{text}\n{CAPTURED}\n{reference}");
+    let wrong = DOUBLE.replace("a[i] * 2.0", "a[i] * (i == 7u ? 3.0 : 2.0)");
+    let folder = folder(&[("wrong.comp", &wrong)]);
+    for name in ["a", "b"] {
+        fs::create_dir(folder.path().join(name)).expect("made");
+        fs::write(folder.path().join(name).join("case.toml"), &case).expect("written");
+    }
+    let output = expect_exit(&mut command(folder.path(), &["a", "b", "--json", "r.json"]), 0);
+    let record: Value = serde_json::from_slice(&fs::read(folder.path().join("r.json")).expect("there")).expect("JSON");
+    let names: Vec<_> = record["cases"].as_array().expect("cases").iter().map(|case| &case["algorithm"]).collect();
+    assert_eq!(names, ["double", "double-2"]);
+    let text = stdout(&output);
+    assert!(text.contains("captured on a device, its driver\n"), "{text}");
+    assert_eq!(text.matches("63.10 µs there, ").count(), 2, "{text}");
+    let judged = expect_exit(&mut command(folder.path(), &["a", "wrong.comp", "--ab"]), 1);
+    assert!((stdout(&judged) + &stderr(&judged)).contains("D[7] is 21"), "{}", stdout(&judged));
+    let mixed = expect_exit(&mut command(folder.path(), &["a", "b", "wrong.comp"]), 2);
+    assert!(stderr(&mixed).contains("'wrong.comp' stands beside several cases"), "{}", stderr(&mixed));
+    fs::write(folder.path().join("b/case.toml"), format!("{DESCRIPTION}\n[inputs]\ncommand = 'touch {{out}}/x'\n"))
+        .expect("written");
+    let refused = expect_exit(&mut command(folder.path(), &["b"]), 2);
+    assert!(stderr(&refused).contains("a case runs no commands, and this has `touch {out}/x`"), "{}", stderr(&refused));
+}

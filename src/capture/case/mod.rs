@@ -100,7 +100,9 @@ fn times(events: &[Event]) -> HashMap<Key, Vec<f64>> {
             times.entry(key(own.pipeline, own.groups, own.indirect)).or_default().push(time);
         }
     }
-    times.values_mut().for_each(|times| times.sort_by(f64::total_cmp));
+    for times in times.values_mut() {
+        times.sort_by(f64::total_cmp);
+    }
     times
 }
 
@@ -227,4 +229,4 @@ fn place(slot: &Slot) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

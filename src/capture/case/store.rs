@@ -39,9 +39,10 @@ impl Store {
             }
         }
         let compressed = zstd::encode_all(bytes, 0)?;
-        let (named, contents) = match compressed.len() < bytes.len() / 8 * 7 {
-            true => (format!("{plain}.{COMPRESSED}"), &compressed[..]),
-            false => (plain, bytes),
+        let (named, contents) = if compressed.len() < bytes.len() / 8 * 7 {
+            (format!("{plain}.{COMPRESSED}"), &compressed[..])
+        } else {
+            (plain, bytes)
         };
         let path = folder.join(&named);
         write(&path, contents)?;

@@ -5,7 +5,7 @@ use crate::run::check_description;
 use gpukern_layer::format::{Dispatch, Region, Submission};
 
 /// The module of GLSL.
-fn spirv(glsl: &str) -> Vec<u32> {
+pub(crate) fn spirv(glsl: &str) -> Vec<u32> {
     let compiler = shaderc::Compiler::new().expect("a compiler");
     let mut options = shaderc::CompileOptions::new().expect("options");
     options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
@@ -14,18 +14,18 @@ fn spirv(glsl: &str) -> Vec<u32> {
     made.as_binary().to_vec()
 }
 
-fn floats(values: &[f32]) -> Vec<u8> {
+pub(crate) fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 /// What the layer tells of one dispatch, and the folder of its bytes.
-struct Told {
-    spool: tempfile::TempDir,
-    events: Vec<Event>,
+pub(crate) struct Told {
+    pub(crate) spool: tempfile::TempDir,
+    pub(crate) events: Vec<Event>,
 }
 
 impl Told {
-    fn new(glsl: &str, case: Case, specialization: Vec<(u32, Vec<u8>)>) -> Self {
+    pub(crate) fn new(glsl: &str, case: Case, specialization: Vec<(u32, Vec<u8>)>) -> Self {
         let spool = tempfile::tempdir().expect("a folder");
         let arguments = vec!["infer".into(), "a\nb\u{1b}[31m'\"\"\"".into()];
         let process = Process { id: 1, arguments, started: 1, application: None, engine: None };
@@ -62,7 +62,7 @@ impl Told {
         Self { spool, events }
     }
 
-    fn file(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn file(&self, name: &str, bytes: &[u8]) {
         std::fs::write(self.spool.path().join(name), bytes).expect("written");
     }
 
@@ -80,16 +80,16 @@ impl Told {
     }
 }
 
-fn bound(binding: u32, region: u32, offset: u64, range: u64) -> Binding {
+pub(crate) fn bound(binding: u32, region: u32, offset: u64, range: u64) -> Binding {
     Binding { set: 0, binding, element: 0, kind: 7, region: Some(region), offset, range, inline: vec![] }
 }
 
-fn region(name: &str, bytes: u64, changed: bool, address: Option<u64>) -> Region {
+pub(crate) fn region(name: &str, bytes: u64, changed: bool, address: Option<u64>) -> Region {
     let (before, after) = (format!("{name}.before"), changed.then(|| format!("{name}.after")));
     Region { bytes, address, before, after }
 }
 
-fn case(bindings: Vec<Binding>, regions: Vec<Region>, push: Vec<u8>) -> Case {
+pub(crate) fn case(bindings: Vec<Binding>, regions: Vec<Region>, push: Vec<u8>) -> Case {
     let (pipeline, call, base, indirect, label, lost) = (0, 3, [0; 3], false, None, None);
     Case { pipeline, call, groups: [1, 1, 1], base, indirect, push, bindings, regions, label, lost }
 }
@@ -105,7 +105,7 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < p.n) d[i] = a[i] * p.sca
 ";
 
 /// A call of [`SCALE`] that writes two of four elements.
-fn scale(bits: u32, changed: bool) -> Told {
+pub(crate) fn scale(bits: u32, changed: bool) -> Told {
     let push = [2u32.to_le_bytes(), bits.to_le_bytes()].concat();
     let bindings = vec![bound(0, 0, 0, 16), bound(1, 1, 0, 16)];
     let regions = vec![region("a", 16, false, None), region("d", 16, changed, None)];

@@ -2,6 +2,7 @@
 
 mod captured;
 mod elements;
+pub(super) mod replay;
 mod watch;
 
 use super::document::Files;

@@ -1,6 +1,6 @@
 //! `run --watch`: measures again whenever a file changes, and says in a line what it takes now.
 
-use super::{CommandOutput, RunArgs, check_commands, described, planned, resolved, unlike, user_kernels};
+use super::{CommandOutput, RunArgs, beside, check_commands, described, planned, resolved};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
 use crate::commands::{command_line, interrupt, measure_quietly, progress};
@@ -87,7 +87,7 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Vec<Reso
 fn measure(request: &Request, setup: &Setup, resolved: Vec<ResolvedRun>) -> Result<Record, Error> {
     let (mut all, mut runs) = (vec![], vec![]);
     for run in resolved {
-        let kernels = unlike(user_kernels(&[], run, vec![])?, &all);
+        let kernels = beside(&[], run, &all)?;
         let own = kernels.clone().algorithm().map_err(Error::Usage)?;
         runs.push(planned(&kernels, &own, false, &request.selection)?);
         all.push(kernels);

@@ -1,0 +1,282 @@
+//! Dispatches that a program made become cases: folders that `run` takes, each run once to see whether it gives what the
+//! program got.
+
+use super::{planned, user_kernels};
+use crate::basis::error::Error;
+use crate::capture::case::store::Store;
+use crate::capture::case::{Chosen, Draft, Starts, folder_name};
+use crate::commands::{command_line, measure_quietly};
+use crate::measure::measurement::{LimitPolicy, MeasureOptions};
+use crate::measure::runner::Timing;
+use crate::measure::session::Setup;
+use crate::plan::Plan;
+use crate::plan::options::Selection;
+use crate::record::{Correctness, Outcome};
+use crate::run::algorithm::Save;
+use crate::run::options::{Fields, describe};
+use crate::run::{array, resolve};
+use crate::tuning::tuned::Tuned;
+use crate::vulkan::uuid;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// What became of a dispatch.
+pub(crate) struct Written {
+    /// What its kernel is called.
+    pub(crate) name: String,
+    /// Its folder, if `run` can take it.
+    pub(crate) folder: Option<PathBuf>,
+    /// Whether a run of it gave what the program got; if not, why.
+    pub(crate) verified: Result<(), String>,
+}
+
+/// What a run of a case gave.
+enum Replay {
+    Right {
+        same_bits: bool,
+    },
+    Wrong(String),
+    /// It did not run.
+    None(String),
+}
+
+/// Writes the cases of `all`, whose bytes are in `spool`, as folders below `output`, and runs each on the device that it was
+/// captured on, if `setup` says how.
+///
+/// # Errors
+/// When the user interrupts it.
+pub(crate) fn write_cases(
+    all: &[Chosen<'_>],
+    spool: &Path,
+    output: &Path,
+    setup: Option<&Setup>,
+) -> Result<Vec<Written>, Error> {
+    let mut store = Store::default();
+    let mut written = vec![];
+    for chosen in all {
+        let folder = output.join(folder_name(written.len() + 1, &chosen.name));
+        let name = chosen.name.clone();
+        match Draft::new(chosen, spool, &folder, &mut store) {
+            Ok(mut draft) => {
+                let verified = settle(&mut draft, chosen, &folder, &mut store, setup)?;
+                written.push(Written { name, folder: Some(folder), verified });
+            }
+            Err(reason) => {
+                let _ = std::fs::remove_dir_all(&folder);
+                written.push(Written { name, folder: None, verified: Err(reason) });
+            }
+        }
+    }
+    Ok(written)
+}
+
+/// Writes the description so that a run of it gives what the program got, where that can be; else so that nothing is taken
+/// for right that is not.
+fn settle(
+    draft: &mut Draft<'_>,
+    chosen: &Chosen<'_>,
+    folder: &Path,
+    store: &mut Store,
+    setup: Option<&Setup>,
+) -> Result<Result<(), String>, Error> {
+    let failed = Error::Failure;
+    draft.write(&Starts::Known, false, store).map_err(failed)?;
+    let Some(setup) = setup else { return Ok(Err("not run again".into())) };
+    let mut last = String::new();
+    // Some buffers a kernel may read, as far as anybody can see, and does not: first these are taken for outputs, too.
+    for all in [true, false] {
+        let doubtful: Vec<String> = draft.doubtful(all).into_iter().map(String::from).collect();
+        if !all && doubtful == draft.doubtful(true) {
+            break;
+        }
+        let mut found = HashMap::new();
+        if !doubtful.is_empty() {
+            draft.write(&Starts::Inverted(all), false, store).map_err(failed)?;
+            let scratch = crate::basis::destination::Scratch::new().map_err(|e| failed(e.to_string()))?;
+            let (replay, left) = replay(folder, &doubtful, &scratch.path(), chosen, setup)?;
+            found = left;
+            if let Replay::None(reason) = replay {
+                draft.write(&Starts::Known, false, store).map_err(failed)?;
+                return Ok(Err(reason));
+            }
+        }
+        let starts = Starts::Found(found);
+        draft.write(&starts, false, store).map_err(failed)?;
+        match replay(folder, &[], Path::new(""), chosen, setup)?.0 {
+            Replay::Right { same_bits } => {
+                draft.write(&starts, same_bits, store).map_err(failed)?;
+                return Ok(Ok(()));
+            }
+            Replay::Wrong(reason) => last = reason,
+            Replay::None(reason) => return Ok(Err(reason)),
+        }
+    }
+    Ok(Err(last))
+}
+
+/// Runs the case in `folder` once, and returns what it left in the buffers `wanted`.
+fn replay(
+    folder: &Path,
+    wanted: &[String],
+    scratch: &Path,
+    chosen: &Chosen<'_>,
+    setup: &Setup,
+) -> Result<(Replay, HashMap<String, Vec<u8>>), Error> {
+    let described = describe(&[folder.to_path_buf()], None, &Fields::default())?;
+    let run = resolve::resolve(&described)?;
+    let buffers: Vec<_> = run.points.iter().flat_map(|point| point.buffers.clone()).collect();
+    let path = |name: &str| scratch.join(format!("{name}.npy"));
+    let saves = wanted.iter().map(|name| Save { buffer: name.clone(), path: path(name) }).collect();
+    let kernels = user_kernels(&[], run, saves)?;
+    let own = kernels.clone().algorithm().map_err(Error::Usage)?;
+    let device = vec![uuid(chosen.device.uuid)];
+    let selection = Selection { device, ..Selection::default() };
+    let plan = Plan { runs: vec![planned(&kernels, &own, false, &selection)?], run_tables: vec![] };
+    let tuned = Tuned::none();
+    let options = MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line());
+    let record = match measure_quietly(&plan, &setup.with_kernels(vec![kernels]), &options) {
+        Ok(record) => record,
+        Err(Error::Interrupted(why)) => return Err(Error::Interrupted(why)),
+        Err(error) => return Ok((Replay::None(error.to_string()), HashMap::new())),
+    };
+    let left = buffers.iter().filter(|buffer| wanted.contains(&buffer.name)).filter_map(|buffer| {
+        let bytes = array::read(&path(&buffer.name), buffer.element, &buffer.shape).ok()?;
+        Some((buffer.name.clone(), bytes))
+    });
+    let replay = match record.cases.first().map(|case| &case.outcome) {
+        Some(Outcome::Measured(measured)) => match &measured.verification {
+            Correctness::Verified(found) => Replay::Right { same_bits: found.residual == Some(0.0) },
+            Correctness::Unverified { unverified } => Replay::Wrong(unverified.clone()),
+        },
+        Some(Outcome::Rejected(found)) => Replay::Wrong(found.worst.clone()),
+        Some(Outcome::Skipped { reason }) => Replay::None(reason.clone()),
+        Some(other) => Replay::None(other.failure().unwrap_or_else(|| other.status().into())),
+        None => Replay::None("no device ran it".into()),
+    };
+    Ok((replay, left.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::case::chosen;
+    use crate::capture::case::tests::{Told, bound, case, floats, region, scale, spirv};
+    use crate::device::cache::CacheFolder;
+    use crate::measure::session::Isolation;
+    use crate::vulkan::{Instance, Validation};
+    use gpukern_layer::format::Event;
+    use std::time::Duration;
+
+    fn setup() -> Setup {
+        let (validation, cache) = (Validation::Off, CacheFolder::none());
+        let (isolation, timeout, max_run) = (Isolation::InProcess, Duration::from_secs(60), Duration::from_secs(60));
+        Setup {
+            validation,
+            loader: None,
+            drivers: None,
+            cache,
+            isolation,
+            timeout,
+            max_run,
+            inspects: false,
+            kernels: vec![],
+        }
+    }
+
+    /// Lets it have been told of the first device here.
+    fn here(told: &mut Told) {
+        let instance = Instance::new(Validation::Off, None).expect("a loader");
+        let devices = instance.devices().expect("devices");
+        let info = &devices.first().expect("a device").info;
+        for event in &mut told.events {
+            if let Event::Device(device) = event {
+                let digits = info.uuid.replace('-', "");
+                let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("hexadecimal");
+                device.uuid = std::array::from_fn(byte);
+                device.name.clone_from(&info.name);
+            }
+        }
+    }
+
+    /// Writes the case, and returns its description and what its run gave.
+    fn written(told: &mut Told) -> (PathBuf, String, Result<(), String>) {
+        here(told);
+        let all = [told.events.clone()];
+        let chosen = chosen(&all, None, &|_, _| "k".into());
+        let output = told.spool.path().join("cases");
+        let mut found = write_cases(&chosen, told.spool.path(), &output, Some(&setup())).expect("written");
+        let own = found.pop().expect("one");
+        let folder = own.folder.expect("a folder");
+        let text = std::fs::read_to_string(folder.join("case.toml")).expect("a description");
+        (folder, text, own.verified)
+    }
+
+    /// What a run of the case gives with another kernel in it.
+    fn with(told: &Told, folder: &Path, glsl: &str) -> Replay {
+        let bytes: Vec<u8> = spirv(glsl).iter().flat_map(|word| word.to_le_bytes()).collect();
+        std::fs::write(folder.join("kernel.spv"), bytes).expect("written");
+        let all = [told.events.clone()];
+        replay(folder, &[], Path::new(""), &chosen(&all, None, &|_, _| "k".into())[0], &setup()).expect("replayed").0
+    }
+
+    /// The interface of [`scale`]'s kernel, which does something else.
+    fn other(body: &str) -> String {
+        format!(
+            "#version 460
+            layout(local_size_x_id = 0) in;
+            layout(constant_id = 1) const float BIAS = 0;
+            layout(set = 0, binding = 0) readonly buffer A {{ float a[]; }};
+            layout(set = 0, binding = 1) buffer D {{ float d[]; }};
+            layout(push_constant) uniform P {{ uint n; float scale; }} p;
+            void main() {{ uint i = gl_GlobalInvocationID.x; {body} }}"
+        )
+    }
+
+    const NOTHING: &str = "if (p.n > 9) d[i] = a[i] * p.scale + BIAS;";
+
+    #[test]
+    fn an_output_that_is_written_in_part_is_verified_and_a_kernel_that_does_nothing_or_more_is_wrong() {
+        for changed in [true, false] {
+            let mut told = scale(2f32.to_bits(), changed);
+            let right = [1.0f32 * 2.0 + 0.1, 2.0f32 * 2.0 + 0.1, 7.0, 6.0];
+            told.file("d.after", &floats(&right));
+            if !changed {
+                told.file("d.before", &floats(&right));
+            }
+            let (folder, text, verified) = written(&mut told);
+            assert_eq!(verified, Ok(()), "{text}");
+            assert!(text.contains("exact = true") && text.contains("@in/D.bin"), "{text}");
+            let beyond = other("d[i] = i < p.n ? a[i] * p.scale + BIAS : 0.5;");
+            for wrong in [other(NOTHING), beyond] {
+                assert!(matches!(with(&told, &folder, &wrong), Replay::Wrong(_)), "{changed}: {wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_the_kernel_does_not_give_is_told_with_the_element() {
+        let mut told = scale(2f32.to_bits(), true);
+        told.file("d.after", &floats(&[2.1, 40.0, 7.0, 6.0]));
+        let (_, text, verified) = written(&mut told);
+        let why = verified.expect_err("another answer");
+        assert!(why.contains("D[1] is 4.1") && text.contains("exact = false"), "{why}");
+    }
+
+    #[test]
+    fn a_buffer_that_is_read_and_written_is_changed_in_place() {
+        let glsl = "#version 460
+            layout(local_size_x = 1) in;
+            layout(set = 0, binding = 0) buffer A { float a[]; };
+            layout(set = 1, binding = 3) uniform U { float by; vec3 unused; } u;
+            void main() { a[1] += u.by; }";
+        let mut binding = bound(3, 0, 0, 32);
+        (binding.set, binding.region, binding.inline) = (1, None, floats(&[2.5, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 0.0]));
+        let told = case(vec![bound(0, 0, 0, 16), binding], vec![region("a", 16, true, None)], vec![]);
+        let mut told = Told::new(glsl, told, vec![]);
+        told.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
+        told.file("a.after", &floats(&[1.0, 4.5, 3.0, 4.0]));
+        let (_, text, verified) = written(&mut told);
+        assert_eq!(verified, Ok(()), "{text}");
+        assert!(text.contains("by = 2.5\n"), "{text}");
+    }
+}
