@@ -190,7 +190,7 @@ impl std::str::FromStr for Bytes {
         let power = |letter: &str| ["", "k", "m", "g", "t"].iter().position(|known| *known == letter);
         let factor = match unit.strip_suffix('b').unwrap_or(&unit) {
             letter if letter.ends_with('i') => {
-                power(letter.trim_end_matches('i')).map(|power| 1024f64.powi(power as i32))
+                power(&letter[..letter.len() - 1]).filter(|power| *power > 0).map(|power| 1024f64.powi(power as i32))
             }
             letter if unit.len() == 2 => power(letter).map(|power| 1e3f64.powi(power as i32)),
             letter => power(letter).map(|power| 1024f64.powi(power as i32)),
@@ -330,5 +330,24 @@ mod tests {
     fn the_rate_of_a_thousand_cubed_matmul_in_a_millisecond_is_two_teraflops() {
         let work = Work { operations: 2_000_000_000, bytes: Bytes(12_000_000) };
         assert_eq!(work.rate(Nanos(1e6)).to_string(), "2000");
+    }
+
+    #[test]
+    fn a_size_is_written_as_people_write_it() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("4GiB", 4 << 30),
+            ("4 GiB", 4 << 30),
+            ("1.5G", 3 << 29),
+            ("512m", 512 << 20),
+            ("100MB", 100_000_000),
+            ("0", 0),
+            ("7B", 7),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+        for text in ["", "GiB", "-1", "4x", "4 Gi B", "1e400", "nan", "4iB"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
     }
 }

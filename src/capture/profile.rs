@@ -124,6 +124,8 @@ pub(crate) struct Kernel {
     pub(crate) name: String,
     /// The first 64 bits of the SHA-256 of its SPIR-V.
     pub(crate) spirv: String,
+    /// The hash of its SPIR-V and specialization constants, as in the records of built-in kernels.
+    pub(crate) hash: String,
     /// The entry point.
     pub(crate) entry: String,
     /// Specialization constants that the program sets: the constant's id, and its bytes in hexadecimal.
@@ -247,6 +249,7 @@ struct Shader<'e> {
     /// What it is called, unless labels or its hash have to tell.
     name: Option<String>,
     spirv: String,
+    hash: String,
     /// A hash of all that makes it another kernel.
     content: String,
 }
@@ -254,11 +257,14 @@ struct Shader<'e> {
 impl<'e> Shader<'e> {
     fn of(told: &'e format::Pipeline, name: Option<&str>) -> Self {
         let bytes: Vec<u8> = told.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let constants = told.specialization.iter().map(|(id, data)| [&id.to_le_bytes(), &data[..]].concat());
+        let constants: Vec<Vec<u8>> = constants.collect();
         let options = (&told.entry, &told.specialization, told.subgroup, told.stage_flags, told.flags, told.robustness);
         Self {
             told,
             name: name::of_module(&told.spirv, &told.entry).or(name.map(String::from)),
             spirv: fingerprint(&[&bytes]),
+            hash: fingerprint(&[&bytes, &constants.concat()]),
             content: fingerprint(&[&bytes, format!("{options:?}").as_bytes()]),
         }
     }
@@ -413,6 +419,7 @@ impl Device {
             Kernel {
                 name: if is_one { name.clone() } else { format!("{name}~{}", &content[..DIGITS_APART]) },
                 spirv: own.shader.map_or_else(String::new, |shader| shader.spirv.clone()),
+                hash: own.shader.map_or_else(String::new, |shader| shader.hash.clone()),
                 entry: told.map_or_else(String::new, |told| told.entry.clone()),
                 specialization: told.map_or_else(BTreeMap::new, specialization),
                 grid: *grid,
@@ -529,5 +536,224 @@ impl Clock {
             self.last = self.last.max(tick);
         }
         self.before + u128::from(tick)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::record::tests::assert_committed;
+    use gpukern_layer::format::{Dispatch, Other, Submission};
+
+    /// A pipeline with this SPIR-V, which is told apart by its words alone.
+    fn pipeline(id: u32, device: u32, spirv: &[u32], entry: &str) -> Event {
+        Event::Pipeline(format::Pipeline {
+            pipeline: id,
+            device,
+            spirv: spirv.to_vec(),
+            entry: entry.into(),
+            specialization: vec![(0, vec![16, 0, 0, 0])],
+            subgroup: None,
+            stage_flags: 0,
+            flags: 0,
+            robustness: None,
+            took: 1000,
+        })
+    }
+
+    fn device(id: u32, period: f32) -> Event {
+        Event::Device(format::Device {
+            device: id,
+            name: format!("device {id}"),
+            vendor: 0x10005,
+            id: 0,
+            kind: 4,
+            api_version: 0x0040_30e6,
+            driver_version: 1,
+            driver: "llvmpipe".into(),
+            driver_info: "Mesa 22.3.6".into(),
+            uuid: [0xab; 16],
+            period,
+            extensions: vec![],
+        })
+    }
+
+    fn process(id: u32) -> Event {
+        let arguments = vec!["python".into(), "infer.py".into()];
+        Event::Process(format::Process { id, arguments, started: 1_000_000, application: None, engine: None })
+    }
+
+    fn dispatch(pipeline: u32, groups: u32, begin: u64, end: u64) -> Dispatch {
+        let (groups, indirect, label, beyond) = ([groups, 1, 1], false, None, None);
+        Dispatch { pipeline, groups, indirect, begin, end, label, beyond }
+    }
+
+    fn submission(device: u32, [submitted, done]: [u64; 2], dispatches: Vec<Dispatch>) -> Event {
+        let (queue, others) = ((0, 0), vec![]);
+        Event::Submission(Submission { device, queue, submitted, done, dispatches, others })
+    }
+
+    /// Two kernels over three submissions, a copy, a gap within a submission and gaps between them.
+    pub(crate) fn told() -> Vec<Event> {
+        let mut sample = dispatch(1, 4, 1800, 2000);
+        sample.beyond = Some("binding 0.3 is an image".into());
+        let mut last = submission(0, [5000, 9000], vec![dispatch(0, 64, 3000, 3500)]);
+        if let Event::Submission(last) = &mut last {
+            last.others.push(Other { what: "copy".into(), begin: 3600, end: 3700 });
+        }
+        vec![
+            process(7),
+            device(0, 2.0),
+            pipeline(0, 0, &[1; 8], "mul_mat"),
+            pipeline(1, 0, &[2; 8], "main"),
+            submission(0, [1000, 3000], vec![dispatch(0, 64, 1000, 1300), dispatch(0, 64, 1300, 1700), sample]),
+            Event::Name { pipeline: 1, name: "pool".into() },
+            last,
+            Event::Beyond { what: "draws".into(), count: 2 },
+            Event::Beyond { what: "draws".into(), count: 3 },
+        ]
+    }
+
+    pub(crate) fn profile(processes: &[Vec<Event>]) -> Profile {
+        Profile {
+            schema: SCHEMA.into(),
+            version: "0.1.0".into(),
+            program: vec!["python".into(), "infer.py".into()],
+            ending: "exit code 0".into(),
+            wall: Nanos(10_000.0),
+            overlapped: false,
+            processes: processes.iter().map(|events| Process::of(events)).collect(),
+        }
+    }
+
+    #[test]
+    fn kernels_have_their_calls_times_and_shares_in_the_device_s_unit() {
+        let process = Process::of(&told());
+        let [device] = &process.devices[..] else { panic!("{process:?}") };
+        let rows = device.kernels.iter().map(|kernel| {
+            (&*kernel.name, kernel.grid_text(), kernel.calls, kernel.total().0, (kernel.share * 100.0).round())
+        });
+        let expected = [
+            ("mul_mat", "64×1×1".to_string(), 3, 2400.0, 80.0),
+            ("pool", "4×1×1".into(), 1, 400.0, 13.0),
+            ("copy", "–".into(), 1, 200.0, 7.0),
+        ];
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
+        assert_eq!(device.kernels[0].times.as_ref().expect("timed").summary.median, Nanos(800.0));
+        assert_eq!(device.kernels[1].beyond[0].why, "binding 0.3 is an image");
+        assert_eq!((device.dispatches, device.submissions, device.commands_without_times), (4, 2, 0));
+        assert_eq!([device.total, device.busy, device.span].map(|time| time.0), [3000.0, 3000.0, 5400.0]);
+        assert_eq!((device.api_version.as_str(), &*device.uuid), ("1.3.230", &*"ab".repeat(16)));
+        let gaps = |times: &Option<Times>| times.as_ref().map(|times| (times.summary.count, times.total.0));
+        assert_eq!(gaps(&device.gaps_within), Some((2, 400.0)), "100 ticks before pool, 100 before the copy");
+        assert_eq!(gaps(&device.gaps_between), Some((1, 2000.0)));
+        assert_eq!((device.pending.0, process.untimed["draws"]), (6000.0, 5));
+    }
+
+    #[test]
+    fn the_device_s_clock_is_as_close_to_the_host_s_as_submissions_allow() {
+        let device = &Process::of(&told()).devices[0];
+        let begins: Vec<_> = device.timeline.dispatches.iter().map(|(kernel, span)| (*kernel, span.begin)).collect();
+        // The second submission came 4 µs after the first, and its dispatch began 4 µs after the first dispatch.
+        assert_eq!(begins, [(0, 1000.0), (0, 1600.0), (1, 2600.0), (0, 5000.0), (2, 6200.0)]);
+        assert_eq!(device.timeline.submissions[1], Span { queue: 0, begin: 5000.0, end: 9000.0 });
+    }
+
+    #[test]
+    fn a_name_comes_from_the_module_the_program_a_label_or_a_hash_and_never_hides_two_kernels() {
+        let labelled = |pipeline, label: &str| Dispatch { label: Some(label.into()), ..dispatch(pipeline, 1, 10, 20) };
+        let indirect = Dispatch { indirect: true, groups: [0; 3], ..dispatch(0, 1, 40, 50) };
+        let events = [
+            process(1),
+            device(0, 1.0),
+            pipeline(0, 0, &[1; 8], "entry"),
+            pipeline(1, 0, &[2; 8], "main"),
+            pipeline(2, 0, &[3; 8], "main"),
+            // Made again: the same kernel.
+            pipeline(3, 0, &[3; 8], "main"),
+            // Another module of the same name.
+            pipeline(4, 0, &[4; 8], "entry"),
+            Event::Name { pipeline: 0, name: "never used".into() },
+            submission(
+                0,
+                [0, 100],
+                vec![
+                    labelled(0, "label"),
+                    labelled(1, "label"),
+                    dispatch(2, 1, 20, 30),
+                    dispatch(3, 1, 30, 40),
+                    indirect,
+                    dispatch(4, 1, 50, 60),
+                    dispatch(9, 1, 60, 70),
+                ],
+            ),
+        ];
+        let process = Process::of(&events);
+        let mut names: Vec<_> = process.devices[0].kernels.iter().map(|own| (own.name.clone(), own.calls)).collect();
+        names.sort();
+        let hash = fingerprint(&[&[3, 0, 0, 0].repeat(8)]);
+        let (apart, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|(name, _)| name.starts_with("entry~"));
+        assert_eq!(others, [(hash[..8].to_string(), 2), ("label".into(), 1), ("pipeline 9".into(), 1)]);
+        assert!(apart.len() == 3 && apart[0].0 != apart[2].0, "{apart:?}");
+        assert!(process.devices[0].kernels.iter().any(|own| own.grid_text() == "indirect"));
+    }
+
+    #[test]
+    fn a_clock_that_starts_again_goes_on_also_for_a_tick_that_comes_late() {
+        let mut clock = Clock { period: 1.0, ..Clock::default() };
+        let end = 1u64 << 36;
+        let ticks = [end - 100, end - 10, 5, end - 3, 40];
+        assert_eq!(ticks.map(|tick| clock.nanos(tick)), [0.0, 90.0, 105.0, 97.0, 140.0]);
+        assert_eq!(clock.span(50, 40), Some((150.0, 150.0)), "no time is negative");
+        assert_eq!(clock.span(0, 0), None);
+        // Nor does a queue that lags a little look like it.
+        let mut clock = Clock { period: 1.0, ..Clock::default() };
+        assert_eq!(
+            [1 << 36, (1 << 36) - 100, u64::MAX].map(|tick| clock.nanos(tick)),
+            [0.0, -100.0, (u64::MAX - (1 << 36)) as f64]
+        );
+    }
+
+    #[test]
+    fn processes_devices_and_queues_are_apart_and_what_has_no_time_is_counted() {
+        let mut other = submission(1, [0, 10], vec![dispatch(0, 1, 0, 0), dispatch(0, 1, 0, 0)]);
+        if let Event::Submission(other) = &mut other {
+            other.queue = (1, 0);
+        }
+        let events = [
+            process(1),
+            device(0, 1.0),
+            device(1, 0.0),
+            submission(0, [0, 10], vec![dispatch(0, 1, 10, 20)]),
+            other,
+            Event::Stopped { why: "it forked".into() },
+        ];
+        let process = Process::of(&events);
+        let [first, second] = &process.devices[..] else { panic!("{process:?}") };
+        assert_eq!((first.dispatches, first.total.0), (1, 10.0));
+        assert_eq!((second.dispatches, second.commands_without_times, second.total.0), (2, 2, 0.0));
+        assert!(second.kernels[0].times.is_none() && second.kernels[0].calls == 2 && second.gaps_between.is_none());
+        assert_eq!(second.timeline.queues, [(1, 0)]);
+        assert_eq!(process.stopped, ["it forked"]);
+        assert!(Process::of(&[]).devices.is_empty());
+    }
+
+    #[test]
+    fn time_of_overlapping_dispatches_is_counted_once_where_the_device_is_busy() {
+        let overlapping = vec![dispatch(0, 1, 100, 200), dispatch(0, 1, 150, 180), dispatch(0, 1, 190, 260)];
+        let process = Process::of(&[process(1), device(0, 1.0), submission(0, [0, 10], overlapping)]);
+        let device = &process.devices[0];
+        assert_eq!((device.total.0, device.busy.0, device.span.0), (200.0, 160.0, 160.0));
+        assert!(device.gaps_within.is_none());
+    }
+
+    #[test]
+    fn the_committed_schema_of_a_profile_is_that_of_the_types() {
+        let schema = schemars::schema_for!(Profile);
+        assert_committed("docs/profile.schema.json", &schema);
+        let json = serde_json::to_value(profile(&[told()])).expect("JSON");
+        let validator = jsonschema::validator_for(schema.as_value()).expect("a schema");
+        let errors: Vec<_> = validator.iter_errors(&json).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
     }
 }

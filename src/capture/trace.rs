@@ -83,3 +83,36 @@ impl Tracks<'_> {
 fn microseconds(nanos: f64) -> Value {
     (nanos.round() / 1e3).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::profile::tests::{profile, told};
+    use super::*;
+
+    #[test]
+    fn every_event_is_on_a_named_track_of_its_process_and_none_of_a_track_overlap() {
+        let mut profile = profile(&[told(), told()]);
+        profile.processes[1].started += 500;
+        profile.processes[1].id = 8;
+        // As with --overlapped.
+        profile.processes[1].devices[0].timeline.dispatches[0].1.end += 300.0;
+        let trace = trace(&profile);
+        let events = trace["traceEvents"].as_array().expect("events");
+        let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
+        let named = of("M").iter().map(|event| (event["pid"].clone(), event["tid"].clone())).collect::<Vec<_>>();
+        let spans = of("X");
+        assert_eq!((spans.len(), of("M").len()), (14, 3 + 4));
+        for event in &spans {
+            let track = (event["pid"].clone(), event["tid"].clone());
+            assert!(named.contains(&track), "{event}");
+            let of_track = spans.iter().filter(|other| (other["pid"].clone(), other["tid"].clone()) == track);
+            let [begin, length] = ["ts", "dur"].map(|key| event[key].as_f64().expect("a number"));
+            for other in of_track {
+                let other = other["ts"].as_f64().expect("a number");
+                assert!(other <= begin || other >= begin + length, "{event} and the one at {other}");
+            }
+        }
+        let first = spans.iter().find(|event| event["name"] == "mul_mat" && event["pid"] == 8).expect("a dispatch");
+        assert_eq!((&first["ts"], &first["args"]["grid"]), (&json!(1.5), &json!("64×1×1")));
+    }
+}

@@ -14,6 +14,7 @@ use crate::commands::run::replay::{Written, write_cases};
 use crate::device::cache::{CacheFolder, fingerprint};
 use crate::measure::session::Setup;
 use crate::report;
+use gpukern_layer::NAME as LAYER_NAME;
 use gpukern_layer::format::{self, Event, Settings, Take};
 use gpukern_layer::name;
 use serde_json::json;
@@ -26,8 +27,6 @@ use std::time::Instant;
 
 /// The layer as a shared object; empty where gpukern was built for another system than the one that built it.
 const LAYER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/layer"));
-/// How the loader knows it.
-const LAYER_NAME: &str = "VK_LAYER_GPUKERN_capture";
 /// What the loader calls first in it.
 const NEGOTIATE: &str = "vkNegotiateLoaderLayerInterfaceVersion";
 /// The version of Vulkan that it knows.
@@ -70,6 +69,9 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup) -> Result<CommandOutput, Er
         answer.deliver(target, &report::html::capture(&profile, args.top as usize));
     }
     answer.deliver_json(json, &profile);
+    if let Some(output) = &args.output {
+        answer.kept(cases(output, &folder, &told, args.top as usize));
+    }
     hand_on(&mut answer, program, status);
     Ok(answer)
 }
@@ -210,6 +212,11 @@ fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, told: &[Vec<Even
     }
 }
 
+/// Writes what was taken as cases for `run`; returns what to say of them.
+fn cases(output: &Path, _folder: &Path, _told: &[Vec<Event>], _top: usize) -> Result<String, Error> {
+    Err(Error::Failure(format!("cannot write cases to '{}': this version has no writer of cases", output.display())))
+}
+
 /// The answer where no process of the program made a device.
 fn without_device(program: &OsStr, status: ExitStatus, told: &[Vec<Event>]) -> CommandOutput {
     let why = if told.is_empty() {
@@ -232,7 +239,7 @@ fn hand_on(answer: &mut CommandOutput, program: &OsStr, status: ExitStatus) {
     let code = code.unwrap_or(Exit::Failure as u8);
     if status.code().is_none() {
         let (program, how) = (program.to_string_lossy(), ending(status));
-        let _ = writeln!(answer.trouble, "note: '{}' ended by {how}; exit code {code}", brief(&program));
+        let _ = writeln!(answer.trouble, "note: '{}' ended: {how}; exit code {code}", brief(&program));
     }
     answer.program = Some(code).filter(|code| *code != 0);
 }

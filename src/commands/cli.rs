@@ -253,7 +253,7 @@ pub enum Command {
         gpukern inspect k.toml --json new.json             a record for `compare`"
     )]
     Inspect(Box<InspectArgs>),
-    /// Profile a Vulkan program: where its device time goes, kernel by kernel
+    /// Profile any Vulkan program: its device time, kernel by kernel
     ///
     /// Runs the program with a Vulkan layer that times its dispatches; the program is neither changed nor rebuilt, and its
     /// exit code is handed on. docs/capture.md says how to read the profile.
@@ -261,10 +261,10 @@ pub enum Command {
         after_long_help = "Exit codes: the program's own, if it is not 0 (128 and the signal that ended it) · 2 usage · \
         3 it used no Vulkan device, or a file cannot be written\n\n\
         Examples:\n  \
-        gpukern capture -- python infer.py       where its device time goes\n  \
-        gpukern capture --page p.html -- ./prog  with a timeline\n  \
-        gpukern capture --trace t.json -- ./prog --fast  for ui.perfetto.dev\n  \
-        gpukern capture --overlapped -- ./prog   without serialising dispatches\n  \
+        gpukern capture -- python infer.py           where its device time goes\n  \
+        gpukern capture --page p.html -- ./prog      with a timeline\n  \
+        gpukern capture --trace t.json -- ./prog -v  for ui.perfetto.dev\n  \
+        gpukern capture --overlapped -- ./prog       without serialising dispatches\n  \
         gpukern capture -o cases --top 10 -- ./prog  its ten costliest kernels"
     )]
     Capture(Box<CaptureArgs>),

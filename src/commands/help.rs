@@ -24,7 +24,7 @@ const HEADINGS: [Heading; 7] = [
         more: "layout input solve host only quick seed subgroup-size stop eps max-rounds define include entry vulkan spec where \
                push uniform buffer bind subgroup check groups right role right-by inputs-by flops bytes",
     },
-    Heading { title: "What to capture", usual: "capture/output kernel call every max-bytes", more: "" },
+    Heading { title: "What to capture", usual: "capture/output kernel call max-bytes", more: "every" },
     Heading { title: "Device", usual: "device", more: "parallel" },
     Heading { title: "Sampling", usual: "precision max-time processes tune/budget", more: "noise clock cache pause" },
     Heading {

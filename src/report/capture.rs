@@ -189,3 +189,29 @@ fn shortened(text: &str, most: usize) -> String {
     let head = most.saturating_sub(tail + 1);
     text.chars().take(head).chain(['…']).chain(text.chars().skip(length - tail)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::widest;
+    use super::*;
+    use crate::capture::profile::tests::{profile, told};
+
+    #[test]
+    fn a_profile_fits_eighty_columns_with_long_names_and_sums_what_it_leaves_out() {
+        let mut profile = profile(&[told()]);
+        insta::assert_snapshot!(text(&profile, 20, 80));
+        let kernels = &mut profile.processes[0].devices[0].kernels;
+        kernels[0].name = "mul_mat_vec_q4_k_f32_f32_subgroup_no_shared_memory_aligned_16_large".into();
+        kernels[0].grid = Some([65535, 65535, 1024]);
+        kernels[0].calls = 10_000_000;
+        let narrow = text(&profile, 1, 80);
+        assert!(widest(&narrow) <= 80 && narrow.contains("2 others"), "{narrow}");
+        let lines: Vec<_> = narrow.lines().filter(|line| line.contains("65535×65535×1024")).collect();
+        assert!(lines.len() == 1 && lines[0].contains("mul_mat…") && lines[0].contains("80.0 %"), "{narrow}");
+        profile.processes.push(profile.processes[0].clone());
+        profile.overlapped = true;
+        let several = text(&profile, 20, 80);
+        assert_eq!(several.matches("process 7: python infer.py").count(), 2, "{several}");
+        assert!(several.contains("--overlapped") != several.contains("include each other"), "{several}");
+    }
+}

@@ -6,6 +6,7 @@
 mod ab;
 mod bench;
 mod broken_kernels;
+mod capture;
 mod commands;
 mod compare;
 mod exports;

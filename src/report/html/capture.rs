@@ -193,3 +193,44 @@ fn axis(length: f64, pixels: u32, bottom: u32) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::profile::tests::{profile, told};
+
+    fn document(text: &str) -> roxmltree::Document<'_> {
+        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+        roxmltree::Document::parse_with_options(text, options).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    }
+
+    #[test]
+    fn the_page_has_a_timeline_and_a_table_and_escapes_names() {
+        let mut profile = profile(&[told()]);
+        profile.processes[0].devices[0].kernels[0].name = "<script>".into();
+        let page = page(&profile, 20);
+        let document = document(&page);
+        let count = |tag: &str| document.descendants().filter(|node| node.tag_name().name() == tag).count();
+        assert_eq!((count("svg"), count("table"), count("script")), (2, 1, 1));
+        let tips: Vec<_> =
+            document.descendants().filter_map(|node| node.text()).filter(|t| t.contains(": 100.0 %")).collect();
+        assert!(tips.iter().any(|tip| tip.starts_with("<script> 64×1×1")), "{tips:?}");
+        // Nothing ran there: no mark of the chart is empty or outside.
+        for bar in document.descendants().filter(|node| node.tag_name().name() == "rect") {
+            let at = |name: &str| bar.attribute(name).and_then(|text| text.parse::<u32>().ok()).expect("whole pixels");
+            assert!(at("height") > 0 && at("width") > 0 && at("x") + at("width") <= Width::Wide.pixels(), "{bar:?}");
+        }
+    }
+
+    #[test]
+    fn steps_of_time_have_the_part_in_which_each_kernel_ran() {
+        let span = |begin, end| Span { queue: 0, begin, end };
+        let spans = [(0, span(0.0, 15.0)), (1, span(15.0, 20.0)), (0, span(15.0, 20.0)), (2, span(39.99, 40.0))];
+        let shares = shares(spans.into_iter(), 0.0, 40.0, 4);
+        let parts: Vec<Vec<_>> = shares.iter().map(|own| own.clone().into_iter().collect()).collect();
+        // What overlaps shares the height; what is too short for a pixel is left out.
+        assert_eq!(parts, [vec![(0, HEIGHT)], vec![(0, 32), (1, 16)], vec![], vec![]]);
+        let runs = runs(&shares);
+        assert_eq!(runs.iter().map(|(from, until, _)| (*from, *until)).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
+    }
+}

@@ -1,0 +1,158 @@
+//! `gpukern capture`: programs under the layer, their exit codes and their profiles.
+#![cfg(target_os = "linux")]
+
+use super::{expect_exit, gpukern, read_json, signal, stderr, stdout, wait_until};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A program of many dispatches.
+const BENCH: [&str; 10] = [
+    env!("CARGO_BIN_EXE_gpukern"),
+    "bench",
+    "matmul",
+    "--variant=naive,tiled",
+    "--size=64",
+    "--no-peak",
+    "--no-tuned",
+    "--max-time=100ms",
+    "--precision=50%",
+    "--json=-",
+];
+
+fn capture(options: &[&str], program: &[&str]) -> Command {
+    let mut command = gpukern(&["capture"]);
+    command.args(options).arg("--").args(program);
+    command
+}
+
+/// A line of a shell, with the words behind it as `$0` and so on.
+fn shell<'a>(line: &'a str, words: &[&'a str]) -> Vec<&'a str> {
+    [&["sh", "-c", line], words].concat()
+}
+
+/// The kernels of the only device in the profile at `path`, which its schema describes.
+fn kernels(path: &Path) -> Vec<Value> {
+    let profile = read_json(path);
+    let schema: Value = serde_json::from_str(include_str!("../../docs/profile.schema.json")).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
+    let errors: Vec<_> = validator.iter_errors(&profile).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let devices: Vec<&Value> = profile["processes"]
+        .as_array()
+        .expect("processes")
+        .iter()
+        .flat_map(|process| process["devices"].as_array().expect("devices"))
+        .filter(|device| device["dispatches"].as_u64() > Some(0))
+        .collect();
+    let [device] = &devices[..] else { panic!("{profile:#}") };
+    assert!(device["busy"].as_f64() <= profile["wall"].as_f64(), "{profile:#}");
+    device["kernels"].as_array().expect("kernels").clone()
+}
+
+#[test]
+fn the_profile_of_a_bench_has_its_kernels_and_its_output_is_untouched() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_string();
+    let [json, trace, page] = [("json", "p.json"), ("trace", "t.json"), ("page", "p.html")]
+        .map(|(option, name)| format!("--{option}={}", path(name)));
+    let output = expect_exit(&mut capture(&[&json, &trace, &page], &BENCH), 0);
+    let text = stdout(&output);
+    // The record of the program, then the profile.
+    let (record, profile) = text.split_once('\n').expect("two documents");
+    let record: Value = serde_json::from_str(record).expect("the program's own output");
+    assert!(profile.contains("llvmpipe") && profile.contains("serialised"), "{profile}");
+    assert!(profile.lines().all(|line| line.chars().count() <= 80), "{profile}");
+    // Every sample is a dispatch of the kernel that the record names.
+    let kernels = kernels(Path::new(&path("p.json")));
+    for case in record["cases"].as_array().expect("cases") {
+        let samples = case["outcome"]["samples"].as_array().expect("samples").len();
+        let hash = &case["kernels"][0]["hash"];
+        let found = kernels.iter().find(|own| own["hash"] == *hash);
+        let found = found.unwrap_or_else(|| panic!("{hash}: {kernels:#?}"));
+        assert!(found["calls"].as_u64() >= Some(samples as u64), "{found:#}");
+        assert!(found["times"]["median"].as_f64() > Some(0.0), "{found:#}");
+    }
+    let share: f64 = kernels.iter().map(|own| own["share"].as_f64().expect("a share")).sum();
+    assert!((share - 1.0).abs() < 1e-6, "{kernels:#?}");
+    let events = read_json(Path::new(&path("t.json")));
+    let dispatches =
+        events["traceEvents"].as_array().expect("events").iter().filter(|event| event["cat"] == "dispatch");
+    let calls: u64 = kernels.iter().filter_map(|own| own["calls"].as_u64()).sum();
+    assert_eq!(dispatches.count() as u64, calls);
+    let page = std::fs::read_to_string(path("p.html")).expect("written");
+    assert!(page.contains("<svg") && page.contains("Timeline"), "{page}");
+}
+
+#[test]
+fn the_program_s_exit_code_is_handed_on() {
+    let line = "\"$0\" \"$@\" > \"$0.out\" 2>&1; exit 7";
+    let folder = tempfile::tempdir().expect("a folder");
+    // The shell names its output by the program: a link, in a folder that goes.
+    let program = folder.path().join("gpukern");
+    std::os::unix::fs::symlink(BENCH[0], &program).expect("linked");
+    let words = [&[program.to_str().expect("text")], &BENCH[1..]].concat();
+    let output = expect_exit(&mut capture(&[], &shell(line, &words)), 7);
+    assert!(stdout(&output).contains("exit code 7"), "{}", stdout(&output));
+    for (program, code, said) in [
+        (shell("exit 3", &[]), 3, "made no Vulkan device: it does not use Vulkan"),
+        (shell("true", &[]), 3, "made no Vulkan device"),
+        (shell("kill -SEGV $$", &[]), 139, "note: 'sh' ended: SIGSEGV; exit code 139"),
+        (vec![BENCH[0], "devices", "--device", "none"], 2, "made no Vulkan device"),
+    ] {
+        let output = expect_exit(&mut capture(&[], &program), code);
+        assert!(stderr(&output).contains(said), "{program:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_a_mistake() {
+    for (program, remedy) in [
+        ("no-such-program", "cannot start 'no-such-program': No such file"),
+        ("./no-such-program", "check the path"),
+        (concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "is it executable?"),
+    ] {
+        let output = expect_exit(&mut capture(&[], &[program]), 2);
+        assert!(stderr(&output).contains(remedy), "{program}: {}", stderr(&output));
+    }
+    let full = tempfile::tempdir().expect("a folder");
+    std::fs::write(full.path().join("mine"), "").expect("written");
+    let full = full.path().to_str().expect("text");
+    for (options, said) in [
+        (&["-o", full][..], "it has files already; choose a folder that is new or empty"),
+        (&["--kernel", "mul"], "--output <DIR>"),
+        (&["-o", "/nonexistent/cases", "--kernel", "("], "--kernel '(' is no regular expression"),
+        (&["-o", "x", "--max-bytes", "much"], "write a size such as 512MiB or 4GiB"),
+    ] {
+        let output = expect_exit(&mut capture(options, &["true"]), 2);
+        assert!(stderr(&output).contains(said), "{options:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_the_profile_of_what_it_did() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("p.json");
+    // It is killed once it told of some dispatches; the shell ends as it did.
+    let line = "\"$0\" \"$@\" --in-process > /dev/null & \
+        until [ \"$(cat \"$GPUKERN_CAPTURE\"/*.events 2>/dev/null | wc -c)\" -gt 30000 ]; do sleep 0.01; done; \
+        kill -KILL $!; wait $!";
+    let words = [&BENCH[..7], &["--max-time=300s", "--precision=0.00001%"]].concat();
+    let option = format!("--json={}", json.display());
+    let output = expect_exit(&mut capture(&[&option], &shell(line, &words)), 137);
+    assert!(stdout(&output).contains("exit code 137 after"), "{}", stdout(&output));
+    assert!(!kernels(&json).is_empty());
+}
+
+#[test]
+fn what_ends_gpukern_alone_ends_the_program_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ready = folder.path().join("ready");
+    let line = "trap 'exit 5' TERM; touch \"$0\"; while :; do sleep 0.05; done";
+    let mut command = capture(&[], &shell(line, &[ready.to_str().expect("text")]));
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    wait_until("the program's trap", || ready.exists());
+    signal(&child, "TERM");
+    let output = child.wait_with_output().expect("a process");
+    assert_eq!(output.status.code(), Some(5));
+}
