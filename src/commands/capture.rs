@@ -58,8 +58,13 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup) -> Result<CommandOutput, Er
         return Ok(without_device(program, status, &told));
     }
     let mut text = report::capture::text(&profile, args.top as usize, report::table::width());
+    // The profile is worth having without its cases.
+    let mut failed = None;
     if let Some(output) = &args.output {
-        text += &cases(args, &folder, output, &told, setup)?;
+        match cases(args, &folder, output, &told, setup) {
+            Ok(said) => text += &said,
+            Err(error) => failed = Some(error),
+        }
     }
     let mut answer = CommandOutput::new(text, String::new(), Exit::Success);
     if let Some(target) = trace {
@@ -69,8 +74,8 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup) -> Result<CommandOutput, Er
         answer.deliver(target, &report::html::capture(&profile, args.top as usize));
     }
     answer.deliver_json(json, &profile);
-    if let Some(output) = &args.output {
-        answer.kept(cases(output, &folder, &told, args.top as usize));
+    if let Some(error) = failed {
+        answer.kept(Err(error));
     }
     hand_on(&mut answer, program, status);
     Ok(answer)
@@ -210,11 +215,6 @@ fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, told: &[Vec<Even
         overlapped: args.overlapped,
         processes: told.iter().map(|events| Process::of(events)).collect(),
     }
-}
-
-/// Writes what was taken as cases for `run`; returns what to say of them.
-fn cases(output: &Path, _folder: &Path, _told: &[Vec<Event>], _top: usize) -> Result<String, Error> {
-    Err(Error::Failure(format!("cannot write cases to '{}': this version has no writer of cases", output.display())))
 }
 
 /// The answer where no process of the program made a device.
