@@ -270,6 +270,12 @@ impl<'e> Shader<'e> {
     }
 }
 
+/// What stands for the name of a module that has none.
+pub(crate) fn hash(spirv: &[u32]) -> String {
+    let bytes: Vec<u8> = spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
+    fingerprint(&[&bytes])[..DIGITS].to_string()
+}
+
 /// What makes a kernel: its name, its content, and its grid, unless that is indirect or there is none.
 type Key<'e> = (String, &'e str, Option<[u32; 3]>, bool);
 

@@ -8,7 +8,7 @@ use crate::basis::printable::{brief, ending, printable};
 use crate::basis::units::Nanos;
 use crate::capture::case::chosen;
 use crate::capture::profile::{Process, Profile, SCHEMA};
-use crate::capture::{self, trace};
+use crate::capture::{self, profile, trace};
 use crate::commands::cli::CaptureArgs;
 use crate::commands::run::replay::{Written, write_cases};
 use crate::device::cache::{CacheFolder, fingerprint};
@@ -124,7 +124,7 @@ fn cases(args: &CaptureArgs, spool: &Path, output: &Path, told: &[Vec<Event>], s
             Event::Name { pipeline: of, name } if *of == pipeline.pipeline => Some(name.clone()),
             _ => None,
         });
-        name::of_module(&pipeline.spirv, &pipeline.entry).or(named).unwrap_or_else(|| "kernel".into())
+        name::of_module(&pipeline.spirv, &pipeline.entry).or(named).unwrap_or_else(|| profile::hash(&pipeline.spirv))
     };
     let chosen = chosen(told, Some(args.top as usize), &called);
     let mut text = String::new();

@@ -6,7 +6,7 @@ use crate::kernel::interface::{Argument, ArgumentKind, Scalar};
 use crate::run::buffers::fits_blocks;
 use crate::run::description::{Captured, Formula};
 use crate::run::expression::Values;
-use crate::run::init::{key, line, marked};
+use crate::run::init::{self, key, line};
 use crate::run::members::{BITS, pack};
 use half::{bf16, f16};
 use std::fmt::Write;
@@ -38,11 +38,7 @@ impl Draft<'_> {
         self.buffers(&mut text);
         let [x, y, z] = self.chosen.case.groups;
         let remark = if self.chosen.case.indirect { "as a buffer of the program had them" } else { "" };
-        let _ = writeln!(
-            text,
-            "\n[dispatch]\n{}",
-            marked(&format!("groups = [{x}, {y}, {z}]"), remark).trim_end_matches(" #")
-        );
+        let _ = writeln!(text, "\n[dispatch]\n{}", marked(&format!("groups = [{x}, {y}, {z}]"), remark));
         text
     }
 
@@ -143,8 +139,7 @@ impl Draft<'_> {
             };
             if let Some(fill) = fill {
                 let fill = format!("fill = {}", line(&fill));
-                let fill = if data.remark.is_empty() { fill } else { marked(&fill, data.remark) };
-                let _ = writeln!(text, "{fill}");
+                let _ = writeln!(text, "{}", marked(&fill, data.remark));
             }
             if let Some(answer) = &data.answer {
                 let _ = writeln!(text, "check = {}", data.tolerance);
@@ -153,6 +148,11 @@ impl Draft<'_> {
         }
         let _ = writeln!(text, "\n[reference.file]\n{}", answers.join("\n"));
     }
+}
+
+/// A line, and a remark if there is one.
+fn marked(line: &str, remark: &str) -> String {
+    if remark.is_empty() { line.to_string() } else { init::marked(line, remark) }
 }
 
 /// The low bytes of a number.
