@@ -12,7 +12,6 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("kernel", &["basis", "device"]),
     ("algorithms", &["basis", "device", "kernel"]),
     ("run", &["basis", "device", "kernel", "algorithms"]),
-    ("capture", &["basis", "kernel", "run"]),
     ("host", &["basis", "algorithms"]),
     ("vulkan", &["basis", "device", "kernel"]),
     ("plan", &["basis", "device", "algorithms", "run", "host"]),
