@@ -273,6 +273,16 @@ impl<'e> Shader<'e> {
 /// What makes a kernel: its name, its content, and its grid, unless that is indirect or there is none.
 type Key<'e> = (String, &'e str, Option<[u32; 3]>, bool);
 
+/// What a profile calls the kernel of a pipeline, unless a label around its dispatch has to tell.
+pub(crate) fn name_of(events: &[Event], pipeline: &format::Pipeline) -> String {
+    let named = events.iter().rev().find_map(|event| match event {
+        Event::Name { pipeline: of, name } if *of == pipeline.pipeline => Some(name.as_str()),
+        _ => None,
+    });
+    let Shader { name, spirv, .. } = Shader::of(pipeline, named);
+    name.unwrap_or_else(|| spirv[..DIGITS].to_string())
+}
+
 /// The dispatches of a kernel while they are counted.
 struct Counted<'e> {
     shader: Option<&'e Shader<'e>>,
@@ -688,6 +698,11 @@ pub(crate) mod tests {
                 ],
             ),
         ];
+        let called = |at: usize| match &events[at] {
+            Event::Pipeline(own) => name_of(&events, own),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([2, 4].map(called), ["entry".into(), fingerprint(&[&[3, 0, 0, 0].repeat(8)])[..8].to_string()]);
         let process = Process::of(&events);
         let mut names: Vec<_> = process.devices[0].kernels.iter().map(|own| (own.name.clone(), own.calls)).collect();
         names.sort();
