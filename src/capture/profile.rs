@@ -262,7 +262,7 @@ impl<'e> Shader<'e> {
         let options = (&told.entry, &told.specialization, told.subgroup, told.stage_flags, told.flags, told.robustness);
         Self {
             told,
-            name: name::of_module(&told.spirv, &told.entry).or(name.map(String::from)),
+            name: name.map(String::from).or_else(|| name::of_module(&told.spirv, &told.entry)),
             spirv: fingerprint(&[&bytes]),
             hash: fingerprint(&[&bytes, &constants.concat()]),
             content: fingerprint(&[&bytes, format!("{options:?}").as_bytes()]),
@@ -270,14 +270,18 @@ impl<'e> Shader<'e> {
     }
 }
 
-/// What stands for the name of a module that has none.
-pub(crate) fn hash(spirv: &[u32]) -> String {
-    let bytes: Vec<u8> = spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
-    fingerprint(&[&bytes])[..DIGITS].to_string()
-}
-
 /// What makes a kernel: its name, its content, and its grid, unless that is indirect or there is none.
 type Key<'e> = (String, &'e str, Option<[u32; 3]>, bool);
+
+/// What a profile calls the kernel of a pipeline, unless a label around its dispatch has to tell.
+pub(crate) fn name_of(events: &[Event], pipeline: &format::Pipeline) -> String {
+    let named = events.iter().rev().find_map(|event| match event {
+        Event::Name { pipeline: of, name } if *of == pipeline.pipeline => Some(name.as_str()),
+        _ => None,
+    });
+    let Shader { name, spirv, .. } = Shader::of(pipeline, named);
+    name.unwrap_or_else(|| spirv[..DIGITS].to_string())
+}
 
 /// The dispatches of a kernel while they are counted.
 struct Counted<'e> {
@@ -694,6 +698,11 @@ pub(crate) mod tests {
                 ],
             ),
         ];
+        let called = |at: usize| match &events[at] {
+            Event::Pipeline(own) => name_of(&events, own),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([2, 4].map(called), ["entry".into(), fingerprint(&[&[3, 0, 0, 0].repeat(8)])[..8].to_string()]);
         let process = Process::of(&events);
         let mut names: Vec<_> = process.devices[0].kernels.iter().map(|own| (own.name.clone(), own.calls)).collect();
         names.sort();

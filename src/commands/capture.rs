@@ -7,8 +7,8 @@ use crate::basis::error::{Error, Exit};
 use crate::basis::printable::{brief, ending, printable};
 use crate::basis::units::Nanos;
 use crate::capture::case::chosen;
-use crate::capture::profile::{Process, Profile, SCHEMA};
-use crate::capture::{self, profile, trace};
+use crate::capture::profile::{Process, Profile, SCHEMA, name_of};
+use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
 use crate::commands::run::replay::{Written, write_cases};
 use crate::device::cache::{CacheFolder, fingerprint};
@@ -16,7 +16,6 @@ use crate::measure::session::Setup;
 use crate::report;
 use gpukern_layer::NAME as LAYER_NAME;
 use gpukern_layer::format::{self, Event, Settings, Take};
-use gpukern_layer::name;
 use serde_json::json;
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -119,13 +118,7 @@ fn scratch(cases: Option<&Path>) -> Result<Scratch, Error> {
 
 /// Writes what the layer took as cases below `output`, and says what became of each.
 fn cases(args: &CaptureArgs, spool: &Path, output: &Path, told: &[Vec<Event>], setup: &Setup) -> Result<String, Error> {
-    let called = |process: usize, pipeline: &format::Pipeline| {
-        let named = told[process].iter().rev().find_map(|event| match event {
-            Event::Name { pipeline: of, name } if *of == pipeline.pipeline => Some(name.clone()),
-            _ => None,
-        });
-        name::of_module(&pipeline.spirv, &pipeline.entry).or(named).unwrap_or_else(|| profile::hash(&pipeline.spirv))
-    };
+    let called = |process: usize, pipeline: &format::Pipeline| name_of(&told[process], pipeline);
     let chosen = chosen(told, Some(args.top as usize), &called);
     let mut text = String::new();
     for Written { name, folder, verified } in write_cases(&chosen, spool, output, Some(setup))? {
