@@ -157,7 +157,7 @@ pub struct Compared {
     pub p: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// The test that decided, or that failed: `p = 0.028 > 0.01`.
+    /// The test that decided, or that failed: `not significant (p = 0.028)`.
     pub test: String,
     /// What explains the verdict, or keeps it from being one.
     pub why: Vec<String>,

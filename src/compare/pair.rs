@@ -331,10 +331,10 @@ fn evidence(ratio: &bootstrap::Ratio, p: f64, found: Verdict, min_effect: f64) -
         Verdict::Slower | Verdict::Faster => probability(p),
         Verdict::Same => format!("within ±{}", percent(min_effect)),
         Verdict::Undecided if is_beyond(ratio.least, min_effect) && p > FALSE_DISCOVERIES => {
-            format!("{} > {FALSE_DISCOVERIES}", probability(p))
+            format!("not significant ({})", probability(p))
         }
         Verdict::Undecided if is_beyond(ratio.least, min_effect) => "interval holds 1".into(),
-        Verdict::Undecided => format!("exceeds ±{}", percent(min_effect)),
+        Verdict::Undecided => format!("wider than ±{}", percent(min_effect)),
     }
 }
 

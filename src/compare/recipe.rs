@@ -326,7 +326,7 @@ fn wanted(comparison: &Comparison, settings: &Settings, anew: [bool; 2]) -> (Opt
         let remedy = if reach <= WORTH_ASKING {
             format!("--min-effect {:.0}% would call them the same", (100.0 * reach).ceil())
         } else {
-            format!("this machine is too noisy for {effect} %, but `gpukern ab` may do, which alternates the two")
+            format!("this machine is too noisy for {effect} %; try `gpukern ab`, which alternates the two")
         };
         remarks.push(format!("{} would need over {MOST} processes a side; {remedy}.", counted(close.len(), "case")));
     }

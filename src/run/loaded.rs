@@ -158,7 +158,8 @@ fn ordered(
 /// # Errors
 /// What the compiler says.
 pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
-    let Some(reference) = &described.description.reference else { return Ok(None) };
+    let Description { reference, kernel, dispatch, .. } = &described.description;
+    let Some(reference) = reference else { return Ok(None) };
     let source = match reference.kernel.values() {
         [] => return Ok(None),
         [source] => source,
@@ -173,7 +174,16 @@ pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, F
         spec: reference.spec.clone(),
         push: reference.push.clone(),
         uniform: reference.uniform.clone(),
-        groups: reference.groups.clone(),
+        // No option states it.
+        groups: [
+            reference.groups.as_ref(),
+            dispatch.as_ref().and_then(|dispatch| dispatch.groups.as_ref()),
+            kernel.as_ref().and_then(|kernel| kernel.groups.as_ref()),
+        ]
+        .into_iter()
+        .flatten()
+        .next()
+        .cloned(),
         ..Kernel::default()
     };
     let pass = load(described, &kernel, source, "reference.")?;

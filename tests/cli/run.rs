@@ -254,7 +254,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let output = expect_exit(&mut command(path, &tune), 0);
     let text = stdout(&output);
     assert!(text.contains("WORK=1") && text.contains("WORK=300") && !text.contains("WORK=600"), "{text}");
-    assert!(text.contains("best: WORK = 1"), "{text}");
+    assert!(text.contains(": WORK = 1, "), "{text}");
 }
 
 #[test]
