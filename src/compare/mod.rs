@@ -48,11 +48,13 @@ pub struct Settings {
     pub noise: Option<f64>,
     /// Whether each record of the candidate is looked at as it comes, until nothing is undecided.
     pub growing: bool,
+    /// Whether cases are compared whose buffers or work changed.
+    pub other_problems: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { min_effect: 0.02, noise: None, growing: false }
+        Self { min_effect: 0.02, noise: None, growing: false, other_problems: false }
     }
 }
 
@@ -308,7 +310,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
             inspected.push(both);
             continue;
         }
-        match pair::pair(&before, &after) {
+        match pair::pair(&before, &after, settings) {
             Ok(pair) => pairs.push(pair),
             Err(listed) => unmatched.push(*listed),
         }
