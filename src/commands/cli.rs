@@ -545,6 +545,10 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["ab", "watch"])]
     pub tune: bool,
 
+    /// List the cases and their expected time; measure nothing
+    #[arg(long, conflicts_with_all = ["ab", "watch", "init", "print", "save", "json", "resume", "compare"])]
+    pub dry_run: bool,
+
     /// Is the second kernel faster? run k.toml a.comp b.comp --ab
     ///
     /// The first kernel, or the first of two choices in [spec], is the baseline. The two take turns, and each size gets a

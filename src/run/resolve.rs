@@ -189,7 +189,8 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let file = described.file.iter().map(|(path, _)| path);
     let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(loaded::LoadedPass::files);
     let sources = file.chain(compiled).cloned().collect();
-    Ok(ResolvedRun { name, axes, modules, configurations, points, sources, commands: description.commands() })
+    let free = axes::free(&description.axes);
+    Ok(ResolvedRun { name, axes, free, modules, configurations, points, sources, commands: description.commands() })
 }
 
 /// One point of the axes.

@@ -5,7 +5,7 @@ mod watch;
 
 use super::document::Files;
 use super::measuring::{self, Planned};
-use super::{CommandOutput, ab};
+use super::{CommandOutput, ab, bench};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::handle::Handle;
@@ -51,6 +51,9 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
         return ab::judge_run(args, run, setup);
     }
     let plan = Plan { runs: vec![run], run_tables: vec![] }.only(&request.only)?;
+    if args.dry_run {
+        return bench::list(&plan, &request, setup);
+    }
     let planned = Planned { options_hash: plan.options(), plan, shard: None, at_once: false };
     let best = |record: &Record| if args.tune { best_choices(record, &kernels) } else { String::new() };
     let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, &best)?;
