@@ -5,7 +5,7 @@ use super::compile::{Compiled, Source};
 use super::description::{Bound, Described, Description, Fault, Formula, Kernel, Listed, Named};
 use super::resolved::Module;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A kernel that solves the problem, or a sequence of them.
 #[derive(Debug)]
@@ -301,6 +301,11 @@ impl LoadedPass {
     pub(crate) fn module(&self, overrides: &[(String, f64)]) -> Result<Module, String> {
         let spirv = self.compiled.spirv(overrides)?;
         Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files().to_vec() })
+    }
+
+    /// The name of its source without the folder.
+    pub(crate) fn file(&self) -> &str {
+        Path::new(&self.source).file_name().and_then(|name| name.to_str()).unwrap_or(&self.source)
     }
 
     /// Its source and all that it includes.

@@ -298,13 +298,13 @@ fn subgroup_size(pass: &LoadedPass, stated: &Formula, scope: &Values) -> Result<
 /// Says of the description's specialization constants that the kernel lacks why expressions have no value for them.
 fn bar_others(described: &Described, pass: &LoadedPass, scope: &mut Values) {
     let spec = &described.description.spec;
-    let remedy = if pass.prefix.is_empty() {
-        "describe it in a file of its own, with its own groups, and name both files"
-    } else {
-        "leave it out of this expression"
+    let remedy = match pass.prefix {
+        "" => "describe it in a file of its own, with its own groups, and name both files",
+        "reference." => "state the groups of [reference]",
+        _ => "leave it out of this expression",
     };
     for name in spec.names().into_iter().filter(|name| pass.constant(name).is_none()) {
-        scope.bar(name, &format!("a specialization constant that {} does not have; {remedy}", pass.source));
+        scope.bar(name, &format!("a specialization constant that {} does not have; {remedy}", pass.file()));
     }
 }
 

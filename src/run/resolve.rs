@@ -291,7 +291,7 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         known.sort();
         known.dedup();
         let message = if known.is_empty() {
-            let sources = distinct(passes().map(|pass| pass.source.as_str()));
+            let sources = distinct(passes().map(loaded::LoadedPass::file));
             let has = if sources.len() == 1 { "has" } else { "have" };
             // The description may be right, and of another kernel.
             let own = if description.kernel.is_some() { ", or describe the kernel in a file of its own" } else { "" };

@@ -25,7 +25,7 @@ fn unknown_names_are_answered_with_the_nearest_known_ones() {
     refused(&["bench", "matmul", "--input", "unifrom"], &["unknown input 'unifrom'; did you mean 'uniform'?"]);
     refused(&["list", "matmil"], &["unknown algorithm 'matmil'; did you mean 'matmul'?"]);
     refused(&["bench"], &["no algorithm given; name one of: matmul"]);
-    refused(&["run", "typo.toml"], &["typo.toml: no such file\n"]);
+    refused(&["run", "typo.toml"], &["cannot read 'typo.toml': no such file\n"]);
     refused(
         &["bench", "matmul", "--format", "json"],
         &["unexpected argument '--format'", "tip: `--json -` prints JSON"],
