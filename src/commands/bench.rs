@@ -76,7 +76,7 @@ fn check_parallel(plan: &Plan, setup: &Setup) -> Result<(), Error> {
 }
 
 /// Lists the cases of `plan`, with an estimate of the time that they take.
-fn list(plan: &Plan, request: &Request, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup) -> Result<CommandOutput, Error> {
     let tuned = measuring::tuned(request)?;
     let session = Measurement::session(plan, setup)?;
     if let Some(session) = &session {

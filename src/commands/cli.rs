@@ -56,7 +56,7 @@ pub struct Cli {
     #[command(flatten)]
     pub vulkan: VulkanOptions,
 
-    /// Print only errors and notes about the results
+    /// Hide progress; print results, errors and notes about them
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
 
@@ -181,8 +181,7 @@ pub enum Command {
     /// Find the best tiles or block widths for a device, and keep them
     ///
     /// Searches the tiles of a product or the block widths of a factorisation; `bench` uses what it finds. Every tile is
-    /// verified before it is timed. Losers are dropped after a few samples, and the best run against the built-in tile in
-    /// turns. A result holds for a device, its driver, an element type, and sizes near the same power of two. Ctrl-C keeps
+    /// verified before it is timed. Slow tiles are dropped early; the best then alternate with the built-in tile. A result holds for a device, its driver, an element type, and sizes near the same power of two. Ctrl-C keeps
     /// what was found.
     #[command(after_long_help = "Examples:\n  \
         gpukern tune matmul                               one minute, default sizes\n  \
@@ -562,6 +561,10 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["ab", "watch"])]
     pub tune: bool,
 
+    /// List the cases and their expected time; measure nothing
+    #[arg(long, conflicts_with_all = ["ab", "watch", "init", "print", "save", "json", "resume", "compare"])]
+    pub dry_run: bool,
+
     /// Is the second kernel faster? run k.toml a.comp b.comp --ab
     ///
     /// The first kernel, or the first of two choices in [spec], is the baseline. The two take turns, and each size gets a
@@ -703,14 +706,14 @@ pub struct Judging {
     #[arg(long, value_name = "PERCENT")]
     pub process_noise: Option<String>,
 
-    /// Compare although these differ: driver, device, …
+    /// Compare even if these differ: driver, device, …
     ///
     /// One or more of device, driver, validation-layers, clock, cache, seed, work and buffers. Any other difference is
     /// still refused.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = REFUSED, hide_possible_values = true)]
     pub allow: Vec<String>,
 
-    /// Compare whatever differs
+    /// Compare no matter what differs
     #[arg(long)]
     pub force: bool,
 }

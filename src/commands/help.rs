@@ -57,7 +57,14 @@ pub(super) fn documented() -> Command {
     root.clone().mut_subcommands(|command| {
         let uses_vulkan = USE_VULKAN.contains(&command.get_name());
         let shown = global.iter().filter(|arg| uses_vulkan || !vulkan.contains(&arg.get_id().as_str()));
-        arranged(command.args(shown.map(|arg| arg.clone().hide(false).global(false))).arg(help()))
+        // `devices --verbose` is about something else, and `config` prints what --max-run is.
+        let of_cases = match command.get_name() {
+            "devices" => &["max_run"][..],
+            "bench" | "run" | "peak" | "tune" | "verify" | "ab" => &[],
+            _ => &["verbose"],
+        };
+        let hides = |arg: &Arg| of_cases.contains(&arg.get_id().as_str());
+        arranged(command.args(shown.map(|arg| arg.clone().hide(hides(arg)).global(false))).arg(help()))
     })
 }
 

@@ -20,6 +20,7 @@ pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
     let default = Settings::default();
     Ok(Settings {
         min_effect: percentage("min-effect", judging.min_effect.as_deref())?.unwrap_or(default.min_effect),
+        other_problems: judging.force || judging.allow.iter().any(|name| ["work", "buffers"].contains(&name.as_str())),
         noise: percentage("process-noise", judging.process_noise.as_deref())?,
         ..default
     })
@@ -71,9 +72,11 @@ pub(super) fn check_alike(baseline: &[Record], candidate: &[Record], judging: &J
 
 /// Refuses a comparison without a case that both sides have.
 pub(super) fn check_any(comparison: &Comparison) -> Result<(), Error> {
+    // One whose description changed is on both sides.
+    let both = |case: &Unmatched| [case.baseline, case.candidate] == [State::Measured; 2];
     if !comparison.cases.is_empty()
         || !comparison.inspected.is_empty()
-        || comparison.unmatched.iter().any(|case| case.newly_wrong)
+        || comparison.unmatched.iter().any(|case| case.newly_wrong || both(case))
     {
         return Ok(());
     }

@@ -175,7 +175,7 @@ impl Rounds {
         (comparison.remarks, comparison.decide) = recipe::recipe(&comparison, sides, &self.settings, &|processes| {
             (
                 recipe::assignments(&super::origin::environment()),
-                again(&command_line(), processes, self.record.as_deref()),
+                again(&command_line(), processes, self.record.as_deref(), too_long),
             )
         });
         // A reason first, then the commands that fit it.
@@ -267,13 +267,19 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
     reasons.into_iter().filter(|(count, _)| *count > 0).map(line).collect()
 }
 
-/// The words of this command with so many processes, which the record at `path` gets where it is kept.
-fn again(words: &[String], processes: usize, path: Option<&Path>) -> Vec<String> {
-    let ours = ["--json", "--resume", "--processes", "--rounds"];
-    let kept = recipe::without(words.iter().map(String::as_str), &ours, &[]).into_iter().map(String::from);
+/// The words of this command with so many processes, which the record at `path` gets where it is kept; with time for a few
+/// rounds where one was `too_long`.
+fn again(words: &[String], processes: usize, path: Option<&Path>, too_long: Option<Duration>) -> Vec<String> {
+    let ours = ["--json", "--resume", "--processes", "--rounds", "--budget"];
+    let ours = if too_long.is_some() { &ours[..] } else { &ours[..4] };
+    let kept = recipe::without(words.iter().map(String::as_str), ours, &[]).into_iter().map(String::from);
+    let budget = too_long.map(|round| ["--budget".to_string(), format!("{}s", 3 * round.as_secs().max(1))]);
     let path = path.filter(|path| *path != Path::new("-")).map(|path| path.to_string_lossy().into_owned());
     let resume = path.into_iter().flat_map(|path| ["--resume".to_string(), path]);
-    before_files(kept.collect(), ["--processes".into(), processes.to_string()].into_iter().chain(resume))
+    before_files(
+        kept.collect(),
+        ["--processes".into(), processes.to_string()].into_iter().chain(budget.into_iter().flatten()).chain(resume),
+    )
 }
 
 /// The ids of the cases that further rounds may decide; `None` where there are none.
@@ -322,6 +328,16 @@ mod tests {
         std::fs::write(new.join("round-2.json"), "{}").expect("written");
         let error = empty_folder(&new).expect_err("it has a file").to_string();
         assert!(error.contains("it is not empty; name a new folder"), "{error}");
+    }
+
+    #[test]
+    fn the_command_that_repeats_it_has_time_for_a_round() {
+        let words: Vec<String> =
+            ["gpukern", "bench", "lu", "--compare", "a.json", "--budget", "5s"].map(String::from).into();
+        let of = |too_long| again(&words, 5, None, too_long).join(" ");
+        assert!(of(None).contains("--budget 5s"), "{}", of(None));
+        let longer = of(Some(Duration::from_millis(8200)));
+        assert!(longer.contains("--budget 24s") && !longer.contains("--budget 5s"), "{longer}");
     }
 
     #[test]

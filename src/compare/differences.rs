@@ -123,7 +123,8 @@ fn facts(records: &[Record], fact: Fact) -> Facts {
     facts
 }
 
-/// Cases of the same id that are not the same problem. The first of each kind is named.
+/// Cases of the same id that are not the same problem. The first of each kind is named. Those of other work or buffers are
+/// not compared, which is no reason to refuse the others.
 fn cases(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     let [mut first, mut with_buffers] = [HashMap::new(), HashMap::new()];
     let mut found: Vec<Difference> = vec![];
@@ -137,10 +138,10 @@ fn cases(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
                 ("work", work(known), work(case)),
                 ("buffers", buffers.unwrap_or(case).buffers.join(", "), case.buffers.join(", ")),
             ];
-            for (what, before, after) in facts {
+            for ((what, before, after), refused) in facts.into_iter().zip([true, false, false]) {
                 if before != after && !found.iter().any(|difference| difference.what == what) {
                     let of = |value| format!("{value} in {}", case.id);
-                    found.push(Difference { what, baseline: of(before), candidate: of(after), refused: true });
+                    found.push(Difference { what, baseline: of(before), candidate: of(after), refused });
                 }
             }
         }
@@ -148,7 +149,7 @@ fn cases(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     found
 }
 
-fn work(case: &crate::record::Case) -> String {
+pub(super) fn work(case: &crate::record::Case) -> String {
     let chain = case.chain.map_or_else(String::new, |chain| format!(", a chain of {chain}"));
     format!("{} operations, {} bytes{chain}", case.work.operations, case.work.bytes.0)
 }

@@ -48,11 +48,13 @@ pub struct Settings {
     pub noise: Option<f64>,
     /// Whether each record of the candidate is looked at as it comes, until nothing is undecided.
     pub growing: bool,
+    /// Whether cases are compared whose buffers or work changed.
+    pub other_problems: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { min_effect: 0.02, noise: None, growing: false }
+        Self { min_effect: 0.02, noise: None, growing: false, other_problems: false }
     }
 }
 
@@ -157,7 +159,7 @@ pub struct Compared {
     pub p: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// The test that decided, or that failed: `p = 0.028 > 0.01`.
+    /// The test that decided, or that failed: `not significant (p = 0.028)`.
     pub test: String,
     /// What explains the verdict, or keeps it from being one.
     pub why: Vec<String>,
@@ -308,7 +310,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
             inspected.push(both);
             continue;
         }
-        match pair::pair(&before, &after) {
+        match pair::pair(&before, &after, settings) {
             Ok(pair) => pairs.push(pair),
             Err(listed) => unmatched.push(*listed),
         }

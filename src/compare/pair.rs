@@ -1,5 +1,6 @@
 //! A case on both sides: its ratio, verdict and reasons.
 
+use super::differences::work;
 use super::side::{Seen, State, state};
 use super::{
     Compared, FALSE_DISCOVERIES, Inspected, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, inspected,
@@ -7,7 +8,7 @@ use super::{
 };
 use crate::basis::units::{Nanos, counted, significant, trimmed};
 use crate::record::marks::OTHERS_APART;
-use crate::record::{Measured, SLOW};
+use crate::record::{Case, Measured, SLOW};
 use crate::stats::bootstrap::{self, ProcessSamples, Side, TELLING_RUNS};
 use crate::stats::noise;
 use std::collections::BTreeSet;
@@ -21,9 +22,15 @@ pub(super) struct Pair<'a> {
     pub(super) candidate: Vec<Seen<'a>>,
 }
 
-pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<Pair<'a>, Box<Unmatched>> {
+/// The two sides of a case, or why they are not compared; those of another problem are where they are to be.
+pub(super) fn pair<'a>(
+    baseline: &[Seen<'a>],
+    candidate: &[Seen<'a>],
+    settings: &Settings,
+) -> Result<Pair<'a>, Box<Unmatched>> {
     let [before, after] = [state(baseline), state(candidate)];
-    if [before.0, after.0] == [State::Measured; 2] {
+    let another = if settings.other_problems { None } else { another_problem(baseline, candidate) };
+    if [before.0, after.0] == [State::Measured; 2] && another.is_none() {
         let timed = |side: &[Seen<'a>]| side.iter().filter(|seen| !seen.samples().is_empty()).copied().collect();
         return Ok(Pair { baseline: timed(baseline), candidate: timed(candidate) });
     }
@@ -37,7 +44,7 @@ pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<
         candidate: after.0,
         newly_wrong: after.0.is_wrong() && !before.0.is_wrong(),
         interrupted: [before.0, after.0].contains(&State::Interrupted),
-        reason: if after.1.is_empty() { before.1 } else { after.1 },
+        reason: another.unwrap_or(if after.1.is_empty() { before.1 } else { after.1 }),
     }))
 }
 
@@ -45,6 +52,23 @@ pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<
 pub(super) fn inspected(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<Inspected> {
     let both = [baseline, candidate].iter().all(|side| state(side).0 == State::Inspected);
     baseline.last().zip(candidate.last()).filter(|_| both).map(|(before, after)| inspected::inspected(before, after))
+}
+
+/// What of a case's problem is not the same on both sides: other buffers, or other work.
+fn another_problem(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<String> {
+    let both = || baseline.iter().flat_map(|before| candidate.iter().map(move |after| (before.case, after.case)));
+    // Older records do not have buffers.
+    let known = |(before, after): &(&Case, &Case)| !before.buffers.is_empty() && !after.buffers.is_empty();
+    if let Some((before, after)) = both().filter(known).find(|(before, after)| before.buffers != after.buffers) {
+        let only = |of: &Case, other: &Case| {
+            let own = of.buffers.iter().filter(|buffer| !other.buffers.contains(buffer));
+            own.cloned().collect::<Vec<_>>().join(", ")
+        };
+        return Some(format!("its buffers changed: {} → {}", only(before, after), only(after, before)));
+    }
+    both()
+        .find(|(before, after)| work(before) != work(after))
+        .map(|(before, after)| format!("its work changed: {} → {}", work(before), work(after)))
 }
 
 pub(super) fn runs(side: &[Seen<'_>]) -> Vec<ProcessSamples> {
@@ -331,10 +355,10 @@ fn evidence(ratio: &bootstrap::Ratio, p: f64, found: Verdict, min_effect: f64) -
         Verdict::Slower | Verdict::Faster => probability(p),
         Verdict::Same => format!("within ±{}", percent(min_effect)),
         Verdict::Undecided if is_beyond(ratio.least, min_effect) && p > FALSE_DISCOVERIES => {
-            format!("{} > {FALSE_DISCOVERIES}", probability(p))
+            format!("not significant ({})", probability(p))
         }
         Verdict::Undecided if is_beyond(ratio.least, min_effect) => "interval holds 1".into(),
-        Verdict::Undecided => format!("exceeds ±{}", percent(min_effect)),
+        Verdict::Undecided => format!("wider than ±{}", percent(min_effect)),
     }
 }
 

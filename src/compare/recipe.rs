@@ -62,18 +62,34 @@ pub(crate) fn recipe(
     let anew = anew(comparison, sides);
     let (processes, mut remarks) = wanted(comparison, settings, anew);
     let names = ["baseline", "candidate"];
-    for name in names.iter().zip(anew).filter(|(_, anew)| *anew).map(|(name, _)| name) {
-        remarks.push(format!("This needs a new {name}: the device was slower or busier while it was measured."));
+    let slow = |baseline| {
+        let is = |case: &&Compared| case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
+        comparison.cases.iter().filter(is).count()
+    };
+    for ((name, baseline), _) in names.iter().zip([true, false]).zip(anew).filter(|(_, anew)| *anew) {
+        let (own, other) = (slow(baseline), slow(!baseline));
+        let cases = match (own, comparison.cases.len()) {
+            (1, 1) => String::new(),
+            (own, all) if own == all => format!("in all {all} cases "),
+            (own, all) => format!("in {own} of {all} cases "),
+        };
+        let others = if other > 0 {
+            format!("; in {other} while the {} ran", names[usize::from(baseline)])
+        } else {
+            String::new()
+        };
+        remarks.push(format!("Measure the {name} again: {cases}the device was slower or busier while it ran{others}."));
     }
     let alternated = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
-    let alternated = alternated.then(|| alternating(sides));
-    if alternated == Some(None) {
+    let alternated = (alternated || hopeless(comparison) > 0).then(|| (alternated, alternating(sides)));
+    if let Some((true, None)) = alternated {
         remarks.push(ALTERNATE.into());
     }
+    let alternated = alternated.and_then(|(_, commands)| commands);
     let processes = processes.max(anew.contains(&true).then_some(ENOUGH));
     let commands = processes
         .map_or_else(Vec::new, |processes| lines(comparison, sides, anew, processes, again(processes), &mut remarks));
-    let commands: Vec<_> = commands.into_iter().chain(alternated.flatten()).collect();
+    let commands: Vec<_> = commands.into_iter().chain(alternated).collect();
     (remarks, (!commands.is_empty()).then(|| commands.join("\n")))
 }
 
@@ -326,7 +342,7 @@ fn wanted(comparison: &Comparison, settings: &Settings, anew: [bool; 2]) -> (Opt
         let remedy = if reach <= WORTH_ASKING {
             format!("--min-effect {:.0}% would call them the same", (100.0 * reach).ceil())
         } else {
-            format!("this machine is too noisy for {effect} %, but `gpukern ab` may do, which alternates the two")
+            format!("this machine is too noisy for {effect} %; try `gpukern ab`, which alternates the two")
         };
         remarks.push(format!("{} would need over {MOST} processes a side; {remedy}.", counted(close.len(), "case")));
     }
@@ -371,6 +387,14 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
     (processes <= MOST as f64).then_some(processes as usize)
 }
 
+/// Undecided cases that no reasonable number of processes would decide.
+pub(crate) fn hopeless(comparison: &Comparison) -> usize {
+    let is = |case: &&Compared| {
+        case.verdict == Verdict::Undecided && !case.is_stuck() && needed(case, comparison.min_effect).is_none()
+    };
+    comparison.cases.iter().filter(is).count()
+}
+
 /// The change from which on a case would be the same, as its interval is.
 fn reach(case: &Compared) -> Option<f64> {
     let [low, high] = case.interval?;
@@ -396,6 +420,11 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
     };
     if let Some(hosts) = both(&|record| record.origin.host.as_ref().map(|host| format!("on {host}"))) {
         return hosts;
+    }
+    let same_host = a.origin.host.is_some() && a.origin.host == b.origin.host;
+    if let Some(device) = comparison.differences.iter().find(|own| own.what == "device").filter(|_| !same_host) {
+        return [&device.baseline, &device.candidate]
+            .map(|name| Some(format!("on the machine with {}", printable(name))));
     }
     // As they were typed, wherever that was.
     let typed = |record| measure(record, Path::new(""));

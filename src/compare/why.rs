@@ -50,8 +50,10 @@ pub(super) fn programs(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bo
     {
         reasons.push(format!("sub-group size {} → {}", a.subgroup.size, b.subgroup.size));
     }
-    for kernel in &new.kernels {
-        if let Some(before) = old.kernels.iter().find(|other| other.name == kernel.name) {
+    for (at, kernel) in new.kernels.iter().enumerate() {
+        // Passes of one module share its name: each is held against the same pass.
+        let earlier = new.kernels[..at].iter().filter(|other| other.name == kernel.name).count();
+        if let Some(before) = old.kernels.iter().filter(|other| other.name == kernel.name).nth(earlier) {
             // Versions of a file share its name.
             let new: Vec<_> = kernel_changes(before, kernel).into_iter().filter(|new| !reasons.contains(new)).collect();
             reasons.extend(new);

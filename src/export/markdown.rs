@@ -2,14 +2,14 @@
 //! why the others have no time. Of a comparison: what changed first, what stayed the same folded away.
 
 use super::{Named, bandwidth, named, rate, reason, status};
-use crate::basis::printable::{markdown as plain, markdown_code as code};
+use crate::basis::printable::{markdown as plain, markdown_code as code, printable};
 use crate::basis::units::{self, Nanos, percent, significant};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Measured, Record};
 use crate::report::bench::{main_sections, signs};
-use crate::report::compare::changed;
+use crate::report::compare::{above_commands, changed};
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -133,6 +133,14 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     if !same.is_empty() {
         let _ = write!(out, "<details><summary>{} same</summary>\n\n{}</details>\n\n", same.len(), changes(&same));
     }
+    for remark in &comparison.remarks {
+        let _ = writeln!(out, "{}\n", plain(remark));
+    }
+    if let Some(commands) = &comparison.decide {
+        // Indented text is shown as it is.
+        let lines: String = commands.lines().map(|line| format!("    {}\n", printable(line))).collect();
+        let _ = write!(out, "{}\n\n{lines}\n", above_commands(comparison));
+    }
     out
 }
 
@@ -171,6 +179,23 @@ mod tests {
     fn hostile_names_stay_in_their_cell_and_are_text() {
         insta::assert_snapshot!(text(&hostile()));
         assert!(!plain(HOSTILE).contains(['<', '@', '\n']));
+    }
+
+    #[test]
+    fn what_would_decide_the_rest_is_below_the_tables() {
+        let text = include_bytes!("../../tests/fixtures/run-1.json");
+        let record = || reader::parse(text, "fixture").expect("a record").record;
+        let mut same = crate::compare::compare(&[record()], &[record()], &crate::compare::Settings::default());
+        assert!(!comparison(&same, &Ruling::default()).contains("To decide"));
+        same.cases.iter_mut().for_each(|case| case.verdict = Verdict::Undecided);
+        same.remarks = vec!["Measure the baseline again.".into()];
+        same.decide = Some("# about 4 min\ngpukern bench lu".into());
+        let text = comparison(&same, &Ruling::default());
+        assert!(
+            text.contains("\nMeasure the baseline again")
+                && text.contains("\n\n    # about 4 min\n    gpukern bench lu\n"),
+            "{text}"
+        );
     }
 
     #[test]

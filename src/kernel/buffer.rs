@@ -7,6 +7,7 @@ use crate::basis::units::Bytes;
 use crate::device::capability::DeviceLimits;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`], or behind these one of the
@@ -18,6 +19,9 @@ pub struct BufferId(pub usize);
 /// writes to them is rejected: kernels address memory directly, so nothing else would notice. Descriptors begin behind one: no device may
 /// ask for offsets of multiples of more than 256.
 pub(crate) const RED_ZONE: u64 = 4096;
+
+/// The words that fill memory before a first run, one for each buffer: NaN in every floating-point type, and as halves.
+pub(crate) const FILLER: RangeInclusive<u32> = 0xffff_ff81..=0xffff_ffff;
 
 /// A buffer that a problem needs.
 #[derive(Clone, Debug, PartialEq, Eq)]

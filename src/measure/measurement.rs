@@ -332,7 +332,7 @@ impl<'a> Measurement<'a> {
         }
         let validated = session.map_or(Ok(()), Session::check_validation);
         let reason = |case: &Case| match &case.outcome {
-            Outcome::Skipped { reason } => Some(format!("the first, {}, is skipped: {reason}", case.id)),
+            Outcome::Skipped { reason } => Some(format!("{}: {reason}", case.id)),
             _ => None,
         };
         if results.cases.is_empty() {
@@ -341,7 +341,11 @@ impl<'a> Measurement<'a> {
         }
         if results.cases.iter().all(|case| reason(case).is_some()) {
             let first = results.cases.first().and_then(reason).unwrap_or_default();
-            return Err(Error::Usage(format!("nothing to measure: the device can run none of these cases; {first}")));
+            let others = match results.cases.len() {
+                1 => String::new(),
+                count => format!("; all {count} cases are skipped, this one first"),
+            };
+            return Err(Error::Usage(format!("nothing to measure: {first}{others}")));
         }
         // One that found nothing left to measure is none of them.
         let last = results.processes.len() - 1;

@@ -8,7 +8,7 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::cache;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role, Start, write_addresses};
+use crate::kernel::buffer::{BufferSpec, FILLER, RED_ZONE, Role, Start, write_addresses};
 use crate::kernel::program::{BufferId, Program, Repeat};
 use crate::measure::sampling;
 use crate::plan::Sampling;
@@ -54,7 +54,7 @@ impl Poison {
     fn words(self, number: usize) -> Words {
         match self {
             // As f16 and bf16 each half is NaN too, as f64 any two words.
-            Self::NaN => [0xffff_ff81 + (number % 0x7f) as u32; 4],
+            Self::NaN => [FILLER.start() + (number % 0x7f) as u32; 4],
             Self::Number => {
                 let number = (number % PATTERNS) as u32;
                 let both = 0x0001_0001 * number;

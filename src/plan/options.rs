@@ -127,13 +127,14 @@ impl Selection {
                     .into(),
             );
         }
+        let named = |option: &'static str| move |text: &str| duration(text).map_err(|e| format!("{option}: {e}"));
         Ok(Sampling {
             precision: typed.precision.as_deref().map_or(Ok(default.precision), precision)?,
-            max_time: typed.max_time.as_deref().map_or(Ok(default.max_time), duration)?,
+            max_time: typed.max_time.as_deref().map_or(Ok(default.max_time), named("--max-time"))?,
             clock,
             cache,
             patience: None,
-            pause: self.pause.as_deref().map(duration).transpose()?,
+            pause: self.pause.as_deref().map(named("--pause")).transpose()?,
         })
     }
 }
@@ -286,12 +287,13 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
 /// # Errors
 /// A message when it is no percentage, or not above 0 and at most 100 %.
 pub(crate) fn precision(text: &str) -> Result<f64, String> {
-    let value = units::fraction("precision", text, "a percentage such as 1% or 0.5%")?;
-    if value > 0.0 && value <= 1.0 {
-        Ok(value)
-    } else {
-        Err(format!("precision '{text}' is out of range; write a percentage above 0% and up to 100%"))
+    let out = || format!("precision '{text}' is out of range; write a percentage above 0% and up to 100%");
+    // Neither reading of such a number would do.
+    if text.trim().parse::<f64>().is_ok_and(|bare| bare <= 0.0 || bare > 100.0) {
+        return Err(out());
     }
+    let value = units::fraction("precision", text, "a percentage such as 1% or 0.5%")?;
+    if value > 0.0 && value <= 1.0 { Ok(value) } else { Err(out()) }
 }
 
 /// A time such as `500ms`, `5s` or `1m`.
@@ -367,6 +369,7 @@ mod tests {
         for text in ["0%", "-1%", "200%", "1", "0.02", "x", "nan%", "inf"] {
             assert!(precision(text).is_err(), "{text}");
         }
+        assert!(precision("0").expect_err("zero").contains("is out of range"), "0% would be refused as well");
     }
 
     #[test]

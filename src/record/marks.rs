@@ -65,6 +65,8 @@ impl Typical {
 /// The conditions under which the cases of a device were sampled.
 struct OnDevice {
     device: usize,
+    /// How many were measured.
+    cases: usize,
     /// Logarithm of the canary's time.
     canary: Option<Typical>,
     /// Logarithm of the best that it ever took.
@@ -92,6 +94,7 @@ impl RunConditions {
             let clock = |m: &Measured| m.conditions.clock_mhz.map(|[before, after]| f64::midpoint(before, after));
             OnDevice {
                 device: device.index,
+                cases: measured.len(),
                 canary: Typical::of(&figures(canary), if on_host { APART_ON_HOST } else { APART }.ln()),
                 best: figures(|m| m.conditions.canary_best.map(|best| best.0.ln())).into_iter().reduce(f64::min),
                 clock_mhz: stats::median(&figures(clock)),
@@ -103,11 +106,11 @@ impl RunConditions {
         Self(record.devices.iter().map(of).collect())
     }
 
-    /// What is true of all cases of a device, in a sentence; `None` where nothing was seen.
+    /// What makes the times of all cases of a device doubtful, in a sentence; `None` where nothing does.
     pub(crate) fn sentence(&self, device: usize) -> Option<String> {
         let of = self.0.iter().find(|of| of.device == device)?;
         let mut parts: Vec<String> = of.speed().into_iter().collect();
-        if let Some(Typical { middle, least, most, .. }) = of.others {
+        if let Some(Typical { middle, least, most, .. }) = of.others.filter(|others| others.most > OTHERS_APART) {
             let percent = |share: f64| format!("{:.0}", 100.0 * share);
             let share = if most - least > OTHERS_APART {
                 format!("{} to {} %", percent(least), percent(most))
@@ -117,7 +120,11 @@ impl RunConditions {
             parts.push(format!("other programs used {share} of the CPU"));
         }
         if let Some(error) = of.error.filter(|error| *error > LOOSE) {
-            parts.push(format!("median precision: ±{:.0} % or worse for half of the cases", 100.0 * error));
+            let error = 100.0 * error;
+            parts.push(match of.cases {
+                1 => format!("the median is known only to ±{error:.0} %"),
+                _ => format!("half of the medians are known only to ±{error:.0} % or worse"),
+            });
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
@@ -144,8 +151,8 @@ impl RunConditions {
         let wide = usual.map_or(WIDE, |error| WIDE.max(WIDER * error));
         // What was run once for its answer has no time.
         if m.summary.relative_error().map_or(!m.samples.is_empty(), |error| error > wide) {
-            let others = if usual.is_some() { ", and three times that of the other cases" } else { "" };
-            marks.push(Mark::new("±", format!("imprecise: an error of 5 % or more{others}")));
+            let others = if usual.is_some() { ", three times the other cases" } else { "" };
+            marks.push(Mark::new("±", format!("median uncertain by 5 % or more{others}")));
         }
         if of.is_some_and(|of| of.disturbed(m)) {
             let meaning = if of.is_some_and(|of| of.on_host) {
@@ -162,22 +169,20 @@ impl RunConditions {
 }
 
 impl OnDevice {
-    /// How fast the device was, in words.
+    /// How slow the device was, in words, where it was.
     fn speed(&self) -> Option<String> {
         let Typical { middle, least, most, .. } = self.canary?;
         let clock = self.clock_mhz.map(|mhz| format!(" at {} GHz", significant(mhz / 1000.0))).unwrap_or_default();
-        let Some(best) = self.best else { return (!clock.is_empty()).then(|| format!("the device ran{clock}")) };
+        let best = self.best.filter(|best| most - best > SLOW.ln())?;
         // A time that is longer by a ratio is a speed that is lower by its inverse.
         let below = |log: f64| 100.0 * (1.0 - (best - log).exp()).max(0.0);
         let [high, low, typical] = [least, most, middle].map(below);
         let steady = most - least <= SLOW.ln();
-        Some(match (steady, typical >= 2.0) {
-            (true, false) => format!("the device ran steadily{clock}, as fast as its best so far"),
-            (true, true) => format!("the device ran steadily{clock}, {typical:.0} % slower than its best so far"),
-            (false, _) => {
-                let comma = if clock.is_empty() { "" } else { "," };
-                format!("the device ran{clock}{comma} {high:.0} to {low:.0} % slower than its best so far")
-            }
+        Some(if steady {
+            format!("the device ran steadily{clock}, {typical:.0} % slower than its best so far")
+        } else {
+            let comma = if clock.is_empty() { "" } else { "," };
+            format!("the device ran{clock}{comma} {high:.0} to {low:.0} % slower than its best so far")
         })
     }
 
@@ -248,15 +253,17 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_true_of_the_whole_run_is_a_sentence_and_marks_no_row() {
-        let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..seen(79e3) };
+        let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..seen(80e3) };
         let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
-        assert_eq!(sentence, "the device ran steadily at 1.900 GHz, 5 % slower than its best so far");
+        assert_eq!(sentence, "the device ran steadily at 1.900 GHz, 6 % slower than its best so far");
         assert_eq!(signs, [""; 5]);
         let (sentence, _) = told(&record(DeviceKind::DiscreteGpu, &[seen(75.2e3); 5]));
-        assert_eq!(sentence, "the device ran steadily, as fast as its best so far");
+        assert_eq!(sentence, "", "nothing to know");
+        let idle = Conditions { clock_mhz: Some([1980.0; 2]), others: Some(0.02), ..seen(76e3) };
+        assert_eq!(told(&record(DeviceKind::Cpu, &[idle; 5])).0, "");
         let loaded = Conditions { others: Some(0.5), ..seen(75e3) };
         let (sentence, signs) = told(&record(DeviceKind::Cpu, &[loaded; 5]));
-        assert!(sentence.ends_with("; other programs used 50 % of the CPU"), "{sentence}");
+        assert_eq!(sentence, "other programs used 50 % of the CPU");
         assert_eq!(signs, [""; 5]);
         assert_eq!(told(&record(DeviceKind::Cpu, &[Conditions::default(); 2])).0, "");
     }
@@ -285,7 +292,7 @@ pub(crate) mod tests {
         let restless = [0.1, 0.35, 0.2, 0.5, 0.3, 0.15, 0.45, 0.25, 0.4];
         let conditions = restless.map(|others| Conditions { others: Some(others), ..seen(75e3) });
         let (sentence, signs) = told(&record(DeviceKind::Cpu, &conditions));
-        assert!(sentence.ends_with("other programs used 10 to 50 % of the CPU"), "{sentence}");
+        assert_eq!(sentence, "other programs used 10 to 50 % of the CPU");
         assert_eq!(signs, [""; 9]);
     }
 
@@ -300,12 +307,14 @@ pub(crate) mod tests {
         }
         let (sentence, signs) = told(&record);
         assert_eq!(signs, ["", "", "±"]);
-        assert_eq!(sentence, "the device ran steadily, as fast as its best so far");
+        assert_eq!(sentence, "");
         // Where most are like that, it is true of the run.
         record.cases.swap_remove(0);
         record.cases.push(record.cases[0].clone());
         let (sentence, signs) = told(&record);
         assert_eq!(signs, [""; 3]);
-        assert!(sentence.ends_with("; median precision: ±17 % or worse for half of the cases"), "{sentence}");
+        assert_eq!(sentence, "half of the medians are known only to ±17 % or worse");
+        record.cases.drain(..2);
+        assert_eq!(told(&record).0, "the median is known only to ±17 %");
     }
 }

@@ -5,6 +5,7 @@ use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit, counted};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
+use crate::compare::recipe::hopeless;
 use crate::compare::{Change, Compared, Comparison, Difference, Inspected, Unmatched, Verdict};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -57,10 +58,12 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
 /// What is said above the commands that would decide what is undecided.
 #[must_use]
 pub(crate) fn above_commands(comparison: &Comparison) -> String {
-    let rest = match (comparison.count(Verdict::Undecided), comparison.cases.len()) {
-        (1, 1) => "it",
-        (open, all) if open == all => "them",
-        _ => "the rest",
+    let open = comparison.count(Verdict::Undecided);
+    let rest = match (open.saturating_sub(hopeless(comparison)), open, comparison.cases.len()) {
+        (1, 1, 1) => "it".to_string(),
+        (left, open, _) if left > 0 && left < open => format!("the other {left}"),
+        (_, open, all) if open == all => "them".into(),
+        _ => "the rest".into(),
     };
     format!("To decide {rest}, run this while nothing else runs:")
 }
@@ -387,6 +390,15 @@ mod tests {
         assert_eq!(above_commands(&all), "To decide them, run this while nothing else runs:");
         all.cases.truncate(1);
         assert_eq!(above_commands(&all), "To decide it, run this while nothing else runs:");
+        // Those that no number of processes decides are none of them.
+        let mut some = many();
+        some.cases.retain(|case| case.verdict == Verdict::Undecided);
+        some.cases.iter_mut().for_each(|case| case.interval = Some([0.9999, 1.0001]));
+        some.cases.iter_mut().flat_map(|case| [&mut case.baseline, &mut case.candidate]).for_each(|s| s.processes = 5);
+        some.cases.iter_mut().for_each(|case| case.ratio = Some(1.0));
+        let left = some.cases.len() - 1;
+        some.cases[0].interval = Some([0.5, 2.0]);
+        assert_eq!(above_commands(&some), format!("To decide the other {left}, run this while nothing else runs:"));
         // What no command can do is a sentence, however narrow the terminal.
         all.decide = None;
         all.remarks = vec!["1 case would need over 50 processes a side; this machine is too noisy for 2 %.".into()];

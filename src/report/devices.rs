@@ -246,13 +246,23 @@ fn dtypes(info: &DeviceInfo) -> String {
 }
 
 /// What is said of a device whose limits are not kept.
-const NOT_MEASURED: &str = "not measured yet; `bench` measures those it needs";
+const NOT_MEASURED: &str = "none kept; run `gpukern peak` when the device is idle";
 
 /// What was measured of a device, in a line or two.
 fn measured(peak: Option<&Peak>) -> String {
     // What was disturbed is not kept, and that may be all.
     let found = peak.map(best_of).unwrap_or_default();
-    if found.is_empty() { NOT_MEASURED.into() } else { found.join(", ") }
+    let lacks = peak.into_iter().flat_map(|peak| {
+        let f32 = peak.arithmetic(DType::F32).is_none().then_some("f32");
+        let memory = peak.bandwidths(Pattern::Read).is_empty().then_some("memory");
+        f32.into_iter().chain(memory).chain(peak.launch().is_none().then_some("launch"))
+    });
+    let lacks = lacks.collect::<Vec<_>>().join(", ");
+    match (found.is_empty(), lacks.is_empty()) {
+        (true, _) => NOT_MEASURED.into(),
+        (_, true) => found.join(", "),
+        _ => format!("{}; {lacks}: {NOT_MEASURED}", found.join(", ")),
+    }
 }
 
 /// The best that kernels reached in common types, in memory and in a launch.
@@ -368,7 +378,7 @@ mod tests {
         assert_eq!(matrix_units(&device), "f16→f32, bf16→f32; 16×8×16 to 16×16×16");
         let mut peak = Peak::new(&device, Extent::Quick, String::new(), &[]);
         peak.add(Figure::new(Quantity::SharedMemory, [1e9; 2], &Conditions::default(), String::new()));
-        assert!(measured(Some(&peak)).starts_with("not measured yet"), "none of those that are shown");
+        assert!(measured(Some(&peak)).starts_with("none kept; run `gpukern peak`"), "none of those that are shown");
         for (quantity, best) in [
             (Quantity::Arithmetic { dtype: DType::F32 }, 64.9e12),
             (Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(1 << 14) }, 20e12),

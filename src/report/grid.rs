@@ -476,7 +476,11 @@ mod tests {
         let record = published("results/h100-matmul.json");
         let [wide, narrow] = [400, 80].map(|width| compact(&record, &View::of_width(width)));
         assert!(wide.contains("\n size "), "{wide}");
-        assert!(narrow.contains("\n variant "), "{narrow}");
+        assert!(narrow.contains("\n variant ") && narrow.contains(" (µs) "), "a size is no time: {narrow}");
+        let mut one = record.clone();
+        one.cases.retain(|case| case.size == record.cases[0].size);
+        let narrow = compact(&one, &View::of_width(60));
+        assert!(narrow.contains(" size ") && narrow.contains(" (µs)"), "{narrow}");
     }
 
     #[test]

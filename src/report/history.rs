@@ -29,6 +29,7 @@ pub(crate) fn text(history: &History, width: usize) -> String {
         let fits = tables.iter().position(|table| table.width() <= width);
         let mut table = tables.swap_remove(fits.unwrap_or(COLUMNS.len() - 1));
         table.fit(width, &["runs", "±", "trend"]);
+        table.shorten_names(width);
         let _ = writeln!(out, "{}\n\n{}", printable(device), table.terminal(width));
         if let Some(shortage) = shortage(history, device) {
             let _ = writeln!(out, "{}", table::prose(&shortage, width, 2));
@@ -150,12 +151,15 @@ pub(super) fn shortage(history: &History, device: &str) -> Option<String> {
     }
     let in_one = alone - longest;
     Some(if longest >= together {
-        format!("a step in a single case can be found after {}", counted(in_one, "more run"))
+        format!("a step in a single case can be detected after {}", counted(in_one, "more run"))
     } else if together == alone {
-        format!("a step can be found after {}", counted(in_one, "more run"))
+        format!("a step can be detected after {}", counted(in_one, "more run"))
     } else {
-        let together = counted(together - longest, "more run");
-        format!("a step common to all cases can be found after {together}; in a single case, after {in_one}")
+        let needed = match together - longest {
+            1 => "1 more run is".into(),
+            count => format!("{count} more runs are"),
+        };
+        format!("{needed} needed to detect a step shared by all cases, {in_one} for a step in one")
     })
 }
 
@@ -199,21 +203,37 @@ mod tests {
             (
                 5,
                 2,
-                "a step common to all cases can be found after 8 more runs; in a single case, after 10",
+                "8 more runs are needed to detect a step shared by all cases, 10 for a step in one",
                 "none has enough runs to find a step",
             ),
             (
                 13,
                 2,
-                "a step in a single case can be found after 2 more runs",
+                "a step in a single case can be detected after 2 more runs",
                 "no steps (steps below 1 % are not reported)",
             ),
-            (12, 1, "a step can be found after 1 more run", "none has enough runs to find a step"),
+            (12, 1, "a step can be detected after 1 more run", "none has enough runs to find a step"),
         ] {
             let shown = shown(runs, cases);
             assert!(shown.contains(&format!("\n{told}\n")) && shown.ends_with(&format!(": {sum}\n")), "{shown}");
         }
-        assert!(!shown(15, 2).contains("can be found") && !shown(13, 1).contains("can be found"));
+        assert!(!shown(15, 2).contains("can be detected") && !shown(13, 1).contains("can be detected"));
+    }
+
+    #[test]
+    fn a_long_name_is_cut_in_its_middle_where_the_table_would_not_fit() {
+        let mut runs = driver_change();
+        for run in &mut runs {
+            for (at, case) in run.record.cases.iter_mut().enumerate() {
+                case.id = format!("run/{}/f32/case-{at}", "softmax-of-many-rows-".repeat(4));
+            }
+        }
+        let history = History::new(runs, vec![], &settings());
+        let shown = text(&history, 80);
+        let rows = shown.split("\n\n").nth(1).expect("a table");
+        assert!(table::tests::widest(rows) <= 80 && rows.contains("case-0"), "{shown}");
+        assert!(rows.contains("run/softmax") && rows.contains('…'), "{shown}");
+        assert!(text(&history, 200).contains(&history.series[0].id));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The long table of `bench`: a line for each case, with the columns that fit or those that were asked for.
 
-use super::bench::{Section, at_most, heading, median, sections, signs, variant};
+use super::bench::{Section, heading, median, sections, signs, variant};
 use super::reference::ReferenceTime;
 use super::table::{self, Cell, Table};
 use crate::basis::alike::distinct;
@@ -177,8 +177,15 @@ fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> impl Iterator<Item = 
     };
     let multiples = (shown("residual") && cases.iter().any(multiple))
         .then(|| Mark::new("residual", "largest error, as a multiple of its tolerance"));
-    let open = |case: &&Case| case.share.is_some_and(|share| share.most().is_some());
-    multiples.into_iter().chain((shown("of hardware") && cases.iter().any(open)).then(at_most))
+    let open = |share: Option<Share>| share.is_some_and(|share| range(share).is_some());
+    let open = (shown("of hardware") && cases.iter().any(|case| open(case.share)))
+        || (shown("of its structure") && cases.iter().any(|case| open(case.structure)));
+    let open = open.then(|| {
+        let known = "the share lies between these: the limits are known no better; rerun `gpukern peak` when the device is \
+                     idle";
+        Mark::new("…", known)
+    });
+    multiples.into_iter().chain(open)
 }
 
 /// The metrics of some cases that are part of their answers.
@@ -210,27 +217,16 @@ fn figure(value: f64) -> String {
 /// How much of its limit a case reaches, and which limit it is.
 fn share(share: Share) -> String {
     let limit = share.limit.name();
-    let Some([low, high]) = share.interval else { return format!("{} {limit}", percent(share.fraction)) };
-    // An interval need not lie evenly about the estimate, and what is said has to hold all of it.
-    let [below, above] = [share.fraction - low, high - share.fraction].map(|doubt| doubt / share.fraction);
-    let (least, doubt) = (below.min(above), below.max(above));
-    if doubt < DOUBTED {
-        format!("{} {limit}", percent(share.fraction))
-    } else {
-        let decimals = usize::from(share.fraction < SMALL);
-        if doubt > UNKNOWN || doubt > LOPSIDED * least {
-            return format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high);
-        }
-        let [own, doubt] = [share.fraction, doubt * share.fraction].map(|of| format!("{:.decimals$}", 100.0 * of));
-        format!("{own} ±{doubt} % {limit}")
-    }
+    let Some([low, high]) = range(share) else { return format!("{} {limit}", percent(share.fraction)) };
+    let decimals = usize::from(share.fraction < SMALL);
+    format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high)
 }
 
-/// Doubt of a limit, relative to it, from which a share is but a range.
-const UNKNOWN: f64 = 0.75;
-
-/// The doubt to one side, relative to that to the other, from which both ends are told.
-const LOPSIDED: f64 = 2.0;
+/// Between what a share lies that is not known well.
+fn range(share: Share) -> Option<[f64; 2]> {
+    let doubt = |[low, high]: &[f64; 2]| (share.fraction - low).max(high - share.fraction) / share.fraction;
+    share.interval.filter(|ends| doubt(ends) >= DOUBTED)
+}
 
 /// A share below which whole percents tell too little.
 const SMALL: f64 = 0.1;
@@ -318,9 +314,25 @@ mod tests {
         assert_eq!([whole(of_busy), whole(known)], ["≤100%", "100%"]);
         assert_eq!(whole(Share { interval: Some([0.1, 0.5]), fraction: 0.4, ..known }), "≤50%");
         assert_eq!(whole(Share { interval: Some([0.3, 0.5]), fraction: 0.4, ..known }), "40%");
-        assert_eq!([of(0.0042), of(0.093), of(0.47)], ["0.4 ±0.2 % memory", "9.3 ±4.7 % memory", "47 ±24 % memory"]);
+        assert_eq!(
+            [of(0.0042), of(0.093), of(0.47)],
+            ["0.2 … 0.6 % memory", "4.7 … 14.0 % memory", "24 … 70 % memory"]
+        );
         let lopsided = Share { interval: Some([0.48, 4.75]), fraction: 4.24, ..of_busy };
         assert_eq!(share(lopsided), "48 … 475 % memory");
-        assert_eq!(share(Share { interval: Some([0.40, 0.50]), fraction: 0.46, ..of_busy }), "46 ±6 % memory");
+        assert_eq!(share(Share { interval: Some([0.45, 0.47]), fraction: 0.46, ..of_busy }), "46.0 % memory");
+    }
+
+    #[test]
+    fn a_range_of_shares_has_its_legend_and_no_sign_has_one_that_no_row_shows() {
+        let mut record = record();
+        let table = |record: &Record| long(record, &View::of_width(120));
+        assert!(!table(&record).contains('…') && !table(&record).contains('≤'), "{}", table(&record));
+        let least = crate::basis::units::Nanos(1.0);
+        let share = Share { limit: Limit::Memory, least, fraction: 0.2, interval: Some([0.05, 0.5]) };
+        record.cases[0].share = Some(share);
+        let text = table(&record);
+        assert!(text.contains(" 5 … 50 % memory") && text.contains("\n…  the share lies between these"), "{text}");
+        assert!(!text.contains('≤') && !text.contains("at most this share"), "{text}");
     }
 }

@@ -1,5 +1,6 @@
 //! The one table behind terminal, Markdown and pages: columns, and rows of cells, which each rendering lays out last.
 
+use crate::basis::alike::distinct;
 use crate::basis::printable::{self, escape, escape_prose, printable};
 pub(crate) use crate::basis::prose::{prose, width};
 use crate::record::marks::Mark;
@@ -106,6 +107,9 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
+/// Characters that a name keeps at least.
+const LEAST_NAME: usize = 20;
+
 /// The most columns of a page's table that fit side by side on a phone.
 const MOST_ON_A_PHONE: usize = 5;
 
@@ -169,9 +173,11 @@ impl Table {
     /// The same with rows as columns: what names a row becomes a heading, and headings become names below `heading`.
     pub(crate) fn turned(&self, heading: &str) -> Self {
         let names = self.names();
-        let name = |row: &Vec<Cell>| {
-            let parts = row.iter().take(names).map(|cell| cell.text.as_str()).filter(|part| !part.is_empty());
-            parts.collect::<Vec<_>>().join(" ")
+        // Unless its unit is in brackets, a size is read as a time.
+        let only = if self.rows.len() == 1 { format!("{} ", self.columns[0].0.text) } else { String::new() };
+        let name = |row: &Vec<Cell>| match row[..names].iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>()[..] {
+            [size, unit] if !unit.is_empty() => format!("{only}{size} ({unit})"),
+            ref parts => parts.join(" ").trim_end().to_string(),
         };
         let mut turned = Self::captioned(&self.caption).text([heading]).numbers(self.rows.iter().map(name));
         for (at, (heading, _)) in self.columns.iter().enumerate().skip(names) {
@@ -188,6 +194,24 @@ impl Table {
             {
                 self.remove(at);
             }
+        }
+    }
+
+    /// Cuts the middle out of long names of rows until the table fits, where those then still differ.
+    pub(crate) fn shorten_names(&mut self, width: usize) {
+        let excess = self.width().saturating_sub(width);
+        let most = (self.width_of(0) - 3).saturating_sub(excess).max(LEAST_NAME);
+        let shortened = |name: &str| {
+            let count = name.chars().count();
+            let (head, tail) = ((most - 1).div_ceil(2), (most - 1) / 2);
+            if count <= most {
+                return name.to_string();
+            }
+            name.chars().take(head).chain(['…']).chain(name.chars().skip(count - tail)).collect()
+        };
+        let names: Vec<String> = self.rows.iter().map(|row| shortened(&row[0].text)).collect();
+        if excess > 0 && distinct(&names).len() == names.len() {
+            self.rows.iter_mut().zip(names).for_each(|(row, name)| row[0].text = name);
         }
     }
 
@@ -422,7 +446,7 @@ pub(crate) mod tests {
         let turned = table.turned("variant").without_details();
         assert_eq!(
             turned.markdown(),
-            "| variant | 64 ms |\n| :--- | ---: |\n| `a_b` | **1.5** |\n| why | it\\_is&lt;fast&gt; |\n"
+            "| variant | size 64 (ms) |\n| :--- | ---: |\n| `a_b` | **1.5** |\n| why | it\\_is&lt;fast&gt; |\n"
         );
     }
 

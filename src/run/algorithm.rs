@@ -10,6 +10,7 @@ use super::resolved::{
 };
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Shortcut, Sweeps, Variant};
+use crate::basis::alike::distinct;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
@@ -209,6 +210,24 @@ impl UserKernels {
     /// The variant of the first kernel, where no point rules it out: of a case, the kernel that was captured.
     pub(crate) fn first(&self) -> Option<String> {
         self.run.configurations.first().map(label)
+    }
+
+    /// What runs of several choices of specialization constants where not all are asked for; `None` where each kernel has
+    /// one: `PER = 1, the first of 4 choices`.
+    pub(crate) fn first_choices(&self) -> Option<String> {
+        let ResolvedRun { configurations, points, .. } = &self.run;
+        let all = distinct(configurations.iter().map(|own| own.kernel.as_str())).into_iter().filter_map(|kernel| {
+            let several = configurations.iter().filter(|own| own.kernel == kernel).count();
+            let places = (0..points.len()).flat_map(|point| self.choices(point, false));
+            let places = places.filter(|at| configurations.get(*at).is_some_and(|own| own.kernel == kernel));
+            let chosen = distinct(places.map(|at| {
+                let named = configurations[at].choice.iter().map(|(name, value)| format!("{name} = {value}"));
+                named.collect::<Vec<_>>().join(", ")
+            }));
+            (several > 1).then(|| format!("{}, the first of {several} choices", chosen.join(" or ")))
+        });
+        let all: Vec<_> = distinct(all);
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// Whether more than one kernel competes.

@@ -53,6 +53,18 @@ pub(crate) fn points(axes: &Named<Listed>) -> Result<Vec<Vec<i64>>, Fault> {
     Ok(points)
 }
 
+/// The places of the axes that are not one expression of others; none where all are free.
+pub(crate) fn free(axes: &Named<Listed>) -> Vec<usize> {
+    let names = axes.names();
+    let depends = |name: &str, listed: &Listed| {
+        let items = items(name, listed, &names).unwrap_or_default();
+        matches!(&items[..], [only] if !only.names().is_empty())
+    };
+    let free: Vec<_> =
+        axes.iter().enumerate().filter(|(_, (name, own))| !depends(name, own)).map(|(at, _)| at).collect();
+    if free.len() == names.len() { vec![] } else { free }
+}
+
 /// The values of one axis, each as an expression.
 fn items(name: &str, listed: &Listed, names: &[&str]) -> Result<Vec<Expression>, Fault> {
     let fault = |message: String| Fault::new(format!("axes.{name}"), message);

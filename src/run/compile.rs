@@ -153,10 +153,8 @@ impl Source {
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
-        self.path
-            .metadata()
-            .and_then(|_| input_file::read(&self.path, MOST_BYTES as u64))
-            .map_err(|e| format!("{}: {e}", self.path.display()))
+        input_file::read(&self.path, MOST_BYTES as u64)
+            .map_err(|e| format!("cannot read '{}': {e}", self.path.display()))
     }
 
     fn text(&self) -> Result<String, String> {

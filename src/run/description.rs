@@ -567,7 +567,8 @@ impl Described {
     #[must_use]
     pub(crate) fn error(&self, fault: &Fault) -> Error {
         if let Some((_, option)) = self.options.iter().find(|(field, _)| *field == fault.field) {
-            return Error::Usage(format!("{option}: {fault}"));
+            let whole = if option.is_empty() { fault.message.clone() } else { format!("{option}: {fault}") };
+            return Error::Usage(whole);
         }
         let Some((path, text)) = &self.file else { return Error::Usage(fault.to_string()) };
         let line = Description::line(text, &fault.field).map_or_else(String::new, |line| format!(":{line}"));

@@ -5,7 +5,7 @@ use super::compile::{Compiled, Source};
 use super::description::{Bound, Described, Description, Fault, Formula, Kernel, Listed, Named};
 use super::resolved::Module;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A kernel that solves the problem, or a sequence of them.
 #[derive(Debug)]
@@ -158,7 +158,8 @@ fn ordered(
 /// # Errors
 /// What the compiler says.
 pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
-    let Some(reference) = &described.description.reference else { return Ok(None) };
+    let Description { reference, kernel, dispatch, .. } = &described.description;
+    let Some(reference) = reference else { return Ok(None) };
     let source = match reference.kernel.values() {
         [] => return Ok(None),
         [source] => source,
@@ -173,7 +174,16 @@ pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, F
         spec: reference.spec.clone(),
         push: reference.push.clone(),
         uniform: reference.uniform.clone(),
-        groups: reference.groups.clone(),
+        // No option states it.
+        groups: [
+            reference.groups.as_ref(),
+            dispatch.as_ref().and_then(|dispatch| dispatch.groups.as_ref()),
+            kernel.as_ref().and_then(|kernel| kernel.groups.as_ref()),
+        ]
+        .into_iter()
+        .flatten()
+        .next()
+        .cloned(),
         ..Kernel::default()
     };
     let pass = load(described, &kernel, source, "reference.")?;
@@ -182,7 +192,7 @@ pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, F
 
 /// The name of a file without folder and ending.
 fn stem(source: &str) -> String {
-    let stem = std::path::Path::new(source).file_stem().and_then(|stem| stem.to_str());
+    let stem = Path::new(source).file_stem().and_then(|stem| stem.to_str());
     stem.unwrap_or(source).to_string()
 }
 
@@ -291,6 +301,11 @@ impl LoadedPass {
     pub(crate) fn module(&self, overrides: &[(String, f64)]) -> Result<Module, String> {
         let spirv = self.compiled.spirv(overrides)?;
         Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files().to_vec() })
+    }
+
+    /// The name of its source without the folder.
+    pub(crate) fn file(&self) -> &str {
+        Path::new(&self.source).file_name().and_then(|name| name.to_str()).unwrap_or(&self.source)
     }
 
     /// Its source and all that it includes.

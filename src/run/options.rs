@@ -148,6 +148,10 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
         let twice = twice.display();
         return Err(Error::Usage(format!("kernel '{twice}' is named twice; copy it to compare it with itself")));
     }
+    if files.is_empty() && sources.is_empty() {
+        let message = "no kernel given; name a file, such as `gpukern run k.comp`";
+        return Err(Error::Usage(message.into()));
+    }
     if !sources.is_empty() {
         let relative = described[0].file.is_none();
         let names = sources.iter().map(|source| here(source, relative)).collect::<Result<Vec<_>, _>>();
@@ -167,6 +171,10 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
         fields.apply(&mut described.description, relative).map_err(Error::Usage)?;
         described.options = fields.stated();
     }
+    if !sources.is_empty() {
+        // An argument needs no name in messages.
+        described[0].options.push(("kernel.source".into(), String::new()));
+    }
     Ok(described)
 }
 
@@ -181,7 +189,8 @@ fn read(path: &Path) -> Result<Described, Error> {
         )));
     }
     let usage = |reason: String| Error::Usage(format!("{}: {reason}", path.display()));
-    let text = input_file::read_text(path).map_err(|e| usage(e.to_string()))?;
+    let unread = |e| Error::Usage(format!("cannot read '{}': {e}", path.display()));
+    let text = input_file::read_text(path).map_err(unread)?;
     let description = Description::parse(&text).map_err(usage)?;
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     Ok(Described { description, folder, file: Some((path.clone(), text)), options: vec![], of_case })
@@ -272,7 +281,8 @@ impl Fields {
         let known: Vec<String> = description.axes.names().into_iter().map(String::from).collect();
         let mut sized = vec![];
         for axis in &self.size {
-            let (name, values) = assigned("--size", axis, "M=512..4096")?;
+            let example = known.first().map_or_else(|| "M=512..4096".into(), |axis| format!("{axis}=512..4096"));
+            let (name, values) = assigned("--size", axis, &example)?;
             // Beside those of a description one more would change nothing, and be a slip of the keyboard.
             if !known.is_empty() && !known.iter().any(|known| known == name) {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();

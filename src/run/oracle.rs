@@ -6,6 +6,7 @@ use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement, WrongElements}
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::dtype::HostArray;
+use crate::kernel::buffer::FILLER;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::PathBuf;
@@ -207,6 +208,33 @@ impl Pair<'_> {
         }
     }
 
+    /// Whether an element still has what lay there before the run, or what such memory makes of a sum: a NaN with the bits
+    /// of the filler. Of integers nobody can tell.
+    fn is_filler(&self, index: usize) -> bool {
+        let element = self.data.element;
+        let bytes = element_of(self.found, index, element.bytes() as usize);
+        // Of halves, one begins as the filler does and one ends so.
+        let has = |word: [u8; 4]| FILLER.contains(&u32::from_le_bytes(word));
+        let is = |part: &[u8]| match *part {
+            [a, b] => has([a, b, 0xff, 0xff]),
+            [a, b, c, d] => has([a, b, c, d]),
+            _ => false,
+        };
+        element.is_float() && bytes.chunks(4).all(is)
+    }
+
+    /// What an element is and should be, in a sentence.
+    fn told(&self, index: usize) -> String {
+        let WrongElement { element, got, expected } = self.described(index);
+        if self.is_filler(index) {
+            return format!(
+                "{element} was never written, or was computed from memory that never was (it is gpukern's NaN filler); \
+                 the reference has {expected}: does the grid, or an `if`, leave it out?"
+            );
+        }
+        format!("{element} is {got}, the reference has {expected}")
+    }
+
     /// The element in words, with the digits that tell it from its neighbours, where it has those of f32 at most.
     fn described(&self, index: usize) -> WrongElement {
         let element = self.data.element;
@@ -254,10 +282,7 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
             wrong.add(|| pair.described(index));
         }
     }
-    let worst = worst.map_or_else(String::new, |index| {
-        let WrongElement { element, got, expected } = pair.described(index);
-        format!("{element} is {got}, the reference has {expected}")
-    });
+    let worst = worst.map_or_else(String::new, |index| pair.told(index));
     Check { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
 }
 
@@ -395,6 +420,21 @@ mod tests {
     }
 
     const RIGHT: [f32; 4] = [1.0, -2.0, 0.0, 100.0];
+
+    #[test]
+    fn an_element_that_was_never_written_is_told_from_a_sum_that_is_no_number() {
+        let near = || Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
+        let filler = |word: u32| check(near(), [1.0, -2.0, f32::from_bits(word), 100.0], RIGHT).worst;
+        for word in [*FILLER.start(), *FILLER.end()] {
+            let said = filler(word);
+            assert!(said.starts_with("D[1,0] was never written, or was computed from memory that never was"), "{said}");
+        }
+        assert!(filler(0x7fc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
+        assert!(filler(0xffc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
+        let (zeros, word) = ([0; 8], FILLER.start().to_le_bytes());
+        let halves = Pair { data: &data(DType::F16, near()), found: &[word, word].concat(), answer: &zeros };
+        assert!((0..4).all(|index| halves.is_filler(index)));
+    }
 
     #[test]
     fn each_tolerance_takes_what_is_within_it_and_names_the_worst_of_what_is_not() {

@@ -43,6 +43,9 @@ pub(crate) fn settle(
     for pass in &program.passes {
         Setting::new(pass, choice, &first)?.enter(&mut everything);
     }
+    if let [pass] = program.passes.as_slice() {
+        bar_others(described, pass, &mut everything);
+    }
     // A reference does not compete.
     let judged = program.passes.iter().all(|pass| pass.prefix != "reference.");
     for (name, formula) in described.description.conditions.iter().filter(|_| judged) {
@@ -200,6 +203,7 @@ impl Unrolled<'_> {
             name_group(&mut scope, interface.local_size.map(|word| i64::from(word.value(&[]))));
         }
         setting.enter(&mut scope);
+        bar_others(self.described, pass, &mut scope);
         let place = self.modules.iter().position(|known| *known == module).unwrap_or_else(|| {
             self.modules.push(module);
             self.modules.len() - 1
@@ -292,6 +296,19 @@ fn subgroup_size(pass: &LoadedPass, stated: &Formula, scope: &Values) -> Result<
     let value = stated.expression().and_then(|e| e.value(scope)).map_err(fault)?;
     let size = u32::try_from(value).ok().filter(|size| size.is_power_of_two() && *size <= 128);
     size.ok_or_else(|| fault(format!("is {value} ('{stated}'); sub-groups have 1, 2, 4, … 128 invocations")))
+}
+
+/// Says of the description's specialization constants that the kernel lacks why expressions have no value for them.
+fn bar_others(described: &Described, pass: &LoadedPass, scope: &mut Values) {
+    let spec = &described.description.spec;
+    let remedy = match pass.prefix {
+        "" => "describe it in a file of its own, with its own groups, and name both files",
+        "reference." => "state the groups of [reference]",
+        _ => "leave it out of this expression",
+    };
+    for name in spec.names().into_iter().filter(|name| pass.constant(name).is_none()) {
+        scope.bar(name, &format!("a specialization constant that {} does not have; {remedy}", pass.file()));
+    }
 }
 
 /// Lets expressions name the extents of the work-group.

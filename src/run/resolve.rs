@@ -9,6 +9,7 @@ use super::loaded::{self, LoadedKernel};
 use super::pass::{Choice, settle};
 use super::reference;
 use super::resolved::{Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun};
+use crate::basis::alike::distinct;
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
 use crate::basis::units::{Bytes, Work};
@@ -189,7 +190,8 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(loaded::LoadedPass::files);
     let sources = file.chain(compiled).cloned().collect();
     let (commands, captured) = (description.commands(), description.captured.clone());
-    Ok(ResolvedRun { name, axes, modules, configurations, points, sources, commands, captured })
+    let free = axes::free(&description.axes);
+    Ok(ResolvedRun { name, axes, free, modules, configurations, points, sources, commands, captured })
 }
 
 /// One point of the axes.
@@ -290,7 +292,11 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         known.sort();
         known.dedup();
         let message = if known.is_empty() {
-            format!("no kernel has {what}s; leave '{}' out", brief(name))
+            let sources = distinct(passes().map(loaded::LoadedPass::file));
+            let has = if sources.len() == 1 { "has" } else { "have" };
+            // The description may be right, and of another kernel.
+            let own = if description.kernel.is_some() { ", or describe the kernel in a file of its own" } else { "" };
+            format!("{} {has} no {what}s; leave '{}' out{own}", sources.join(", "), brief(name))
         } else {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             crate::basis::error::unknown(what, name, "", &known)

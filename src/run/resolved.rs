@@ -21,6 +21,9 @@ pub(crate) struct ResolvedRun {
     pub name: String,
     /// The names of the axes, in the order of the description.
     pub axes: Vec<String>,
+    /// The axes that have values of their own, by their places; none where all do. Of the others these say all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub free: Vec<usize>,
     /// Every module that a pass runs, each compiled once.
     pub modules: Vec<Module>,
     /// Each kernel with each choice of its specialization constants, the first choice of a kernel first.
@@ -45,7 +48,8 @@ impl ResolvedRun {
     /// Every file that is read for it, and what it is: nothing may be written there. Fields are named one by one, so that
     /// whoever adds one decides whether it names a file.
     pub(crate) fn files(&self) -> BTreeSet<(&'static str, PathBuf)> {
-        let Self { name: _, axes: _, modules, configurations: _, points, sources, commands: _, captured: _ } = self;
+        let Self { name: _, axes: _, free: _, modules, configurations: _, points, sources, commands: _, captured: _ } =
+            self;
         let compiled = modules.iter().flat_map(|Module { name: _, spirv: _, files }| files);
         let mut files: BTreeSet<_> = sources.iter().chain(compiled).map(|path| ("a source", path.clone())).collect();
         let mut commands = BTreeSet::new();
@@ -74,7 +78,8 @@ impl ResolvedRun {
     pub(crate) fn sizes(&self) -> Vec<Size> {
         let points = &self.points;
         let column = |axis: usize| points.iter().map(|point| point.values[axis]).collect::<Vec<_>>();
-        let mut columns: Vec<Vec<i64>> = (0..self.axes.len()).map(column).collect();
+        let shown = |axis: &usize| self.free.is_empty() || self.free.contains(axis);
+        let mut columns: Vec<Vec<i64>> = (0..self.axes.len()).filter(shown).map(column).collect();
         if columns.len() > 3 {
             // Axes that do not vary, or vary as another does, tell no points apart.
             let mut known = BTreeSet::new();
@@ -363,6 +368,7 @@ mod tests {
             pass_lists: vec![],
         };
         ResolvedRun {
+            free: vec![],
             name: "test".into(),
             axes: axes.iter().map(ToString::to_string).collect(),
             modules: vec![],
@@ -427,6 +433,9 @@ mod tests {
         assert_eq!(text(&["A", "B", "C", "D"], &[&[1, 2, 3, 4], &[2, 3, 4, 5], &[3, 5, 7, 1]]), "1 2 3");
         assert_eq!(text(&["N"], &[&[0], &[5]]), "1 2");
         assert_eq!(text(&["N"], &[&[1 << 40], &[5]]), "1 2");
+        let reduction = ResolvedRun { free: vec![0], ..run(&["N", "GROUPS"], &[&[1000, 4], &[65536, 64]]) };
+        assert_eq!(reduction.sizes(), [1000, 65536].map(Size::Uniform));
+        assert_eq!(reduction.extents(1), "N=65536,GROUPS=64", "ids stay what they were");
         assert_eq!(run(&["M", "K"], &[&[3, 4]]).extents(0), "M=3,K=4");
     }
 }

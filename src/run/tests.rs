@@ -280,8 +280,7 @@ fn options_say_what_a_description_says() {
         "--right",
         &copy,
     ]);
-    // The reference says its own grid.
-    assert_eq!(run.expect_err("no grid").split(": ").last(), Some("[\"cdiv(N, local_x)\", 1, 1]"));
+    assert_eq!(run.expect("a reference that states no grid has that of the kernel").points.len(), 2);
     let description = folder.path().join("copy.toml");
     let text = "[kernel]\nsource='copy.comp'\n[axes]\nN=64\n[buffer.A]\ntype='f32'\nshape='N'\nfill='zero'\n[buffer.D]\ntype='f32'\n\
                 shape='N'\n[dispatch]\ngroups='N/64'\n";
@@ -476,8 +475,8 @@ const OF_PLAIN: &[Mistake] = &[
     ("groups = ['cdiv(N, 64)']", "groups = ['2^40']", "use 1 to 2^32 - 1 work-groups"),
     ("groups = ['cdiv(N, 64)']", "groups = ['cdiv(N, BM)']", "unknown name 'BM'; available: N, local_x"),
     ("groups = ['cdiv(N, 64)']", "group = [1]", "unknown field `group`"),
-    ("[dispatch]", "[spec]\nBM = 64\n[dispatch]", "spec.BM: no kernel has specialization constants"),
-    ("[dispatch]", "[push]\nM = 64\n[dispatch]", "push.M: no kernel has push constants"),
+    ("[dispatch]", "[spec]\nBM = 64\n[dispatch]", "spec.BM: copy.comp has no specialization constants"),
+    ("[dispatch]", "[push]\nM = 64\n[dispatch]", "push.M: copy.comp has no push constants"),
     ("[dispatch]", "[where]\nsmall = 'N < 64'\n[dispatch]", "where: rules out every combination of the axes"),
     ("[dispatch]", "[where]\nsmall = 'N <'\n[dispatch]", "where.small: expression 'N <' ends"),
     ("[dispatch]", "[where]\nsmall = 'local_x < 64'\n[dispatch]", "rules out everything: where.small does not hold"),
@@ -488,7 +487,8 @@ const OF_PLAIN: &[Mistake] = &[
     ("[dispatch]", "[reference]\nfile = 'short.npy'\n[dispatch]", "it has the shape [4], the buffer [128]"),
     ("[dispatch]", "[reference]\nfile = { A = 'short.npy' }\n[dispatch]", "unknown output 'A'; available: D"),
     ("[dispatch]", "[reference]\ncommand = 'python3 ref.py'\n[dispatch]", "has no {out}"),
-    ("[dispatch]", "[reference]\nkernel = 'copy.comp'\n[dispatch]", "reference.groups: is missing"),
+    ("[dispatch]", "[reference]\nkernel = 'copy.comp'\n[dispatch]", ""),
+    ("[dispatch]", "[reference]\nkernel = 'copy.comp'\ngroups = 0\n[dispatch]", "reference.groups: is 0 along x"),
     ("[dispatch]", "[reference]\nbuiltin = 'matmull'\n[dispatch]", "did you mean 'matmul'?"),
     ("[dispatch]", "[reference]\nbuiltin = 'row-sum'\n[dispatch]", "reference.size: is missing"),
     (
@@ -598,11 +598,53 @@ fn what_an_option_states_is_not_blamed_on_the_file() {
     let file = file.display().to_string();
     for (option, value, expected) in [
         ("--groups", "0", "--groups 0: dispatch.groups: is 0 along x"),
-        ("--spec", "BM=1", "--spec BM=1: spec.BM: no kernel has specialization constants"),
+        (
+            "--spec",
+            "BM=1",
+            "--spec BM=1: spec.BM: copy.comp has no specialization constants; leave 'BM' out, or describe",
+        ),
     ] {
         let said = typed(&[&file, option, value]).expect_err(value);
         assert!(said.starts_with(expected), "{option} {value}: {said}");
     }
+}
+
+#[test]
+fn a_kernel_that_lacks_a_constant_of_the_grid_is_named_with_the_remedy() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let tiled = PLAIN.replace("[dispatch]", "[spec]\nBM = [64, 128]\n[dispatch]").replace("cdiv(N, 64)", "cdiv(N, BM)");
+    let tiled = tiled.replace("source = 'copy.comp'", "source = ['sized.comp', 'copy.comp']");
+    let sized = COPY.replace("layout(local", "layout(constant_id = 0) const uint BM = 64;\nlayout(local");
+    std::fs::write(path("sized.comp"), sized.replace("x]; }", "x] + BM; }")).expect("written");
+    let said = resolved(folder.path(), &tiled).expect_err("copy.comp has no BM");
+    let why = "'BM', a specialization constant that copy.comp does not have; describe it in a file of its own";
+    assert!(said.contains(why), "{said}");
+    // As the remedy says.
+    let both = tiled.replace("['sized.comp', 'copy.comp']", "'sized.comp'");
+    std::fs::write(path("sized.toml"), both).expect("written");
+    std::fs::write(path("own.toml"), "[kernel]\nsource = 'copy.comp'\n[dispatch]\ngroups = ['cdiv(N, 64)']\n")
+        .expect("written");
+    let run = typed(&[&path("sized.toml"), &path("own.toml")]).expect("each has its grid");
+    assert_eq!(run.configurations.len(), 3);
+}
+
+#[test]
+fn what_is_wrong_with_an_argument_has_no_field_before_it() {
+    let folder = folder();
+    let gone = folder.path().join("gone.comp").display().to_string();
+    assert_eq!(typed(&[&gone]).expect_err("no file"), format!("cannot read '{gone}': no such file"));
+    assert!(typed(&[]).expect_err("nothing").starts_with("no kernel given; name a file, such as `gpukern run k.comp`"));
+    let plain = folder.path().join("plain.toml");
+    std::fs::write(&plain, PLAIN).expect("written");
+    let plain = plain.display().to_string();
+    let said = typed(&[&plain, "--size", "65536"]).expect_err("no axis");
+    assert_eq!(said, "--size '65536' is not NAME=VALUE; write --size N=512..4096");
+    // A reference that is named by an option has the grid of the kernel.
+    let copy = folder.path().join("copy.comp").display().to_string();
+    let run = typed(&[&plain, "--right", &copy]).expect("it has groups");
+    let Reference::Kernel(list) = &run.points[0].reference else { panic!("{:?}", run.points[0].reference) };
+    assert_eq!(list.passes[0].groups, [2, 1, 1]);
 }
 
 #[test]

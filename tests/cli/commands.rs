@@ -290,7 +290,7 @@ fn folders_of_commands_are_one_word_of_a_shell_wherever_temporary_files_are() {
 fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden() {
     let line = format!("echo x >> ran; {RIGHT}");
     let folder = folder(Some(&line));
-    let (path, named) = (folder.path(), format!("runs: `{line}`\n"));
+    let (path, named) = (folder.path(), format!("running the reference: `{line}`\n"));
     fs::write(path.join("all.toml"), "[[run]]\ndescription = 'copy.toml'\n").expect("written");
     let bench = |more: &[&str]| {
         let mut bench = brief_bench(&["--config=all.toml"]);

@@ -25,7 +25,7 @@ fn unknown_names_are_answered_with_the_nearest_known_ones() {
     refused(&["bench", "matmul", "--input", "unifrom"], &["unknown input 'unifrom'; did you mean 'uniform'?"]);
     refused(&["list", "matmil"], &["unknown algorithm 'matmil'; did you mean 'matmul'?"]);
     refused(&["bench"], &["no algorithm given; name one of: matmul"]);
-    refused(&["run", "typo.toml"], &["typo.toml: no such file\n"]);
+    refused(&["run", "typo.toml"], &["cannot read 'typo.toml': no such file\n"]);
     refused(
         &["bench", "matmul", "--format", "json"],
         &["unexpected argument '--format'", "tip: `--json -` prints JSON"],
@@ -46,7 +46,7 @@ fn impossible_sizes_are_refused() {
 fn nonsensical_precision_and_times_are_refused() {
     refused(&["bench", "matmul", "--precision", "0%"], &["precision '0%' is out of range"]);
     refused(&["bench", "matmul", "--precision", "high"], &["malformed precision 'high'"]);
-    refused(&["bench", "matmul", "--max-time", "5"], &["malformed time '5'; write 500ms, 5s or 1m"]);
+    refused(&["bench", "matmul", "--max-time", "5"], &["--max-time: malformed time '5'; write 500ms, 5s or 1m"]);
     refused(&["bench", "matmul", "--subgroup-size", "7"], &["sub-group size '7' is no power of two"]);
 }
 

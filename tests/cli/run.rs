@@ -168,7 +168,7 @@ fn of_several_entry_points_one_is_named_and_has_its_own_buffers_alone() {
             let inputs = ["two.spv", "--size=N=256", "--buffer=a=f32[N]:iota"];
             let arguments = [&inputs[..], &[&entry, &output, &groups, &print]].concat();
             let text = stdout(&expect_exit(&mut command(path, &arguments), 0));
-            assert!(text.contains(&format!("[0:3]\n  {shown}\n")), "{version:?}: {text}");
+            assert!(text.contains(", elements 0 to 2 of 256 (") && text.contains(&format!("\n  {shown}\n")), "{text}");
         }
     }
 }
@@ -210,7 +210,7 @@ fn without_a_reference_a_time_is_marked_and_elements_are_shown_and_saved() {
     let arguments = ["--config=double.toml", "--print=D[0:3]", "--save=D=d.npy"];
     let output = expect_exit(&mut command(path, &arguments), 0);
     let (text, notes) = (stdout(&output), stderr(&output));
-    assert!(text.contains("D[0:3]\n  0 2 4\n"), "{text}");
+    assert!(text.contains("\nD, elements 0 to 2 of 1000 (--print 'D[:]' shows all)\n  0 2 4\n"), "{text}");
     assert!(format!("{text}{notes}").contains("unverified: there is no reference"), "{text}{notes}");
     let saved = fs::read(path.join("d.npy")).expect("it was saved");
     assert_eq!(saved[saved.len() - 4..], 1998f32.to_le_bytes());
@@ -254,7 +254,27 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let output = expect_exit(&mut command(path, &tune), 0);
     let text = stdout(&output);
     assert!(text.contains("WORK=1") && text.contains("WORK=300") && !text.contains("WORK=600"), "{text}");
-    assert!(text.contains("best: WORK = 1"), "{text}");
+    assert!(text.contains(": WORK = 1, "), "{text}");
+}
+
+#[test]
+fn of_several_choices_the_first_is_timed_printed_and_named() {
+    let folder = folder(&[]);
+    let first = ["--config=double.toml", "--spec=WORK=1,2", "--print=D[0:2]"];
+    let output = expect_exit(&mut command(folder.path(), &first), 0);
+    assert!(stdout(&output).contains("\n  0 2\n"), "{}", stdout(&output));
+    let said = stderr(&output);
+    assert!(said.contains("note      double: WORK = 1, the first of 2 choices; --tune times all\n"), "{said}");
+    let refused = expect_exit(command(folder.path(), &first).arg("--tune"), 2);
+    assert!(stderr(&refused).contains("this selects 2; give each axis one value"), "{}", stderr(&refused));
+    let listed = expect_exit(&mut command(folder.path(), &["--config=double.toml", "--dry-run"]), 0);
+    let (listed, said) = (stdout(&listed), stderr(&listed));
+    assert!(listed.contains("double/double/f32/N=1000\n") && listed.contains("\n1 case, about "), "{listed}{said}");
+    // What was never written is no arithmetic.
+    let half = ["--config=double.toml", "--groups=cdiv(N,128)", "--right=d.npy"];
+    expect_exit(&mut command(folder.path(), &["--config=double.toml", "--save=D=d.npy"]), 0);
+    let said = stderr(&expect_exit(&mut command(folder.path(), &half), 1));
+    assert!(said.contains("D[512] was never written, or was computed") && !said.contains("too many"), "{said}");
 }
 
 #[test]

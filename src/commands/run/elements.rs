@@ -1,8 +1,11 @@
 //! `--print` and `--save`: elements of buffers, shown or written to files.
 
+use crate::basis::alike::distinct;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::DType;
 use crate::basis::error::{self, Error};
+use crate::basis::printable::printable;
+use crate::basis::prose;
 use crate::commands::CommandOutput;
 use crate::commands::cli::RunArgs;
 use crate::kernel::buffer::Role;
@@ -27,7 +30,6 @@ pub(super) struct Wanted {
 
 /// Elements to be shown.
 struct Print {
-    text: String,
     buffer: Buffer,
     ranges: Vec<Range<u64>>,
     path: PathBuf,
@@ -43,14 +45,18 @@ impl Wanted {
         if args.print.is_empty() && args.save.is_empty() {
             return Ok(wanted);
         }
-        let only = match runs {
-            [run] => run.points.first().filter(|_| run.points.len() * run.configurations.len() == 1),
-            _ => None,
+        // Without these one choice of each kernel runs.
+        let every = args.tune || args.ab;
+        let cases = |run: &ResolvedRun| {
+            let kernels = distinct(run.configurations.iter().map(|own| own.kernel.as_str())).len();
+            run.points.len() * if every { run.configurations.len() } else { kernels }
         };
-        let Some(point) = only else {
+        let (1, Some(point)) = (runs.iter().map(cases).sum(), runs.iter().find_map(|run| run.points.first())) else {
+            let all = if every { ", without --tune and --ab" } else { "" };
             return Err(Error::Usage(format!(
-                "--print and --save take one case, and this selects {}; give each axis one value and name one kernel",
-                runs.iter().map(|run| run.points.len() * run.configurations.len()).sum::<usize>()
+                "--print and --save take one case, and this selects {}; give each axis one value and name one \
+                 kernel{all}",
+                runs.iter().map(cases).sum::<usize>()
             )));
         };
         for text in &args.save {
@@ -79,7 +85,7 @@ impl Wanted {
                     ranges_of(ranges, &buffer).map_err(|reason| Error::Usage(format!("--print '{text}' {reason}")))?;
                 let path = folder.path().join(format!("{index}.npy"));
                 wanted.saves.push(Save { buffer: buffer.name.clone(), path: path.clone() });
-                wanted.prints.push(Print { text: text.clone(), buffer, ranges, path });
+                wanted.prints.push(Print { buffer, ranges, path });
             }
             wanted.folder = Some(folder);
         }
@@ -91,12 +97,13 @@ impl Wanted {
         for print in &self.prints {
             match array::read(&print.path, print.buffer.element, &print.buffer.shape) {
                 Ok(contents) => {
-                    let _ =
-                        write!(answer.output, "\n{}\n{}", print.text, table(&print.buffer, &print.ranges, &contents));
+                    let (buffer, ranges) = (&print.buffer, &print.ranges);
+                    let rows = table(buffer, ranges, &contents, prose::width());
+                    let _ = write!(answer.output, "\n{}\n{rows}", heading(buffer, ranges));
                 }
                 // The case has no answer, as its table says.
                 Err(_) => {
-                    let _ = writeln!(answer.notes, "note: {} was not computed", print.text);
+                    let _ = writeln!(answer.notes, "note: {} was not computed", print.buffer.name);
                 }
             }
         }
@@ -156,8 +163,29 @@ fn ranges_of(text: Option<&str>, buffer: &Buffer) -> Result<Vec<Range<u64>>, Str
     items.iter().zip(&buffer.shape).map(range).collect()
 }
 
-/// The elements of ranges, a line for each row.
-fn table(buffer: &Buffer, ranges: &[Range<u64>], contents: &[u8]) -> String {
+/// What is shown: `Z, elements 0 to 63 of 1001`, or `D[0:4,0:16] of [100,100]`.
+fn heading(buffer: &Buffer, ranges: &[Range<u64>]) -> String {
+    let name = printable(&buffer.name);
+    if ranges.iter().zip(&buffer.shape).all(|(range, extent)| *range == (0..*extent)) {
+        return name.into();
+    }
+    let whole = vec![":"; ranges.len()].join(",");
+    let all = format!("--print '{name}[{whole}]' shows all");
+    match (ranges, &buffer.shape[..]) {
+        ([range], [extent]) if range.end - range.start == 1 => format!("{name}, element {} of {extent}", range.start),
+        ([range], [extent]) => {
+            format!("{name}, elements {} to {} of {extent} ({all})", range.start, range.end - 1)
+        }
+        _ => {
+            let ranges: Vec<_> = ranges.iter().map(|range| format!("{}:{}", range.start, range.end)).collect();
+            let shape: Vec<_> = buffer.shape.iter().map(ToString::to_string).collect();
+            format!("{name}[{}] of [{}] ({all})", ranges.join(","), shape.join(","))
+        }
+    }
+}
+
+/// The elements of ranges, each row in as many lines as it takes.
+fn table(buffer: &Buffer, ranges: &[Range<u64>], contents: &[u8], width: usize) -> String {
     let size = buffer.element.bytes() as usize;
     let mut text = String::new();
     let mut index: Vec<u64> = ranges.iter().map(|range| range.start).collect();
@@ -168,12 +196,20 @@ fn table(buffer: &Buffer, ranges: &[Range<u64>], contents: &[u8]) -> String {
             .zip(&buffer.shape)
             .take(ranges.len().saturating_sub(1))
             .fold(0, |at, (i, extent)| at * extent + i);
-        let width = buffer.shape.last().copied().unwrap_or(1);
+        let columns = buffer.shape.last().copied().unwrap_or(1);
         let elements = row.map(|column| {
-            let at = (start * width + column) as usize * size;
+            let at = (start * columns + column) as usize * size;
             shown(buffer.element, &contents[at..at + size])
         });
-        let _ = writeln!(text, "  {}", elements.collect::<Vec<_>>().join(" "));
+        let mut line = String::from(" ");
+        for element in elements {
+            // What goes on is indented further than the next row.
+            if line.trim() != "" && line.len() + 1 + element.len() > width {
+                let _ = writeln!(text, "{}", std::mem::replace(&mut line, "   ".into()));
+            }
+            line = line + " " + &element;
+        }
+        let _ = writeln!(text, "{line}");
         // The next row, as an odometer counts.
         let next = (0..ranges.len().saturating_sub(1)).rev().find(|at| index[*at] + 1 < ranges[*at].end);
         let Some(next) = next else { return text };
@@ -205,9 +241,29 @@ mod tests {
     }
 
     fn text(shape: &[u64], ranges: Option<&str>) -> String {
+        wrapped(shape, ranges, usize::MAX)
+    }
+
+    fn wrapped(shape: &[u64], ranges: Option<&str>, width: usize) -> String {
         let buffer = matrix(shape);
         let contents: Vec<u8> = (0..buffer.len()).flat_map(|i| (i as f32 / 2.0).to_le_bytes()).collect();
-        table(&buffer, &ranges_of(ranges, &buffer).expect("there are such"), &contents)
+        table(&buffer, &ranges_of(ranges, &buffer).expect("there are such"), &contents, width)
+    }
+
+    #[test]
+    fn rows_fit_the_width_and_their_heading_says_what_is_left_out() {
+        let rows = wrapped(&[1001], None, 80);
+        assert!(rows.lines().count() > 1 && rows.lines().all(|line| line.len() <= 80), "{rows}");
+        assert_eq!(rows.split_whitespace().count(), 64);
+        let said = |shape: &[u64], ranges| {
+            let buffer = matrix(shape);
+            heading(&buffer, &ranges_of(ranges, &buffer).expect("there are such"))
+        };
+        assert_eq!(said(&[1001], None), "D, elements 0 to 63 of 1001 (--print 'D[:]' shows all)");
+        assert!(said(&[1001], Some("990:2000]")).starts_with("D, elements 990 to 1000 of 1001 ("));
+        assert_eq!(said(&[1001], Some("7]")), "D, element 7 of 1001");
+        assert_eq!(said(&[100, 100], None), "D[0:1,0:64] of [100,100] (--print 'D[:,:]' shows all)");
+        assert_eq!(said(&[2, 3], None), "D");
     }
 
     #[test]

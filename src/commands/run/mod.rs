@@ -7,7 +7,7 @@ mod watch;
 
 use super::document::Files;
 use super::measuring::{self, Planned};
-use super::{CommandOutput, ab};
+use super::{CommandOutput, ab, bench};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::handle::Handle;
@@ -57,12 +57,20 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
         return ab::judge_run(args, runs, setup);
     }
     let plan = Plan { runs, run_tables: vec![] }.only(&request.only)?;
+    if args.dry_run {
+        return bench::list(&plan, &request, setup);
+    }
     let planned = Planned { options_hash: plan.options(), plan, shard: None, at_once: false };
     let more = |record: &Record| {
         let best = all.iter().filter(|_| args.tune).map(|kernels| best_choices(record, kernels));
         best.chain([captured::beside(record, &all)]).collect()
     };
     let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, &more)?;
+    for kernels in all.iter().filter(|_| !args.tune) {
+        if let Some(first) = kernels.first_choices() {
+            let _ = writeln!(answer.notes, "note      {}: {first}; --tune times all", kernels.name);
+        }
+    }
     wanted.show(&mut answer);
     Ok(answer)
 }
@@ -133,9 +141,10 @@ fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error>
 pub(super) fn name_commands(kernels: &[UserKernels]) {
     static NAMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
-    for (_, command) in kernels.iter().flat_map(|kernels| &kernels.run.commands) {
+    for (field, command) in kernels.iter().flat_map(|kernels| &kernels.run.commands) {
         if named.insert(command.clone()) {
-            say(&format!("runs: `{}`\n", printable(command)));
+            let what = if *field == "inputs.command" { "the command that makes the inputs" } else { "the reference" };
+            say(&format!("running {what}: `{}`\n", printable(command)));
         }
     }
 }
@@ -190,18 +199,24 @@ fn best_choices(record: &Record, kernels: &UserKernels) -> String {
         else {
             continue;
         };
-        let choice = kernels.choice(&best.variant).map_or_else(
-            || best.variant.clone(),
-            |choice| choice.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", "),
-        );
-        let first = timed().next().and_then(median).zip(median(best)).map(|(first, best)| first.0 / best.0);
-        let first = first.map_or_else(String::new, |times| format!(", {times:.2} × as fast as the first choice"));
+        let named = |case: &Case| {
+            kernels.choice(&case.variant).map_or_else(
+                || case.variant.clone(),
+                |choice| choice.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", "),
+            )
+        };
+        let first = timed().next().filter(|first| first.id != best.id).and_then(|first| {
+            let times = median(first)?.0 / median(best)?.0;
+            Some(format!(", {times:.2}× the speed of {}", named(first)))
+        });
         let extents = best.id.rsplit('/').next().unwrap_or_default();
         let _ = writeln!(
             text,
-            "\nbest: {choice} ({extents}: {}{first}, of {})",
+            "\nbest of {}: {}, {} at {extents}{}",
+            same().count(),
+            named(best),
             median(best).unwrap_or_default(),
-            same().count()
+            first.unwrap_or_default()
         );
         // An interval tells what one process knows: choices within it may change places in the next.
         let interval = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);

@@ -76,8 +76,17 @@ fn kernels(
     let pass_lists = lists.into_iter().map(Ok).collect();
     let point = Point { values: vec![], buffers, reference, inputs: None, work: Work::default(), pass_lists };
     let (name, axes, points, sources, commands) = (name.to_string(), vec![], vec![point], vec![], vec![]);
-    let run =
-        ResolvedRun { name: name.clone(), axes, modules, configurations, points, sources, commands, captured: None };
+    let run = ResolvedRun {
+        name: name.clone(),
+        axes,
+        free: vec![],
+        modules,
+        configurations,
+        points,
+        sources,
+        commands,
+        captured: None,
+    };
     UserKernels { name, run, against: vec![], saves: vec![] }
 }
 
