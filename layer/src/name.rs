@@ -1,11 +1,27 @@
 //! What a kernel is called, from its SPIR-V alone.
 
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
 /// The name of a module: that of the source file in its debug information, without folders and ending, or of its entry
 /// point, unless that is `main`. `None` where neither tells.
 #[must_use]
 pub fn of_module(spirv: &[u32], entry: &str) -> Option<String> {
     let named = |name: &str| (!matches!(name, "main" | "")).then(|| name.to_string());
     source_file(spirv).or_else(|| named(entry))
+}
+
+/// The hash of a module, 16 hexadecimal digits: the start of it stands for the name of a kernel that has none.
+#[must_use]
+pub fn hash(spirv: &[u32]) -> String {
+    let mut hash = Sha256::new();
+    for word in spirv {
+        hash.update(word.to_le_bytes());
+    }
+    hash.finalize()[..8].iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The first source file of `OpSource` or of `NonSemantic.Shader.DebugInfo`'s `DebugSource`.

@@ -77,7 +77,8 @@ pub(crate) enum Written {
 pub(crate) struct Kernel {
     /// How events refer to it.
     pub pipeline: u32,
-    pub name: Option<String>,
+    /// What it may be called: by its module, which may have a name, and by the program.
+    pub names: Vec<String>,
     pub resources: Resources,
 }
 
@@ -489,8 +490,8 @@ unsafe fn describe(d: &Device, state: &State, info: &vk::ComputePipelineCreateIn
         if let Some(name) = &module.name {
             d.teller.tell(&Event::Name { pipeline, name: name.clone() });
         }
-        let name = module.name.clone().or_else(|| name::of_module(&module.spirv, &entry));
-        Kernel { pipeline, name, resources }
+        let own = [name::of_module(&module.spirv, &entry), module.name, Some(name::hash(&module.spirv))];
+        Kernel { pipeline, names: own.into_iter().flatten().collect(), resources }
     }
 }
 
@@ -522,8 +523,9 @@ pub(crate) unsafe extern "system" fn set_object_name(
             }
             (vk::ObjectType::PIPELINE, Some(name)) => {
                 if let Some(kernel) = state.objects.pipelines.get_mut(&vk::Pipeline::from_raw(handle)) {
-                    let (pipeline, resources) = (kernel.pipeline, kernel.resources.clone());
-                    *kernel = Arc::new(Kernel { pipeline, name: Some(name.clone()), resources });
+                    let Kernel { pipeline, ref names, ref resources } = **kernel;
+                    let names = names.iter().chain([&name]).cloned().collect();
+                    *kernel = Arc::new(Kernel { pipeline, names, resources: resources.clone() });
                     d.teller.tell(&Event::Name { pipeline, name });
                 }
             }

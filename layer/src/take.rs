@@ -74,7 +74,7 @@ impl Taking {
         let Some(take) = d.teller.settings.take.as_ref().filter(|_| !d.families.is_empty()) else { return Ok(None) };
         let due = call >= take.call
             && (call - take.call).checked_rem(take.every.unwrap_or(0)).unwrap_or(call - take.call) == 0;
-        if !due || !named(take.kernel.as_deref(), kernel.name.as_deref(), recording) {
+        if !due || !named(take.kernel.as_deref(), &kernel.names, recording) {
             return Ok(None);
         }
         let mut case = Case {
@@ -182,13 +182,13 @@ impl Taking {
     }
 }
 
-/// Whether a kernel of this name, or under one of these labels, is wanted.
-fn named(wanted: Option<&str>, name: Option<&str>, recording: &Recording) -> bool {
+/// Whether a kernel of these names, or under one of these labels, is wanted.
+fn named(wanted: Option<&str>, names: &[String], recording: &Recording) -> bool {
     static PATTERN: OnceLock<Option<regex_lite::Regex>> = OnceLock::new();
     let Some(wanted) = wanted else { return true };
     let Some(pattern) = PATTERN.get_or_init(|| regex_lite::Regex::new(wanted).ok()) else { return false };
     let label = recording.label();
-    name.into_iter().chain(label.as_deref()).any(|name| pattern.is_match(name))
+    names.iter().chain(label.as_ref()).any(|name| pattern.is_match(name))
 }
 
 /// What the dispatch that comes next reaches through descriptors and addresses. Descriptors refer to parts of buffers by

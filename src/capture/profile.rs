@@ -262,8 +262,8 @@ impl<'e> Shader<'e> {
         let options = (&told.entry, &told.specialization, told.subgroup, told.stage_flags, told.flags, told.robustness);
         Self {
             told,
-            name: name.map(String::from).or_else(|| name::of_module(&told.spirv, &told.entry)),
-            spirv: fingerprint(&[&bytes]),
+            name: name::of_module(&told.spirv, &told.entry).or(name.map(String::from)),
+            spirv: name::hash(&told.spirv),
             hash: fingerprint(&[&bytes, &constants.concat()]),
             content: fingerprint(&[&bytes, format!("{options:?}").as_bytes()]),
         }

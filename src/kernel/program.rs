@@ -447,9 +447,9 @@ impl Dispatch {
             if size != group.size && !(group.size_control && (group.min_size..=group.max_size).contains(&size)) {
                 return Some(format!("needs sub-groups of {size}; the device has {}", group.size));
             }
-            // Only full sub-groups may be required.
-            let [x, ..] = self.shader.interface.local_size.map(|word| word.value(&self.constants));
-            if group.size_control && group.full_subgroups && !x.is_multiple_of(size) {
+            // Our kernels that name a size count on full sub-groups; users' may know better.
+            if self.shader.built_in && group.size_control && group.full_subgroups && !self.may_fill(size) {
+                let [x, ..] = self.shader.interface.local_size.map(|word| word.value(&self.constants));
                 return Some(format!("has work-groups of {x}, not a multiple of the sub-group size {size}"));
             }
         }
@@ -463,6 +463,12 @@ impl Dispatch {
 }
 
 impl Dispatch {
+    /// Whether full sub-groups of `size` may be required of it (VUID-VkPipelineShaderStageCreateInfo-pNext-02758).
+    #[must_use]
+    pub fn may_fill(&self, size: u32) -> bool {
+        self.shader.interface.local_size[0].value(&self.constants).is_multiple_of(size)
+    }
+
     /// A hash of `spirv`, which is this kernel's or stands for it, of the specialization, and of a user's kernel of grid and
     /// push constants too: another hash is another program.
     #[must_use]

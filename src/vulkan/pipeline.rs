@@ -458,7 +458,7 @@ impl Compiler {
         if let (Some(size), true) = (dispatch.subgroup_size, self.subgroup.size_control) {
             required = required.required_subgroup_size(size);
             stage = stage.push_next(&mut required);
-            if self.subgroup.full_subgroups {
+            if self.subgroup.full_subgroups && dispatch.may_fill(size) {
                 stage = stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS);
             }
         }
