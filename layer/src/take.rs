@@ -6,6 +6,7 @@ use crate::objects::{Objects, Written};
 use crate::record::{Grid, Recording, Recordings, wait};
 use ash::vk;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A dispatch that is being taken.
 pub(crate) struct Taking {
@@ -14,9 +15,14 @@ pub(crate) struct Taking {
     /// Where the copy of an indirect grid starts.
     grid: Option<u64>,
     staging: Staging,
+    /// Tells its files from those of others.
+    number: u32,
     /// Whether it was told.
     told: bool,
 }
+
+/// How many were taken.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// Copies of a part of a buffer.
 struct Copy {
@@ -103,7 +109,8 @@ impl Taking {
             }
             Ok(staging) => {
                 recordings.spent += bytes;
-                let taking = Self { case, copies, grid: grid_at, staging, told: false };
+                let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+                let taking = Self { case, copies, grid: grid_at, staging, number, told: false };
                 taking.copy(d, commands, grid.indirect, |copy| Some(copy.before));
                 Ok(Some(taking))
             }
@@ -154,7 +161,7 @@ impl Taking {
         for (copy, region) in self.copies.iter().zip(&mut self.case.regions) {
             let before = at(copy.before, copy.bytes);
             let after = copy.after.map(|start| at(start, copy.bytes)).filter(|after| *after != before);
-            let name = format!("{}-{}-{}-{}", d.teller.prefix(), self.case.pipeline, self.case.call, copy.before);
+            let name = format!("{}-{}-{}", d.teller.prefix(), self.number, copy.before);
             let mut keep = |name: String, bytes| {
                 if let Err(e) = d.teller.keep(&name, bytes) {
                     failed = Some(format!("cannot write {name}: {e}"));

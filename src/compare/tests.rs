@@ -5,6 +5,7 @@ use crate::record::reader;
 use crate::record::{Case, Correctness, Outcome, Sample};
 use crate::stats::Summary;
 use std::path::Path;
+use std::slice::from_ref;
 
 const FIXTURE: &str = include_str!("../../tests/fixtures/run-1.json");
 
@@ -537,7 +538,7 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison_as_they_were_typed() {
     b.origin.environment = [of("VK_DRIVER_FILES", "new.json")].into();
     b.devices[0].driver.info = "590.1".into();
     let typed = "gpukern compare runs/old.json new.json --force --gate limits.toml";
-    let text = decided([&[a.clone()], &[b.clone()]], ["runs/old.json", "new.json"], typed).expect("a recipe");
+    let text = decided([from_ref(&a), from_ref(&b)], ["runs/old.json", "new.json"], typed).expect("a recipe");
     assert_eq!(
         text,
         "# about 5 min: 2 × 4 processes of 40 s\nfor n in $(seq 2 5); do\n  \
@@ -547,12 +548,12 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison_as_they_were_typed() {
     );
     // The same command for both sides: the driver was installed anew in between.
     a.origin.environment.clone_from(&b.origin.environment);
-    let text = decided([&[a.clone()], &[b.clone()]], ["old.json", "new.json"], typed).expect("a recipe");
+    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"], typed).expect("a recipe");
     assert!(text.contains("\n# with driver NVIDIA 580") && text.contains("\n# with driver NVIDIA 590.1"), "{text}");
     assert!(text.contains("--processes 5 --resume old.json\n#"), "{text}");
     // What is the same takes turns in one line, and what cannot be completed is measured anew.
     b.devices[0].driver = a.devices[0].driver.clone();
-    let text = decided([&[a.clone()], &[b.clone()]], ["old.json", "new.json"], typed).expect("a recipe");
+    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"], typed).expect("a recipe");
     assert!(text.contains("\nfor n in $(seq 2 5); do for record in old.json new.json; do\n"), "{text}");
     b.plan = None;
     b.wall_time = Nanos(300e9);
@@ -623,7 +624,7 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
 fn a_recipe_says_on_which_machine_each_side_is_measured() {
     let [a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, "gpukern bench lu"));
     b.devices[0].name = "NVIDIA H100".into();
-    let text = decided([&[a.clone()], &[b.clone()]], ["old.json", "new.json"], "gpukern compare old.json new.json");
+    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"], "gpukern compare old.json new.json");
     let text = text.expect("a recipe");
     let first = format!("# on the machine with {}:\ngpukern bench lu", a.devices[0].name);
     assert!(text.contains(&first) && text.contains("# on the machine with NVIDIA H100:\ngpukern bench lu"), "{text}");

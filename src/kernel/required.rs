@@ -4,8 +4,17 @@
 //!
 //! `build.rs` includes this file, as it does `reflection.rs`; it names nothing else of the crate.
 
-use rspirv::spirv::{Op, StorageClass};
+use rspirv::spirv::{ExecutionMode, Op, StorageClass};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How floating-point operations of one width round, and what they keep.
+const FLOAT_CONTROLS: [ExecutionMode; 5] = [
+    ExecutionMode::DenormPreserve,
+    ExecutionMode::DenormFlushToZero,
+    ExecutionMode::SignedZeroInfNanPreserve,
+    ExecutionMode::RoundingModeRTE,
+    ExecutionMode::RoundingModeRTZ,
+];
 
 /// The features that a module needs, read instruction by instruction.
 #[derive(Default)]
@@ -44,6 +53,12 @@ impl Required {
                 }
             }
             (Some(Op::TypePointer), &[id, class, to]) => self.define(id, Type::Pointer { class, to }),
+            // What Vulkan calls `shaderRoundingModeRTEFloat16` is a property, and as good as a feature.
+            (Some(Op::ExecutionMode), &[_, mode, bits]) => {
+                if let Some(mode) = ExecutionMode::from_u32(mode).filter(|mode| FLOAT_CONTROLS.contains(mode)) {
+                    self.features.insert(format!("shader{mode:?}Float{bits}"));
+                }
+            }
             (Some(operation), operands) => self.use_of(operation, operands),
             (None, _) => {}
         }
@@ -105,6 +120,20 @@ impl Required {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_floats_round_is_a_feature_for_each_width() {
+        let mode = |mode: ExecutionMode, bits| (Op::ExecutionMode, [1, mode as u32, bits]);
+        let modes = [mode(ExecutionMode::RoundingModeRTE, 16), mode(ExecutionMode::DenormPreserve, 64)];
+        let all: Vec<(Op, &[u32])> = modes.iter().map(|(op, operands)| (*op, &operands[..])).collect();
+        let size: (Op, &[u32]) = (Op::ExecutionMode, &[1, ExecutionMode::LocalSize as u32, 8, 8, 1]);
+        let expected = ["shaderDenormPreserveFloat64", "shaderRoundingModeRTEFloat16"];
+        assert_eq!(needed(StorageClass::StorageBuffer, &[&all[..], &[size]].concat()), expected);
+        let known =
+            FLOAT_CONTROLS.iter().flat_map(|mode| [16, 32, 64].map(|bits| format!("shader{mode:?}Float{bits}")));
+        let names: Vec<_> = crate::device::capability::Feature::ALL.iter().map(|feature| feature.name()).collect();
+        assert!(known.into_iter().all(|name| names.contains(&&*name)));
+    }
 
     /// The features that a module needs whose types are f32 (1), i64 (2), i32 (3) and f16 (4), with pointers of `class` to
     /// the first three (11, 12, 13) and variables of them (21, 22, 23), and which then does what `instructions` say.

@@ -180,7 +180,7 @@ pub(super) fn kernels(device: &Device, top: usize, room: usize) -> Table {
 }
 
 /// Text of at most `most` characters: its beginning and its end tell similar names apart.
-fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {
         return text.into();

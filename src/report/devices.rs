@@ -150,7 +150,7 @@ impl<'a> DeviceCard<'a> {
         fact("push constants", info.limits.push_constants.to_string());
         fact("timestamps", timestamps(info));
         fact("types", dtypes(info));
-        fact("features", none_or(&info.features.iter().map(|feature| feature.name()).collect::<Vec<_>>(), ", "));
+        fact("features", none_or(&features(info), ", "));
         fact("matrix units", matrices(info));
         fact("limits", measured(limits));
         if let Some(most) = info.limits.loop_iterations {
@@ -293,6 +293,24 @@ fn matrix_units(info: &DeviceInfo) -> String {
     let flexible = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes);
     let held = if flexible.into_iter().any(|f| f.scope == "workgroup") { ", larger across a work-group" } else { "" };
     format!("{types}; {ends}{held}")
+}
+
+/// Their names; three of one stem that stand together as one, `shaderRoundingModeRTEFloat16/32/64`.
+fn features(info: &DeviceInfo) -> Vec<String> {
+    let mut names: Vec<(&str, Vec<&str>)> = vec![];
+    for feature in &info.features {
+        let name = feature.name();
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        match names.last_mut() {
+            Some((last, widths)) if *last == stem => widths.push(&name[stem.len()..]),
+            _ => names.push((stem, vec![&name[stem.len()..]])),
+        }
+    }
+    let named = |(stem, widths): (&str, Vec<&str>)| match widths.len() {
+        3.. => vec![format!("{stem}{}", widths.join("/"))],
+        _ => widths.iter().map(|width| format!("{stem}{width}")).collect(),
+    };
+    names.into_iter().flat_map(named).collect()
 }
 
 fn matrices(info: &DeviceInfo) -> String {

@@ -66,6 +66,8 @@ pub(super) struct FeatureChain {
     pub(super) matrix2: Matrix2Features,
     pub(super) statistics: vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR<'static>,
     pub(super) fault: vk::PhysicalDeviceFaultFeaturesEXT<'static>,
+    /// How floats round. Vulkan counts this among properties: it is there without being enabled.
+    float_controls: vk::PhysicalDeviceFloatControlsProperties<'static>,
 }
 
 /// A structure that is newer than the bindings: its type, the link, and its members, all of 32 bits.
@@ -116,6 +118,8 @@ pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
     // In the core since 1.3.
     ext::subgroup_size_control::NAME,
     khr::shader_integer_dot_product::NAME,
+    // In the core since 1.2.
+    khr::shader_float_controls::NAME,
     ext::shader_atomic_float::NAME,
     ext::shader_atomic_float2::NAME,
     khr::cooperative_matrix::NAME,
@@ -198,9 +202,16 @@ impl FeatureChain {
             // SAFETY: the chain holds only structures that the device's version and extensions know.
             unsafe { instance.handle.get_physical_device_features2(device, head) }
         });
+        if api >= vk::API_VERSION_1_2 || extensions.contains(khr::shader_float_controls::NAME) {
+            let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut chain.float_controls);
+            // SAFETY: as above.
+            unsafe { instance.handle.get_physical_device_properties2(device, &mut properties) };
+        }
         chain
     }
 
+    // A line for each feature, and nothing else.
+    #[allow(clippy::too_many_lines)]
     fn features(&self) -> BTreeSet<Feature> {
         let has = |feature: Feature| match feature {
             Feature::BufferDeviceAddress => self.v12.buffer_device_address,
@@ -255,6 +266,27 @@ impl FeatureChain {
             Feature::ShaderBFloat16 => self.bfloat16.members[0],
             Feature::ShaderBFloat16DotProduct => self.bfloat16.members[1],
             Feature::ShaderBFloat16CooperativeMatrix => self.bfloat16.members[2],
+            Feature::ShaderDenormPreserveFloat16 => self.float_controls.shader_denorm_preserve_float16,
+            Feature::ShaderDenormPreserveFloat32 => self.float_controls.shader_denorm_preserve_float32,
+            Feature::ShaderDenormPreserveFloat64 => self.float_controls.shader_denorm_preserve_float64,
+            Feature::ShaderDenormFlushToZeroFloat16 => self.float_controls.shader_denorm_flush_to_zero_float16,
+            Feature::ShaderDenormFlushToZeroFloat32 => self.float_controls.shader_denorm_flush_to_zero_float32,
+            Feature::ShaderDenormFlushToZeroFloat64 => self.float_controls.shader_denorm_flush_to_zero_float64,
+            Feature::ShaderSignedZeroInfNanPreserveFloat16 => {
+                self.float_controls.shader_signed_zero_inf_nan_preserve_float16
+            }
+            Feature::ShaderSignedZeroInfNanPreserveFloat32 => {
+                self.float_controls.shader_signed_zero_inf_nan_preserve_float32
+            }
+            Feature::ShaderSignedZeroInfNanPreserveFloat64 => {
+                self.float_controls.shader_signed_zero_inf_nan_preserve_float64
+            }
+            Feature::ShaderRoundingModeRTEFloat16 => self.float_controls.shader_rounding_mode_rte_float16,
+            Feature::ShaderRoundingModeRTEFloat32 => self.float_controls.shader_rounding_mode_rte_float32,
+            Feature::ShaderRoundingModeRTEFloat64 => self.float_controls.shader_rounding_mode_rte_float64,
+            Feature::ShaderRoundingModeRTZFloat16 => self.float_controls.shader_rounding_mode_rtz_float16,
+            Feature::ShaderRoundingModeRTZFloat32 => self.float_controls.shader_rounding_mode_rtz_float32,
+            Feature::ShaderRoundingModeRTZFloat64 => self.float_controls.shader_rounding_mode_rtz_float64,
         };
         Feature::ALL.iter().copied().filter(|feature| has(*feature) == vk::TRUE).collect()
     }

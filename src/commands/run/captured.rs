@@ -1,20 +1,22 @@
 //! What a captured kernel took in its program, beside what it takes here.
 
-use crate::basis::printable::{brief, printable};
+use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, ratio};
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Correctness, Record};
+use crate::report::capture::shortened;
 use crate::run::algorithm::UserKernels;
 use crate::run::description::Captured;
 use std::fmt::Write;
 
-/// Columns for the name of a case.
-const NAME: usize = 28;
+/// Columns that the longest name of a case takes.
+const NAME: usize = 30;
 
 /// The captured cases of a record: a line each, below the device and the driver that they were captured on.
 pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
     let mut text = String::new();
     let mut heading = String::new();
+    let longest = all.iter().map(|kernels| kernels.name.chars().count()).max().unwrap_or(0).min(NAME);
     for kernels in all {
         let Some(captured) = &kernels.run.captured else { continue };
         let Some(own) = kernels.first() else { continue };
@@ -26,8 +28,8 @@ pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
                 let _ = write!(text, "\n{there}\n");
                 heading = there;
             }
-            let name = brief(&case.algorithm);
-            let _ = writeln!(text, "  {name:<NAME$} {line}");
+            let name = printable(&case.algorithm);
+            let _ = writeln!(text, "  {:<longest$}  {line}", shortened(&name, NAME));
         }
     }
     text
@@ -40,7 +42,7 @@ fn line(captured: &Captured, case: &Case, device: Option<&DeviceInfo>) -> Option
     let mut text = match captured.microseconds.filter(|time| *time > 0.0) {
         Some(there) => {
             let there = Nanos(1e3 * there);
-            format!("{there} there, {here} here (× {})", ratio(here.0 / there.0))
+            format!("{there} there, {here} here, × {}", ratio(here.0 / there.0))
         }
         None => format!("{here} here"),
     };
