@@ -40,7 +40,7 @@ fn verdicts(baseline: &[Record], candidate: &[Record], settings: &Settings) -> V
 #[test]
 fn a_record_is_the_same_as_itself_however_noisy() {
     let record = record("a", &times(1e6, 0.5, 4, 1));
-    let found = compare(std::slice::from_ref(&record), std::slice::from_ref(&record), &Settings::default());
+    let found = compare(from_ref(&record), from_ref(&record), &Settings::default());
     assert!(found.cases.iter().all(|case| case.verdict == Verdict::Same && case.interval == Some([1.0; 2])));
     assert_eq!((found.cases.len(), found.unmatched.len(), found.differences.len()), (2, 0, 0));
 }
@@ -59,7 +59,7 @@ fn times_of_answers_that_nobody_checked_are_compared_and_called_unverified() {
 fn five_percent_is_slower_and_its_reverse_faster() {
     let [a, b] = [record("a", &times(1e6, 0.01, 50, 1)), record("b", &times(1.05e6, 0.01, 50, 2))];
     let settings = Settings::default();
-    assert_eq!(verdicts(std::slice::from_ref(&a), std::slice::from_ref(&b), &settings), [Verdict::Slower; 2]);
+    assert_eq!(verdicts(from_ref(&a), from_ref(&b), &settings), [Verdict::Slower; 2]);
     assert_eq!(verdicts(&[b], &[a], &settings), [Verdict::Faster; 2]);
 }
 
@@ -69,7 +69,7 @@ fn what_does_not_matter_is_the_same_and_what_might_is_undecided() {
     let settings = Settings::default();
     let against = |centre: f64, spread: f64, count: usize| {
         let b = record("b", &times(centre, spread, count, 2));
-        verdicts(std::slice::from_ref(&a), &[b], &settings)[0]
+        verdicts(from_ref(&a), &[b], &settings)[0]
     };
     assert_eq!(against(1.002e6, 0.005, 50), Verdict::Same);
     assert_eq!(against(1.017e6, 0.005, 50), Verdict::Undecided);
@@ -91,16 +91,16 @@ fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
         record
     };
     let [a, b] = [on_host("a", 1, 1e6), on_host("b", 2, 1.05e6)];
-    let found = compare(std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());
+    let found = compare(from_ref(&a), from_ref(&b), &Settings::default());
     assert_eq!(found.cases[0].verdict, Verdict::Undecided);
     assert!(found.cases[0].why[0].contains("±20 % between processes is assumed"), "{:?}", found.cases[0].why);
     assert_eq!(found.cases[0].test, "1 of 3 processes");
     // Twice the time is as much as another program may have done.
-    let found = compare(std::slice::from_ref(&a), &[on_host("b", 2, 2e6)], &Settings::default());
+    let found = compare(from_ref(&a), &[on_host("b", 2, 2e6)], &Settings::default());
     assert_eq!((found.cases[0].verdict, found.cases[0].wants_more()), (Verdict::Undecided, false));
     assert!(found.cases[0].why[0].contains("may just be a busy moment"), "{:?}", found.cases[0].why);
     let sure = Settings { noise: Some(0.01), ..Settings::default() };
-    assert_eq!(verdicts(std::slice::from_ref(&a), &[b], &sure), [Verdict::Slower; 2]);
+    assert_eq!(verdicts(from_ref(&a), &[b], &sure), [Verdict::Slower; 2]);
     // Three processes a side tell how they differ.
     let [before, after] = [0, 10].map(|offset| {
         let centre = if offset == 0 { 1e6 } else { 1.05e6 };
@@ -136,7 +136,7 @@ fn cases_without_a_time_are_listed_and_new_wrong_answers_are_regressions() {
     let failed = Outcome::failed("device lost".into());
     b.cases[0].outcome = failed.clone();
     b.cases[1].id = "lu/other".into();
-    let found = compare(std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());
+    let found = compare(from_ref(&a), from_ref(&b), &Settings::default());
     let listed: Vec<_> = found.unmatched.iter().map(|u| (u.baseline, u.candidate, u.newly_wrong)).collect();
     assert_eq!(
         listed,
@@ -165,10 +165,10 @@ fn what_else_differs_is_named() {
     // A build that only one side knows is none, nor is robust access, nor are buffers that an older record does not have.
     b.devices[0].driver.build = Some("2".into());
     b.cases[0].buffers = vec!["A f32[64] zero".into()];
-    let found = differences(std::slice::from_ref(&a), std::slice::from_ref(&b));
+    let found = differences(from_ref(&a), from_ref(&b));
     let named: Vec<_> = found.iter().map(|d| (d.what, d.refused)).collect();
     assert_eq!(named, [("driver", true), ("validation layers", true), ("gpukern", false), ("seed", true)]);
-    assert!(differences(std::slice::from_ref(&a), std::slice::from_ref(&a)).is_empty());
+    assert!(differences(from_ref(&a), from_ref(&a)).is_empty());
     let mut c = b.clone();
     c.devices[0].driver.build = Some("3".into());
     c.cases[0].buffers = vec!["A f32[64] iota".into()];
@@ -186,14 +186,14 @@ fn a_case_whose_description_changed_is_listed_and_the_others_are_judged() {
     for (record, fill) in [(&mut a, "zero"), (&mut b, "iota")] {
         record.cases[0].buffers = vec![format!("A f32[64] {fill}"), "D f32[64]".into()];
     }
-    let found = compare(std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());
+    let found = compare(from_ref(&a), from_ref(&b), &Settings::default());
     assert_eq!((found.cases.len(), found.unmatched.len()), (1, 1));
     let left_out = &found.unmatched[0];
     assert_eq!(left_out.reason, "its buffers changed: A f32[64] zero → A f32[64] iota");
     assert!(!left_out.newly_wrong && !left_out.interrupted && left_out.candidate == State::Measured);
     b.cases[1].work.operations += 1;
     let settings = Settings::default();
-    assert!(compare(std::slice::from_ref(&a), std::slice::from_ref(&b), &settings).cases.is_empty());
+    assert!(compare(from_ref(&a), from_ref(&b), &settings).cases.is_empty());
     let settings = Settings { other_problems: true, ..settings };
     assert_eq!(compare(&[a], &[b], &settings).cases.len(), 2, "who says so has them compared");
 }
@@ -211,7 +211,7 @@ fn passes_of_one_module_are_held_against_the_same_pass() {
     dress(&mut a, ["1", "2"]);
     dress(&mut b, ["1", "2"]);
     let why = |a: &Record, b: &Record| {
-        compare(std::slice::from_ref(a), std::slice::from_ref(b), &Settings::default()).cases[0].why.clone()
+        compare(from_ref(a), from_ref(b), &Settings::default()).cases[0].why.clone()
     };
     assert_eq!(why(&a, &b), [""; 0], "nothing changed");
     dress(&mut b, ["1", "3"]);
@@ -226,10 +226,10 @@ fn a_device_that_only_some_records_of_a_side_have_is_no_difference() {
     a.devices.push(host);
     let mut round = a.clone();
     round.devices.remove(0);
-    let sides = |first: &Record| differences(std::slice::from_ref(first), &[first.clone(), round.clone()]);
+    let sides = |first: &Record| differences(from_ref(first), &[first.clone(), round.clone()]);
     assert_eq!(sides(&a), []);
     round.devices[0].driver.info = "4 threads".into();
-    let found: Vec<_> = differences(std::slice::from_ref(&a), &[a.clone(), round]).iter().map(|d| d.what).collect();
+    let found: Vec<_> = differences(from_ref(&a), &[a.clone(), round]).iter().map(|d| d.what).collect();
     assert_eq!(found, ["driver"]);
 }
 
@@ -242,7 +242,7 @@ fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
     let mut other = b.devices[0].clone();
     (other.index, other.name) = (0, "another".into());
     b.devices.insert(0, other);
-    assert_eq!(verdicts(std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default()).len(), 2);
+    assert_eq!(verdicts(from_ref(&a), from_ref(&b), &Settings::default()).len(), 2);
     b.devices.remove(0);
     b.devices[0].name = "another".into();
     assert_eq!(verdicts(&[a], &[b], &Settings::default()).len(), 2);
@@ -346,7 +346,7 @@ fn a_case_that_is_looked_at_again_needs_more_each_time() {
     let [a, b] = [record("a", &times(1e6, 0.01, 50, 1)), record("b", &times(1.03e6, 0.01, 50, 2))];
     let p = |growing| {
         let settings = Settings { growing, ..Settings::default() };
-        compare(std::slice::from_ref(&a), std::slice::from_ref(&b), &settings).cases[0].p.expect("a ratio")
+        compare(from_ref(&a), from_ref(&b), &settings).cases[0].p.expect("a ratio")
     };
     let [once, growing] = [false, true].map(p);
     assert!((growing / once - 2.0).abs() < 1e-9, "{once} {growing}");
@@ -605,7 +605,7 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
     });
     let typed = "gpukern compare base.json new.json";
     let of = |a: &Record, b: &Record| {
-        decided([std::slice::from_ref(a), std::slice::from_ref(b)], ["base.json", "new.json"], typed).expect("a recipe")
+        decided([from_ref(a), from_ref(b)], ["base.json", "new.json"], typed).expect("a recipe")
     };
     let text = of(&a, &b);
     assert!(text.contains("\n# with the baseline's k.comp in place:\ngpukern run k.toml k.comp --processes"), "{text}");
