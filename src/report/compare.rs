@@ -118,9 +118,10 @@ pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
 fn of_device(device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) -> String {
     let mut names: Vec<String> = cases.iter().map(|(_, case)| case.id.clone()).collect();
     let mut tables = vec![(String::new(), verdicts("", cases, &names))];
-    let whole = tables[0].1.width();
+    let mut whole = tables[0].1.width();
     if let Some((kind, short)) = short_names(cases).filter(|_| whole > width) {
         tables = vec![(kind.unwrap_or_default(), verdicts("", cases, &short))];
+        whole = tables[0].1.width();
         if tables[0].1.clone().fit(width, &LEAST_IMPORTANT).contains(&TEST) {
             tables = of_kinds(cases).unwrap_or(tables);
         }
@@ -131,7 +132,6 @@ fn of_device(device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width:
         let own = table.clone().fit(width, &LEAST_IMPORTANT);
         gone = if own.len() > gone.len() { own } else { gone };
     }
-    let widest = tables.iter().map(|(_, table)| table.width()).max().unwrap_or(whole);
     let heading = |parts: &[&str]| {
         let parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).map(|part| printable(part)).collect();
         table::prose(&parts.join(", "), width, 2)
@@ -149,7 +149,7 @@ fn of_device(device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width:
         gone.pop();
     }
     gone.reverse();
-    out.push_str(&table::hidden(&gone, widest, width));
+    out.push_str(&table::hidden(&gone, whole, width));
     out + &remarks(&reasons(cases, &names, ruling, below), width) + "\n"
 }
 
@@ -468,6 +468,9 @@ mod tests {
         assert!(widest(&text) <= 80 && text.matches("95 % interval     test").count() == 2, "{text}");
         assert!(text.starts_with("llvmpipe (LLVM 15.0.6, 256 bits)\nmatmul f16, uniform input\n case "), "{text}");
         assert!(text.contains("\n\nmatmul bf16, uniform input\n case "), "{text}");
+        let shows: usize =
+            text.split('(').find_map(|rest| rest.split(" columns show all").next()?.parse().ok()).expect("some");
+        assert!(!super::text(&mixed, &Ruling::default(), shows).contains("hidden for width"), "{shows}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::bench::{at_most, median, row, signs, variant};
 use super::table::{Cell, Table};
 use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::{escape, escape_prose};
-use crate::basis::units::{Nanos, significant};
+use crate::basis::units::{Nanos, ratio, significant};
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Comparison, Difference, Verdict};
 use crate::device::capability::DeviceKind;
@@ -345,6 +345,8 @@ impl Page {
             // A column for each source: a phone has no room for more.
             several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
         };
+        // Of what one side lacks there is no verdict.
+        let judged = judged.filter(|_| !alone);
         let mut table = table.text(judged.map(|_| "verdict")).text(alone.then_some("mark"));
         for own_row in distinct(all.iter().flatten().map(|case| row(case))) {
             let found: Vec<Vec<&Case>> = all.iter().map(|cases| of_row(cases, &own_row)).collect();
@@ -677,7 +679,7 @@ fn verdict_on(winners: &[Option<&Case>], comparison: &Comparison) -> Cell {
         return format!("fastest changed: {} → {}", before.variant, after.variant).into();
     }
     let Some(found) = comparison.cases.iter().find(|compared| compared.id == after.id) else { return "–".into() };
-    let ratio = found.ratio.map_or_else(String::new, significant);
+    let ratio = found.ratio.map_or_else(String::new, ratio);
     Cell { class: found.verdict.name(), detail: ratio, ..super::compare::verdict(found.verdict).into() }
 }
 
