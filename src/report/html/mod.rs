@@ -495,7 +495,7 @@ impl Page {
             let names = [key.0.to_string(), key.1].into_iter();
             table.row(names.chain(found.iter().map(text)).chain(found[1..].iter().map(ratio)));
         }
-        self.html.push_str(&table.html("figures"));
+        self.html.push_str(&table.html("figures stacked"));
     }
 
     /// The same of many sources, in rows.
@@ -516,7 +516,7 @@ impl Page {
                 table.row([key.0.to_string(), key.1.clone(), source.name.clone(), text, ratio]);
             }
         }
-        self.html.push_str(&table.html("figures"));
+        self.html.push_str(&table.html("figures stacked"));
     }
 
     /// The values of a group's charts for one source.

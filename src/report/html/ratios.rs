@@ -8,8 +8,8 @@ use crate::basis::units::{ratio, trimmed};
 use crate::compare::{Compared, Verdict};
 use std::fmt::Write;
 
-/// Rows that a chart has at most; the tables have all.
-const MOST_ROWS: usize = 40;
+/// Rows that a chart has at most, as many as a sheet of paper has space for below a heading; the tables have all.
+const MOST_ROWS: usize = 30;
 
 /// How far beyond the outermost ratio an interval is drawn.
 const BEYOND: f64 = 1.5;
@@ -268,6 +268,6 @@ mod tests {
     fn of_many_cases_the_first_are_drawn() {
         let many: Vec<_> = (0..MOST_ROWS + 5).map(|_| case(Verdict::Same, 1.0, [0.99, 1.01])).collect();
         let svg = drawn(&many, Width::Wide).expect("a chart");
-        assert!(svg.contains("; the first 40 of 45<") && svg.matches("<title>").count() == MOST_ROWS, "{svg}");
+        assert!(svg.contains("; the first 30 of 35<") && svg.matches("<title>").count() == MOST_ROWS, "{svg}");
     }
 }
