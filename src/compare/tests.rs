@@ -210,9 +210,7 @@ fn passes_of_one_module_are_held_against_the_same_pass() {
     };
     dress(&mut a, ["1", "2"]);
     dress(&mut b, ["1", "2"]);
-    let why = |a: &Record, b: &Record| {
-        compare(from_ref(a), from_ref(b), &Settings::default()).cases[0].why.clone()
-    };
+    let why = |a: &Record, b: &Record| compare(from_ref(a), from_ref(b), &Settings::default()).cases[0].why.clone();
     assert_eq!(why(&a, &b), [""; 0], "nothing changed");
     dress(&mut b, ["1", "3"]);
     assert_eq!(why(&a, &b), ["the code of reduction.comp changed"]);
