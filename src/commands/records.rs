@@ -102,7 +102,7 @@ fn shown(args: &ReportArgs, notes: &mut String) -> Result<(Vec<NamedRecord>, Opt
         let name = match &paths[..] {
             [only] if same => only.display().to_string(),
             [only] => name(only),
-            several => format!("{side} ({} records)", several.len()),
+            _ => side.to_string(),
         };
         Some(NamedRecord::new(name, Record::pooled(records)?))
     });

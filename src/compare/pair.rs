@@ -210,7 +210,8 @@ impl Pair<'_> {
                 why.extend(assumption);
             }
         }
-        why.extend(reason);
+        // A speed is the test.
+        why.extend(reason.filter(|_| !matches!(obstacle, Some(Obstacle::AnotherSpeed { .. }))));
         // A clock that explains the change keeps it undecided on any device.
         let explained = |ratio: &bootstrap::Ratio| {
             is_beyond(ratio.value, settings.min_effect) && !is_beyond(ratio.least, settings.min_effect)

@@ -1,6 +1,6 @@
 //! The table of `compare`.
 
-use super::table::{self, Table};
+use super::table::{self, Cell, Table};
 use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit, counted};
@@ -13,8 +13,8 @@ use unicode_width::UnicodeWidthStr;
 /// Cases that are named beside a reason; of more their number is told.
 const MOST_NAMED: usize = 2;
 
-/// Lines of reasons, unless the tests are among them.
-const MOST_REASONS: usize = 2;
+/// Remarks below the tables of a device.
+const MOST_REMARKS: usize = 5;
 
 /// What differs, a row for each case, what has no ratio, broken limits, a line that sums up, and the commands that would
 /// decide the rest.
@@ -113,22 +113,43 @@ pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The cases of a device: a table, what it has no space for, and what explains the verdicts, each reason once.
+/// The cases of a device: a table, or one of each kind where names with their kinds are too long, what they have no space
+/// for, and what explains the verdicts, each reason once.
 fn of_device(device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) -> String {
-    let mut table = by_id("", cases);
-    let mut heading = printable(device).into_owned();
     let mut names: Vec<String> = cases.iter().map(|(_, case)| case.id.clone()).collect();
-    if let Some((kind, short)) = short_names(cases).filter(|_| table.width() > width) {
-        table = verdicts("", cases.iter().zip(&short).map(|((_, case), name)| (*case, name.as_str())));
+    let mut tables = vec![(String::new(), verdicts("", cases, &names))];
+    let mut whole = tables[0].1.width();
+    if let Some((kind, short)) = short_names(cases).filter(|_| whole > width) {
+        let kind = kind.unwrap_or_default();
+        tables = vec![(kind.clone(), verdicts("", cases, &short))];
+        whole = tables[0].1.width();
         names = short;
-        if let Some(kind) = kind {
-            let _ = write!(heading, ", {}", printable(&kind));
+        if tables[0].1.clone().fit(width, &LEAST_IMPORTANT).contains(&TEST) {
+            let plain = plain_names(cases);
+            let table = verdicts("", cases, &plain);
+            if let Some(several) = of_kinds(cases) {
+                tables = several;
+            } else if table.width() < whole {
+                (tables, names) = (vec![(kind, table)], plain);
+            }
         }
     }
-    let whole = table.width();
-    let mut gone = table.fit(width, &["candidate", "baseline", TEST]);
-    let mut out = table::prose(&heading, width, 2);
-    let _ = writeln!(out, "{}", table.terminal(width).trim_end());
+    let mut gone = vec![];
+    for (_, table) in &tables {
+        let own = table.clone().fit(width, &LEAST_IMPORTANT);
+        gone = if own.len() > gone.len() { own } else { gone };
+    }
+    let heading = |parts: &[&str]| {
+        let parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).map(|part| printable(part)).collect();
+        table::prose(&parts.join(", "), width, 2)
+    };
+    let mut out = if tables.len() == 1 { String::new() } else { heading(&[device]) };
+    let whose = if tables.len() == 1 { device } else { "" };
+    let terminal = |(kind, mut table): (String, Table)| {
+        table.fit(0, &gone);
+        format!("{}{}\n", heading(&[whose, &kind]), table.terminal(width).trim_end())
+    };
+    out.push_str(&tables.into_iter().map(terminal).collect::<Vec<_>>().join("\n"));
     // Its tests are told below.
     let below = gone.last() == Some(&TEST);
     if below {
@@ -136,37 +157,39 @@ fn of_device(device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width:
     }
     gone.reverse();
     out.push_str(&table::hidden(&gone, whole, width));
-    let reasons = reasons(cases, &names, ruling, below);
-    if !reasons.is_empty() {
-        out.push_str(&paragraph(&reasons, if below { usize::MAX } else { MOST_REASONS }, width));
-    }
-    out + "\n"
+    out + &remarks(&reasons(cases, &names, ruling, below), width) + "\n"
+}
+
+/// A table of the cases of each kind; `None` where all are of one.
+fn of_kinds(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
+    let kinds = alike(cases.iter().copied(), |(_, a), (_, b)| a.kind == b.kind);
+    let of = |cases: &Vec<(usize, &Compared)>| {
+        let (_, names) = short_names(cases)?;
+        Some((cases[0].1.kind.clone(), verdicts("", cases, &names)))
+    };
+    kinds.iter().map(of).collect::<Option<Vec<_>>>().filter(|tables| tables.len() > 1)
 }
 
 /// The heading of the column of tests.
 const TEST: &str = "test";
 
-/// The verdicts on cases, a row for each with its id.
-#[must_use]
-pub(crate) fn by_id(caption: &str, cases: &[(usize, &Compared)]) -> Table {
-    verdicts(caption, cases.iter().map(|(_, case)| (*case, case.id.as_str())))
-}
-
-/// What explains the verdicts on cases, each reason once, with their ids.
-#[must_use]
-pub(crate) fn explanations(cases: &[(usize, &Compared)]) -> Vec<String> {
-    let ids: Vec<_> = cases.iter().map(|(_, case)| case.id.clone()).collect();
-    reasons(cases, &ids, &Ruling::default(), false)
-}
+/// The columns that a narrow terminal has no space for, the first of these first.
+const LEAST_IMPORTANT: [&str; 3] = ["candidate", "baseline", TEST];
 
 /// The verdicts on cases, a row for each with its name.
-fn verdicts<'a>(caption: &str, cases: impl Iterator<Item = (&'a Compared, &'a str)>) -> Table {
+pub(crate) fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -> Table {
     let table = Table::captioned(caption).text(["case", "verdict"]).numbers(["ratio", "95 % interval"]).text([TEST]);
     let mut table = table.numbers(["baseline", "candidate"]);
-    for (case, name) in cases {
+    for ((_, case), name) in cases.iter().zip(names) {
         table.row(row(case, name));
     }
     table
+}
+
+/// What explains the verdicts on cases of these names, each reason once.
+#[must_use]
+pub(crate) fn explanations(cases: &[(usize, &Compared)], names: &[String]) -> Vec<String> {
+    reasons(cases, names, &Ruling::default(), false)
 }
 
 /// Names that are shorter than ids: variant and size, behind the kind of case where that is not one for all; `None` where
@@ -208,15 +231,13 @@ fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, test
     tests.iter().chain(&groups).map(line).collect()
 }
 
-/// Reasons in a paragraph, of which at most so many lines, with the number of those that it leaves out.
-fn paragraph(reasons: &[String], lines: usize, width: usize) -> String {
-    let of = |count: usize| {
-        let more = reasons.len() - count;
-        let more = (more > 0).then(|| format!("{} in `--json -`", counted(more, "more remark")));
-        let parts: Vec<_> = reasons[..count].iter().cloned().chain(more).collect();
-        table::prose(&parts.join("; "), width, 2)
-    };
-    (1..=reasons.len()).rev().map(of).find(|text| text.lines().count() <= lines).unwrap_or_else(|| of(reasons.len()))
+/// The first reasons, a line for each, and the number of the others.
+fn remarks(reasons: &[String], width: usize) -> String {
+    let mut out: String = reasons.iter().take(MOST_REMARKS).map(|reason| table::prose(reason, width, 2)).collect();
+    if let Some(more) = reasons.len().checked_sub(MOST_REMARKS).filter(|more| *more > 0) {
+        out.push_str(&table::prose(&format!("{} in `--json -`", counted(more, "more remark")), width, 2));
+    }
+    out
 }
 
 /// A line for each difference.
@@ -229,15 +250,17 @@ pub(crate) fn differences(differences: &[Difference]) -> String {
     out
 }
 
-fn row(case: &Compared, name: &str) -> [String; 7] {
+fn row(case: &Compared, name: &str) -> [Cell; 7] {
     let operations = case.chain.unwrap_or(1) as f64;
     let [before, after] = [&case.baseline, &case.candidate].map(|side| Nanos(side.median.0 / operations));
     let unit = TimeUnit::for_value(before);
     let time = |time| format!("{} {unit}", unit.number(time));
     let ratio = case.ratio.map_or_else(|| "–".into(), units::ratio);
     let interval = case.interval.map_or_else(|| "–".into(), |ends| ends.map(units::ratio).join(" … "));
-    let verdict = verdict(case.verdict).into();
-    [printable(name).into(), verdict, ratio, interval, case.test.clone(), time(before), time(after)]
+    let verdict = Cell { class: case.verdict.name(), ..verdict(case.verdict).into() };
+    let figures = [ratio, interval, case.test.clone(), time(before), time(after)].map(Cell::from);
+    let [ratio, interval, test, before, after] = figures;
+    [Cell::from(printable(name)), verdict, ratio, interval, test, before, after]
 }
 
 /// A verdict as tables show it: what must not be missed is in capitals.
@@ -280,6 +303,79 @@ fn unmatched(case: &Unmatched) -> String {
     let sign = if case.newly_wrong { "REGRESSED" } else { NOT_COMPARED };
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", printable(&case.reason)) };
     format!("{sign}  {}: {} → {}{reason}", printable(&case.id), case.baseline, case.candidate)
+}
+
+/// What changed, in one sentence: the worst case by name, how much it changed, and how many others there are. `None`
+/// without a case that was compared.
+pub(crate) fn headline(comparison: &Comparison) -> Option<String> {
+    let cases = comparison.sorted();
+    let names = plain_names(&cases);
+    let mut parts = vec![];
+    let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
+    if wrong > 0 {
+        parts.push(format!(
+            "{} worked before and fail{} now",
+            counted(wrong, "case"),
+            if wrong == 1 { "s" } else { "" }
+        ));
+    }
+    for verdict in [Verdict::Slower, Verdict::Faster] {
+        let first = cases.iter().zip(&names).find(|((_, case), _)| case.verdict == verdict);
+        let Some(((_, case), name)) = first else { continue };
+        let change = change(case.ratio.unwrap_or(1.0));
+        parts.push(match comparison.count(verdict) {
+            1 => format!("{name} {change}"),
+            count => format!("{count} cases are {}, most of all {name}, which {change}", verdict.name()),
+        });
+    }
+    if parts.is_empty() && comparison.count(Verdict::Undecided) > 0 {
+        parts.push("No change found".into());
+    }
+    let others = [(Verdict::Undecided, "undecided"), (Verdict::Same, "unchanged")];
+    let others = others.map(|(verdict, name)| (comparison.count(verdict), name));
+    let others = others.into_iter().filter(|(count, _)| *count > 0).enumerate().map(|(at, (count, name))| {
+        let of = if at == 0 { counted(count, "case") } else { count.to_string() };
+        format!("{of} {name}")
+    });
+    parts.extend(Some(others.collect::<Vec<_>>().join(", ")).filter(|others| !others.is_empty()));
+    (!cases.is_empty()).then(|| parts.join("; "))
+}
+
+/// `takes 2.5× as long`, `takes 3.2 % less time`.
+fn change(ratio: f64) -> String {
+    let percent = 100.0 * (ratio - 1.0).abs();
+    let percent = if percent < 10.0 { format!("{percent:.1}") } else { format!("{percent:.0}") };
+    let percent = units::trimmed(&percent);
+    match ratio {
+        1.5.. => format!("takes {}× as long", times(ratio)),
+        1.0..1.5 => format!("takes {percent} % longer"),
+        r if r > 2.0 / 3.0 => format!("takes {percent} % less time"),
+        r => format!("is {}× as fast", times(1.0 / r)),
+    }
+}
+
+/// A factor with two digits at least: `2.5`, `120`.
+fn times(factor: f64) -> String {
+    let text = if factor < 9.95 { format!("{factor:.1}") } else { format!("{factor:.0}") };
+    units::trimmed(&text).into()
+}
+
+/// Names of cases with no more than tells them apart: `softmax 64x1024`.
+pub(crate) fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
+    let name = |case: &Compared| {
+        let of = || cases.iter().filter(|(_, other)| other.algorithm == case.algorithm);
+        let one_subject = distinct(of().map(|(_, other)| &other.subject)).len() == 1;
+        let one_variant = distinct(of().map(|(_, other)| &other.variant)).len() == 1;
+        let subject = if one_subject { &case.algorithm } else { &case.subject };
+        match &*case.variant {
+            _ if one_variant => format!("{subject} {}", case.row),
+            // A kernel of the user's has the name of its description.
+            own if one_subject && own.starts_with(&**subject) => format!("{own} {}", case.row),
+            own => format!("{subject} {own} {}", case.row),
+        }
+    };
+    let names: Vec<_> = cases.iter().map(|(_, case)| printable(&name(case)).into_owned()).collect();
+    if distinct(&names).len() == names.len() { names } else { cases.iter().map(|(_, case)| case.id.clone()).collect() }
 }
 
 /// `12 same, 1 slower`, and what is worth a word beside it.
@@ -350,7 +446,7 @@ mod tests {
     #[test]
     fn twenty_seven_cases_fit_the_screen_the_slower_first_and_shared_reasons_once() {
         let text = text(&many(), &Ruling::default(), 80);
-        assert!(text.lines().count() < 45 && widest(&text) <= 80, "{} lines\n{text}", text.lines().count());
+        assert!(text.lines().count() < 50 && widest(&text) <= 80, "{} lines\n{text}", text.lines().count());
         let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is missing:\n{text}"));
         assert!(
             at("SLOWER") < at("faster") && at("faster") < at("undecided") && at("undecided") < at(" same "),
@@ -362,7 +458,81 @@ mod tests {
                 && text.contains(" naive 128 ")
                 && text.contains("1 of 3 processes")
         );
+        let remarks = text.lines().skip_while(|line| !line.contains("device slower than")).take(MOST_REMARKS + 1);
+        assert!(remarks.last().is_some_and(|last| last == "23 more remarks in `--json -`"), "a line each: {text}");
         assert!(text.contains(" \\\n"), "a long command goes on in the next line: {text}");
+    }
+
+    #[test]
+    fn tables_of_each_kind_have_space_for_the_tests_that_one_table_has_not() {
+        let mut mixed = many();
+        for (at, case) in mixed.cases.iter_mut().enumerate() {
+            let dtype = ["f16", "bf16"][at % 2];
+            (case.subject, case.kind) = (format!("matmul {dtype}"), format!("matmul {dtype}, uniform input"));
+            case.test = "wider than ±2 %".into();
+        }
+        let text = text(&mixed, &Ruling::default(), 80);
+        assert!(widest(&text) <= 80 && text.matches("95 % interval     test").count() == 2, "{text}");
+        assert!(text.starts_with("llvmpipe (LLVM 15.0.6, 256 bits)\nmatmul f16, uniform input\n case "), "{text}");
+        assert!(text.contains("\n\nmatmul bf16, uniform input\n case "), "{text}");
+        let shows: usize =
+            text.split('(').find_map(|rest| rest.split(" columns show all").next()?.parse().ok()).expect("some");
+        assert!(!super::text(&mixed, &Ruling::default(), shows).contains("hidden for width"), "{shows}");
+        // A kernel of the user's repeats its name in that of its variant.
+        mixed.cases.truncate(9);
+        for case in &mut mixed.cases {
+            (case.algorithm, case.subject, case.kind) = ("softmax".into(), "softmax f32".into(), "softmax f32".into());
+            (case.variant, case.row) = ("softmax[LANES=64]".into(), format!("64x{}", case.row));
+        }
+        let own = super::text(&mixed, &Ruling::default(), 80);
+        assert!(own.contains("\n softmax 64x64 ") && own.contains("95 % interval     test"), "{own}");
+    }
+
+    #[test]
+    fn the_headline_names_what_changed_most_and_counts_the_others() {
+        let mut all = many();
+        for (case, ratio) in all.cases.iter_mut().zip([0.98, 2.5, 0.7, 1.0]) {
+            case.ratio = Some(ratio);
+        }
+        all.cases.truncate(4);
+        let of = |verdicts: &[(Verdict, f64)]| {
+            let cases = all.cases.iter().zip(verdicts);
+            let set = |(case, (verdict, ratio)): (&Compared, &(Verdict, f64))| Compared {
+                verdict: *verdict,
+                ratio: Some(*ratio),
+                ..case.clone()
+            };
+            headline(&Comparison { cases: cases.map(set).collect(), ..all.clone() }).unwrap_or_default()
+        };
+        let [slower, faster, open, same] = Verdict::ALL;
+        assert_eq!(of(&[(slower, 2.5), (same, 1.0)]), "matmul 64 takes 2.5× as long; 1 case unchanged");
+        assert_eq!(
+            of(&[(slower, 1.034), (slower, 1.3), (faster, 0.9), (open, 1.0)]),
+            "2 cases are slower, most of all matmul 128, which takes 30 % longer; matmul 192 takes 10 % less time; \
+             1 case undecided"
+        );
+        assert_eq!(
+            of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
+            "matmul 64 is 2× as fast; 1 case undecided, 1 unchanged"
+        );
+        assert_eq!(of(&[(open, 1.5), (open, 1.5)]), "No change found; 2 cases undecided");
+        assert_eq!(of(&[(same, 1.0)]), "1 case unchanged");
+        assert_eq!(headline(&Comparison { cases: vec![], ..all.clone() }), None);
+    }
+
+    #[test]
+    fn names_say_no_more_than_tells_cases_apart() {
+        let mut all = many();
+        let names = |all: &Comparison| plain_names(&all.cases.iter().enumerate().collect::<Vec<_>>());
+        assert_eq!(names(&all)[0], "matmul naive 64");
+        for case in &mut all.cases {
+            case.variant = format!("matmul[{}]", case.variant);
+        }
+        assert_eq!(names(&all)[0], "matmul[naive] 64", "a kernel of the user's");
+        all.cases.iter_mut().for_each(|case| case.variant = "one".into());
+        assert_eq!(names(&all)[0], all.cases[0].id, "where names would be the same they are ids");
+        all.cases.truncate(9);
+        assert_eq!(names(&all)[0], "matmul 64");
     }
 
     #[test]

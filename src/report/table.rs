@@ -19,6 +19,8 @@ pub(crate) struct Cell {
     /// What stands beside the text, or below it on a page.
     pub(crate) detail: String,
     pub(crate) marks: String,
+    /// The class of its text on a page.
+    pub(crate) class: &'static str,
     /// The part of a whole bar that stands behind it on a terminal.
     pub(crate) bar: Option<f64>,
 }
@@ -74,10 +76,15 @@ impl Cell {
 
     fn html(&self) -> String {
         let mut out = if self.is_best { format!("{STAR} ") } else { String::new() };
-        out.push_str(&escape_prose(&self.text));
+        match (escape_prose(&self.text), self.class) {
+            (text, "") => out.push_str(&text),
+            (text, class) => {
+                let _ = write!(out, r#"<span class="{class}">{text}</span>"#);
+            }
+        }
         if !self.detail.is_empty() {
             // A name wraps where it must.
-            let gap = if self.is_code { " " } else { "<br/>" };
+            let gap = if self.is_code { " " } else { "<br/> " };
             let _ = write!(out, "{gap}{}", escape_prose(&self.detail));
         }
         if !self.marks.is_empty() {
@@ -366,11 +373,13 @@ impl Table {
     }
 
     /// The table as an element of a page, of these classes. The first cell of each row is its heading.
-    /// A row is a block of named cells on a phone where the table has too many columns to stand beside one another.
+    /// A row is a block of named cells on a phone where the table has too many columns to stand beside one another, or is
+    /// of the class `stacked`.
     pub(crate) fn html(&self, classes: &str) -> String {
         let caption = escape(&self.caption);
-        let stacked = self.columns.len() > MOST_ON_A_PHONE;
-        let classes = if stacked { format!("{classes} stacked") } else { classes.to_owned() };
+        let asked = classes.split(' ').any(|class| class == "stacked");
+        let stacked = asked || self.columns.len() > MOST_ON_A_PHONE;
+        let classes = if stacked && !asked { format!("{classes} stacked") } else { classes.to_owned() };
         let mut out = format!(
             r#"<div class="table" role="group" tabindex="0" aria-label="{caption}">
 <table class="{classes}"><caption>{caption}</caption>
@@ -435,7 +444,7 @@ pub(crate) mod tests {
             "| size | | `a_b` | why |\n| :--- | :--- | ---: | :--- |\n| 64 | ms | **1.5** 61% | it\\_is&lt;fast&gt; |\n"
         );
         let html = table.html("figures");
-        assert!(html.contains(r#"<td class="n">★ 1.5<br/>61% d</td><td>it_is&lt;fast&gt;</td></tr>"#), "{html}");
+        assert!(html.contains(r#"<td class="n">★ 1.5<br/> 61% d</td><td>it_is&lt;fast&gt;</td></tr>"#), "{html}");
         assert!(
             html.contains(r#"aria-label="&lt;times&gt;""#) && html.contains(r#"<th scope="row">64</th>"#),
             "{html}"

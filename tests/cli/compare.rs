@@ -412,16 +412,17 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
     };
     let text = page(&[], 0);
     assert!(
-        text.contains("candidate (3 records) compared with baseline (3 records): 2 slower (changes below 2 %"),
+        text.contains("candidate compared with baseline, 3 processes each: 2 slower (changes below 2 %")
+            && text.contains(r#"<p class="verdict">2 cases are slower, most of all "#),
         "{text}"
     );
-    assert!(text.contains(">SLOWER</td>") && text.contains("p &lt; 0.0001"), "{text}");
+    assert!(text.contains("><span class=\"slower\">SLOWER</span></td>") && text.contains("p &lt; 0.0001"), "{text}");
     assert!(page(&["--min-effect", "20%"], 0).contains("2 same (changes below 20 %"));
     let mut other = quiet("c", 1e6);
     other["devices"][0]["driver"]["info"] = "590.1".into();
     let c = records.record("c.json", &other);
     assert!(page(&[&c], 2).contains("the records differ in more than time"));
-    assert!(page(&[&c, "--force"], 0).contains("candidate (4 records) compared with"));
+    assert!(page(&[&c, "--force"], 0).contains("candidate compared with baseline, 4 and 3 processes"));
     // Two records are two sides; of another number nothing is compared.
     let two = |more: &[&str]| stdout(&expect_exit(gpukern(&["report", "-o", "-", &a[0], &c]).args(more), 0));
     assert!(two(&[]).contains("No verdict") && two(&["--force"]).contains("c.json compared with a0.json"));

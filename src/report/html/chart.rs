@@ -451,7 +451,7 @@ pub(super) fn label(x: u32, y: u32, size: u32, anchor: &str, colour: &str, text:
     )
 }
 
-fn shortened(text: &str, most: usize) -> String {
+pub(super) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.into();
     }
@@ -556,7 +556,7 @@ pub(super) struct Bars {
 }
 
 /// Width of a character of a name.
-const CHARACTER: u32 = 7;
+pub(super) const CHARACTER: u32 = 7;
 
 impl Bars {
     /// Where bars begin, and characters of a name that there is room for. Bars lie beside their names, or below them where
@@ -631,7 +631,7 @@ pub(super) fn bar_swatch(style: usize) -> Swatch {
 }
 
 /// A rectangle from its upper left to its lower right corner, as plotters writes it.
-fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colour: Colour) -> String {
+pub(super) fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colour: Colour) -> String {
     let (width, height, colour) = (right - left, bottom - top, colour.hex());
     format!(
         r#"<rect x="{left}" y="{top}" width="{width}" height="{height}" opacity="1" fill="{colour}" stroke="none"/>"#
@@ -639,7 +639,7 @@ fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colour: Colour) 
 }
 
 /// A straight line, written as plotters does.
-fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], colour: Colour) -> String {
+pub(super) fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], colour: Colour) -> String {
     let colour = colour.hex();
     format!(r#"<polyline fill="none" opacity="1" stroke="{colour}" stroke-width="1" points="{x},{y} {to_x},{to_y} "/>"#)
 }

@@ -8,6 +8,7 @@ mod capture;
 mod chart;
 mod history;
 mod model;
+mod ratios;
 
 pub(crate) use capture::page as capture;
 pub(crate) use history::page as history;
@@ -16,7 +17,7 @@ use super::bench::{at_most, median, row, signs, variant};
 use super::table::{Cell, Table};
 use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::{escape, escape_prose};
-use crate::basis::units::{Nanos, significant};
+use crate::basis::units::{Nanos, ratio, significant};
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Comparison, Difference, Verdict};
 use crate::device::capability::DeviceKind;
@@ -26,6 +27,7 @@ use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Outcome, Record};
 use chart::{Width, histogram};
 use model::{Chart, ChartGroup, Source, finite_share, percent, series};
+use ratios::Ratios;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -44,7 +46,7 @@ const MOST_VERDICTS: usize = 40;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 /// The hash of the script, which the page's policy lets run; a test compares the two.
-const SCRIPT_HASH: &str = "sha256-+4vffYtyRLlUisEpQncpqQfcoXYe0uEe3CEygiherNw=";
+const SCRIPT_HASH: &str = "sha256-eFPhZntSGnh0JjKM5oHFIrkzFHYsKTeP1NfVHuV23Bc=";
 
 /// A page.
 #[derive(Debug, Default)]
@@ -188,15 +190,17 @@ impl Page {
         let heading = if contest && judged.is_none() { "Fastest at each size" } else { "Results" };
         let _ = writeln!(
             self.html,
-            r#"<section aria-labelledby="answer"><h2 id="answer" tabindex="-1"><span id="results"></span>{heading}</h2>"#
+            r#"<section class="results" aria-labelledby="answer"><h2 id="answer" tabindex="-1"><span id="results"></span>{heading}</h2>"#
         );
         if let Some((sentence, comparison)) = &judged {
             self.verdict(sentence, *comparison);
         }
         let judged = judged.and_then(|(_, comparison)| comparison);
+        // Without a contest the winners are the cases above.
+        let shown = judged.is_none() || contest;
         self.line(r#"<div class="winners">"#);
         for group in groups {
-            for own in group.side_by_side() {
+            for own in group.side_by_side().into_iter().filter(|_| shown) {
                 self.winners(group, sources, &own, judged);
             }
         }
@@ -204,7 +208,7 @@ impl Page {
         self.conditions(sources);
         let leaders = |at| groups.iter().flat_map(move |group| group.leaders(at));
         let marks = |(at, source): (usize, &Source<'_>)| marks(&leaders(at).collect::<Vec<_>>(), &source.conditions);
-        self.legend(sources.iter().enumerate().flat_map(marks));
+        self.legend(sources.iter().enumerate().filter(|_| shown).flat_map(marks));
         self.line("</div></div></section>");
     }
 
@@ -247,7 +251,13 @@ impl Page {
         let Some(comparison) = comparison.filter(any) else {
             return self.element("p", sentence);
         };
-        self.paragraph("verdict", sentence);
+        match super::compare::headline(comparison) {
+            Some(headline) => {
+                self.paragraph("verdict", &format!("{headline}."));
+                self.paragraph("quiet", sentence);
+            }
+            None => self.paragraph("verdict", sentence),
+        }
         let differences = &comparison.differences;
         if !differences.is_empty() {
             self.list(differences.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)));
@@ -256,9 +266,19 @@ impl Page {
             self.list(super::compare::changed(comparison).map(super::compare::inspection));
         }
         let sorted = comparison.sorted();
-        let (same, others): (Vec<_>, Vec<_>) = sorted.into_iter().partition(|(_, case)| case.verdict == Verdict::Same);
-        for (cases, caption, open) in
-            [(&others, "Changed and undecided cases", true), (&same, "Unchanged cases", false)]
+        let names = super::compare::plain_names(&sorted);
+        let named: Vec<_> = sorted.iter().zip(&names).map(|((_, case), name)| (*case, &**name)).collect();
+        self.line(r#"<div class="winners">"#);
+        if let Some(ratios) = Ratios::new(&named, comparison.min_effect) {
+            let drawn = [Width::Wide, Width::Narrow].map(|width| ratios.svg(width));
+            self.charts(vec![("ratios".into(), drawn)]);
+        }
+        self.line(r#"<div class="verdicts">"#);
+        // What stays the same comes last.
+        let (others, same) = sorted.split_at(sorted.len() - comparison.count(Verdict::Same));
+        let (other_names, same_names) = names.split_at(others.len());
+        for (cases, names, caption, open) in
+            [(others, other_names, "Changed and undecided cases", true), (same, same_names, "Unchanged cases", false)]
         {
             if cases.is_empty() {
                 continue;
@@ -266,10 +286,11 @@ impl Page {
             let open = if open && cases.len() <= MOST_VERDICTS { r#" open="open""# } else { "" };
             let _ = writeln!(self.html, "<details{open}>");
             self.element("summary", &format!("{caption}: {}", cases.len()));
-            self.html.push_str(&super::compare::by_id(caption, cases).html("figures judged"));
+            self.html.push_str(&super::compare::verdicts(caption, cases, names).html("figures judged"));
             self.line("</details>");
         }
-        self.explanations(super::compare::explanations(&[others, same].concat()));
+        self.line("</div></div>");
+        self.explanations(super::compare::explanations(&sorted, &names));
         if comparison.cases.iter().flat_map(|case| case.why.iter().chain([&case.test])).any(|of| of.contains("canary"))
         {
             self.paragraph("quiet", &format!("canary: {CANARY}"));
@@ -314,7 +335,8 @@ impl Page {
         if own.len() > MOST_BESIDE {
             return self.winners_below(&title, sources, own, &all);
         }
-        let table = Table::captioned(title).text(["size"]);
+        let table = Table::captioned(if judged.is_some() { format!("{title}: fastest at each size") } else { title });
+        let table = table.text(["size"]);
         let table = match own {
             [at] => table
                 .text([if group.is_contest(*at) { "fastest" } else { "variant" }])
@@ -323,6 +345,8 @@ impl Page {
             // A column for each source: a phone has no room for more.
             several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
         };
+        // Of what one side lacks there is no verdict.
+        let judged = judged.filter(|_| !alone);
         let mut table = table.text(judged.map(|_| "verdict")).text(alone.then_some("mark"));
         for own_row in distinct(all.iter().flatten().map(|case| row(case))) {
             let found: Vec<Vec<&Case>> = all.iter().map(|cases| of_row(cases, &own_row)).collect();
@@ -343,7 +367,7 @@ impl Page {
                     cells.push(cell_beside(cases, best, limits, conditions));
                 }
             }
-            cells.extend(judged.map(|comparison| verdict_on(&cases, comparison).into()));
+            cells.extend(judged.map(|comparison| verdict_on(&cases, comparison)));
             let signs = || cases[0].map_or_else(String::new, |case| sources[own[0]].conditions.signs(case));
             cells.extend(alone.then(|| signs().into()));
             table.row(cells);
@@ -353,7 +377,11 @@ impl Page {
             table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
         }
         // A phone has the last column on a line of its own.
-        self.html.push_str(&table.html(if table.ends_with(SHORTER) { "figures won caveats" } else { "figures won" }));
+        self.html.push_str(&table.html(match judged {
+            Some(_) => "figures won stacked",
+            None if table.ends_with(SHORTER) => "figures won caveats",
+            None => "figures won",
+        }));
     }
 
     /// The winner of each size on each of many sources, in rows.
@@ -467,7 +495,7 @@ impl Page {
             let names = [key.0.to_string(), key.1].into_iter();
             table.row(names.chain(found.iter().map(text)).chain(found[1..].iter().map(ratio)));
         }
-        self.html.push_str(&table.html("figures"));
+        self.html.push_str(&table.html("figures stacked"));
     }
 
     /// The same of many sources, in rows.
@@ -488,7 +516,7 @@ impl Page {
                 table.row([key.0.to_string(), key.1.clone(), source.name.clone(), text, ratio]);
             }
         }
-        self.html.push_str(&table.html("figures"));
+        self.html.push_str(&table.html("figures stacked"));
     }
 
     /// The values of a group's charts for one source.
@@ -549,6 +577,9 @@ fn facts_of(sources: &[Source<'_>]) -> String {
     }
     row("command", &|source| source.run.record.command.join(" "));
     row("method", &|source| method(&source.run.record));
+    if sources.iter().any(|source| source.run.record.processes.len() > 1) {
+        row("processes", &|source| source.run.record.processes().len().to_string());
+    }
     row("cases", &|source| tally(source.cases()));
     row("wall time", &|source| source.run.record.wall_time.to_string());
     table.html("facts")
@@ -641,17 +672,25 @@ fn limits_differ<'a>(cases: impl Iterator<Item = &'a Case>) -> bool {
         .any(|pair| pair[0].limit != pair[1].limit || (pair[0].least.0 / pair[1].least.0).ln().abs() > ONE_LIMIT.ln())
 }
 
-/// The verdict on the winner of a size: on that of the later record, where both have it.
-fn verdict_on(winners: &[Option<&Case>], comparison: &Comparison) -> String {
-    let compared = |case: &Case| comparison.cases.iter().find(|compared| compared.id == case.id);
-    let Some(found) = winners.iter().rev().flatten().find_map(|case| compared(case)) else { return "–".into() };
-    let ratio = found.ratio.map_or_else(String::new, |ratio| format!(" {}", significant(ratio)));
-    format!("{}{ratio}", super::compare::verdict(found.verdict))
+/// The verdict on the winner of a size where both sides have the same, or that they do not.
+fn verdict_on(winners: &[Option<&Case>], comparison: &Comparison) -> Cell {
+    let [Some(before), Some(after)] = winners else { return "–".into() };
+    if before.id != after.id {
+        return format!("fastest changed: {} → {}", before.variant, after.variant).into();
+    }
+    let Some(found) = comparison.cases.iter().find(|compared| compared.id == after.id) else { return "–".into() };
+    let ratio = found.ratio.map_or_else(String::new, ratio);
+    Cell { class: found.verdict.name(), detail: ratio, ..super::compare::verdict(found.verdict).into() }
 }
 
 /// What came of the comparison of two records, or why they are not compared.
 fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<&Comparison>) -> String {
-    let named = format!("{} compared with {}", candidate.name, baseline.name);
+    let processes = match [candidate, baseline].map(|side| side.record.processes().len()) {
+        [1, 1] => String::new(),
+        [after, before] if after == before => format!(", {after} processes each"),
+        [after, before] => format!(", {after} and {before} processes"),
+    };
+    let named = format!("{} compared with {}{processes}", candidate.name, baseline.name);
     match comparison {
         Some(comparison) if comparison.cases.is_empty() && comparison.inspected.is_empty() => {
             format!("{named}: no case was measured on both sides.")
@@ -1143,8 +1182,9 @@ mod tests {
         comparison.decide = Some("gpukern bench <lu>".into());
         let html = report(&pair, Some(&comparison)).html;
         document(&html);
-        for case in &comparison.cases {
-            assert!(html.contains(&format!(r#"<th scope="row">{}</th>"#, case.id)), "{}", case.id);
+        let names = super::super::compare::plain_names(&comparison.sorted());
+        for (case, name) in comparison.cases.iter().zip(names) {
+            assert!(html.contains(&format!(r#"<th scope="row">{name}</th>"#)), "{name}");
             assert!(html.contains(&escape(&case.test)), "{}", case.test);
         }
         assert!(
@@ -1159,6 +1199,48 @@ mod tests {
         let html = report(&pair, Some(&comparison)).html;
         assert!(html.contains("<p>1 case is &lt;odd&gt;.</p>") && !html.contains("<pre>"), "{html}");
         assert!(html.matches("have no share of the hardware").count() < 2, "what is true of both sides is told once");
+    }
+
+    #[test]
+    fn a_comparison_leads_with_what_changed_and_draws_it() {
+        let (before, mut after) = (full(), full());
+        after.started = "2026-01-02T00:00:00Z".into();
+        for case in after.cases.iter_mut().filter(|case| case.variant == "local") {
+            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
+            m.samples.iter_mut().for_each(|sample| sample.device = Nanos(4.0 * sample.device.0));
+            m.summary.median = Nanos(4.0 * m.summary.median.0);
+        }
+        let pair = [NamedRecord::new("before.json", before), NamedRecord::new("after.json", after)];
+        let mut comparison = compared(&pair);
+        for case in &mut comparison.cases {
+            let changed = case.variant == "local";
+            (case.verdict, case.ratio) =
+                if changed { (Verdict::Slower, Some(4.0)) } else { (Verdict::Same, Some(1.0)) };
+        }
+        let page = report(&pair, Some(&comparison));
+        document(&page.html);
+        let at = |text: &str| page.html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        let headline =
+            at("<p class=\"verdict\">2 cases are slower, most of all matmul local 64, which takes 4× as long");
+        assert!(headline < at("<figure>") && at("<figure>") < at("<span class=\"slower\">SLOWER</span>"));
+        let (name, chart) = &page.charts[0];
+        assert!(
+            name.contains("ratios") && chart.contains(">4.00×</text>") && chart.contains(">slower</text>"),
+            "{chart}"
+        );
+        // A ratio stands beside the times that it is of.
+        assert!(
+            at("<td class=\"w\" data-name=\"verdict\">fastest changed: local → naive</td>")
+                > at("data-name=\"after.json\"")
+        );
+        // Without a contest there is nothing beside the cases themselves.
+        let alone = |record: &Record| {
+            let mut record = record.clone();
+            record.cases.retain(|case| case.variant == "local");
+            record
+        };
+        let pair = pair.map(|run| NamedRecord::new(run.name, alone(&run.record)));
+        assert!(!report(&pair, Some(&comparison)).html.contains("fastest at each size"));
     }
 
     #[test]

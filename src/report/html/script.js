@@ -1,4 +1,5 @@
-// Shows the name of the mark nearest to the pointer at once, where the browser's own tooltip waits for a second.
+// Shows the name of the mark nearest to the pointer at once, where the browser's own tooltip waits for a second; and prints
+// results unfolded.
 "use strict";
 (function () {
   var tip = document.createElement("div");
@@ -43,4 +44,11 @@
     });
     chart.addEventListener("pointerleave", function () { light(null); tip.hidden = true; });
   });
+  // Paper unfolds nothing.
+  var folded = [];
+  window.addEventListener("beforeprint", function () {
+    folded = Array.from(document.querySelectorAll(".results details:not([open])"));
+    folded.forEach(function (fold) { fold.open = true; });
+  });
+  window.addEventListener("afterprint", function () { folded.forEach(function (fold) { fold.open = false; }); });
 }());
