@@ -87,13 +87,18 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
                 dispatch.as_ref().and_then(|dispatch| dispatch.groups.clone()).or_else(|| kernel.groups.clone());
             let counts = dispatch.as_ref().and_then(|dispatch| dispatch.indirect.clone());
             let indirect = counts.or_else(|| kernel.indirect.clone());
-            let program = |source: &String| {
-                let pass = load(described, kernel, source, "")?;
+            let program = |(at, source): (usize, &String)| {
+                let mut pass = load(described, kernel, source, "");
+                // What is held against a captured kernel need not call its entry point as that does.
+                if described.of_case && at > 0 && kernel.entry.is_some() && pass.is_err() {
+                    pass = load(described, &Kernel { entry: None, ..kernel.clone() }, source, "");
+                }
+                let pass = pass?;
                 let pass = LoadedPass { groups: groups.clone(), indirect: indirect.clone(), ..pass };
                 let order = vec![Order::Pass(0).repeated(kernel)];
                 Ok(LoadedKernel { name: stem(source), passes: vec![pass], order })
             };
-            let mut programs = kernel.source.values().iter().map(program).collect::<Result<Vec<_>, _>>()?;
+            let mut programs = kernel.source.values().iter().enumerate().map(program).collect::<Result<Vec<_>, _>>()?;
             // Files of one name in two folders are told apart by their paths.
             let names: Vec<String> = programs.iter().map(|program| program.name.clone()).collect();
             for (program, source) in programs.iter_mut().zip(kernel.source.values()) {

@@ -673,3 +673,36 @@ fn glsl_of_no_version_of_vulkan_is_refused_before_the_compiler_prints_what_is_bu
         assert!(!said.contains("version"), "{said}");
     }
 }
+
+#[test]
+fn what_stands_beside_a_case_need_not_call_its_entry_point_as_that_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    };
+    let case = folder.path().join("01-double");
+    std::fs::create_dir(&case).expect("made");
+    write("01-double/kernel.wgsl", WGSL);
+    let description = "name = 'double'\n[axes]\nN = 256\n[kernel]\nsource = 'kernel.wgsl'\nentry = 'double'\n\
+                       [buffer.a]\ntype = 'f32'\nshape = ['N']\nfill = 'iota'\n[buffer.d]\ntype = 'f32'\nshape = ['N']\n\
+                       [dispatch]\ngroups = ['N / 64']\n";
+    write("01-double/case.toml", description);
+    let glsl = COPY.replace("= a[", "= 2 * a[");
+    // As captured, changed in a file of several, in another language, and one that the compiler refuses.
+    let several = format!("{WGSL}\n@compute @workgroup_size(1) fn main() {{}}");
+    let others = [("own.wgsl", several.as_str()), ("mine.comp", &glsl), ("broken.comp", "#version 460\nvoid main() {")];
+    let of = |(name, text): (&str, &str)| {
+        let described = describe(&[case.clone(), write(name, text)], None, &Fields::default()).expect("a case");
+        super::loaded::programs(&described[0])
+    };
+    let [own, mine, broken] = others.map(of);
+    let named = |programs: Vec<super::loaded::LoadedKernel>| {
+        programs.iter().map(|own| own.name.clone()).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(own.map(named).map_err(|fault| fault.to_string()), Ok("kernel, own".into()));
+    assert_eq!(mine.map(named).map_err(|fault| fault.to_string()), Ok("kernel, mine".into()));
+    let said = broken.expect_err("a syntax error").to_string();
+    assert!(said.contains("broken.comp") && !said.contains("begins at main"), "{said}");
+}
