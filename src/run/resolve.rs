@@ -35,7 +35,7 @@ pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
     let mut run = alone(first).map_err(|fault| first.error(&fault))?;
     for other in &described[1..] {
         let mut inherited = other.clone();
-        inherited.description.inherit(&first.description);
+        inherited.description.inherit(first);
         let more = alone(&inherited).map_err(|fault| other.error(&fault))?;
         run.add(more).map_err(|reason| other.error(&Fault::new("", reason)))?;
     }
@@ -52,12 +52,31 @@ impl Description {
     }
 
     /// Takes what it leaves out of the problem from another description.
-    fn inherit(&mut self, other: &Self) {
+    fn inherit(&mut self, from: &Described) {
+        let other = &from.description;
         if self.axes.is_empty() {
             self.axes = other.axes.clone();
         }
         if self.buffer.is_empty() {
             self.buffer = other.buffer.clone();
+            for (_, buffer) in &mut self.buffer.0 {
+                if let Some(file) = buffer.fill.as_deref().and_then(|fill| fill.strip_prefix('@')) {
+                    let path = from.path(file);
+                    buffer.fill = Some(format!("@{}", std::path::absolute(&path).unwrap_or(path).display()));
+                }
+            }
+            // Buffers that are bound by place belong to blocks of any name.
+            if let (Some(own), Some(first)) = (&mut self.kernel, &other.kernel)
+                && own.bind.is_empty()
+            {
+                own.bind = first.bind.clone();
+            }
+            if self.uniform.is_empty() {
+                self.uniform = other.uniform.clone();
+            }
+            if self.push.is_empty() {
+                self.push = other.push.clone();
+            }
         }
         // The first says what is right, and how inputs are made: its files are in its folder.
         self.reference = None;

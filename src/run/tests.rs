@@ -706,3 +706,29 @@ fn what_stands_beside_a_case_need_not_call_its_entry_point_as_that_does() {
     let said = broken.expect_err("a syntax error").to_string();
     assert!(said.contains("broken.comp") && !said.contains("begins at main"), "{said}");
 }
+
+#[test]
+fn a_description_beside_a_case_says_only_what_is_different() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        path
+    };
+    let case = folder.path().join("01-copy");
+    std::fs::create_dir_all(case.join("in")).expect("made");
+    write("01-copy/kernel.comp", COPY.as_bytes());
+    write("01-copy/in/from.bin", &[0; 1024]);
+    let description = b"[kernel]\nsource = 'kernel.comp'\n[kernel.bind]\n'0.0' = 'from'\n'0.1' = 'to'\n\
+                        [buffer.from]\ntype = 'f32'\nshape = [256]\nfill = '@in/from.bin'\n\
+                        [buffer.to]\ntype = 'f32'\nshape = [256]\n[dispatch]\ngroups = [4]\n";
+    write("01-copy/case.toml", description);
+    // Blocks of other names, and half as many work-groups of twice the size.
+    write("mine.comp", COPY.replace("local_size_x = 64", "local_size_x = 128").replace("a[", "x[").as_bytes());
+    let mine = write("mine.toml", b"[kernel]\nsource = 'mine.comp'\n[dispatch]\ngroups = [2]\n");
+    let described = describe(&[case, mine], None, &Fields::default()).expect("two descriptions");
+    let run = resolve(&described).expect("one problem");
+    let groups = run.points[0].pass_lists.iter().map(|list| list.as_ref().expect("passes").passes[0].groups);
+    assert_eq!(groups.collect::<Vec<_>>(), [[4, 1, 1], [2, 1, 1]]);
+    assert_eq!(run.points[0].buffers.len(), 2);
+}
