@@ -46,8 +46,8 @@ const ONE_WISH: Duration = Duration::from_millis(500);
 /// Has what asks a process to end set `ended`.
 fn register(ended: &'static AtomicBool) -> io::Result<()> {
     flag::register(consts::SIGTERM, ended)?;
-    #[cfg(not(unix))]
-    flag::register(consts::SIGINT, ended)?;
+    #[cfg(windows)]
+    TYPED.into_iter().try_for_each(|signal| flag::register(signal, ended).map(drop))?;
     #[cfg(unix)]
     {
         for signal in [consts::SIGINT, consts::SIGQUIT, consts::SIGHUP] {
@@ -77,10 +77,15 @@ fn end_at_second_time(_: &'static AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
+/// Ctrl-C, and Ctrl-Break, which the C library of Windows makes of a closed window too.
+#[cfg(windows)]
+const TYPED: [i32; 2] = [consts::SIGINT, 21];
+
 /// Ends the process when somebody asks twice.
-#[cfg(not(unix))]
+#[cfg(windows)]
 fn end_at_second_time(ended: &'static AtomicBool) -> io::Result<()> {
-    flag::register_conditional_shutdown(consts::SIGINT, Exit::Interrupted as i32, ended).map(drop)
+    let shut_down = |signal| flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, ended);
+    TYPED.into_iter().try_for_each(|signal| shut_down(signal).map(drop))
 }
 
 /// Starts a program that hears Ctrl-C itself, as it is in the group of this process, and waits for its end. SIGTERM and SIGHUP,
@@ -112,7 +117,7 @@ pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<
 }
 
 /// Starts a program that hears Ctrl-C itself, and waits for its end.
-#[cfg(not(unix))]
+#[cfg(windows)]
 pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
     ignore()?;
     start()?.wait().map_err(|e| Error::Failure(format!("cannot wait for the program: {e}")))
