@@ -291,6 +291,7 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
     command.stdin(Stdio::null()).stdout(if joined { standard_error()? } else { Stdio::null() });
     // Who ends the guard ends what it guards.
     let asked = Arc::new(AtomicBool::new(false));
+    #[cfg(unix)]
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&asked))?;
     }
