@@ -213,7 +213,7 @@ pub(crate) fn ending(status: ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), exit_code)
 }
 
-/// An exit code; one that is no small number is what ended a process of Windows.
+/// An exit code; that of a process of Windows may be the exception that ended it.
 fn exit_code(code: i32) -> String {
     let what = match code.cast_unsigned() {
         0xC000_0005 => " (access violation)",
@@ -224,8 +224,8 @@ fn exit_code(code: i32) -> String {
         CTRL_C => " (Ctrl-C)",
         0xC000_0374 => " (corrupt heap)",
         0xC000_0409 => " (abort)",
-        0..=0xFFFF => return format!("exit code {code}"),
-        _ => "",
+        0xC000_0000..0xD000_0000 => "",
+        _ => return format!("exit code {code}"),
     };
     format!("exit code {code:#010X}{what}")
 }
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn what_ends_a_process_of_windows_has_a_name() {
         assert_eq!([3, -1_073_741_819].map(exit_code), ["exit code 3", "exit code 0xC0000005 (access violation)"]);
-        assert_eq!(exit_code(-1), "exit code 0xFFFFFFFF");
+        assert_eq!([-1, -1_073_741_000].map(exit_code), ["exit code -1", "exit code 0xC0000338"]);
     }
 
     #[test]

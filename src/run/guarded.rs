@@ -2,8 +2,8 @@
 //! that it started, at any time, even when this process is killed.
 //!
 //! A killed process cleans nothing up, so this program starts itself once more as a guard, which starts the other one in a
-//! process group of its own. The guard's standard input is a pipe that nobody else holds: when that closes, for whatever
-//! reason, the guard ends the group and removes the folder that the program was given.
+//! process group of its own, on Windows a job. The guard's standard input is a pipe that nobody else holds: when that
+//! closes, for whatever reason, the guard ends the group and removes the folder that the program was given.
 
 use crate::basis::destination::Scratch;
 use crate::basis::printable::ending;
@@ -317,8 +317,12 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
         return tell(&Report::Ended(failed(status), left));
     }
     family.end(Duration::ZERO);
+    // Windows removes no file that a process has open, dying as it is.
+    let begun = Instant::now();
     for folder in scratch {
-        let _ = std::fs::remove_dir_all(folder);
+        while std::fs::remove_dir_all(folder).is_err() && folder.exists() && begun.elapsed() < KILLED {
+            std::thread::sleep(LOOK);
+        }
     }
     Ok(())
 }
@@ -466,8 +470,8 @@ fn kill_group(group: u32) {
     let _ = group;
 }
 
-/// A tie of a process, and of all that it starts, to this one: they end when it is cut, and when this process ends, in whatever
-/// way. That is a job object of Windows; processes of other systems see to it themselves.
+/// A tie of a process, and of all that it starts, to this one: they end when it is cut, and when this process ends, in
+/// whatever way. That is a job object of Windows; processes of other systems see to it themselves.
 pub(crate) struct Tie {
     #[cfg(windows)]
     job: Option<win32job::Job>,
