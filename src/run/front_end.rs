@@ -89,7 +89,7 @@ impl FrontEnd {
         let mut child = command.spawn()?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (orders, answers) = pipes.ok_or_else(|| std::io::Error::other("it has no pipes"))?;
-        Ok(Self { _tie: guarded::Tie::of(&child), child, orders, answers: BufReader::new(answers) })
+        Ok(Self { _tie: guarded::Tie::of(&child, true), child, orders, answers: BufReader::new(answers) })
     }
 
     /// [`Self::ask`], ended by what ends the commands of this process.

@@ -364,7 +364,7 @@ impl Family {
         }
         apart(command);
         let child = command.stdin(Stdio::null()).spawn()?;
-        Ok(Self { tie: Tie::of(&child), child, only, ended: false })
+        Ok(Self { tie: Tie::of(&child, false), child, only, ended: false })
     }
 
     /// Waits until the program ends; `look` waits for the time that it is given, and may end the waiting.
@@ -470,8 +470,8 @@ fn kill_group(group: u32) {
     let _ = group;
 }
 
-/// A tie of a process, and of all that it starts, to this one: they end when it is cut, and when this process ends, in
-/// whatever way. That is a job object of Windows; processes of other systems see to it themselves.
+/// A tie of a process to this one: it ends when that is cut, and when this process ends, in whatever way. That is a job
+/// object of Windows; processes of other systems see to it themselves.
 pub(crate) struct Tie {
     #[cfg(windows)]
     job: Option<win32job::Job>,
@@ -479,7 +479,7 @@ pub(crate) struct Tie {
 
 #[cfg(unix)]
 impl Tie {
-    pub(crate) fn of(_: &Child) -> Self {
+    pub(crate) fn of(_: &Child, _: bool) -> Self {
         Self {}
     }
 
@@ -489,11 +489,16 @@ impl Tie {
 
 #[cfg(windows)]
 impl Tie {
-    /// Where the system refuses, the process ends when its standard input does.
-    pub(crate) fn of(child: &Child) -> Self {
+    /// A tie of `child`, with all that it starts or `alone`: a worker's guards outlive it to clean up. Where the system
+    /// refuses, the process ends when its standard input does.
+    pub(crate) fn of(child: &Child, alone: bool) -> Self {
         let job = || -> Result<_, win32job::JobError> {
             let mut limits = win32job::ExtendedLimitInfo::new();
-            let job = win32job::Job::create_with_limit_info(limits.limit_kill_on_job_close())?;
+            limits.limit_kill_on_job_close();
+            if alone {
+                limits.limit_silent_breakaway_ok();
+            }
+            let job = win32job::Job::create_with_limit_info(&limits)?;
             job.assign_process(child.as_raw_handle() as isize)?;
             Ok(job)
         };

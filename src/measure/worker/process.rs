@@ -151,7 +151,7 @@ impl Process {
         let said = child.stderr.take().map(|source| std::thread::spawn(|| last_lines(source)));
         let orders = child.stdin.take();
         Ok(Self {
-            _tie: Tie::of(&child),
+            _tie: Tie::of(&child, true),
             child,
             orders,
             events,
