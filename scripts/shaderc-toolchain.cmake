@@ -13,3 +13,9 @@ set(SKIP_SPIRV_TOOLS_INSTALL ON CACHE BOOL "")
 set(ENABLE_OPT OFF CACHE BOOL "")  # glslang's own calls of the optimiser, which shaderc turns off
 set(CMAKE_PROJECT_spirv-tools_INCLUDE "${CMAKE_CURRENT_LIST_DIR}/spirv-tools.cmake")
 set(CMAKE_PROJECT_shaderc_INCLUDE "${CMAKE_CURRENT_LIST_DIR}/shaderc.cmake")
+# Who has a toolchain file says for which system, too: cargo names the target in the environment.
+if("$ENV{TARGET}" STREQUAL "x86_64-pc-windows-gnu" AND NOT CMAKE_HOST_WIN32)
+    set(CMAKE_SYSTEM_NAME Windows)
+    set(CMAKE_C_COMPILER x86_64-w64-mingw32-gcc)
+    set(CMAKE_CXX_COMPILER x86_64-w64-mingw32-g++)
+endif()

@@ -17,6 +17,8 @@ const MOST_LINKS: usize = 40;
 const PREFIX: &str = ".gpukern-";
 const DRAFT: &str = ".draft";
 const SCRATCH: &str = ".scratch";
+/// The file for a lock on its folder.
+const LOCK: &str = ".gpukern-lock";
 /// Age at which a draft or a folder without a lock is nobody's.
 const SURELY_LOCKED: Duration = Duration::from_secs(10);
 
@@ -216,9 +218,9 @@ pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
 /// A private folder for what other programs read and write, which goes with this value. Those of dead processes are removed
 /// when another is made.
 pub(crate) struct Scratch {
-    folder: TempDir,
-    /// The lock on it, where folders can be locked.
+    /// The lock on it, released before it goes: Windows removes no file that is open.
     _lock: Option<File>,
+    folder: TempDir,
     /// Another folder with a link to this one, where a shell would act on its path.
     link: Option<Box<Self>>,
 }
@@ -258,8 +260,8 @@ impl Scratch {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
         let folder = builder.prefix(PREFIX).suffix(SCRATCH).tempdir_in(place)?;
-        let lock = File::open(folder.path()).ok().filter(|folder| folder.try_lock().is_ok());
-        Ok(Self { folder, _lock: lock, link: None })
+        let lock = lockable(folder.path()).ok().filter(|folder| folder.try_lock().is_ok());
+        Ok(Self { _lock: lock, folder, link: None })
     }
 
     /// The same by a path that is one word, however a shell's line quotes it.
@@ -300,6 +302,17 @@ impl Scratch {
     }
 }
 
+/// What a lock on a folder is one on: the folder, or on Windows, which locks files alone, one in it.
+///
+/// # Errors
+/// When it cannot be opened.
+pub(crate) fn lockable(folder: &Path) -> io::Result<File> {
+    if cfg!(windows) {
+        return File::options().create(true).append(true).read(true).open(folder.join(LOCK));
+    }
+    File::open(folder)
+}
+
 /// Removes the drafts and scratch folders of dead processes in `folder`: a living one holds a lock on its own. One that was
 /// just made may not be locked yet.
 fn remove_orphans(folder: &Path) {
@@ -314,7 +327,8 @@ fn remove_orphans(folder: &Path) {
             continue;
         }
         let age = there.modified().ok().and_then(|made| made.elapsed().ok());
-        let unlocked = || File::open(entry.path()).is_ok_and(|there| there.try_lock().is_ok());
+        let open = || if is_draft { File::open(entry.path()) } else { lockable(&entry.path()) };
+        let unlocked = || open().is_ok_and(|there| there.try_lock().is_ok());
         if age.is_some_and(|age| age >= SURELY_LOCKED) && unlocked() {
             let path = entry.path();
             let _ = if is_draft { std::fs::remove_file(path) } else { std::fs::remove_dir_all(path) };

@@ -210,8 +210,30 @@ pub(crate) fn ending(status: ExitStatus) -> String {
         let memory = if name == "SIGKILL" { "; out of memory?" } else { "" };
         return if is_kill(status) { format!("killed ({name}{memory})") } else { name };
     }
-    status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
+    status.code().map_or_else(|| status.to_string(), exit_code)
 }
+
+/// An exit code; that of a process of Windows may be the exception that ended it.
+fn exit_code(code: i32) -> String {
+    let what = match code.cast_unsigned() {
+        0xC000_0005 => " (access violation)",
+        0xC000_0017 => " (out of memory)",
+        0xC000_001D => " (illegal instruction)",
+        0xC000_0094 => " (integer division by zero)",
+        0xC000_00FD => " (stack overflow)",
+        CTRL_C => " (Ctrl-C)",
+        0xC000_0374 => " (corrupt heap)",
+        0xC000_0409 => " (abort)",
+        0xC000_0000..0xD000_0000 => "",
+        _ => return format!("exit code {code}"),
+    };
+    format!("exit code {code:#010X}{what}")
+}
+
+/// How Windows ends a process that does not listen to Ctrl-C, and those of a user who logs off.
+const CTRL_C: u32 = 0xC000_013A;
+#[cfg(not(unix))]
+const LOG_OFF: u32 = 0x4001_0004;
 
 /// Whether a process was ended by a signal that only other processes and the system send.
 #[cfg(unix)]
@@ -221,14 +243,21 @@ pub(crate) fn is_kill(status: ExitStatus) -> bool {
     signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM].map(|kill| kill as i32).contains(&signal))
 }
 
+/// The same: a process that the Task Manager ended looks as if it had ended by itself.
 #[cfg(not(unix))]
-pub(crate) fn is_kill(_: ExitStatus) -> bool {
-    false
+pub(crate) fn is_kill(status: ExitStatus) -> bool {
+    status.code().is_some_and(|code| [CTRL_C, LOG_OFF].contains(&code.cast_unsigned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_ends_a_process_of_windows_has_a_name() {
+        assert_eq!([3, -1_073_741_819].map(exit_code), ["exit code 3", "exit code 0xC0000005 (access violation)"]);
+        assert_eq!([-1, -1_073_741_000].map(exit_code), ["exit code -1", "exit code 0xC0000338"]);
+    }
 
     #[test]
     fn a_name_is_one_word_of_a_shell() {

@@ -7,10 +7,8 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use signal_hook::consts;
-use signal_hook::flag;
 #[cfg(unix)]
-use signal_hook::{iterator::Signals, low_level};
+use signal_hook::{consts, flag, iterator::Signals, low_level};
 use std::io;
 use std::process::{Child, ExitStatus};
 #[cfg(unix)]
@@ -27,7 +25,10 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
     static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
     let registered = REGISTERED.get_or_init(|| {
-        let registered = end_at_second_time(&INTERRUPTED).and_then(|()| register(&INTERRUPTED));
+        #[cfg(unix)]
+        let registered = end_at_second_time().and_then(|()| register(&INTERRUPTED));
+        #[cfg(windows)]
+        let registered = register(&INTERRUPTED);
         registered.map_err(|e| format!("cannot listen for Ctrl-C: {e}"))
     });
     registered.clone().map(|()| &INTERRUPTED).map_err(Error::Failure)
@@ -44,26 +45,33 @@ pub(super) fn ignore() -> Result<(), Error> {
 const ONE_WISH: Duration = Duration::from_millis(500);
 
 /// Has what asks a process to end set `ended`.
+#[cfg(unix)]
 fn register(ended: &'static AtomicBool) -> io::Result<()> {
     flag::register(consts::SIGTERM, ended)?;
-    #[cfg(not(unix))]
-    flag::register(consts::SIGINT, ended)?;
-    #[cfg(unix)]
-    {
-        for signal in [consts::SIGINT, consts::SIGQUIT, consts::SIGHUP] {
-            if !is_ignored(signal) {
-                flag::register(signal, ended)?;
-            }
+    for signal in [consts::SIGINT, consts::SIGQUIT, consts::SIGHUP] {
+        if !is_ignored(signal) {
+            flag::register(signal, ended)?;
         }
-        flag::register(consts::SIGCONT, &crate::measure::timekeeper::CONTINUED)?;
     }
-    Ok(())
+    flag::register(consts::SIGCONT, &crate::measure::timekeeper::CONTINUED).map(drop)
+}
+
+/// The same, of Ctrl-C and Ctrl-Break. Who closes the window or logs off ends the process: Windows waits for nobody.
+#[cfg(windows)]
+fn register(ended: &'static AtomicBool) -> io::Result<()> {
+    let heard = move || {
+        // Only a person asks twice.
+        if ended.swap(true, Ordering::Relaxed) && flagged() {
+            std::process::exit(Exit::Interrupted as i32);
+        }
+    };
+    ctrlc::set_handler(heard).map_err(io::Error::other)
 }
 
 /// Ends the process when somebody asks twice. Only a person types: a terminal that closes sends SIGHUP once itself and once
 /// through the shell.
 #[cfg(unix)]
-fn end_at_second_time(_: &'static AtomicBool) -> io::Result<()> {
+fn end_at_second_time() -> io::Result<()> {
     let typed = [consts::SIGINT, consts::SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
     let mut typed = Signals::new(typed)?;
     std::thread::spawn(move || {
@@ -75,12 +83,6 @@ fn end_at_second_time(_: &'static AtomicBool) -> io::Result<()> {
         }
     });
     Ok(())
-}
-
-/// Ends the process when somebody asks twice.
-#[cfg(not(unix))]
-fn end_at_second_time(ended: &'static AtomicBool) -> io::Result<()> {
-    flag::register_conditional_shutdown(consts::SIGINT, Exit::Interrupted as i32, ended).map(drop)
 }
 
 /// Starts a program that hears Ctrl-C itself, as it is in the group of this process, and waits for its end. SIGTERM and SIGHUP,
@@ -112,7 +114,7 @@ pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<
 }
 
 /// Starts a program that hears Ctrl-C itself, and waits for its end.
-#[cfg(not(unix))]
+#[cfg(windows)]
 pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
     ignore()?;
     start()?.wait().map_err(|e| Error::Failure(format!("cannot wait for the program: {e}")))

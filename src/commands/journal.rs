@@ -99,7 +99,9 @@ impl Journal {
             }
             // In one step: there is always one journal with all that is known.
             Destination::open(&path)?.write(&text)?;
-            let file = File::options().append(true).open(&path)?;
+            // Not to append alone: who may do no more can neither shorten nor lock it on Windows.
+            let mut file = File::options().write(true).open(&path)?;
+            file.seek(SeekFrom::End(0))?;
             // Where files cannot be locked, nobody is told that this one is in use.
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
                 return Err(io::Error::other("another process is writing it"));

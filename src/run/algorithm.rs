@@ -583,10 +583,12 @@ fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Pat
     for (name, path) in places {
         text = text.replace(&format!("{{{name}}}"), &path.to_string_lossy());
     }
-    let (program, option) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let mut program = std::process::Command::new(program);
-    program.args([option, &text]).current_dir(folder);
+    let mut program = std::process::Command::new(guarded::SHELL);
+    // With /S that of Windows takes off the outer quotes and leaves the others.
+    let (options, text): (&[_], _) =
+        if cfg!(windows) { (&["/S", "/C"], format!("\"{text}\"")) } else { (&["-c"], text) };
+    program.args(options).arg(text).current_dir(folder);
     let shown = excerpt(line);
     let ended = guarded::run(&program, scratch, false)
         .map_err(|e| Error::Failure(format!("the {what} command `{shown}` {e}")))?;

@@ -7,6 +7,7 @@ use super::compile::{Compiled, Source};
 use super::guarded;
 use crate::basis::error::Error;
 use crate::basis::printable::{ending, is_kill};
+use crate::basis::units::Bytes;
 use std::any::Any;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -23,8 +24,7 @@ const ANSWER: &str = "gpukern-compiled ";
 /// Stack of a compiler. Memory is taken for what is used of it alone.
 const STACK: usize = 512 << 20;
 /// Memory of a process that compiles, its stack included.
-#[cfg(unix)]
-const MOST_MEMORY: u64 = 4 << 30;
+const MOST_MEMORY: Bytes = Bytes(4 << 30);
 /// Time that a source may take to compile, in looks: the clock of a process that is stopped and continued runs on.
 const LOOKS: u32 = 1200;
 const LOOK: Duration = Duration::from_millis(100);
@@ -77,6 +77,7 @@ pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Co
 /// Another process of this program that compiles.
 struct FrontEnd {
     child: Child,
+    _tie: guarded::Tie,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
@@ -88,33 +89,34 @@ impl FrontEnd {
         let mut child = command.spawn()?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (orders, answers) = pipes.ok_or_else(|| std::io::Error::other("it has no pipes"))?;
-        Ok(Self { child, orders, answers: BufReader::new(answers) })
+        Ok(Self { _tie: guarded::Tie::of(&child, true), child, orders, answers: BufReader::new(answers) })
     }
 
     /// [`Self::ask`], ended by what ends the commands of this process.
     fn ask_until_interrupted(&mut self, order: &str) -> Option<Result<Compiled, String>> {
-        let id = self.child.id();
+        let Self { child, orders, answers, .. } = self;
         let (asked, answered) = mpsc::channel::<()>();
         thread::scope(|scope| {
             scope.spawn(move || {
                 while answered.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                     if guarded::interrupted() {
-                        return guarded::kill(id);
+                        let _ = child.kill();
+                        return;
                     }
                 }
             });
-            let answer = self.ask(order);
+            let answer = Self::ask(orders, answers, order);
             drop(asked);
             answer
         })
     }
 
     /// Has a source compiled; `None` where the process ended instead.
-    fn ask(&mut self, order: &str) -> Option<Result<Compiled, String>> {
-        writeln!(self.orders, "{order}").and_then(|()| self.orders.flush()).ok()?;
+    fn ask(orders: &mut ChildStdin, answers: &mut impl BufRead, order: &str) -> Option<Result<Compiled, String>> {
+        writeln!(orders, "{order}").and_then(|()| orders.flush()).ok()?;
         loop {
             let mut line = vec![];
-            if self.answers.read_until(b'\n', &mut line).ok()? == 0 {
+            if answers.read_until(b'\n', &mut line).ok()? == 0 {
                 return None;
             }
             if let Some(answer) = line.strip_prefix(ANSWER.as_bytes()) {
@@ -145,11 +147,19 @@ pub(crate) fn serve() -> Result<(), Error> {
         let (compiled, watched) = mpsc::channel::<()>();
         let shown = source.path.display().to_string();
         let watch = thread::spawn(move || {
-            if (0..LOOKS).all(|_| watched.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout)) {
-                let most = LOOK * LOOKS;
-                answer(&Err(format!("{shown}: it takes longer than {most:?} to compile; simplify it")));
-                std::process::exit(0);
+            let mut most = format!("longer than {:?}", LOOK * LOOKS);
+            for _ in 0..LOOKS {
+                if watched.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                // Where no limit sees to it.
+                if cfg!(windows) && guarded::resident().is_some_and(|memory| memory > MOST_MEMORY) {
+                    most = format!("more than {MOST_MEMORY} of memory");
+                    break;
+                }
             }
+            answer(&Err(format!("{shown}: it takes {most} to compile; simplify it")));
+            std::process::exit(0);
         });
         let result = on_large_stack(|| source.compile_here(&overrides));
         drop(compiled);
@@ -174,7 +184,7 @@ fn limit() {
     {
         use nix::sys::resource::{Resource, getrlimit, setrlimit};
         if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_AS) {
-            let _ = setrlimit(Resource::RLIMIT_AS, MOST_MEMORY.min(hard), hard);
+            let _ = setrlimit(Resource::RLIMIT_AS, MOST_MEMORY.0.min(hard), hard);
             let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
         }
     }

@@ -2,17 +2,20 @@
 //! that it started, at any time, even when this process is killed.
 //!
 //! A killed process cleans nothing up, so this program starts itself once more as a guard, which starts the other one in a
-//! process group of its own. The guard's standard input is a pipe that nobody else holds: when that closes, for whatever
-//! reason, the guard ends the group and removes the folder that the program was given.
+//! process group of its own, on Windows a job. The guard's standard input is a pipe that nobody else holds: when that
+//! closes, for whatever reason, the guard ends the group and removes the folder that the program was given.
 
 use crate::basis::destination::Scratch;
 use crate::basis::printable::ending;
+use crate::basis::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 #[cfg(unix)]
 use std::os::unix::process::CommandExt;
+#[cfg(windows)]
+use std::os::windows::{io::AsRawHandle, process::CommandExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +23,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The shell that runs the commands of descriptions.
+pub(super) const SHELL: &str = if cfg!(windows) { "cmd" } else { "sh" };
 /// The sub-command that makes a process a guard.
 const SUBCOMMAND: &str = "guard";
 /// A program may take so many times the `--timeout` of a driver's call.
@@ -98,8 +103,7 @@ pub(super) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // What a terminal sends to everybody is not for the guard.
-    #[cfg(unix)]
-    command.process_group(0);
+    apart(&mut command);
     let mut guard = Guard { process: command.spawn()?, group: None };
     let (said, reports) = (Said::of(guard.process.stderr.take()), reports(guard.process.stdout.take()));
     loop {
@@ -123,8 +127,7 @@ pub(super) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
 /// The same without a guard.
 fn alone(program: &Command, joined: bool, limits: &Limits) -> io::Result<Ended> {
     let mut watch = Watch::new();
-    let mut command = Command::new(program.get_program());
-    command.args(program.get_args());
+    let mut command = command(program.get_program(), program.get_args());
     if let Some(folder) = program.get_current_dir() {
         command.current_dir(folder);
     }
@@ -140,6 +143,29 @@ fn alone(program: &Command, joined: bool, limits: &Limits) -> io::Result<Ended> 
     })?;
     let left = family.end(GRACE);
     Ok(Ended { failed: failed(status), left, said: said.last() })
+}
+
+/// A program with arguments; the shell of Windows takes its own as they are, others as the C library quotes them.
+fn command(program: &OsStr, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    let mut command = Command::new(program);
+    #[cfg(windows)]
+    if program == SHELL {
+        for argument in arguments {
+            command.raw_arg(argument);
+        }
+        return command;
+    }
+    command.args(arguments);
+    command
+}
+
+/// Has a program not hear of Ctrl-C in the terminal: it gets a process group of its own.
+fn apart(command: &mut Command) {
+    #[cfg(unix)]
+    command.process_group(0);
+    // CREATE_NEW_PROCESS_GROUP
+    #[cfg(windows)]
+    command.creation_flags(0x200);
 }
 
 /// How a program ended, unless it was a success.
@@ -261,10 +287,11 @@ fn reports(source: Option<impl Read + Send + 'static>) -> Receiver<Report> {
 /// When the system does not say what becomes of it.
 pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io::Result<()> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(if joined { standard_error()? } else { Stdio::null() });
+    let mut command = command(program, arguments);
+    command.stdin(Stdio::null()).stdout(if joined { standard_error()? } else { Stdio::null() });
     // Who ends the guard ends what it guards.
     let asked = Arc::new(AtomicBool::new(false));
+    #[cfg(unix)]
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&asked))?;
     }
@@ -290,8 +317,12 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
         return tell(&Report::Ended(failed(status), left));
     }
     family.end(Duration::ZERO);
+    // Windows removes no file that a process has open, dying as it is.
+    let begun = Instant::now();
     for folder in scratch {
-        let _ = std::fs::remove_dir_all(folder);
+        while std::fs::remove_dir_all(folder).is_err() && folder.exists() && begun.elapsed() < KILLED {
+            std::thread::sleep(LOOK);
+        }
     }
     Ok(())
 }
@@ -315,7 +346,9 @@ fn standard_error() -> io::Result<Stdio> {
 /// A program and all that it started.
 struct Family {
     child: Child,
+    tie: Tie,
     /// Whether this process has no other children.
+    #[cfg_attr(windows, expect(dead_code, reason = "a tie holds all that was started"))]
     only: bool,
     /// Whether the program has ended.
     ended: bool,
@@ -329,9 +362,9 @@ impl Family {
         if only {
             let _ = nix::sys::prctl::set_child_subreaper(true);
         }
-        #[cfg(unix)]
-        command.process_group(0);
-        Ok(Self { child: command.stdin(Stdio::null()).spawn()?, only, ended: false })
+        apart(command);
+        let child = command.stdin(Stdio::null()).spawn()?;
+        Ok(Self { tie: Tie::of(&child, false), child, only, ended: false })
     }
 
     /// Waits until the program ends; `look` waits for the time that it is given, and may end the waiting.
@@ -357,6 +390,7 @@ impl Family {
             let _ = self.child.kill();
             kill_group(self.child.id());
             self.kill_children();
+            self.tie.cut();
             std::thread::sleep(Duration::from_millis(1));
         }
         left
@@ -381,8 +415,8 @@ impl Family {
             }
             !self.ended || nix::sys::signal::killpg(pid(self.child.id()), None) != Err(Errno::ESRCH)
         }
-        #[cfg(not(unix))]
-        !self.ended
+        #[cfg(windows)]
+        return !self.ended || self.tie.holds_any();
     }
 
     /// Kills the children of this process, where it has no others and the system names them.
@@ -414,20 +448,70 @@ fn pid(id: u32) -> nix::unistd::Pid {
     nix::unistd::Pid::from_raw(id as i32)
 }
 
-/// Kills a process that nobody has waited for yet.
-pub(super) fn kill(id: u32) {
-    #[cfg(unix)]
-    let _ = nix::sys::signal::kill(pid(id), nix::sys::signal::Signal::SIGKILL);
-    #[cfg(not(unix))]
-    let _ = id;
+/// The memory of this process, where the system tells.
+pub(crate) fn resident() -> Option<Bytes> {
+    #[cfg(windows)]
+    return win32job::utils::get_process_memory_info(win32job::utils::get_current_process())
+        .ok()
+        .map(|memory| Bytes(memory.working_set_size as u64));
+    #[cfg(not(windows))]
+    {
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
+        Some(Bytes(kib.parse::<u64>().ok()? << 10))
+    }
 }
 
-/// Kills the processes of a group.
+/// Kills the processes of a group. Those of Windows are in a [`Tie`], and end with whoever has that.
 fn kill_group(group: u32) {
     #[cfg(unix)]
     let _ = nix::sys::signal::killpg(pid(group), nix::sys::signal::Signal::SIGKILL);
-    #[cfg(not(unix))]
+    #[cfg(windows)]
     let _ = group;
+}
+
+/// A tie of a process to this one: it ends when that is cut, and when this process ends, in whatever way. That is a job
+/// object of Windows; processes of other systems see to it themselves.
+pub(crate) struct Tie {
+    #[cfg(windows)]
+    job: Option<win32job::Job>,
+}
+
+#[cfg(unix)]
+impl Tie {
+    pub(crate) fn of(_: &Child, _: bool) -> Self {
+        Self {}
+    }
+
+    #[expect(clippy::unused_self, reason = "what is cut elsewhere")]
+    fn cut(&mut self) {}
+}
+
+#[cfg(windows)]
+impl Tie {
+    /// A tie of `child`, with all that it starts or `alone`: a worker's guards outlive it to clean up. Where the system
+    /// refuses, the process ends when its standard input does.
+    pub(crate) fn of(child: &Child, alone: bool) -> Self {
+        let job = || -> Result<_, win32job::JobError> {
+            let mut limits = win32job::ExtendedLimitInfo::new();
+            limits.limit_kill_on_job_close();
+            if alone {
+                limits.limit_silent_breakaway_ok();
+            }
+            let job = win32job::Job::create_with_limit_info(&limits)?;
+            job.assign_process(child.as_raw_handle() as isize)?;
+            Ok(job)
+        };
+        Self { job: job().ok() }
+    }
+
+    fn cut(&mut self) {
+        self.job = None;
+    }
+
+    fn holds_any(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.query_process_id_list().is_ok_and(|ids| !ids.is_empty()))
+    }
 }
 
 #[cfg(all(test, unix))]

@@ -3,7 +3,7 @@
 
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{ALGORITHMS, Algorithm, CaseOptions, CaseSpec, Variant};
-use crate::basis::destination::{Destination, make_private_folder};
+use crate::basis::destination::{Destination, lockable, make_private_folder};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::input_file;
@@ -292,11 +292,11 @@ impl Tuned {
 }
 
 /// A lock on the folder of the file at `path` until it is dropped: the file is replaced, so a lock on that would be one on
-/// what was there before. Where folders cannot be locked (Windows, some network file systems), processes do not wait for each other.
+/// what was there before. Where nothing can be locked (some network file systems), processes do not wait for each other.
 fn take_turn(path: &Path) -> Option<std::fs::File> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = std::fs::File::open(folder).ok()?;
+    let folder = lockable(folder).ok()?;
     folder.lock().ok()?;
     Some(folder)
 }

@@ -4,6 +4,7 @@ use super::protocol::{self, Event, Order};
 use crate::basis::printable::{ending, is_kill, say};
 use crate::device::capability::DeviceInfo;
 use crate::measure::session::Setup;
+use crate::run::guarded::Tie;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -39,6 +40,7 @@ pub(super) type Started = (Process, Result<Vec<DeviceInfo>, String>);
 /// A worker.
 pub(super) struct Process {
     child: Child,
+    _tie: Tie,
     orders: Option<ChildStdin>,
     events: Receiver<Event>,
     /// Reads standard error to its end, and returns its last lines.
@@ -148,7 +150,16 @@ impl Process {
         }
         let said = child.stderr.take().map(|source| std::thread::spawn(|| last_lines(source)));
         let orders = child.stdin.take();
-        Ok(Self { child, orders, events, said, interrupted: None, device: None, on_device: None })
+        Ok(Self {
+            _tie: Tie::of(&child, true),
+            child,
+            orders,
+            events,
+            said,
+            interrupted: None,
+            device: None,
+            on_device: None,
+        })
     }
 
     /// Has an order carried out; `hear` is told of what happens meanwhile, and may answer. With the result comes what the

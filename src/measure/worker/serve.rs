@@ -84,7 +84,8 @@ fn catalogue(kernels: &[UserKernels]) -> Result<Vec<Handle<Algorithm>>, String> 
     ALGORITHMS.iter().map(|own| Ok(Handle::Static(*own))).chain(own).collect()
 }
 
-/// Asks the system to end this process with its parent, where it can. Elsewhere the closed pipe does.
+/// Asks the system to end this process with its parent, where it can. On Windows that has tied it to itself; elsewhere the
+/// closed pipe ends it.
 fn die_with_parent() {
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
@@ -135,19 +136,12 @@ fn watch(timeout: Duration, inspects: bool) {
                 report(&Event::Hung(reason));
                 return;
             }
-            if let Some(reason) = memory.outgrown(wait, || resident().filter(|_| inspects)) {
+            if let Some(reason) = memory.outgrown(wait, || guarded::resident().filter(|_| inspects)) {
                 report(&Event::Lost(reason));
                 return;
             }
         }
     });
-}
-
-/// The memory of this process, where the system tells.
-fn resident() -> Option<Bytes> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
-    Some(Bytes(kib.parse::<u64>().ok()? << 10))
 }
 
 /// Watches over the memory of the call that the worker is in.
