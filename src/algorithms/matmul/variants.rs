@@ -494,7 +494,7 @@ mod tests {
             let case = CaseSpec::new(&MATMUL, Size::Uniform(1), DType::I8).with(|options| options.layout = layout);
             for tile in DOT.gpu.iter().chain(DOT.software) {
                 assert_eq!(DOT.division.legal(tile, &case, &device), Ok(()), "{tile:?}");
-                let case = case.with(|options| options.tile = Some((*tile).into()));
+                let case = CaseSpec { tile: Some((*tile).into()), ..case };
                 let program = MATMUL.variant("dot").and_then(|variant| variant.program(&case, &device));
                 let program = program.expect("it runs on the software device");
                 let dispatch = program.dispatches().next().expect("one dispatch");
