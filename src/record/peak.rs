@@ -208,20 +208,17 @@ impl Peak {
     /// that it is computed in, or on the matrix units.
     #[must_use]
     pub(crate) fn arithmetic(&self, dtype: DType) -> Option<&Figure> {
-        let wider = match dtype {
-            DType::F16 | DType::Bf16 => DType::F32,
-            DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::U32 => DType::I32,
-            own => own,
-        };
-        self.best(|quantity| match quantity {
-            Quantity::Arithmetic { dtype: own } => own == dtype || own == wider,
-            Quantity::Matrix { dtype: own, .. } => own == dtype,
-            Quantity::Bandwidth { .. }
-            | Quantity::SharedMemory
-            | Quantity::Atomics { .. }
-            | Quantity::Latency { .. }
-            | Quantity::Transfer { .. } => false,
+        self.best(|quantity| {
+            plain(quantity, dtype) || matches!(quantity, Quantity::Matrix { dtype: own, .. } if own == dtype)
         })
+    }
+
+    /// How many times as slow as plain arithmetic a figure of matrix units is, where it is slower.
+    #[must_use]
+    pub(crate) fn slower_than_plain(&self, figure: &Figure) -> Option<f64> {
+        let Quantity::Matrix { dtype, .. } = figure.quantity else { return None };
+        let times = self.best(|quantity| plain(quantity, dtype))?.best / figure.best;
+        (times > 1.0).then_some(times)
     }
 
     /// The most bytes a second for work that moves `bytes` at least, of which it writes `written`: the best of the working
@@ -361,6 +358,16 @@ fn levels(staircase: &[(Bytes, f64)]) -> Vec<Level> {
         bandwidth: stats::median(&step.iter().map(|(_, rate)| *rate).collect::<Vec<_>>()).unwrap_or_default(),
     };
     kept.map(level).collect()
+}
+
+/// Whether it is arithmetic outside matrix units that elements of this type can be computed by.
+fn plain(quantity: Quantity, dtype: DType) -> bool {
+    let wider = match dtype {
+        DType::F16 | DType::Bf16 => DType::F32,
+        DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::U32 => DType::I32,
+        own => own,
+    };
+    matches!(quantity, Quantity::Arithmetic { dtype: own } if own == dtype || own == wider)
 }
 
 #[cfg(test)]

@@ -26,6 +26,13 @@ pub(crate) fn text(peak: &Peak, width: usize) -> String {
     )));
     out.push('\n');
     out.push_str(&figures.terminal(usize::MAX));
+    for (figure, times) in peak.figures.iter().filter_map(|f| peak.slower_than_plain(f).map(|times| (f, times))) {
+        let name = figure.quantity.facts().name;
+        out.push_str(&prose(&format!(
+            "{name}: advertised, but {} times as slow as plain arithmetic",
+            significant(times)
+        )));
+    }
     out.push_str(&staircase(peak, width));
     let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
     if disturbed > 0 {
@@ -127,5 +134,19 @@ mod tests {
         insta::assert_snapshot!(text(&peak, 200));
         let narrow = text(&peak, 80);
         assert!(widest(&narrow) <= 80 && !narrow.contains("   median") && narrow.contains("between"), "{narrow}");
+    }
+
+    #[test]
+    fn matrix_units_that_are_slower_than_plain_arithmetic_are_named() {
+        let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
+        let matrix = |narrow| Quantity::Matrix { dtype: DType::F16, narrow, m: 8, n: 8, k: 8 };
+        for (quantity, best) in
+            [(Quantity::Arithmetic { dtype: DType::F32 }, 80e9), (matrix(false), 40e6), (matrix(true), 90e9)]
+        {
+            peak.add(Figure::new(quantity, [best, best], &Conditions::default(), String::new()));
+        }
+        let shown = text(&peak, 80);
+        let remarks: Vec<_> = shown.lines().filter(|line| line.contains("advertised")).collect();
+        assert_eq!(remarks, ["matrix unit, f16 8×8×8: advertised, but 2000 times as slow as plain arithmetic"]);
     }
 }

@@ -60,7 +60,9 @@ impl BlockDivision {
             // A slab of A, padded by a quad as in `tiled`, and one of B, padded where it is transposed.
             Self::Columns | Self::Quads | Self::Warps => {
                 let padding = if layout == Layout::Nt { 4 } else { 0 };
-                dtype.bytes().max(4) * bk * (bm + 4 + bn + padding)
+                // Elements are words, but bytes, which stay packed.
+                let element = if dtype.bytes() == 1 { 1 } else { dtype.bytes().max(4) };
+                element * bk * (bm + 4 + bn + padding)
             }
             Self::Matrices(_) => slabs().max(staged()),
             // The halves are of layout nn, whatever that of the operands.

@@ -146,6 +146,20 @@ pub(super) static VARIANTS: &[Variant] = &[
         }),
     },
     Variant {
+        name: Borrowed("dot"),
+        aliases: &[],
+        summary: "8-bit integers by packed dot products: four products and their sum an instruction; sums in 32 bits",
+        source: "SPV_KHR_integer_dot_product",
+        measures: Measures::Problem,
+        kernels: &["matmul/dot"],
+        program: Static(&|shaders, case, device| {
+            let dims = Dims::from(case.size);
+            let tile = DOT.for_case(case, device);
+            let dispatch = in_quads(tile_per_invocation(shaders[0], tile, dims, device), case).constant("TN", tile.tn);
+            Program::single(dispatch.loops(iterations(dims, tile)))
+        }),
+    },
+    Variant {
         name: Borrowed("coopmat"),
         aliases: &[],
         summary: "matrix units via cooperative matrices of a sub-group, staged in shared memory; sums in 32 bits",
@@ -289,6 +303,19 @@ pub(super) static TILE_2D: TileTable = TileTable {
     bytes: &[],
 };
 
+/// Tiles of `dot`.
+static DOT: TileTable = TileTable {
+    division: BlockDivision::Quads,
+    gpu: &[
+        Tile::flat([128, 128, 32], [8, 8]),
+        Tile::flat([64, 128, 32], [8, 4]),
+        Tile::flat([64, 64, 32], [4, 4]),
+        Tile::flat([32, 32, 32], [4, 4]),
+    ],
+    software: &[Tile::flat([64, 64, 32], [16, 16]), Tile::flat([32, 32, 32], [8, 8])],
+    bytes: &[],
+};
+
 /// Tiles of `tiled`. A warp is 32 lanes on GPUs, 8 on the software device.
 pub(super) static TILED: TileTable = TileTable {
     division: BlockDivision::Warps,
@@ -379,8 +406,10 @@ mod tests {
     use crate::algorithms::matmul::MATMUL;
     use crate::algorithms::matmul::parts::STRIP;
     use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::basis::units::Bytes;
+    use crate::device::capability::Feature;
     use crate::device::capability::tests::software_device;
 
     fn groups(variant: &str, size: Size) -> [u64; 3] {
@@ -454,6 +483,28 @@ mod tests {
         // The warps of a GPU's tiles are its sub-groups.
         for tile in TILED.gpu {
             assert_eq!(tile.wm / tile.tm * (tile.wn / tile.tn), 32, "{tile:?}");
+        }
+    }
+
+    #[test]
+    fn tiles_of_dot_hold_four_bytes_in_a_word_and_a_device_without_dot_products_is_told_so() {
+        let mut device = software_device();
+        device.limits.shared_memory = Bytes(48 << 10);
+        for layout in [Layout::Nn, Layout::Nt, Layout::Tn] {
+            let case = CaseSpec::new(&MATMUL, Size::Uniform(1), DType::I8).with(|options| options.layout = layout);
+            for tile in DOT.gpu.iter().chain(DOT.software) {
+                assert_eq!(DOT.division.legal(tile, &case, &device), Ok(()), "{tile:?}");
+                let case = CaseSpec { tile: Some((*tile).into()), ..case };
+                let program = MATMUL.variant("dot").and_then(|variant| variant.program(&case, &device));
+                let program = program.expect("it runs on the software device");
+                let dispatch = program.dispatches().next().expect("one dispatch");
+                let shared = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
+                assert_eq!(shared, DOT.division.shared_bytes(tile, &case), "{tile:?} {layout}");
+                let mut without = device.clone();
+                without.features.remove(&Feature::ShaderIntegerDotProduct);
+                let missing = program.unsupported(&without);
+                assert!(missing.as_ref().is_some_and(|why| why.contains("shaderIntegerDotProduct")), "{missing:?}");
+            }
         }
     }
 
