@@ -71,6 +71,21 @@ impl BlockDivision {
         })
     }
 
+    /// Whether a core has registers for all invocations of a work-group, as far as one can tell: each has its sums, what it
+    /// multiplies, what is on its way and addresses. Without, compilers spill, or groups cannot start.
+    fn fits_registers(self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> bool {
+        let Tile { wm, wn, tm, tn, .. } = *tile;
+        let lanes = case.subgroup_size(device);
+        let words = case.dtype.bytes().max(4) as u32 / 4;
+        let needed = match self {
+            Self::Columns | Self::Quads | Self::Warps => words * (tm * tn + 2 * (tm + tn)) + 24,
+            Self::Matrices(Accumulator::Narrow) => wm * wn / lanes / 2 + (wm + wn) / 2 + 16,
+            Self::Matrices(Accumulator::Wide) | Self::Halves => wm * wn / lanes + (wm + wn) / 2 + 16,
+            Self::Block(_) => 0,
+        };
+        device.kind == DeviceKind::Cpu || needed * self.invocations(tile, lanes) <= registers(device)
+    }
+
     /// Whether the model knows its pace well enough to choose a tile by.
     pub(super) fn is_modelled(self, device: &DeviceInfo) -> bool {
         device.kind != DeviceKind::Cpu && matches!(self, Self::Warps | Self::Matrices(Accumulator::Wide))
@@ -188,6 +203,15 @@ impl BlockDivision {
     }
 }
 
+/// Registers of 32 bits that a core has: those of NVIDIA's and AMD's are the most common, those of Apple's (which Honeykrisp
+/// names by Mesa's id) and Qualcomm's fewer. Vulkan does not tell.
+fn registers(device: &DeviceInfo) -> u32 {
+    match device.vendor_id {
+        0x106b | 0x1_0005 | 0x5143 => 48 << 10,
+        _ => 64 << 10,
+    }
+}
+
 /// Whether `coopmat` transposes an operand whose rows lie across K on its way to shared memory: see
 /// `matmul-parcels.glsl`.
 pub(super) fn transposes(dtype: DType) -> bool {
@@ -244,15 +268,19 @@ pub(super) struct TileTable {
 }
 
 impl TileTable {
-    /// The tiles for devices of this one's kind; where parts are cooperative matrices, with the device's own.
-    pub(super) fn tiles(&self, dtype: DType, device: &DeviceInfo) -> impl Iterator<Item = Tile> {
+    /// The tiles for devices of this one's kind that have registers for them; where parts are cooperative matrices, with the
+    /// device's own.
+    pub(super) fn tiles(&self, case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Tile> {
+        let dtype = case.dtype;
         let tiles = match device.kind {
             _ if dtype.bytes() == 1 && !self.bytes.is_empty() => self.bytes,
             DeviceKind::Cpu => self.software,
             _ => self.gpu,
         };
         let part = self.division.matrices(dtype, device);
-        tiles.iter().map(move |tile| part.map_or(*tile, |(_, part)| Tile { tm: part.m, tn: part.n, ..*tile }))
+        let fits = |tile: &&Tile| self.division.fits_registers(tile, case, device);
+        let tiles = tiles.iter().filter(fits);
+        tiles.map(move |tile| part.map_or(*tile, |(_, part)| Tile { tm: part.m, tn: part.n, ..*tile }))
     }
 }
 
@@ -261,7 +289,7 @@ mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::size::Size;
-    use crate::device::capability::tests::software_device;
+    use crate::device::capability::tests::{gpu, software_device};
 
     const LARGE: Tile = Tile::new([128, 128, 16], [64, 32], [8, 8]);
     fn case(n: u64) -> CaseSpec {
@@ -339,5 +367,33 @@ mod tests {
         device.limits.group_invocations = 256;
         device.limits.shared_memory = Bytes(1 << 14);
         assert!(error(LARGE, &device).contains("of shared memory"));
+    }
+
+    #[test]
+    fn a_group_for_which_a_core_lacks_registers_is_no_tile() {
+        let of = |vendor_id, lanes| {
+            let mut device = gpu();
+            (device.vendor_id, device.subgroup.size) = (vendor_id, lanes);
+            device
+        };
+        let fits = |division: BlockDivision, [block, warp, part]: [&[u32]; 3], dtype, device: &DeviceInfo| {
+            let tile = Tile::new([block[0], block[1], 32], [warp[0], warp[1]], [part[0], part[1]]);
+            division.fits_registers(&tile, &case(4096).with(|options| options.dtype = dtype), device)
+        };
+        let [amd, nvidia] = [of(0x1002, 64), of(0x10de, 32)];
+        // 512 invocations with 64 sums each: of f64, 1036 registers spilled on RDNA 2; of f32, 11 on an M1 and 70 on an Adreno 740.
+        let lanes: [&[u32]; 3] = [&[128, 256], &[64, 32], &[8, 8]];
+        for (device, expected) in [(&amd, true), (&nvidia, true), (&of(0x5143, 128), false), (&of(0x1_0005, 32), false)]
+        {
+            assert_eq!(fits(BlockDivision::Warps, lanes, DType::F32, device), expected, "{:x}", device.vendor_id);
+            assert!(!fits(BlockDivision::Warps, lanes, DType::F64, device), "{:x}", device.vendor_id);
+            assert!(fits(BlockDivision::Warps, [&[128, 128], &[64, 32], &[8, 8]], DType::F32, device));
+        }
+        // Twice as many lanes a sub-group are twice as many invocations: 37 registers spilled on RDNA 3.5.
+        let matrices: [&[u32]; 3] = [&[128, 256], &[64, 64], &[16, 16]];
+        let fit = [&amd, &nvidia]
+            .map(|device| fits(BlockDivision::Matrices(Accumulator::Wide), matrices, DType::F16, device));
+        assert_eq!(fit, [false, true]);
+        assert!(fits(BlockDivision::Warps, lanes, DType::F64, &software_device()));
     }
 }

@@ -44,7 +44,7 @@ impl TileTable {
             let blocks = tile.blocks(dims).iter().product::<u64>();
             4 * blocks >= 3 * blocks.div_ceil(cores) * cores
         };
-        let tiles: Vec<Tile> = self.tiles(case.dtype, device).collect();
+        let tiles: Vec<Tile> = self.tiles(case, device).collect();
         let fitting = || tiles.iter().filter(|tile| legal(tile));
         let tile = *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1]);
         let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
@@ -58,7 +58,7 @@ impl TileTable {
 
     /// Its tiles for a case, each over the numbers of parts that are worth a try.
     pub(super) fn ways(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
-        self.tiles(case.dtype, device).flat_map(|tile| shared(tile, self.division, case, device)).collect()
+        self.tiles(case, device).flat_map(|tile| shared(tile, self.division, case, device)).collect()
     }
 
     /// The ways to cut up a block that are worth a try.
@@ -119,7 +119,7 @@ impl Tiles for TileTable {
     fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<tile::Tile> {
         let oblong = |[bm, bn]: &[u32; 2]| bm.max(bn) <= &(MOST_OBLONG * bm.min(bn));
         let blocks = pairs(&BLOCKS).filter(oblong).flat_map(|[bm, bn]| SLABS.map(|bk| [bm, bn, bk]));
-        let tiles = self.tiles(case.dtype, device).chain(blocks.flat_map(|block| self.parts(case, device, block)));
+        let tiles = self.tiles(case, device).chain(blocks.flat_map(|block| self.parts(case, device, block)));
         tiles.flat_map(|tile| shared(tile, self.division, case, device)).map(Into::into).collect()
     }
 }
@@ -312,7 +312,7 @@ mod tests {
                     assert!(!space[..index].contains(tile), "{}: {tile} twice", tunable.variant);
                 }
                 // What the search would pass over in silence.
-                for tile in choice(tunable).tiles(dtype, &device).filter(|_| !matrices) {
+                for tile in choice(tunable).tiles(&case(1024), &device).filter(|_| !matrices) {
                     assert_eq!(
                         choice(tunable).division.legal(&tile, &case(1024), &device),
                         Ok(()),
