@@ -99,7 +99,7 @@ impl CaseSpec {
     /// The sub-group size that a program for this case uses.
     #[must_use]
     pub fn subgroup_size(&self, device: &DeviceInfo) -> u32 {
-        self.subgroup_size.unwrap_or(device.subgroup.size)
+        self.subgroup_size.unwrap_or_else(|| device.usual_subgroup())
     }
 }
 

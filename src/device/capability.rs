@@ -506,6 +506,15 @@ impl DeviceInfo {
         self.heaps.iter().filter(|heap| heap.device_local).map(|heap| heap.size).max().unwrap_or_default()
     }
 
+    /// The sub-group size that kernels require which need one: the device's own. Of Intel's, which says 32, 16: registers of a
+    /// thread are shared by its lanes, and half as many spill less.
+    #[must_use]
+    pub fn usual_subgroup(&self) -> u32 {
+        let Subgroup { size, min_size, max_size, size_control, .. } = self.subgroup;
+        let halved = self.vendor_id == 0x8086 && size_control && (min_size..=max_size).contains(&16);
+        if halved { size.min(16) } else { size }
+    }
+
     /// Whether kernels can multiply cooperative matrices of this shape.
     #[must_use]
     pub fn multiplies(&self, shape: &MatrixShape) -> bool {
@@ -682,6 +691,18 @@ pub(crate) mod tests {
             features: Feature::ALL.iter().copied().filter(|feature| !MATRICES.contains(feature)).collect(),
             ..DeviceInfo::default()
         }
+    }
+
+    #[test]
+    fn sub_groups_of_intels_have_16_invocations_where_that_can_be_required() {
+        let mut device = gpu();
+        let Subgroup { min_size, max_size, .. } = &mut device.subgroup;
+        (*min_size, *max_size) = (8, 32);
+        assert_eq!(device.usual_subgroup(), 32);
+        device.vendor_id = 0x8086;
+        assert_eq!(device.usual_subgroup(), 16);
+        device.subgroup.size_control = false;
+        assert_eq!(device.usual_subgroup(), 32);
     }
 
     #[test]

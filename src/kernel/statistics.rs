@@ -152,6 +152,14 @@ mod tests {
         assert_eq!(figures(anv), [some(24.0), some(3.0), some(1024.0), some(512.0), none, some(120.0), none]);
         let agx = "Instructions=90,ALU=40,Code size=600,GPRs=48,Scratch=0,Threads=1024,Spills=0,Fills=0";
         assert_eq!(figures(agx), [some(48.0), some(0.0), some(0.0), none, some(1024.0), some(90.0), some(600.0)]);
+        // As Mesa 26.2 tells it of `tiled` for Tiger Lake.
+        let anv = "Instructions=2667,Code size=35968,SENDs=97,Loops=1,Cycles=126532,Spills=95,Fills=83,\
+                   Scratch Memory Size=2048,GRF registers=0,Push constant registers=20,Max dispatch width=8,\
+                   Max live registers=177,Workgroup Memory Size=24832";
+        assert_eq!(
+            figures(anv),
+            [some(177.0), some(95.0), some(2048.0), some(24832.0), none, some(2667.0), some(35968.0)]
+        );
         let llvmpipe = "LLVM passes=3";
         assert_eq!(figures(llvmpipe), [None; 7]);
     }

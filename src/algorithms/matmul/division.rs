@@ -71,19 +71,25 @@ impl BlockDivision {
         })
     }
 
-    /// Whether a core has registers for all invocations of a work-group, as far as one can tell: each has its sums, what it
+    /// Whether a device has registers for a work-group, as far as one can tell: each invocation has its sums, what it
     /// multiplies, what is on its way and addresses. Without, compilers spill, or groups cannot start.
     fn fits_registers(self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> bool {
-        let Tile { wm, wn, tm, tn, .. } = *tile;
-        let lanes = case.subgroup_size(device);
-        let words = case.dtype.bytes().max(4) as u32 / 4;
+        let Tile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
+        let (lanes, bytes) = (case.subgroup_size(device).max(1), case.dtype.bytes() as u32);
+        let invocations = self.invocations(tile, lanes).max(1);
+        // AMD's hold each operand twice, and sums of 16 bits in 32.
+        let (operands, halves) = if device.vendor_id == AMD { (2, 1) } else { (4, 2) };
+        let matrices = |sums: u32| {
+            let fetched = bk * (bm + bn) * bytes.min(2) / 4 / invocations;
+            sums + (wm + wn) / operands * 32 / lanes.min(32) + fetched + 36
+        };
         let needed = match self {
-            Self::Columns | Self::Quads | Self::Warps => words * (tm * tn + 2 * (tm + tn)) + 24,
-            Self::Matrices(Accumulator::Narrow) => wm * wn / lanes / 2 + (wm + wn) / 2 + 16,
-            Self::Matrices(Accumulator::Wide) | Self::Halves => wm * wn / lanes + (wm + wn) / 2 + 16,
+            Self::Columns | Self::Quads | Self::Warps => bytes.max(4) / 4 * (tm * tn + 2 * (tm + tn)) + 24,
+            Self::Matrices(Accumulator::Narrow) => matrices(wm * wn / lanes / halves),
+            Self::Matrices(Accumulator::Wide) | Self::Halves => matrices(wm * wn / lanes),
             Self::Block(_) => 0,
         };
-        device.kind == DeviceKind::Cpu || needed * self.invocations(tile, lanes) <= registers(device)
+        device.kind == DeviceKind::Cpu || needed <= registers(self, lanes, invocations, device)
     }
 
     /// Whether the model knows its pace well enough to choose a tile by.
@@ -203,12 +209,20 @@ impl BlockDivision {
     }
 }
 
-/// Registers of 32 bits that a core has: those of NVIDIA's and AMD's are the most common, those of Apple's (which Honeykrisp
-/// names by Mesa's id) and Qualcomm's fewer. Vulkan does not tell.
-fn registers(device: &DeviceInfo) -> u32 {
+/// `VkPhysicalDeviceProperties::vendorID` of AMD.
+const AMD: u32 = 0x1002;
+
+/// Registers of 32 bits for each invocation of a group. Vulkan does not tell. A core of AMD and NVIDIA has 64 Ki, that of
+/// Qualcomm and Apple (Mesa by Honeykrisp's word) fewer. Intel's threads have 128 as wide as the narrowest sub-group,
+/// which compilers choose where none is required, as matrices do, and need some of these themselves.
+fn registers(division: BlockDivision, lanes: u32, invocations: u32, device: &DeviceInfo) -> u32 {
     match device.vendor_id {
-        0x106b | 0x1_0005 | 0x5143 => 48 << 10,
-        _ => 64 << 10,
+        0x8086 if matches!(division, BlockDivision::Matrices(_) | BlockDivision::Halves) => {
+            119 * device.subgroup.min_size / lanes
+        }
+        0x8086 => 119,
+        0x5143 | 0x106b | 0x1_0005 => (48 << 10) / invocations,
+        _ => (64 << 10) / invocations,
     }
 }
 
@@ -268,7 +282,7 @@ pub(super) struct TileTable {
 }
 
 impl TileTable {
-    /// The tiles for devices of this one's kind that have registers for them; where parts are cooperative matrices, with the
+    /// The tiles for devices of this one's kind, those that it has registers for, or else the smallest; where parts are cooperative matrices, with the
     /// device's own.
     pub(super) fn tiles(&self, case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Tile> {
         let dtype = case.dtype;
@@ -278,8 +292,10 @@ impl TileTable {
             _ => self.gpu,
         };
         let part = self.division.matrices(dtype, device);
-        let fits = |tile: &&Tile| self.division.fits_registers(tile, case, device);
-        let tiles = tiles.iter().filter(fits);
+        let fits = |tile: &Tile| self.division.fits_registers(tile, case, device);
+        let any = tiles.iter().any(fits);
+        let smallest = tiles.iter().map(|tile| tile.bm * tile.bn).min();
+        let tiles = tiles.iter().filter(move |tile| if any { fits(tile) } else { Some(tile.bm * tile.bn) == smallest });
         tiles.map(move |tile| part.map_or(*tile, |(_, part)| Tile { tm: part.m, tn: part.n, ..*tile }))
     }
 }
@@ -374,6 +390,7 @@ mod tests {
         let of = |vendor_id, lanes| {
             let mut device = gpu();
             (device.vendor_id, device.subgroup.size) = (vendor_id, lanes);
+            device.subgroup.min_size = lanes;
             device
         };
         let fits = |division: BlockDivision, [block, warp, part]: [&[u32]; 3], dtype, device: &DeviceInfo| {
@@ -394,6 +411,12 @@ mod tests {
         let fit = [&amd, &nvidia]
             .map(|device| fits(BlockDivision::Matrices(Accumulator::Wide), matrices, DType::F16, device));
         assert_eq!(fit, [false, true]);
+        // On Xe2, 106 with 64 sums and 1464 with 64×64 in a sub-group; none with 32 sums, or 16×16.
+        let intel = of(0x8086, 16);
+        assert!(!fits(BlockDivision::Quads, [&[128, 128], &[128, 128], &[8, 8]], DType::F32, &intel));
+        assert!(fits(BlockDivision::Quads, [&[64, 64], &[64, 64], &[4, 8]], DType::F32, &intel));
+        assert!(!fits(BlockDivision::Matrices(Accumulator::Wide), matrices, DType::F16, &intel));
+        assert!(fits(BlockDivision::Matrices(Accumulator::Wide), [&[32, 32], &[16, 16], &[8, 16]], DType::F16, &intel));
         assert!(fits(BlockDivision::Warps, lanes, DType::F64, &software_device()));
     }
 }
