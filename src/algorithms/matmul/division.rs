@@ -72,7 +72,7 @@ impl BlockDivision {
     }
 
     /// Whether a device has registers for a work-group, as far as one can tell: each invocation has its sums, what it
-    /// multiplies, what is on its way and addresses. Without, compilers spill, or groups cannot start.
+    /// multiplies, what is on its way and addresses. Without, compilers spill.
     fn fits_registers(self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> bool {
         let Tile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
         let (lanes, bytes) = (case.subgroup_size(device).max(1), case.dtype.bytes() as u32);
