@@ -89,6 +89,8 @@ impl Figure {
         // A pipeline may have several executables, of which the worst counts.
         let worst = |a: f64, b: f64| if self == Self::Occupancy { a.min(b) } else { a.max(b) };
         let value = named(name).filter_map(|metric| metric.value).reduce(worst)?;
+        // NVIDIA's 64 bits have the bytes in the lower half: 16 · 2³² + 1024 for an array of 1024.
+        let value = if name.eq_ignore_ascii_case("Local Memory Size") { value % 2_f64.powi(32) } else { value };
         let turnip = self == Self::Code && named("Max Waves Per Core").next().is_some();
         let name = named(name).next().map(|metric| metric.name.as_str())?;
         Some((name, if turnip { DWORD * value } else { value }))
@@ -169,6 +171,14 @@ mod tests {
         let turnip = "Max Waves Per Core=16,Instruction Count=64,Code size=128,Registers used=12,STP Count=0";
         let [registers, spills, _, _, waves, instructions, code] = figures(turnip);
         assert_eq!([registers, spills, waves, instructions, code], [12.0, 0.0, 16.0, 64.0, 512.0].map(Some));
+    }
+
+    #[test]
+    fn nvidia_s_local_memory_is_the_lower_half_of_what_it_tells() {
+        let of = |told: u64| Figure::Scratch.of(&kernel(&format!("Register Count=31,Local Memory Size={told}")));
+        // An H100 with 580.159: no array, one of 256 f32, one of 1024.
+        let told = [68_719_476_736, 68_719_477_760, 68_719_480_832].map(of);
+        assert_eq!(told, [0.0, 1024.0, 4096.0].map(Some));
     }
 
     #[test]
