@@ -66,8 +66,11 @@ fn matching(devices: &[DeviceInfo], selector: &str) -> Result<Vec<usize>, String
             Err(_) => all(&|device| device.uuid == lower || device.name.to_lowercase().contains(&lower)),
         },
     };
+    // Two manifests of one driver list a device twice.
+    let is_one = |found: &[usize]| found.iter().all(|at| devices[*at].uuid == lower);
     match found[..] {
         [_] => Ok(found),
+        [first, ..] if is_one(&found) => Ok(vec![first]),
         [] => Err(format!("no device matches '{selector}'; available: {}", names(devices))),
         _ => Err(format!("device '{selector}' is ambiguous; use an index or UUID of: {}", names(devices))),
     }
@@ -127,6 +130,13 @@ mod tests {
         );
         assert!(chosen(&["arc"]).expect_err("two").starts_with("device 'arc' is ambiguous"));
         assert!(chosen(&["7"]).is_err());
+    }
+
+    #[test]
+    fn a_device_that_two_drivers_list_is_one_by_its_uuid() {
+        let twice: Vec<_> = devices().into_iter().chain(devices().into_iter().skip(1)).collect();
+        assert_eq!(select(&twice, &["BB".into()]), Ok(vec![1]));
+        assert!(select(&twice, &["a770".into()]).expect_err("two").contains("is ambiguous"));
     }
 
     #[test]
