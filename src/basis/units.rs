@@ -233,6 +233,12 @@ impl Work {
         PerSecond(self.operations as f64 / time.seconds())
     }
 
+    /// Operations for a joule, when this work took so many.
+    #[must_use]
+    pub fn per_joule(self, joules: f64) -> PerSecond {
+        PerSecond(self.operations as f64 / joules)
+    }
+
     /// The data rate when this work took `time`.
     #[must_use]
     pub fn bandwidth(self, time: Nanos) -> PerSecond {

@@ -480,9 +480,9 @@ pub struct OutputArgs {
 
     /// Columns of the long table, or `all` [default: those that fit]
     ///
-    /// By name or heading: median, per-operation, interval (±), min, rate (GFLOP/s), bandwidth (GB/s), limit (of hardware),
-    /// structure (of its structure), host (× host), reference (× reference), samples, residual, allowed, metrics, marks.
-    /// Size and variant are always there. Implies --table long.
+    /// By name or heading: median, per-operation, interval (±), min, rate (GFLOP/s), bandwidth (GB/s), energy (J/run),
+    /// efficiency (GFLOP/J), limit (of hardware), structure (of its structure), host (× host), reference (× reference),
+    /// samples, residual, allowed, metrics, marks. Size and variant are always there. Implies --table long.
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub columns: Vec<String>,
 
@@ -569,13 +569,13 @@ pub struct RunArgs {
     ///
     /// The first kernel, or the first of two choices in [spec], is the baseline. The two take turns, and each size gets a
     /// verdict.
-    #[arg(long, conflicts_with_all = ["watch", "against", "compare", "resume"])]
+    #[arg(long, conflicts_with_all = ["watch", "against", "compare", "resume", "energy"])]
     pub ab: bool,
 
     /// Measure again whenever a source changes
     ///
     /// Prints a line whenever a source, a file it includes, or the description is saved.
-    #[arg(long, conflicts_with_all = ["json", "resume", "compare", "against", "print", "save", "keep_failures"])]
+    #[arg(long, conflicts_with_all = ["json", "resume", "compare", "against", "print", "save", "keep_failures", "energy"])]
     pub watch: bool,
 
     /// Show elements of a buffer: D, or D[0:4,0:4]
@@ -685,10 +685,10 @@ impl RunArgs {
 }
 
 impl OutputArgs {
-    /// The form of the table: whoever names columns wants the one that has them.
+    /// The form of the table: whoever names columns, or asked for energy, wants the one that has them.
     #[must_use]
-    pub fn table_form(&self) -> TableForm {
-        let usual = if self.columns.is_empty() { TableForm::Compact } else { TableForm::Long };
+    pub fn table_form(&self, energy: bool) -> TableForm {
+        let usual = if self.columns.is_empty() && !energy { TableForm::Compact } else { TableForm::Long };
         self.table.unwrap_or(usual)
     }
 }
@@ -1353,10 +1353,10 @@ mod tests {
 
     fn selection() -> impl Strategy<Value = Selection> {
         let lists = (vec("-?[a-z]{1,8}", 1..3), uniform2(vec(ITEM, 0..3)), vec(ITEM, 1..3));
-        (lists, uniform5(of(TEXT)), axes()).prop_map(|(lists, texts, axes)| {
+        (lists, uniform5(of(TEXT)), axes(), any::<bool>()).prop_map(|(lists, texts, axes, energy)| {
             let (algorithm, [variant, size], device) = lists;
             let [precision, max_time, clock, cache, pause] = texts;
-            let sampling = SamplingArgs { precision, max_time, clock, cache };
+            let sampling = SamplingArgs { precision, max_time, clock, cache, energy };
             Selection { algorithm, variant, size, axes, device, sampling, pause }
         })
     }

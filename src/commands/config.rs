@@ -409,7 +409,7 @@ mod tests {
         let args = bench("bench matmul -d 1 --precision 2% --table both");
         assert_eq!(pasted(&args), "gpukern bench matmul --device=1 --precision=2%");
         assert_eq!(args.output.table, Some(TableForm::Both));
-        assert_eq!(bench("bench matmul --columns all").output.table_form(), TableForm::Long);
+        assert_eq!(bench("bench matmul --columns all").output.table_form(false), TableForm::Long);
         // A configuration comes before the file.
         let args = bench("bench --config=c.toml");
         assert_eq!((args.request.selection.device.len(), args.request.defaults.device.len()), (0, 1));

@@ -26,7 +26,11 @@ const HEADINGS: [Heading; 7] = [
     },
     Heading { title: "What to capture", usual: "capture/output kernel call max-bytes", more: "every" },
     Heading { title: "Device", usual: "device", more: "parallel" },
-    Heading { title: "Sampling", usual: "precision max-time processes tune/budget", more: "noise clock cache pause" },
+    Heading {
+        title: "Sampling",
+        usual: "precision max-time processes tune/budget",
+        more: "noise clock cache energy pause",
+    },
     Heading {
         title: "Output",
         usual: "json to output svg trace page top table dry-run raw isa ir diff print save junit devices/verbose",

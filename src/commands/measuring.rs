@@ -97,10 +97,11 @@ pub(super) fn carry_out(
         exit => exit,
     };
 
+    let energy = request.selection.sampling.energy;
     // The record is written before anything else can go wrong.
     let text = match request.noise {
         Some(_) => report::noise::text(&record),
-        None => format!("{}{}", tables(&shown, output.table_form(), &view), more(&shown)),
+        None => format!("{}{}", tables(&shown, output.table_form(energy), &view), more(&shown)),
     };
     let mut answer = CommandOutput::new(text, notes, exit);
     let delivered = answer.deliver_json(target, &record);

@@ -48,6 +48,15 @@ impl ClockSource {
         (!files.is_empty()).then_some(Self::Files(files, 1.0))
     }
 
+    /// The energy that the board has taken since its driver was loaded, in joules, where there is a counter: NVML's, which
+    /// has moved on by millijoules a few times in each tenth of a second.
+    #[must_use]
+    pub(crate) fn joules(&self) -> Option<f64> {
+        let Self::Nvml(nvml, address) = self else { return None };
+        let device = nvml.device_by_pci_bus_id(address.as_str()).ok()?;
+        device.total_energy_consumption().ok().map(|millijoules| millijoules as f64 / 1e3)
+    }
+
     /// The clock now, in MHz: the mean where there are several cores.
     #[must_use]
     pub(crate) fn mhz(&self) -> Option<f64> {

@@ -58,6 +58,8 @@ fn row(named: &Named<'_>, record: &Record, conditions: &RunConditions) -> Fields
     row.add("bytes", case.work.bytes.0);
     row.add("operations_per_second", operations_per_second);
     row.add("bytes_per_second", bytes_per_second);
+    row.add("joules", figure(m.and_then(|m| m.energy).map(|energy| energy.joules)));
+    row.add("watts", figure(m.and_then(|m| m.energy).map(|energy| energy.watts)));
     row.add("residual", case.verification().and_then(|v| v.residual));
     row.add("tolerance", case.verification().map(|v| v.tolerance));
     row.add("share", figure(case.share.map(|share| share.fraction)));

@@ -136,6 +136,8 @@ pub struct Sampling {
     pub patience: Option<Duration>,
     /// A pause before each sample, to let a device's clock fall: how tests see that it is noticed.
     pub pause: Option<Duration>,
+    /// Whether each case then runs on to have its energy read.
+    pub energy: bool,
 }
 
 impl Default for Sampling {
@@ -147,6 +149,7 @@ impl Default for Sampling {
             cache: CacheState::default(),
             patience: None,
             pause: None,
+            energy: false,
         }
     }
 }

@@ -88,6 +88,14 @@ pub struct SamplingArgs {
     /// is less.
     #[arg(long, value_name = "STATE")]
     pub cache: Option<String>,
+
+    /// Measure the energy of each case, too
+    ///
+    /// After its samples, each case runs on for 2.5 seconds, back to back, while the energy counter of the board is read
+    /// (NVIDIA only, through NVML). The table then has joules per run and GFLOP/J.
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub energy: bool,
 }
 
 impl Selection {
@@ -108,6 +116,7 @@ impl Selection {
                 max_time: self.sampling.max_time.or(config.sampling.max_time),
                 clock: self.sampling.clock.or(config.sampling.clock),
                 cache: self.sampling.cache.or(config.sampling.cache),
+                energy: self.sampling.energy || config.sampling.energy,
             },
             pause: self.pause.or(config.pause),
         }
@@ -127,6 +136,13 @@ impl Selection {
                     .into(),
             );
         }
+        if typed.energy && cache == CacheState::Cold {
+            return Err(
+                "--energy lets a case run back to back, and --cache cold empties the caches in between; leave out \
+                        one"
+                .into(),
+            );
+        }
         let named = |option: &'static str| move |text: &str| duration(text).map_err(|e| format!("{option}: {e}"));
         Ok(Sampling {
             precision: typed.precision.as_deref().map_or(Ok(default.precision), precision)?,
@@ -135,13 +151,14 @@ impl Selection {
             cache,
             patience: None,
             pause: self.pause.as_deref().map(named("--pause")).transpose()?,
+            energy: typed.energy,
         })
     }
 }
 
 /// The fields of a `[[bench]]` table beside those of axes.
-const FIELDS: [&str; 9] =
-    ["algorithm", "variant", "size", "device", "precision", "max-time", "clock", "cache", "pause"];
+const FIELDS: [&str; 10] =
+    ["algorithm", "variant", "size", "device", "precision", "max-time", "clock", "cache", "energy", "pause"];
 
 /// The name of a field, refused where there is none.
 struct Field(String);
@@ -201,6 +218,10 @@ impl Selection {
             "clock" => &mut self.sampling.clock,
             "cache" => &mut self.sampling.cache,
             "pause" => &mut self.pause,
+            "energy" => {
+                self.sampling.energy = map.next_value()?;
+                return Ok(());
+            }
             _ => {
                 let Some(axis) = axes::find(name) else { return Ok(()) };
                 let texts = match axis.value {

@@ -16,7 +16,7 @@ use crate::algorithms::{
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::Metric;
-use crate::basis::units::{Bytes, Nanos, Work};
+use crate::basis::units::{Bytes, Nanos, Work, percent, significant};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Computes;
 use crate::kernel::shaders::CompiledKernel;
@@ -351,8 +351,41 @@ pub struct Measured {
     /// What was seen around the samples.
     #[serde(default)]
     pub conditions: Conditions,
+    /// What it takes of the mains, where that was asked for and the device tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
     /// Host time spent on the case.
     pub phases: Phases,
+}
+
+/// Energy of a case that ran back to back, by the counter of its whole board: idle power and memory are in it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Energy {
+    /// Joules of one run of the program.
+    pub joules: f64,
+    /// Mean power of the board meanwhile, in watts.
+    pub watts: f64,
+    /// Time between the two readings of the counter, in seconds.
+    pub seconds: f64,
+    /// Share of that time in which the device ran the program: the rest are gaps between submissions, which count too.
+    pub busy: f64,
+}
+
+impl Energy {
+    /// What it says of a case of so much work, in a sentence.
+    pub(crate) fn sentence(self, work: Work) -> String {
+        let Self { joules, watts, seconds, busy } = self;
+        let efficiency = match work.operations {
+            0 => String::new(),
+            _ => format!(" ({} GFLOP/J)", work.per_joule(joules)),
+        };
+        format!(
+            "energy: {} J a run{efficiency}, {watts:.0} W over {seconds:.1} s, of which the device ran it {}",
+            significant(joules),
+            percent(busy)
+        )
+    }
 }
 
 /// Whether the answer of a timed case is right.

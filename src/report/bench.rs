@@ -253,6 +253,7 @@ pub(crate) mod tests {
             samples: times.map(|device| Sample { device, host: device, outlier: false }).to_vec(),
             warnings,
             conditions: Conditions::default(),
+            energy: None,
             phases: Phases::default(),
         }))
     }

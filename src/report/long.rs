@@ -8,7 +8,7 @@ use crate::basis::error::unknown;
 use crate::basis::units::{percent, significant, trimmed};
 use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Measured, Outcome, Record, Share};
+use crate::record::{Case, Energy, Measured, Outcome, Record, Share};
 
 /// What of a record is shown, and on how many columns.
 pub struct View {
@@ -45,7 +45,7 @@ const STAYS: u8 = u8::MAX;
 const METRICS: &str = "metrics";
 
 /// Every column, in the order in which they stand.
-static COLUMNS: [Column; 15] = [
+static COLUMNS: [Column; 17] = [
     column("median", "median", STAYS, |case, _, _| match case.measured() {
         Some(measured) => measured.summary.median.to_string(),
         None => case.outcome.status().into(),
@@ -59,6 +59,8 @@ static COLUMNS: [Column; 15] = [
     column("min", "min", 2, |case, _, _| of(case, |m| m.summary.min.to_string())),
     column("rate", "GFLOP/s", 10, |case, _, _| of(case, |m| case.work.rate(m.summary.median).to_string())),
     column("bandwidth", "GB/s", 6, |case, _, _| of(case, |m| case.work.bandwidth(m.summary.median).to_string())),
+    column("energy", "J/run", 10, |case, _, _| energy(case, |energy| significant(energy.joules))),
+    column("efficiency", "GFLOP/J", 10, |case, _, _| energy(case, |e| case.work.per_joule(e.joules).to_string())),
     column("limit", "of hardware", STAYS, |case, _, _| of(case, |_| case.share.map_or_else(String::new, share))),
     column("structure", "of its structure", 7, |case, _, _| {
         of(case, |_| case.structure.map_or_else(String::new, share))
@@ -93,6 +95,11 @@ const fn column(
 /// What a case with a time has in a column.
 fn of(case: &Case, cell: impl Fn(&Measured) -> String) -> String {
     case.measured().map_or_else(String::new, cell)
+}
+
+/// What a case whose energy was measured has in a column.
+fn energy(case: &Case, cell: impl Fn(Energy) -> String) -> String {
+    case.measured().and_then(|measured| measured.energy).map_or_else(String::new, cell)
 }
 
 impl Column {
@@ -258,7 +265,7 @@ mod tests {
             names(asked).map(|columns| columns.map(|own| own.iter().map(|column| column.name).collect::<Vec<_>>()))
         };
         assert_eq!(chosen(&["residual", "median"]), Ok(Some(vec!["median", "residual"])));
-        assert_eq!((chosen(&[]), chosen(&["all"]).map(|all| all.map(|all| all.len()))), (Ok(None), Ok(Some(15))));
+        assert_eq!((chosen(&[]), chosen(&["all"]).map(|all| all.map(|all| all.len()))), (Ok(None), Ok(Some(17))));
         assert!(names(&["medain"]).is_err_and(|error| error.contains("did you mean 'median'?")));
         assert_eq!(chosen(&["GFLOP/s", "±", "of hardware"]), Ok(Some(vec!["interval", "rate", "limit"])));
         let columns = names(&["min", "marks"]).expect("columns");

@@ -20,6 +20,21 @@ fn json_on_standard_output_is_a_valid_record_and_nothing_else() {
 }
 
 #[test]
+fn energy_of_a_device_without_a_counter_is_said_to_be_missing_and_no_more() {
+    let bench = ["matmul", "-V", "naive,local", "-s", "16", "--energy", "--table", "both", "--json"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let output = expect_exit(brief_bench(&bench).arg(&path), 0);
+    assert_eq!(stderr(&output).matches("no energy: this device has no counter").count(), 1, "{}", stderr(&output));
+    assert!(!stdout(&output).contains("J/run"), "{}", stdout(&output));
+    let record = valid_record(&std::fs::read_to_string(path).expect("a record"));
+    let cases = record["cases"].as_array().expect("cases");
+    assert!(cases.iter().all(|case| case["outcome"]["status"] == "measured" && case["outcome"]["energy"].is_null()));
+    let refused = expect_exit(brief_bench(&bench).args(["-", "--cache", "cold"]), 2);
+    assert!(stderr(&refused).contains("--cache cold empties the caches"), "{}", stderr(&refused));
+}
+
+#[test]
 fn a_case_that_is_named_twice_is_measured_once() {
     let bench = ["matmul", "-V", "naive,tiled,auto", "-s", "8,8x8x8", "--json", "-"];
     let record = valid_record(&stdout(&expect_exit(&mut brief_bench(&bench), 0)));

@@ -49,6 +49,15 @@ impl Store {
         self.known.insert(hash, path);
         Ok(named)
     }
+
+    /// Notes that a folder with files of this store has moved.
+    pub(crate) fn moved(&mut self, from: &Path, to: &Path) {
+        for file in self.known.values_mut() {
+            if let Ok(inner) = file.strip_prefix(from) {
+                *file = to.join(inner);
+            }
+        }
+    }
 }
 
 fn link(from: &Path, to: &Path) -> io::Result<()> {
@@ -107,6 +116,14 @@ mod tests {
             assert_eq!((of(&zeros).ino(), of(&zeros).nlink()), (of(&again).ino(), 2));
             assert_eq!([of(&small).mode() & 0o777, of("1/in").mode() & 0o777], [0o600, 0o700]);
         }
+        // Also once the folder of the first has another name.
+        std::fs::rename(path("1"), path("3")).expect("moved");
+        store.moved(&path("1"), &path("3"));
+        let mut put = |name: &str, bytes: &[u8]| store.put(folder.path(), name, bytes).expect("written");
+        let third = put("4/in/C", &[0; LARGE]);
+        #[cfg(unix)]
+        assert_eq!(std::os::unix::fs::MetadataExt::nlink(&path(&third).metadata().expect("there")), 3);
+        let zeros = zeros.replace("1/", "3/");
         // What is written over a shared file leaves the other as it was.
         assert_eq!(put("2/in/B", &[1; LARGE]), again);
         assert_eq!(read_raw(&path(&zeros), LARGE as u64), Ok(vec![0; LARGE]));

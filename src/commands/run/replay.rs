@@ -41,10 +41,11 @@ enum Replay {
 }
 
 /// Writes the cases of `all`, whose bytes are in `spool`, as folders below `output`, and runs each on the device that it was
-/// captured on, if `setup` says how.
+/// captured on, if `setup` says how. A folder is made in `spool`, on the same file system, and moved when it is whole: whatever
+/// ends the process leaves no half of a case.
 ///
 /// # Errors
-/// When the user interrupts it.
+/// When the user interrupts it, when a folder cannot be moved.
 pub(crate) fn write_cases(
     all: &[Chosen<'_>],
     spool: &Path,
@@ -54,15 +55,19 @@ pub(crate) fn write_cases(
     let mut store = Store::default();
     let mut written = vec![];
     for chosen in all {
-        let folder = output.join(folder_name(written.len() + 1, &chosen.name));
+        let own = folder_name(written.len() + 1, &chosen.name);
         let name = chosen.name.clone();
-        match Draft::new(chosen, spool, &folder, &mut store) {
+        let (made, folder) = (spool.join(&own), output.join(&own));
+        match Draft::new(chosen, spool, &made, &mut store) {
             Ok(mut draft) => {
-                let verified = settle(&mut draft, chosen, &folder, &mut store, setup)?;
+                let verified = settle(&mut draft, chosen, &made, &mut store, setup)?;
+                let failed = |e| Error::Failure(format!("'{}': {e}", folder.display()));
+                std::fs::rename(&made, &folder).map_err(failed)?;
+                store.moved(&made, &folder);
                 written.push(Written { name, folder: Some(folder), verified });
             }
             Err(reason) => {
-                let _ = std::fs::remove_dir_all(&folder);
+                let _ = std::fs::remove_dir_all(&made);
                 written.push(Written { name, folder: None, verified: Err(reason) });
             }
         }
@@ -204,6 +209,7 @@ mod tests {
         let all = [told.events.clone()];
         let chosen = chosen(&all, None, &|_, _| "k".into());
         let output = told.spool.path().join("cases");
+        std::fs::create_dir_all(&output).expect("made");
         let mut found = write_cases(&chosen, told.spool.path(), &output, Some(&setup())).expect("written");
         let own = found.pop().expect("one");
         let folder = own.folder.expect("a folder");

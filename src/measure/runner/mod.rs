@@ -4,7 +4,7 @@ mod forecast;
 mod tune;
 
 use crate::algorithms::Problem;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, percent};
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
@@ -17,7 +17,7 @@ use crate::measure::executor::{
 use crate::measure::sampling;
 use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, failed, once, warn_of_clock};
 use crate::measure::workbench::{LoadedProblem, Sampler, Workbench, correctness};
-use crate::plan::{CaseGroup, PlannedRun, Sampling};
+use crate::plan::{CaseGroup, Clock, PlannedRun, Sampling};
 use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::tuning::{Found, Refusal};
@@ -90,6 +90,9 @@ pub struct Runner {
     /// Whether the device executes anything, once that is known.
     executes: Option<bool>,
 }
+
+/// Share of the time in which a case must run for its energy to be its own.
+const MOSTLY_BUSY: f64 = 0.9;
 
 /// The program of a variant on the device, or why it cannot run.
 type Planned = Result<Program, String>;
@@ -323,6 +326,9 @@ impl Runner {
         }
         let told: Vec<_> = entries.iter().map(|(_, state)| state.is_err()).collect();
         self.keeper.sample(entries.iter_mut().map(|(_, state)| state).collect(), sampling);
+        if let Some(loaded) = shared.loaded().filter(|_| sampling.energy) {
+            self.weigh(&mut entries, loaded, sampling);
+        }
         let best = self.best_canary();
         let mut cases = vec![];
         for ((case, state), told) in entries.into_iter().zip(told) {
@@ -334,6 +340,32 @@ impl Runner {
             cases.push(case);
         }
         cases
+    }
+
+    /// Lets each case that was sampled run on until its energy is known; one whose is not has a note that says why.
+    fn weigh(&mut self, entries: &mut [(Case, State<Recorded>)], loaded: &LoadedProblem, sampling: &Sampling) {
+        // As many runs a submission as where the host is the clock: the gaps between them are no part of the case.
+        let how = Sampling { clock: Clock::Host, ..*sampling };
+        for (case, state) in entries {
+            let Ok(contender) = state else { continue };
+            let bench = &mut self.workbench;
+            let recount = |recorded: &mut Recorded, run: Nanos| {
+                let sampler = bench.sampler(loaded, &recorded.program, run, &how);
+                sampler
+                    .map(|sampler| (recorded.sampler, recorded.runs) = (sampler, 0))
+                    .map_err(|error| error.to_string())
+            };
+            match self.keeper.weigh(contender, recount) {
+                Ok(energy) if energy.busy < MOSTLY_BUSY => {
+                    let share = percent(energy.busy);
+                    case.notes.push(format!(
+                        "energy: the device ran it {share} of the time; waiting for the host counts too"
+                    ));
+                }
+                Ok(_) => {}
+                Err(why) => case.notes.push(format!("no energy: {why}")),
+            }
+        }
     }
 
     /// The case with its outcome.

@@ -1,13 +1,14 @@
 //! Contenders: verified programs or baselines being sampled, alone or in turns with others on one problem.
 
-use super::{Reading, Time, Timed};
+use super::{Reading, Time, Timed, energy};
 use crate::basis::units::Nanos;
 use crate::device::conditions::HostLoad;
 use crate::measure::sampling::{self, SamplingDecision};
 use crate::plan::Sampling;
-use crate::record::{Conditions, Correctness, Measured, Outcome, Phases, Sample, Warning};
+use crate::record::{Conditions, Correctness, Energy, Measured, Outcome, Phases, Sample, Warning};
 use crate::stats::{self, Summary};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Host time of one turn: long beside what a change of kernel costs, short beside what a clock takes to change.
 const TURN: Duration = Duration::from_millis(20);
@@ -28,7 +29,7 @@ pub(crate) fn failed(error: &impl ToString) -> Outcome {
 pub(crate) fn once(verification: Correctness, time: Nanos, phases: Phases) -> Measured {
     let summary = Summary::of(&[time]).expect("one time");
     let conditions = Conditions::default();
-    Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], conditions, phases }
+    Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], conditions, energy: None, phases }
 }
 
 /// A verified program or baseline, and its samples so far.
@@ -109,6 +110,35 @@ impl<T: Timed> Contender<T> {
         let (_, total) = self.timed.sample()?;
         self.measured.phases.device = self.measured.phases.device + total;
         Ok(())
+    }
+
+    /// Runs on as `recount` prepares it, back to back, while the counter that `joules` reads is watched, and notes what a run
+    /// takes.
+    ///
+    /// # Errors
+    /// Why there is no energy.
+    pub(super) fn weigh(
+        &mut self,
+        joules: impl Fn() -> Option<f64> + Send,
+        recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+        time: &dyn Time,
+    ) -> Result<Energy, String> {
+        if joules().is_none() {
+            return Err("this device has no counter of it; NVML has one, for NVIDIA's GPUs since Volta".into());
+        }
+        let run = Summary::of(&self.times).map_or(self.measured.summary.median, |summary| summary.median);
+        recount(&mut self.timed, run)?;
+        let (begun, ended) = (Instant::now(), AtomicBool::new(false));
+        let (done, steps) = std::thread::scope(|scope| {
+            let counter = scope.spawn(|| energy::watch(joules, begun, &ended));
+            let done = energy::work(|| self.timed.sample(), begun, || time.interrupted());
+            ended.store(true, Ordering::Relaxed);
+            (done, counter.join())
+        });
+        let steps = steps.map_err(|_| "its counter cannot be read")?;
+        let energy = energy::energy(&steps, &done?, self.timed.repeats())?;
+        self.measured.energy = Some(energy);
+        Ok(energy)
     }
 
     /// Takes the samples of one turn, at least one, and returns their median; `None` when interrupted.

@@ -3,6 +3,7 @@
 
 mod canary;
 mod contender;
+mod energy;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +13,7 @@ use crate::device::conditions::{ClockSource, HostLoad};
 use crate::measure::executor::Decided;
 use crate::measure::sampling::WarmUp;
 use crate::plan::Sampling;
-use crate::record::{Measured, Outcome, SLOW, Sample, Warning};
+use crate::record::{Energy, Measured, Outcome, SLOW, Sample, Warning};
 use crate::stats;
 pub(crate) use canary::Canary;
 use contender::unfinished;
@@ -254,6 +255,20 @@ impl<'a> Timekeeper<'a> {
                 contender.observe(after);
             }
         }
+    }
+
+    /// Lets a contender that has its samples run on until its energy is known, prepared anew by `recount`, with what a run
+    /// takes.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub(crate) fn weigh<T: Timed>(
+        &self,
+        contender: &mut Contender<T>,
+        recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+    ) -> Result<Energy, String> {
+        let clock = self.clock.as_ref();
+        contender.weigh(|| clock.and_then(ClockSource::joules), recount, self.time.as_ref())
     }
 
     /// Samples two in turns, A B B A, until `decided` returns true for the rounds, or `max_time` of `sampling` is over.

@@ -117,7 +117,7 @@ fn check_case(case: &mut Case) -> Result<bool, String> {
             return Err(format!("it has a time, but its residual, {residual}, is not within {tolerance}"));
         }
     }
-    let Measured { summary, samples, repeats, conditions, phases, .. } = &mut **measured;
+    let Measured { summary, samples, repeats, conditions, energy, phases, .. } = &mut **measured;
     if *repeats == 0 {
         return Err("its samples have 0 repeats".into());
     }
@@ -140,6 +140,10 @@ fn check_case(case: &mut Case) -> Result<bool, String> {
     }
     if let Some(clock) = conditions.clock_mhz.into_iter().flatten().find(|clock| !(0.0..1e6).contains(clock)) {
         return Err(format!("its clock is {clock} MHz"));
+    }
+    let figures = energy.iter().flat_map(|energy| [energy.joules, energy.watts, energy.seconds, energy.busy]);
+    if let Some(figure) = { figures }.find(|figure| !(0.0..1e12).contains(figure)) {
+        return Err(format!("its energy has a figure of {figure}"));
     }
     let times: Vec<Nanos> = samples.iter().map(|sample| sample.device).collect();
     let Some(found) = Summary::of(&times) else { return Ok(false) };

@@ -3,7 +3,7 @@
 
 use crate::algorithms::{CheckMethod, WrongElements};
 use crate::basis::units::Metric;
-use crate::record::{Conditions, Correctness, Death, Measured, Outcome, Phases, Sample, Verification, Warning};
+use crate::record::{Conditions, Correctness, Death, Energy, Measured, Outcome, Phases, Sample, Verification, Warning};
 use crate::stats::Summary;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -33,6 +33,7 @@ struct Fields {
     warnings: Option<Vec<Warning>>,
     #[serde(default)]
     conditions: Conditions,
+    energy: Option<Energy>,
     phases: Option<Phases>,
     // Rejected.
     residual: Option<f64>,
@@ -116,6 +117,7 @@ impl<'de> Deserialize<'de> for Outcome {
                 samples: there(fields.samples, "samples")?,
                 warnings: there(fields.warnings, "warnings")?,
                 conditions: fields.conditions,
+                energy: fields.energy,
                 phases: there(fields.phases, "phases")?,
             })),
             Status::Rejected => Self::Rejected(Verification {

@@ -838,6 +838,7 @@ fn facts(case: &Case) -> Vec<String> {
             if let Some([before, after]) = m.conditions.clock_mhz {
                 facts.push(format!("clock: {before:.0} MHz before, {after:.0} MHz after"));
             }
+            facts.extend(m.energy.map(|energy| energy.sentence(case.work)));
             m.verification.verified()
         }
         Outcome::Rejected(verification) => Some(verification),

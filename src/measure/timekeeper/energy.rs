@@ -1,0 +1,134 @@
+//! Energy of a case: it runs on, back to back, while another thread watches the counter of the board.
+
+use crate::basis::units::Nanos;
+use crate::record::{Energy, Sample};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time that a case runs before its energy counts: the board's power follows its load with a delay.
+const POWER_SETTLES: Duration = Duration::from_millis(500);
+/// Time over which it counts at least. An H100's power swings by a tenth about once a second under a steady load.
+const LONG_ENOUGH: Duration = Duration::from_secs(2);
+/// Between two readings, which go to the driver. An H100's counter moves ten times a second.
+const BETWEEN_READINGS: Duration = Duration::from_millis(5);
+
+/// When the counter was seen to have moved, since the work began, and the joules to which.
+pub(super) type Step = (Duration, f64);
+/// When a sample ended, since the work began, and the device time of its runs.
+pub(super) type Done = (Duration, Nanos);
+
+/// Watches the counter that `joules` reads until `ended`.
+pub(super) fn watch(joules: impl Fn() -> Option<f64>, begun: Instant, ended: &AtomicBool) -> Vec<Step> {
+    let mut steps = vec![];
+    let mut last = joules();
+    while !ended.load(Ordering::Relaxed) {
+        std::thread::sleep(BETWEEN_READINGS);
+        let now = joules();
+        if let Some(count) = now.filter(|_| now != last) {
+            steps.push((begun.elapsed(), count));
+        }
+        last = now;
+    }
+    steps
+}
+
+/// Takes samples until there is enough to tell their energy.
+///
+/// # Errors
+/// Why one failed; when the user interrupted.
+pub(super) fn work(
+    mut sample: impl FnMut() -> Result<(Sample, Nanos), String>,
+    begun: Instant,
+    interrupted: impl Fn() -> bool,
+) -> Result<Vec<Done>, String> {
+    let (mut done, mut settled) = (vec![], 0);
+    while begun.elapsed() < POWER_SETTLES + LONG_ENOUGH || settled < 2 {
+        if interrupted() {
+            return Err("interrupted".into());
+        }
+        let (_, device) = sample()?;
+        let now = begun.elapsed();
+        settled += usize::from(now >= POWER_SETTLES);
+        done.push((now, device));
+    }
+    Ok(done)
+}
+
+/// The energy of one of the `repeats` runs of each sample: the power between the first and the last step of the counter, so
+/// that their length is no part of the error, for as long as a run takes from its beginning to that of the next.
+///
+/// # Errors
+/// Why it cannot be told.
+pub(super) fn energy(steps: &[Step], done: &[Done], repeats: u32) -> Result<Energy, String> {
+    let steps: Vec<_> = steps.iter().filter(|(at, _)| *at >= POWER_SETTLES).collect();
+    let done: Vec<_> = done.iter().filter(|(at, _)| *at >= POWER_SETTLES).collect();
+    let [(begun, before), .., (ended, after)] = steps[..] else { return Err("the counter does not move".into()) };
+    let [(first, _), .., (last, _)] = done[..] else { return Err("too few runs".into()) };
+    let seconds = ended.saturating_sub(*begun).as_secs_f64();
+    if seconds < LONG_ENOUGH.as_secs_f64() / 2.0 {
+        return Err(format!("the counter moved for {seconds:.1} s only, too short to tell"));
+    }
+    let (samples, span) = (done.len() - 1, last.saturating_sub(*first).as_secs_f64());
+    let device: f64 = done[1..].iter().map(|(_, device)| device.seconds()).sum();
+    let watts = (after - before) / seconds;
+    let joules = watts * span / (samples as f64 * f64::from(repeats));
+    Ok(Energy { joules, watts, seconds, busy: (device / span).min(1.0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A board of 75 W at rest and 300 W from 100 ms on, whose counter moves each 100 ms, for a while.
+    fn steps(until: u32) -> Vec<Step> {
+        (1..until / 100).map(|step| (100 * step * MS, 7.5 + 30.0 * f64::from(step - 1))).collect()
+    }
+
+    /// Samples of 8 ms each 10 ms.
+    fn done(until: u32) -> Vec<Done> {
+        (1..until / 10).map(|sample| (10 * sample * MS, Nanos(8e6))).collect()
+    }
+
+    #[test]
+    fn a_run_takes_what_the_board_takes_from_its_beginning_to_the_next() {
+        let found = energy(&steps(2600), &done(2600), 4).expect("long enough");
+        let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+        assert!(near(found.watts, 300.0) && near(found.seconds, 2.0) && near(found.busy, 0.8), "{found:?}");
+        assert!(near(found.joules, 300.0 * 0.010 / 4.0), "{found:?}");
+    }
+
+    #[test]
+    fn without_steps_or_with_few_of_them_there_is_no_energy() {
+        assert_eq!(energy(&[], &done(2600), 1), Err("the counter does not move".into()));
+        assert_eq!(energy(&steps(600), &done(2600), 1), Err("the counter does not move".into()));
+        assert_eq!(
+            energy(&steps(1200), &done(2600), 1),
+            Err("the counter moved for 0.6 s only, too short to tell".into())
+        );
+        assert_eq!(energy(&steps(2600), &done(510), 1), Err("too few runs".into()));
+    }
+
+    #[test]
+    fn an_interruption_or_a_failure_ends_it() {
+        let sample = Sample { device: Nanos(1.0), host: Nanos(1.0), outlier: false };
+        let begun = Instant::now();
+        assert_eq!(work(|| Ok((sample, Nanos(1.0))), begun, || true), Err("interrupted".into()));
+        assert_eq!(work(|| Err("lost".into()), begun, || false), Err("lost".into()));
+    }
+
+    #[test]
+    fn the_counter_is_watched_until_the_work_ends() {
+        let (ended, readings) = (AtomicBool::new(false), std::cell::Cell::new(0));
+        let read = || {
+            readings.set(readings.get() + 1);
+            ended.store(readings.get() == 7, Ordering::Relaxed);
+            // It stands still for two readings, and once it cannot be read.
+            (readings.get() != 4).then_some(f64::from(readings.get() / 2))
+        };
+        let steps = watch(read, Instant::now(), &ended);
+        assert_eq!(steps.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+        assert!(steps.is_sorted_by_key(|(at, _)| *at));
+    }
+}
