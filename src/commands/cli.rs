@@ -774,6 +774,13 @@ pub struct TuneArgs {
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub budget: String,
 
+    /// Choose tiles by what the compiler says of them; run none
+    ///
+    /// The driver compiles the built-in tile, then its neighbours, until one does not spill registers. It works on devices
+    /// that execute nothing, too. What was measured is never replaced.
+    #[arg(long)]
+    pub by_inspection: bool,
+
     /// Keep the results in this file
     ///
     /// [default: gpukern/tuned.toml in the user's configuration folder] [env: GPUKERN_TUNED]

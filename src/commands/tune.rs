@@ -3,7 +3,7 @@
 use super::document::Files;
 use super::{CommandOutput, announce, beside, interrupt};
 use crate::algorithms::tile::Tunable;
-use crate::algorithms::{self, Algorithm, CaseOptions};
+use crate::algorithms::{self, Algorithm, CaseOptions, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -13,17 +13,20 @@ use crate::basis::units::{Nanos, Work, about, counted, rounded};
 use crate::commands::cli::{DeviceArgs, TuneArgs};
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
-use crate::measure::executor::{Executor, Observer, Question};
+use crate::kernel::statistics::spilled;
+use crate::measure::executor::{Executor, Observer, Question, Silent};
 use crate::measure::runner::Timing;
 use crate::measure::session::{Session, Setup};
 use crate::plan::options::{self, Selection};
-use crate::plan::{CaseGroup, PlannedRun, Purpose, axes};
+use crate::plan::{CaseGroup, PlannedRun, Purpose, Sampling, axes};
+use crate::record::{Case, Outcome};
 use crate::report::table;
-use crate::report::tune::{self as report, Row};
+use crate::report::tune::{self as report, InspectedRow, Row};
 use crate::tuning::tuned::{self, Kept, Model, Tuned};
-use crate::tuning::{Found, Refusal};
+use crate::tuning::{Found, Inspected, Refusal};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -55,6 +58,8 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
     })?;
     let files = Files::default().read("the loader", &setup.loader).read("--shapes", &args.shapes);
     files.written("--tuned", [&path]).check()?;
+    let by_inspection = args.by_inspection;
+    let setup = &Setup { inspects: by_inspection, ..setup.clone() };
     let (algorithm, run) = plan(args)?;
     let known = Tuned::read(&path)?.unwrap_or_default();
     // The file is tried before any time is spent.
@@ -73,22 +78,34 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
     let stopped = || interrupted.load(Ordering::Relaxed);
     for device in devices {
         tuning.progress.device(device);
-        let mut executor = match session.executor(device, Timing::Sample, &Tuned::none(), interrupted) {
+        let timing = if by_inspection { Timing::Inspect { texts: false } } else { Timing::Sample };
+        let mut executor = match session.executor(device, timing, &Tuned::none(), interrupted) {
             Ok(executor) => executor,
             Err(error) => {
                 tuning.beside(Err(error));
                 continue;
             }
         };
-        let mut rows = vec![];
+        if !by_inspection && executor.executes() == Ok(false) {
+            let why =
+                format!("{} executes nothing; `--by-inspection` chooses tiles by what its compiler says", device.name);
+            tuning.beside(Err(Error::Usage(why)));
+            continue;
+        }
+        let (mut rows, mut inspected) = (vec![], vec![]);
         for (group, tunable) in searches(algorithm, &run, device) {
-            if !stopped() {
+            if by_inspection {
+                inspected.extend(tuning.inspect(executor.as_mut(), group, tunable, &stopped));
+            } else if !stopped() {
                 let row = tuning.search(executor.as_mut(), group, tunable);
                 if stopped() {
                     tuning.cut_off(group, tunable, row.as_ref());
                 }
                 rows.extend(row);
             }
+        }
+        if !inspected.is_empty() {
+            tables.push(report::inspected(device, algorithm, &inspected, table::width()));
         }
         if !rows.is_empty() {
             tables.push(report::text(device, algorithm, &rows, table::width()));
@@ -154,6 +171,61 @@ impl Tuning {
             self.note(&format!("{name}, tile {tile}"), refusal);
         }
         Some(Row { variant: tunable.variant, spec: group.spec, found, work })
+    }
+
+    /// Has tiles of a variant compiled for a problem, and keeps that which spills least at once.
+    fn inspect(
+        &mut self,
+        executor: &mut dyn Executor,
+        group: &CaseGroup,
+        tunable: &'static Tunable,
+        stopped: &dyn Fn() -> bool,
+    ) -> Option<InspectedRow> {
+        let (device, begun) = (executor.info().clone(), Instant::now());
+        let name = name(group, tunable);
+        let budget = self.budget.saturating_sub(self.begun.elapsed()) / self.left.max(1);
+        self.left = self.left.saturating_sub(1);
+        let variant = self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm");
+        let (built_in, mut tried, mut why) = (tunable.built_in(&group.spec, &device), 0, None);
+        let found = Inspected::search(built_in, self.algorithm.tiles(tunable, &group.spec, &device), 1, |tile| {
+            // The built-in tile is compiled however long that takes.
+            if stopped() || (tried > 0 && begun.elapsed() >= budget) {
+                return ControlFlow::Break(());
+            }
+            tried += 1;
+            self.progress.message(&format!("{name}: {tile}"));
+            let spec = CaseSpec { tile: Some(tile), ..group.spec };
+            let alone =
+                CaseGroup { spec, variants: vec![variant.clone()], auto: false, on_host: false, ..group.clone() };
+            let run = PlannedRun { devices: vec![], groups: vec![alone], sampling: Sampling::default() };
+            let case = executor.run(&run, &mut Silent).pop();
+            let Some(Case { outcome, kernels, .. }) = case else { return ControlFlow::Break(()) };
+            let spills = spilled(&kernels);
+            if spills.is_none() && outcome == Outcome::Inspected {
+                // Nor will it of another tile.
+                why = Some("the driver does not tell what a kernel spills".into());
+                return ControlFlow::Break(());
+            }
+            why = why.take().or_else(|| match outcome {
+                Outcome::Skipped { reason } => Some(reason),
+                other => other.failure(),
+            });
+            ControlFlow::Continue(spills)
+        });
+        self.progress.advance();
+        let Some(found) = found else {
+            if !stopped() {
+                self.note(&name, &Refusal::Unsupported(why.unwrap_or_else(|| "it has no tile".into())));
+            }
+            return None;
+        };
+        let plain = plain(&device, self.algorithm, tunable, group);
+        let (built_in_tile, tried) = (Some(found.built_in.0), Some(found.tried));
+        let kept = Kept { tile: Some(found.best.0), spills: Some(found.best.1), built_in_tile, tried, ..plain };
+        let kept = Tuned::keep(&self.path, &[kept]);
+        self.kept |= kept.is_ok();
+        self.beside(kept);
+        Some(InspectedRow { variant: tunable.variant, spec: group.spec, found })
     }
 
     /// Notes how far a search came that was interrupted.
@@ -307,6 +379,26 @@ fn searches<'a>(
     })
 }
 
+/// A result to keep, of which nothing is known yet.
+fn plain(device: &DeviceInfo, algorithm: &Algorithm, tunable: &Tunable, group: &CaseGroup) -> Kept {
+    Kept {
+        model: Model::of(device),
+        algorithm: algorithm.name.to_string(),
+        variant: tunable.variant.into(),
+        options: group.spec.options,
+        sizes: tuned::class(group.spec.size),
+        tile: None,
+        gflops: None,
+        spills: None,
+        built_in_tile: None,
+        built_in_gflops: None,
+        measured_at: group.spec.size.to_string(),
+        tried: None,
+        date: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
+        gpukern: env!("CARGO_PKG_VERSION").into(),
+    }
+}
+
 /// The results of a search to keep.
 fn results(
     device: &DeviceInfo,
@@ -318,26 +410,12 @@ fn results(
 ) -> Vec<Kept> {
     // Four digits are more than repeats agree on.
     let gflops = |time| rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
-    let plain = Kept {
-        model: Model::of(device),
-        algorithm: algorithm.name.to_string(),
-        variant: tunable.variant.into(),
-        options: group.spec.options,
-        sizes: tuned::class(group.spec.size),
-        tile: None,
-        gflops: 0.0,
-        built_in_tile: None,
-        built_in_gflops: None,
-        measured_at: group.spec.size.to_string(),
-        tried: None,
-        date: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
-        gpukern: env!("CARGO_PKG_VERSION").into(),
-    };
+    let plain = plain(device, algorithm, tunable, group);
     let rule = found.rule.as_ref();
-    let rule = rule.map(|(name, time)| Kept { variant: name.clone(), gflops: gflops(*time), ..plain.clone() });
+    let rule = rule.map(|(name, time)| Kept { variant: name.clone(), gflops: Some(gflops(*time)), ..plain.clone() });
     let best = Kept {
         tile: Some(found.best.0),
-        gflops: gflops(found.best.1),
+        gflops: Some(gflops(found.best.1)),
         built_in_tile: Some(found.built_in.0),
         built_in_gflops: found.built_in.1.map(gflops),
         tried: Some(found.tried),

@@ -118,6 +118,15 @@ pub(crate) fn spills(kernel: &CompiledKernel) -> Option<f64> {
     Figure::Spills.of(kernel).filter(|spills| *spills > 0.0)
 }
 
+/// What the worst of `kernels` spills: registers, or where the driver tells no count, bytes of the memory that it takes for
+/// them; `None` where it tells nothing.
+pub(crate) fn spilled(kernels: &[CompiledKernel]) -> Option<f64> {
+    kernels
+        .iter()
+        .filter_map(|kernel| Figure::Spills.of(kernel).or_else(|| Figure::Scratch.of(kernel)))
+        .reduce(f64::max)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
 use crate::plan::axes::{self, AXES, Axis};
-use crate::tuning::Found;
+use crate::tuning::{Found, Inspected};
 
 /// What one search found.
 pub(crate) struct Row {
@@ -15,6 +15,38 @@ pub(crate) struct Row {
     pub found: Found,
     /// Nominal work.
     pub work: Work,
+}
+
+/// What one search found that ran nothing.
+pub(crate) struct InspectedRow {
+    pub variant: &'static str,
+    pub spec: CaseSpec,
+    pub found: Inspected,
+}
+
+/// A line for each search by inspection: the tile, what it spills, and what the built-in one does; no line wider than `width`.
+#[must_use]
+pub(crate) fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRow], width: usize) -> String {
+    let differs = |axis: &Axis| rows.iter().any(|row| !(axis.same)(&row.spec, &rows[0].spec));
+    let title = axes::heading(&algorithm.name, &rows[0].spec, |axis| !differs(axis));
+    let mut out = table::prose(&format!("{title}, tiles by what they spill; none was run"), width, 2);
+    out += &named(device, width);
+    let columns: Vec<_> = AXES.iter().filter(|axis| differs(axis)).filter_map(|axis| axis.column.as_ref()).collect();
+    let mut table = Table::default().text(["variant"]).text(columns.iter().map(|column| column.name));
+    table = table.text(["size", "tile"]).numbers(["spills", "built in", "compiled"]);
+    for InspectedRow { variant, spec, found } in rows {
+        let values = columns.iter().map(|column| column.text(spec));
+        let names = [(*variant).to_string()].into_iter().chain(values).chain([spec.size.to_string()]);
+        let own = found.built_in.1.map_or_else(|| "–".into(), |own| own.to_string());
+        let cells =
+            [found.best.0.to_string(), found.best.1.to_string(), own, format!("{} of {}", found.tried, found.space)];
+        table.row(names.chain(cells));
+    }
+    let whole = table.width();
+    let gone = table.fit(width, &["compiled", "built in"]);
+    out.push_str(&table::hidden(&gone, whole, width));
+    out.push('\n');
+    out + &table.terminal(width)
 }
 
 /// The columns that go where there is no space for them, the first first: the gain tells as much as the second.

@@ -8,6 +8,7 @@ use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
 use crate::plan::shuffle;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 /// Steps, each a doubling or halving of one extent, between tiles that count as neighbours. Two, since a lane's tile
 /// changes with its warp's.
@@ -76,6 +77,46 @@ pub(crate) struct Found {
     pub space: usize,
     /// Tiles whose answer was wrong, or on which the device failed, and why.
     pub refused: Vec<(Tile, Refusal)>,
+}
+
+/// The result of a search that has tiles compiled and runs none.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Inspected {
+    /// The tile nearest to the built-in one that spills least, and what it spills.
+    pub best: (Tile, f64),
+    /// The built-in tile, and what that spills, if it could be compiled.
+    pub built_in: (Tile, Option<f64>),
+    /// Tiles that were compiled.
+    pub tried: usize,
+    /// Number of tiles in the search space.
+    pub space: usize,
+}
+
+impl Inspected {
+    /// Compiles the tiles of `space` from `built_in` outwards, until one does not spill or `spilled` says that there is no time
+    /// left: what a tile spills, `None` where that is not known. `None` where it is not known of any.
+    pub(crate) fn search(
+        built_in: Tile,
+        space: Vec<Tile>,
+        seed: u64,
+        mut spilled: impl FnMut(Tile) -> ControlFlow<(), Option<f64>>,
+    ) -> Option<Self> {
+        let size = space.len();
+        let mut search = Search::new(&[built_in], space, seed);
+        let (mut best, mut own, mut tried): (Option<(Tile, f64)>, _, _) = (None, None, 0);
+        while let Some(tile) = search.next(Some(built_in), |_| true) {
+            let ControlFlow::Continue(spills) = spilled(tile) else { break };
+            tried += 1;
+            own = own.or(spills.filter(|_| tile == built_in));
+            // Of equals the first is the nearest.
+            let better = |spills: &f64| best.is_none_or(|(_, least)| *spills < least);
+            best = spills.filter(better).map(|spills| (tile, spills)).or(best);
+            if best.is_some_and(|(_, spills)| spills == 0.0) {
+                break;
+            }
+        }
+        Some(Self { best: best?, built_in: (built_in, own), tried, space: size })
+    }
 }
 
 /// Why a tile is out of the question, or the whole search.
@@ -156,6 +197,33 @@ mod tests {
         let tried = order(3, better);
         let best = tried.iter().position(|tile| better(tile) == 8).expect("it is in the space");
         assert!(best < 12, "the best of {} was tried as number {best}", tried.len());
+    }
+
+    #[test]
+    fn the_nearest_tile_that_does_not_spill_is_found_and_without_one_that_which_spills_least() {
+        let built_in = flat([64, 64, 16]);
+        let found = |spills: &dyn Fn([u32; 3]) -> Option<f64>, most: usize| {
+            let mut left = most;
+            Inspected::search(built_in, space(), 1, |tile| {
+                if left == 0 {
+                    return ControlFlow::Break(());
+                }
+                left -= 1;
+                ControlFlow::Continue(spills(block(&tile)))
+            })
+        };
+        let area = |[bm, bn, _]: [u32; 3]| f64::from(bm * bn);
+        let own = found(&|_| Some(0.0), 99).expect("found");
+        assert_eq!((own.best, own.built_in, own.tried), ((built_in, 0.0), (built_in, Some(0.0)), 1));
+        let smaller = found(&|block| Some((area(block) - 2048.0).max(0.0)), 99).expect("found");
+        assert!(area(block(&smaller.best.0)) == 2048.0 && smaller.best.1 == 0.0, "{smaller:?}");
+        assert_eq!(smaller.built_in, (built_in, Some(2048.0)));
+        assert!(distance(built_in, smaller.best.0) <= 2 && smaller.tried < 12, "{smaller:?}");
+        // The least of those for which there was time; one that its compiler fails on is none.
+        let least = found(&|block| (block != [64, 64, 16]).then(|| area(block)), 5).expect("found");
+        assert_eq!((least.built_in.1, least.tried, least.space), (None, 5, 32));
+        assert_eq!(found(&|_| None, 99), None);
+        assert_eq!(found(&|_| Some(1.0), 0), None);
     }
 
     #[test]

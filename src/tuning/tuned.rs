@@ -26,7 +26,8 @@ const HEAD: &str = "\
 # What `gpukern tune` found, used by `gpukern bench` on the same device with the same driver (--no-tuned ignores it).
 # A tile is block/warp/part: rows x columns x depth of a work-group's block, rows x columns of a warp and of a part of
 # it, which an invocation or a cooperative matrix holds; of a factorisation it is the columns of an outer block. A result
-# without a tile is a variant that was measured beside them, for `--variant auto`.
+# without a tile is a variant that was measured beside them, for `--variant auto`; one with spills in place of a rate was
+# compiled and never run (--by-inspection).
 # Delete a result, or the file, to forget it.
 ";
 
@@ -85,8 +86,12 @@ pub struct Kept {
     /// The best tile; none for a variant that was only measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tile: Option<Tile>,
-    /// Rate of the best tile, or of the variant, in GFLOP/s.
-    pub gflops: f64,
+    /// Rate of the best tile, or of the variant, in GFLOP/s; none where nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gflops: Option<f64>,
+    /// What the tile spills, of one that was chosen by what its compiler says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spills: Option<f64>,
     /// The tile that it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_in_tile: Option<Tile>,
@@ -212,9 +217,13 @@ impl Tuned {
         }
         let tuned: Self = toml::from_str(text).map_err(|e| unusable(path, &e.to_string()))?;
         let rate = |rate: f64| rate.is_finite() && rate > 0.0;
-        let wrong = tuned.results.iter().find(|kept| !rate(kept.gflops) || !kept.built_in_gflops.is_none_or(rate));
-        if let Some(Kept { variant, sizes, gflops, .. }) = wrong {
-            return Err(unusable(path, &format!("the rate of {variant} at {sizes}, {gflops}, cannot be")));
+        for Kept { variant, sizes, gflops, built_in_gflops, spills, .. } in &tuned.results {
+            if let Some(wrong) = [gflops, built_in_gflops].into_iter().flatten().find(|own| !rate(**own)) {
+                return Err(unusable(path, &format!("the rate of {variant} at {sizes}, {wrong}, cannot be")));
+            }
+            if gflops.is_none() && spills.is_none() {
+                return Err(unusable(path, &format!("{variant} at {sizes} has no gflops")));
+            }
         }
         Ok(tuned)
     }
@@ -247,11 +256,14 @@ impl Tuned {
     }
 
     /// A result replaces the earlier of the same question; but a variant that was only measured beside a search, with its
-    /// built-in tile, leaves what its own search found.
+    /// built-in tile, leaves what its own search found, and one that was only compiled leaves what was measured.
     fn add(&mut self, found: &[Kept]) {
         for new in found {
             let searched = |kept: &Kept| kept.key() == new.key() && kept.tile.is_some();
-            if new.tile.is_none() && self.results.iter().any(searched) {
+            let measured = |kept: &Kept| kept.key() == new.key() && kept.gflops.is_some();
+            if (new.tile.is_none() && self.results.iter().any(searched))
+                || (new.gflops.is_none() && self.results.iter().any(measured))
+            {
                 continue;
             }
             self.results.retain(|kept| kept.key() != new.key());
@@ -372,9 +384,11 @@ pub(crate) fn with_tile<'a>(
                     feasible(algorithm, variant, &spec, device).is_ok().then_some(reason)
                 });
                 match reason {
+                    None if tile == built_in && kept.gflops.is_none() => format!("{TILE}{built_in}{BUILT_IN}"),
                     None => {
                         spec = with_tile;
-                        format!("{TILE}{tile}, tuned {}", kept.day())
+                        let how = if kept.gflops.is_some() { "tuned" } else { "by inspection," };
+                        format!("{TILE}{tile}, {how} {}", kept.day())
                     }
                     Some(reason) => format!("{TILE}{built_in}{BUILT_IN}, as the tuned {tile} {reason}"),
                 }
@@ -392,7 +406,8 @@ pub(crate) fn with_tile<'a>(
 fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'a Variant, String)> {
     let CaseGroup { algorithm, spec, .. } = group;
     let rule = favourite(algorithm, spec, device)?;
-    let results: Vec<_> = tuned.results(device, algorithm, spec).collect();
+    let (results, inspected): (Vec<_>, Vec<_>) =
+        tuned.results(device, algorithm, spec).partition(|kept| kept.gflops.is_some());
     if results.iter().any(|kept| kept.variant == rule.name) {
         // With the tile that the variant would be run with.
         let runs = |variant: &'a Variant| {
@@ -401,9 +416,21 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
         let candidates: Vec<_> = favourites(algorithm, spec, device).into_iter().filter(|v| runs(v)).collect();
         let of = |kept: &Kept| candidates.iter().copied().find(|variant| variant.name == kept.variant);
         let found = results.iter().filter_map(|kept| Some((of(kept)?, kept)));
-        if let Some((variant, best)) = found.max_by(|a, b| a.1.gflops.total_cmp(&b.1.gflops)) {
+        let rate = |kept: &Kept| kept.gflops.unwrap_or_default();
+        if let Some((variant, best)) = found.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1))) {
             return Some((variant, format!("the fastest of the results of {}", best.day())));
         }
+    }
+    // Where nothing was measured, what spills whatever its tile gives way to the model's next choice that does not.
+    let spills = |variant: &Variant| {
+        inspected.iter().find(|kept| kept.variant == variant.name)?.spills.filter(|spills| *spills > 0.0)
+    };
+    let next = || {
+        let mut others = favourites(algorithm, spec, device).into_iter();
+        others.find(|other| spills(other).is_none() && feasible(algorithm, other, spec, device).is_ok())
+    };
+    if let Some((spilled, other)) = spills(rule).and_then(|spilled| Some((spilled, next()?))) {
+        return Some((other, format!("by inspection: {} spills here ({spilled})", rule.name)));
     }
     Some((rule, "by the model".into()))
 }
@@ -456,7 +483,8 @@ mod tests {
             options: usual(DType::F32),
             sizes: sizes.into(),
             tile,
-            gflops,
+            gflops: Some(gflops),
+            spills: None,
             built_in_tile: tile,
             built_in_gflops: tile.map(|_| gflops / 2.0),
             measured_at: sizes.into(),
@@ -487,9 +515,15 @@ mod tests {
     fn a_variant_that_was_only_measured_beside_a_search_leaves_the_tile_of_its_own() {
         let device = software_device();
         let own = kept(&device, "tiled", "1024", 40.0);
-        let beside =
-            Kept { tile: None, built_in_tile: None, built_in_gflops: None, tried: None, gflops: 30.0, ..own.clone() };
-        let later = Kept { gflops: 50.0, ..own.clone() };
+        let beside = Kept {
+            tile: None,
+            built_in_tile: None,
+            built_in_gflops: None,
+            tried: None,
+            gflops: Some(30.0),
+            ..own.clone()
+        };
+        let later = Kept { gflops: Some(50.0), ..own.clone() };
         for (added, left) in [(vec![&own, &beside], &own), (vec![&beside, &own], &own), (vec![&own, &later], &later)] {
             let mut tuned = Tuned::none();
             for result in added {
@@ -604,6 +638,46 @@ mod tests {
         assert!(holds(&spec.with(|options| (options.goal, options.subgroup_size) = (Goal::Solution, Some(8)))));
         assert!(!holds(&spec.with(|options| options.dtype = DType::F16)));
         assert!(!holds(&spec.with(|options| options.layout = Layout::Nt)));
+    }
+
+    /// A result of `tune --by-inspection`.
+    fn inspected(device: &DeviceInfo, variant: &str, spills: f64) -> Kept {
+        Kept { gflops: None, built_in_gflops: None, spills: Some(spills), ..kept(device, variant, "1024", 1.0) }
+    }
+
+    #[test]
+    fn what_was_compiled_alone_names_its_tile_and_never_replaces_what_was_measured() {
+        let device = software_device();
+        let (compiled, measured) = (inspected(&device, "tiled", 0.0), kept(&device, "tiled", "1024", 4.5));
+        let text = tuned(&[compiled.clone()]).text();
+        assert!(text.contains("spills = 0.0") && !text.contains("gflops"), "{text}");
+        let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text);
+        assert_eq!(
+            chosen(&group(&["tiled"], false, 1024), &device, &read)[0].2,
+            ["tile 64×128×16 in 64×32 in 16×16, by inspection, 2026-11-21"]
+        );
+        let mut both = tuned(&[measured.clone()]);
+        both.add(&[compiled.clone()]);
+        assert_eq!(both.results, [measured.clone()]);
+        let mut both = tuned(&[compiled]);
+        both.add(&[measured.clone()]);
+        assert_eq!(both.results, [measured]);
+        let neither = text.replace("spills = 0.0\n", "");
+        let error = Tuned::parse(&neither, Path::new("tuned.toml")).expect_err("refused").to_string();
+        assert!(error.contains("tiled at 1024 has no gflops"), "{error}");
+    }
+
+    #[test]
+    fn auto_leaves_what_spills_with_every_tile_to_the_next_that_does_not() {
+        let device = software_device();
+        let all = group(&[], true, 1024);
+        let reason = |results: &[Kept]| chosen(&all, &device, &tuned(results)).pop().expect("one").2.pop();
+        let first = &favourites(&MATMUL, &all.spec, &device)[0].name;
+        let by_model = reason(&[]).expect("a reason");
+        assert_eq!(reason(&[inspected(&device, first, 0.0)]), Some(by_model));
+        let left = reason(&[inspected(&device, first, 12.0)]).expect("a reason");
+        assert!(left.ends_with(&format!("chosen by auto, by inspection: {first} spills here (12)")), "{left}");
+        assert!(!left.starts_with(&**first), "{left}");
     }
 
     #[test]

@@ -255,3 +255,13 @@ fn help_shows_examples() {
         assert!(help.contains(part), "{help}");
     }
 }
+
+#[test]
+fn by_inspection_nothing_is_kept_where_the_driver_tells_nothing_of_spills() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tuned.toml");
+    let mut tune = gpukern(&["tune", "matmul", "-s", "64", "--by-inspection"]);
+    let error = stderr(&expect_exit(tune.env("GPUKERN_TUNED", &path), 2));
+    assert!(error.contains("skipped   tiled f32 64: the driver does not tell what a kernel spills"), "{error}");
+    assert!(!std::fs::read_to_string(path).expect("the file").contains("[[result]]"));
+}
