@@ -79,7 +79,8 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
     for device in devices {
         tuning.progress.device(device);
         let timing = if by_inspection { Timing::Inspect { texts: false } } else { Timing::Sample };
-        let mut executor = match session.executor(device, timing, &Tuned::none(), interrupted) {
+        let executor = session.executor(device, timing, &Tuned::none(), interrupted);
+        let mut executor = match executor.and_then(|executor| executing(executor, by_inspection)) {
             Ok(executor) => executor,
             Err(error) => {
                 tuning.beside(Err(error));
@@ -114,6 +115,15 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
     tuning.progress.finish();
     tuning.beside(session.check_validation());
     tuning.finish(&tables, stopped())
+}
+
+/// The executor, refused where it is to run tiles and its device executes nothing.
+fn executing(mut executor: Box<dyn Executor + '_>, by_inspection: bool) -> Result<Box<dyn Executor + '_>, Error> {
+    if by_inspection || executor.executes() != Ok(false) {
+        return Ok(executor);
+    }
+    let name = &executor.info().name;
+    Err(Error::Usage(format!("{name} executes nothing; add --by-inspection to choose tiles by what its compiler says")))
 }
 
 /// The state that all searches share.

@@ -649,18 +649,18 @@ mod tests {
     fn what_was_compiled_alone_names_its_tile_and_never_replaces_what_was_measured() {
         let device = software_device();
         let (compiled, measured) = (inspected(&device, "tiled", 0.0), kept(&device, "tiled", "1024", 4.5));
-        let text = tuned(&[compiled.clone()]).text();
+        let text = tuned(std::slice::from_ref(&compiled)).text();
         assert!(text.contains("spills = 0.0") && !text.contains("gflops"), "{text}");
         let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text);
         assert_eq!(
             chosen(&group(&["tiled"], false, 1024), &device, &read)[0].2,
             ["tile 64×128×16 in 64×32 in 16×16, by inspection, 2026-11-21"]
         );
-        let mut both = tuned(&[measured.clone()]);
-        both.add(&[compiled.clone()]);
-        assert_eq!(both.results, [measured.clone()]);
+        let mut both = tuned(std::slice::from_ref(&measured));
+        both.add(std::slice::from_ref(&compiled));
+        assert_eq!(both.results, std::slice::from_ref(&measured));
         let mut both = tuned(&[compiled]);
-        both.add(&[measured.clone()]);
+        both.add(std::slice::from_ref(&measured));
         assert_eq!(both.results, [measured]);
         let neither = text.replace("spills = 0.0\n", "");
         let error = Tuned::parse(&neither, Path::new("tuned.toml")).expect_err("refused").to_string();
