@@ -51,12 +51,14 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint SUBGROUP = 32;  // invocations of a sub-group
 layout(constant_id = 2) const uint VECTORS = 1;
 layout(constant_id = 3) const uint ACROSS_K = 0;  // the elements of all vectors for one k are neighbours
-layout(constant_id = 4) const uint X_ALIGNED = 0;  // rows of X are whole pieces
-layout(constant_id = 5) const uint K_ALIGNED = 0;  // K is
+// Elements that an invocation reads at a time: a piece, a word, or one. Rows of X, and of the vectors, are whole ones.
+layout(constant_id = 4) const uint X_AT_ONCE = 1;
+layout(constant_id = 5) const uint Y_AT_ONCE = 1;
 layout(constant_id = 6) const uint PARTS = 1;      // of K
 layout(constant_id = 7) const uint UNROLL = 4;     // pieces that an invocation has in flight, of each line or column
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Operand { RAW at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Words { uint at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Pieces { uvec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer Result { OUT at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) coherent buffer Sums { ACC at[]; };
@@ -84,7 +86,7 @@ uint place() { return gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID; }
 
 // Components of a piece as it is read. Through texel views a piece is never less than whole.
 #if defined(TEXEL)
-#define WIDTH(aligned) PIECE
+#define WIDTH(at_once) PIECE
 // Elements from `at` to `end` (exclusive) of a view of `length` elements, and zeros behind them.
 uvec4 read(samplerBuffer texels, uint at, uint end, uint length, bool aligned) {
     vec4 low = texelFetch(texels, int(at / 4));
@@ -95,21 +97,20 @@ uvec4 read(samplerBuffer texels, uint at, uint end, uint length, bool aligned) {
     vec4 four = (at & 2) != 0 ? vec4(odd.zw, next) : odd;
     return floatBitsToUint(mix(vec4(0), four, lessThan(at + uvec4(0, 1, 2, 3), uvec4(end))));
 }
-#define READ_X(at, end) read(X4, at, end, LINES * K, X_ALIGNED != 0)
-#define READ_Y(at, end) read(Y4, at, end, VECTORS * K, K_ALIGNED != 0)
+#define READ_X(at, end) read(X4, at, end, LINES * K, X_AT_ONCE == PIECE)
+#define READ_Y(at, end) read(Y4, at, end, VECTORS * K, Y_AT_ONCE == PIECE)
 #else
-#define WIDTH(aligned) (1 + (PIECE - 1) * (aligned))
-uvec4 read(Operand x, uint at, bool aligned) {
-    return aligned ? Pieces(x).at[at / PIECE] : FIRST_OF_PIECE(x.at[at]);
+#define WIDTH(at_once) at_once
+uvec4 read(Operand x, uint at, uint at_once) {
+    if (at_once == PIECE) return Pieces(x).at[at / PIECE];
+    if (at_once > 1) return uvec4(Words(x).at[at / at_once], 0, 0, 0);
+    return FIRST_OF_PIECE(x.at[at]);
 }
-#define READ_X(at, end) read(X, at, X_ALIGNED != 0)
-#define READ_Y(at, end) read(Y, at, K_ALIGNED != 0)
+#define READ_X(at, end) read(X, at, X_AT_ONCE)
+#define READ_Y(at, end) read(Y, at, Y_AT_ONCE)
 #endif
-const uint WIDTH_X = WIDTH(X_ALIGNED);
-const uint WIDTH_Y = WIDTH(K_ALIGNED);
-
-// The last place before `end` where a piece of so many elements may begin, aligned or not.
-uint last_before(uint end, uint width, uint aligned) { return end - (aligned != 0 ? width : 1); }
+const uint WIDTH_X = WIDTH(X_AT_ONCE);
+const uint WIDTH_Y = WIDTH(Y_AT_ONCE);
 
 // Reads pieces of all vectors for `depth` k from `k` on into y[from..]; zero beyond K, whatever X has there. A macro, for GLSL passes no arrays
 // whose length is a specialization constant. OF_Y is element (k + j) of vector v, from what was read to y[from..].
@@ -118,7 +119,7 @@ uint last_before(uint end, uint width, uint aligned) { return end - (aligned != 
     [[unroll]] for (uint p = 0; p < PIECES_OF_Y(depth); ++p) {                                              \
         uint flat_y = p * WIDTH_Y, own = ACROSS_K != 0 ? (k) * VECTORS + flat_y : (k) + flat_y % depth;      \
         uint end = ACROSS_K != 0 ? K * VECTORS : K, first = ACROSS_K != 0 ? 0 : flat_y / depth * K;         \
-        uvec4 piece = READ_Y(first + min(own, last_before(end, WIDTH_Y, K_ALIGNED)), first + end);          \
+        uvec4 piece = READ_Y(first + min(own, end - Y_AT_ONCE), first + end);                              \
         y[from + p] = mix(uvec4(0), piece, bvec4(own < end));                                               \
     }
 #define FLAT_Y(depth, j, v) (ACROSS_K != 0 ? (j) * VECTORS + (v) : (v) * depth + (j))

@@ -25,7 +25,7 @@ void main() {
         [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
             uint k = from + u * LANES * WIDTH_X;
             [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                x[u * ROWS + r] = READ_X(row[r] + min(k, last_before(K, WIDTH_X, X_ALIGNED)), row[r] + K);
+                x[u * ROWS + r] = READ_X(row[r] + min(k, K - X_AT_ONCE), row[r] + K);
             }
             FETCH_Y(y, u * PIECES_OF_Y(WIDTH_X), k, WIDTH_X)
         }

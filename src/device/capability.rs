@@ -7,6 +7,17 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
+/// Values of `VkPhysicalDeviceProperties::vendorID`.
+pub(crate) mod vendor {
+    pub(crate) const AMD: u32 = 0x1002;
+    pub(crate) const APPLE: u32 = 0x106b;
+    pub(crate) const INTEL: u32 = 0x8086;
+    /// Mesa's own (`VK_VENDOR_ID_MESA`), which Honeykrisp has on Apple's GPUs, and llvmpipe.
+    pub(crate) const MESA: u32 = 0x1_0005;
+    pub(crate) const NVIDIA: u32 = 0x10de;
+    pub(crate) const QUALCOMM: u32 = 0x5143;
+}
+
 /// The kind of a device (Vulkan's `VkPhysicalDeviceType`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -511,7 +522,7 @@ impl DeviceInfo {
     #[must_use]
     pub fn usual_subgroup(&self) -> u32 {
         let Subgroup { size, min_size, max_size, size_control, .. } = self.subgroup;
-        let halved = self.vendor_id == 0x8086 && size_control && (min_size..=max_size).contains(&16);
+        let halved = self.vendor_id == vendor::INTEL && size_control && (min_size..=max_size).contains(&16);
         if halved { size.min(16) } else { size }
     }
 
@@ -699,7 +710,7 @@ pub(crate) mod tests {
         let Subgroup { min_size, max_size, .. } = &mut device.subgroup;
         (*min_size, *max_size) = (8, 32);
         assert_eq!(device.usual_subgroup(), 32);
-        device.vendor_id = 0x8086;
+        device.vendor_id = vendor::INTEL;
         assert_eq!(device.usual_subgroup(), 16);
         device.subgroup.size_control = false;
         assert_eq!(device.usual_subgroup(), 32);

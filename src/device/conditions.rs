@@ -1,14 +1,12 @@
 //! What the system tells while something is measured: the clock of a device (NVML for NVIDIA, sysfs for AMD, Intel and the host's own
 //! cores), and what other programs take of the host's processors, on Linux: a device that computes on them is as fast as they leave it.
 
+use crate::device::capability::vendor::NVIDIA;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::Clock as NvmlClock;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
-
-/// `VkPhysicalDeviceProperties::vendorID` of NVIDIA.
-const NVIDIA: u32 = 0x10de;
 
 /// A source of a device's clock.
 pub(crate) enum ClockSource {

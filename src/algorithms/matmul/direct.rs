@@ -9,13 +9,12 @@ use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::basis::layout::Layout;
 use crate::basis::units::Nanos;
+use crate::device::capability::vendor::NVIDIA;
 use crate::device::capability::{Accumulator, DeviceInfo, MatrixShape};
 use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
 
-/// The PCI vendor id of NVIDIA, whose sub-groups hold the components of a matrix as the kernel expects.
-const NVIDIA: u32 = 0x10de;
-/// Invocations of their sub-groups.
+/// Invocations of the sub-groups of NVIDIA, which hold the components of a matrix as the kernel expects.
 const LANES: u32 = 32;
 /// k that a sub-group loads at a time.
 const DEPTH: u32 = 32;

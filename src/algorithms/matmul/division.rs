@@ -7,7 +7,7 @@ use crate::algorithms::{CaseOptions, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
-use crate::device::capability::{Accumulator, CooperativeMatrix, DeviceInfo, DeviceKind, MatrixShape};
+use crate::device::capability::{Accumulator, CooperativeMatrix, DeviceInfo, DeviceKind, MatrixShape, vendor};
 use std::cmp::Reverse;
 
 /// How a kernel divides a block among its invocations, and what that demands of a tile.
@@ -78,7 +78,7 @@ impl BlockDivision {
         let (lanes, bytes) = (case.subgroup_size(device).max(1), case.dtype.bytes() as u32);
         let invocations = self.invocations(tile, lanes).max(1);
         // AMD's hold each operand twice, and sums of 16 bits in 32.
-        let (operands, halves) = if device.vendor_id == AMD { (2, 1) } else { (4, 2) };
+        let (operands, halves) = if device.vendor_id == vendor::AMD { (2, 1) } else { (4, 2) };
         let matrices = |sums: u32| {
             let fetched = bk * (bm + bn) * bytes.min(2) / 4 / invocations;
             sums + (wm + wn) / operands * 32 / lanes.min(32) + fetched + 36
@@ -89,7 +89,9 @@ impl BlockDivision {
             Self::Matrices(Accumulator::Wide) | Self::Halves => matrices(wm * wn / lanes),
             Self::Block(_) => 0,
         };
-        device.kind == DeviceKind::Cpu || needed <= registers(self, lanes, invocations, device)
+        // Compilers choose the narrowest sub-group where none is required, as matrices do.
+        let required = matches!(self, Self::Matrices(_) | Self::Halves);
+        device.kind == DeviceKind::Cpu || needed <= registers(invocations, required.then_some(lanes), device)
     }
 
     /// Whether the model knows its pace well enough to choose a tile by.
@@ -209,19 +211,13 @@ impl BlockDivision {
     }
 }
 
-/// `VkPhysicalDeviceProperties::vendorID` of AMD.
-const AMD: u32 = 0x1002;
-
-/// Registers of 32 bits for each invocation of a group. Vulkan does not tell. A core of AMD and NVIDIA has 64 Ki, that of
-/// Qualcomm and Apple (Mesa by Honeykrisp's word) fewer. Intel's threads have 128 as wide as the narrowest sub-group,
-/// which compilers choose where none is required, as matrices do, and need some of these themselves.
-fn registers(division: BlockDivision, lanes: u32, invocations: u32, device: &DeviceInfo) -> u32 {
+/// Registers of 32 bits for each invocation of a group, with sub-groups of so many if the kernel requires them. Vulkan does not
+/// tell. A core of AMD and NVIDIA has 64 Ki, that of Qualcomm and Apple (Mesa by Honeykrisp's word) fewer. Intel's threads have
+/// 128 as wide as the narrowest sub-group, and need some of these themselves.
+pub(super) fn registers(invocations: u32, subgroup: Option<u32>, device: &DeviceInfo) -> u32 {
     match device.vendor_id {
-        0x8086 if matches!(division, BlockDivision::Matrices(_) | BlockDivision::Halves) => {
-            119 * device.subgroup.min_size / lanes
-        }
-        0x8086 => 119,
-        0x5143 | 0x106b | 0x1_0005 => (48 << 10) / invocations,
+        vendor::INTEL => subgroup.map_or(119, |lanes| 119 * device.subgroup.min_size / lanes),
+        vendor::QUALCOMM | vendor::APPLE | vendor::MESA => (48 << 10) / invocations,
         _ => (64 << 10) / invocations,
     }
 }
@@ -397,10 +393,11 @@ mod tests {
             let tile = Tile::new([block[0], block[1], 32], [warp[0], warp[1]], [part[0], part[1]]);
             division.fits_registers(&tile, &case(4096).with(|options| options.dtype = dtype), device)
         };
-        let [amd, nvidia] = [of(0x1002, 64), of(0x10de, 32)];
+        let [amd, nvidia] = [of(vendor::AMD, 64), of(vendor::NVIDIA, 32)];
         // 512 invocations with 64 sums each: of f64, 1036 registers spilled on RDNA 2; of f32, 11 on an M1 and 70 on an Adreno 740.
         let lanes: [&[u32]; 3] = [&[128, 256], &[64, 32], &[8, 8]];
-        for (device, expected) in [(&amd, true), (&nvidia, true), (&of(0x5143, 128), false), (&of(0x1_0005, 32), false)]
+        for (device, expected) in
+            [(&amd, true), (&nvidia, true), (&of(vendor::QUALCOMM, 128), false), (&of(vendor::MESA, 32), false)]
         {
             assert_eq!(fits(BlockDivision::Warps, lanes, DType::F32, device), expected, "{:x}", device.vendor_id);
             assert!(!fits(BlockDivision::Warps, lanes, DType::F64, device), "{:x}", device.vendor_id);
@@ -412,7 +409,7 @@ mod tests {
             .map(|device| fits(BlockDivision::Matrices(Accumulator::Wide), matrices, DType::F16, device));
         assert_eq!(fit, [false, true]);
         // On Xe2, 106 with 64 sums and 1464 with 64×64 in a sub-group; none with 32 sums, or 16×16.
-        let intel = of(0x8086, 16);
+        let intel = of(vendor::INTEL, 16);
         assert!(!fits(BlockDivision::Quads, [&[128, 128], &[128, 128], &[8, 8]], DType::F32, &intel));
         assert!(fits(BlockDivision::Quads, [&[64, 64], &[64, 64], &[4, 8]], DType::F32, &intel));
         assert!(!fits(BlockDivision::Matrices(Accumulator::Wide), matrices, DType::F16, &intel));

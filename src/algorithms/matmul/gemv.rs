@@ -1,15 +1,17 @@
 //! Products with few rows or columns, at the speed at which the other operand can be read: see `matmul-gemv.glsl`.
 
+use super::division::registers;
 use super::parts::number;
 use super::tile::piece;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::device::capability::{DeviceInfo, DeviceKind, vendor};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value, folded_groups};
 use crate::kernel::shaders::Shader;
+use std::cmp::Reverse;
 
 /// The most rows, or columns, of C: an invocation has a sum for each of them.
 const MOST_VECTORS: u64 = 8;
@@ -49,10 +51,17 @@ impl Vectors {
         })
     }
 
-    /// Whether the rows of X are whole pieces of 16 bytes.
-    fn is_aligned(&self, case: &CaseSpec) -> bool {
-        (if self.along { self.k } else { self.lines }).is_multiple_of(piece(case.dtype))
+    /// Elements of a row of X.
+    fn row(&self) -> u64 {
+        if self.along { self.k } else { self.lines }
     }
+}
+
+/// The most elements of a row of `row` that are read at once, a whole number of times in `depth`: those of 16 bytes, of a word,
+/// or one.
+fn at_once(dtype: DType, row: u64, depth: u64) -> u64 {
+    let [piece, word] = [piece(dtype), 4 / dtype.bytes()];
+    [piece, word].into_iter().find(|own| *own > 0 && row % own == 0 && depth % own == 0).unwrap_or(1)
 }
 
 /// How the work is cut up: invocations of a work-group; rows of X in a block where they lie along K, or lanes along a row where
@@ -65,16 +74,17 @@ fn cut(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -
     match (device.kind, vectors.along) {
         // No latency to hide: a group is one vector register wide.
         (DeviceKind::Cpu, true) => [subgroup, 8, 1, 1, 8],
-        // What is unrolled over more than 64 sums takes LLVM over half a minute to compile.
+        // LLVM takes half a minute to compile what is unrolled over 64 sums.
         (DeviceKind::Cpu, false) => {
-            let own = if 2 * vectors.count * elements > 64 { 1 } else { 2 };
+            let own = if 2 * vectors.count * elements > 32 { 1 } else { 2 };
             [subgroup, subgroup, depth, own, 8]
         }
         (_, true) if vectors.count <= 2 => [4 * subgroup, 2, 4, 1, 2048],
         (_, true) => [2 * subgroup, 4, 2, 1, 1024],
         (_, false) => {
-            // A line of 128 bytes, or one element a lane.
-            let (width, few) = if elements > 1 { (8, [512, 16, 132]) } else { (32, [512, depth, 264]) };
+            // A line of 128 bytes, or one element or word a lane.
+            let whole = elements == piece(case.dtype);
+            let (width, few) = if whole { (8, [512, 16, 132]) } else { (32, [512, depth, 264]) };
             // Few vectors leave registers for a group that fills a core; K then needs few parts, or none.
             let [lanes, unroll, groups] = if vectors.count <= 2 { few } else { [256, depth, 256] };
             let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
@@ -104,13 +114,42 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// That of a case; `None` where C has too many rows and columns.
+    /// That of a case; `None` where C has too many rows and columns. Where a GPU lacks registers for what a lane sums up
+    /// and has in flight, it reads fewer rows at a time, or less of each: of those that fit, the most.
     pub(super) fn of(case: &CaseSpec, texels: bool, device: &DeviceInfo) -> Option<Self> {
         let vectors = Vectors::of(case)?;
+        let piece = piece(case.dtype);
+        let whole = at_once(case.dtype, vectors.row(), vectors.row());
+        // A texel is read wherever it starts. The constants of `auto` are of NVIDIA's, with single elements where pieces are not whole.
+        let widths = match whole {
+            _ if texels => vec![piece],
+            _ if whole < piece && device.vendor_id == vendor::NVIDIA => vec![1],
+            _ => [whole, 4 / case.dtype.bytes(), 1].into_iter().filter(|own| (1..=whole).contains(own)).collect(),
+        };
+        let of = |elements, rows| Self::cut(vectors, elements, rows, cut(&vectors, elements, case, device));
+        let first = of(widths[0], 1);
+        if first.fits_registers(case, device) {
+            return Some(first);
+        }
+        let schedules = widths.into_iter().flat_map(|elements| [1, 2, 4, 8].map(|fewer| of(elements, fewer)));
+        let legal = schedules.filter(|own| !texels || u64::from(own.unroll) >= piece);
+        legal.max_by_key(|own| {
+            let in_flight = own.elements_of_lane * u64::from(own.unroll);
+            (own.fits_registers(case, device).then_some(in_flight), Reverse(own.registers(case)))
+        })
+    }
+
+    /// Whether a lane has the registers that it needs. The cut is NVIDIA's, whose compilers unpack elements as they need them.
+    fn fits_registers(&self, case: &CaseSpec, device: &DeviceInfo) -> bool {
+        let there = registers(self.lanes, Some(case.subgroup_size(device)), device).min(255);
+        let fits = self.registers(case) + 8 <= there.into();
+        fits || self.vectors.along || device.kind == DeviceKind::Cpu || device.vendor_id == vendor::NVIDIA
+    }
+
+    /// That of lanes that read so many elements of a row at a time, and one in `fewer` of the rows of a [cut].
+    fn cut(vectors: Vectors, elements: u64, fewer: u32, [lanes, width, unroll, own, groups]: [u32; 5]) -> Self {
+        let unroll = (unroll / fewer).max(1);
         let Vectors { lines, k, along, .. } = vectors;
-        // Elements that a lane reads of a row at a time.
-        let elements = if texels || vectors.is_aligned(case) { piece(case.dtype) } else { 1 };
-        let [lanes, width, unroll, own, groups] = cut(&vectors, elements, case, device);
         // Lines of a block; elements along K of a step of a work-group, and the steps that it does at once.
         let (lines_of_block, of_step, at_once) = if along {
             (width.into(), u64::from(lanes) * elements, unroll.into())
@@ -122,19 +161,7 @@ impl Schedule {
         let steps = rounds.div_ceil(u64::from(groups).div_ceil(blocks).min(rounds)) * at_once;
         let parts = (rounds * at_once).div_ceil(steps);
         let elements_of_lane = elements;
-        Some(Self {
-            vectors,
-            lanes,
-            width,
-            unroll,
-            own,
-            blocks,
-            parts,
-            steps,
-            of_step,
-            lines_of_block,
-            elements_of_lane,
-        })
+        Self { vectors, lanes, width, unroll, own, blocks, parts, steps, of_step, lines_of_block, elements_of_lane }
     }
 
     pub(super) fn vectors(&self) -> u64 {
@@ -155,17 +182,22 @@ impl Schedule {
         if self.vectors.along { self.steps / u64::from(self.unroll) } else { self.steps }
     }
 
-    /// Work-groups that a core of a GPU holds, by the registers that their sums and what they have in flight take.
-    pub(super) fn held(&self) -> u64 {
-        let Self { lanes, width, unroll, own, .. } = *self;
-        let [vectors, piece] = [self.vectors.count, self.elements_of_lane].map(|count| count as u32);
+    /// Work-groups that a core of a GPU holds.
+    pub(super) fn held(&self, case: &CaseSpec) -> u64 {
+        let lanes = u64::from(self.lanes);
+        ((1 << 16) / (lanes * self.registers(case).min(255))).min(2048 / lanes).max(1)
+    }
+
+    /// Registers of 32 bits that a lane needs for its sums and what it has in flight.
+    fn registers(&self, case: &CaseSpec) -> u64 {
+        let [width, unroll, own] = [self.width, self.unroll, self.own].map(u64::from);
+        let (vectors, piece) = (self.vectors.count, self.elements_of_lane);
         let (sums, flying) = if self.vectors.along {
             (width * vectors, (width + vectors) * unroll * piece)
         } else {
             (own * piece * vectors, (own * piece + vectors) * unroll)
         };
-        let registers = (32 + sums + flying).min(255);
-        u64::from((1 << 16) / (lanes * registers)).min(u64::from(2048 / lanes)).max(1)
+        32 + (sums + flying) * case.dtype.bytes().div_ceil(4)
     }
 
     /// Elements of C in a block.
@@ -182,7 +214,10 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     };
     let Schedule { vectors, lanes, width, unroll, own, blocks, parts, steps, .. } = schedule;
     let Vectors { lines, count, k, along, .. } = vectors;
-    let (x_aligned, k_aligned) = (vectors.is_aligned(case), k.is_multiple_of(piece(case.dtype)));
+    // What is read through a texel view is a piece wherever a row starts.
+    let x_at_once =
+        if texels { at_once(case.dtype, vectors.row(), piece(case.dtype)) } else { schedule.elements_of_lane };
+    let y_at_once = at_once(case.dtype, k, if along { x_at_once } else { unroll.into() });
     let subgroup = case.subgroup_size(device);
     let sums = schedule.sums();
     let between = if parts > 1 { blocks * parts * sums } else { 1 };
@@ -212,8 +247,8 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
         .constant("SUBGROUP", subgroup)
         .constant("VECTORS", count as u32)
         .constant("ACROSS_K", u32::from(vectors.across_k))
-        .constant("X_ALIGNED", u32::from(x_aligned))
-        .constant("K_ALIGNED", u32::from(k_aligned))
+        .constant("X_AT_ONCE", x_at_once as u32)
+        .constant("Y_AT_ONCE", y_at_once as u32)
         .constant("PARTS", parts as u32)
         .constant("UNROLL", unroll)
         .loops(steps + finish);
@@ -261,7 +296,9 @@ mod tests {
 
     #[test]
     fn blocks_and_parts_cover_the_matrix_once() {
-        for (device, texels) in [(gpu(), false), (software_device(), false), (software_device(), true)] {
+        let intel = of_vendor(vendor::INTEL);
+        for (device, texels) in [(gpu(), false), (intel, false), (software_device(), false), (software_device(), true)]
+        {
             let variant = MATMUL.variant(if texels { "gemv-texel" } else { "gemv" }).expect("it is in the table");
             let types: &[DType] = if texels { &[DType::F32] } else { &[DType::F32, DType::F16, DType::I8] };
             let sizes =
@@ -286,8 +323,8 @@ mod tests {
                 };
                 let [lines, k, steps] = ["LINES", "K", "STEPS"].map(|name| number(name).expect("an argument"));
                 let lanes = u64::from(dispatch.word(0).expect("local_size_x"));
-                let whole = texels || constant("X_ALIGNED") == Some(1);
-                let width = if whole { piece(dtype) } else { 1 };
+                let at_once = constant("X_AT_ONCE").expect("a constant");
+                let width = if texels { piece(dtype) } else { at_once };
                 let unroll = constant("UNROLL").expect("a constant");
                 let (lines_of_block, of_step) = match (constant("ROWS"), constant("ACROSS"), constant("OWN")) {
                     (Some(rows), ..) => (rows, lanes * width),
@@ -312,6 +349,30 @@ mod tests {
                 assert_eq!(program.unsupported(&device), None, "{size:?} {dtype} {layout}");
             }
         }
+    }
+
+    fn of_vendor(vendor_id: u32) -> DeviceInfo {
+        let mut device = DeviceInfo { vendor_id, ..gpu() };
+        (device.subgroup.min_size, device.subgroup.size) = if vendor_id == vendor::INTEL { (8, 16) } else { (32, 32) };
+        device
+    }
+
+    #[test]
+    fn lanes_have_registers_for_what_they_sum_up_and_have_in_flight() {
+        // Elements of a row that a lane reads at once, and rows. More spilled 441 registers on AMD, 212 on Intel's Xe-LP.
+        let read = |vendor_id, dtype, size| {
+            let case = case(size, dtype, Layout::Nn);
+            let own = Schedule::of(&case, false, &of_vendor(vendor_id)).expect("it has few rows");
+            (own.elements_of_lane, own.unroll)
+        };
+        let bytes = [vendor::NVIDIA, vendor::AMD, vendor::INTEL].map(|id| read(id, DType::I8, [8, 4096, 4096]));
+        assert_eq!(bytes, [(16, 16), (4, 8), (1, 2)]);
+        let halves = [vendor::NVIDIA, vendor::AMD, vendor::INTEL].map(|id| read(id, DType::F16, [8, 4096, 4096]));
+        assert_eq!(halves, [(8, 8), (8, 8), (1, 1)]);
+        // Rows that are whole words are read by words, where `auto` knows no better.
+        assert_eq!(read(vendor::NVIDIA, DType::F16, [1, 4098, 64]).0, 1);
+        assert_eq!(read(vendor::AMD, DType::F16, [1, 4098, 64]).0, 2);
+        assert_eq!(read(vendor::AMD, DType::F16, [1, 4097, 64]).0, 1);
     }
 
     #[test]

@@ -229,7 +229,7 @@ pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, ma
     let groups = schedule.groups().div_ceil(machine.cores);
     let far = stream.far * driven_out(all_bytes(Dims::from(case.size), case.dtype), machine);
     let of_group = [rounds * work, rounds * (stream.wait + far), ends];
-    let rounds = of_core(groups, schedule.held().min(machine.most_held), of_group, HIDDEN);
+    let rounds = of_core(groups, schedule.held(case).min(machine.most_held), of_group, HIDDEN);
     let arrival = once(Dims::from(case.size), case.dtype, machine) / stream.share;
     let parts = if schedule.parts > 1 { stream.parts } else { 0.0 };
     Nanos(machine.launch + rounds.max(arrival) + parts)
