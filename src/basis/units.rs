@@ -287,7 +287,9 @@ pub(crate) fn fraction(what: &str, text: &str, remedy: &str) -> Result<f64, Stri
         || format!("malformed {what} '{shown}'; write {remedy}"),
         |bare| match [bare, rounded(bare * 100.0)] {
             [own, same] if own == same => format!("{what} '{shown}' has no percent sign; write {bare}%"),
-            [own, share] => format!("{what} '{shown}' has no percent sign; write {own}% or {share}%"),
+            [own, share] => {
+                format!("{what} '{shown}' has no percent sign; write {own}%, or {share}% if it is a factor")
+            }
         },
     ))
 }
@@ -307,9 +309,9 @@ mod tests {
     fn a_number_without_its_sign_is_refused_with_both_readings() {
         assert_eq!(fraction("share", " 0.5 % ", "2%"), Ok(0.005));
         for (text, expected) in [
-            ("0.5", "share '0.5' has no percent sign; write 0.5% or 50%"),
-            ("2", "share '2' has no percent sign; write 2% or 200%"),
-            ("1e-3", "share '1e-3' has no percent sign; write 0.001% or 0.1%"),
+            ("0.5", "share '0.5' has no percent sign; write 0.5%, or 50% if it is a factor"),
+            ("2", "share '2' has no percent sign; write 2%, or 200% if it is a factor"),
+            ("1e-3", "share '1e-3' has no percent sign; write 0.001%, or 0.1% if it is a factor"),
             ("0", "share '0' has no percent sign; write 0%"),
             ("two", "malformed share 'two'; write 2%"),
             ("nan%", "malformed share 'nan%'; write 2%"),

@@ -96,7 +96,7 @@ pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup) -> Result<Comm
     let once: Nanos = left.iter().map(|(_, time)| *time).sum();
     let total = about(Nanos(once.0 * f64::from(processes)));
     let in_processes = if processes > 1 { format!(" in {processes} processes") } else { String::new() };
-    let _ = writeln!(output, "\n{}{in_processes}, about {total} by a rule of thumb", counted(left.len(), "case"));
+    let _ = writeln!(output, "\n{}{in_processes}, roughly {total}", counted(left.len(), "case"));
     Ok(CommandOutput::success(output))
 }
 

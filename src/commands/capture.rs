@@ -99,8 +99,8 @@ fn files(args: &CaptureArgs) -> Files {
     files.folder("--output", args.output.as_deref())
 }
 
-/// A private folder for what the layer writes: that of the cases, if there are any, so that their bytes never move to another
-/// disk.
+/// A private folder for what the layer writes: that of the cases, if there are any, so that their bytes never move to
+/// another disk.
 fn scratch(cases: Option<&Path>) -> Result<Scratch, Error> {
     let Some(cases) = cases else {
         return Scratch::new().map_err(|e| Error::Failure(format!("no folder for what the layer tells: {e}")));
@@ -191,7 +191,7 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
     let shown = program.to_string_lossy();
     let remedy = match error.kind() {
         ErrorKind::NotFound if Path::new(program).components().count() > 1 => "check the path".to_string(),
-        ErrorKind::NotFound => format!("name one in PATH, or by its path: ./{}", brief(&shown)),
+        ErrorKind::NotFound => format!("name a program in PATH, or give its path: ./{}", brief(&shown)),
         ErrorKind::PermissionDenied => "is it executable? chmod +x".to_string(),
         _ => "name a program, or an interpreter and a script: python infer.py".to_string(),
     };
@@ -214,12 +214,12 @@ fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, told: &[Vec<Even
 fn without_device(program: &OsStr, status: ExitStatus, told: &[Vec<Event>]) -> CommandOutput {
     let why = if told.is_empty() {
         "it does not use Vulkan, it runs with privileges that the loader does not pass layers to (setuid), or it is linked \
-         with a loader of its own that reads no layers; VK_LOADER_DEBUG=layer shows what the loader finds"
+         with its own loader, which loads no layers; VK_LOADER_DEBUG=layer shows what the loader finds"
     } else {
         "it found no device, or ended before; `gpukern devices` lists what is here"
     };
     let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Failure);
-    answer.trouble = format!("error: '{}' made no Vulkan device: {why}\n", brief(&program.to_string_lossy()));
+    answer.trouble = format!("error: '{}' created no Vulkan device: {why}\n", brief(&program.to_string_lossy()));
     hand_on(&mut answer, program, status);
     answer
 }

@@ -44,7 +44,7 @@ use std::path::PathBuf;
         gpukern report run.json -o report.html        charts in one HTML file\n  \
         gpukern peak                                  the limits of this device\n  \
         gpukern tune matmul                           find and keep the best tiles\n\n\
-        Exit codes: 0 all well · 1 a result was rejected or a comparison regressed · 2 usage · 3 the device or the \
+        Exit codes: 0 success · 1 a result was rejected or a comparison regressed · 2 usage · 3 the device or the \
         system failed · 4 a comparison is undecided · 130 interrupted (what was measured is kept)"
 )]
 pub struct Cli {
@@ -56,7 +56,7 @@ pub struct Cli {
     #[command(flatten)]
     pub vulkan: VulkanOptions,
 
-    /// Hide progress; print results, errors and notes about them
+    /// Hide progress; print only results, notes and errors
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
 
@@ -66,7 +66,7 @@ pub struct Cli {
 
     /// Color the output: auto, always or never
     ///
-    /// `auto`, the default, colors what goes to a terminal, unless NO_COLOR is set. JSON, files and formats for other
+    /// `auto`, the default, colors terminal output unless NO_COLOR is set. JSON, files and formats for other
     /// tools never have colors.
     #[arg(long, global = true, value_name = "WHEN", hide_possible_values = true)]
     pub color: Option<ColorWhen>,
@@ -131,7 +131,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// List algorithms and variants: what each shows and needs
+    /// List algorithms and variants: what each shows and requires
     #[command(after_long_help = "Examples:\n  \
         gpukern list         every algorithm with its variants\n  \
         gpukern list lu      everything about one of them\n  \
@@ -146,7 +146,7 @@ pub enum Command {
     },
     /// Measure built-in kernels; verify every answer before timing it
     #[command(after_long_help = "With --compare the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
-        undecided) unless measuring itself went wrong.\n\n\
+        undecided) unless the measurement itself failed.\n\n\
         Examples:\n  \
         gpukern bench matmul  every variant at the default sizes\n  \
         gpukern bench matmul -s 512 -t f32,f16 --json run.json\n  \
@@ -156,9 +156,9 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Measure a device's limits: arithmetic, bandwidth, kernel launches
     ///
-    /// `bench` and `run` show what share of these limits each case reaches. A limit is the best sample of the best kernel;
-    /// every kernel is verified. Limits are kept per device and driver. If none are kept, `bench` measures the few that it
-    /// needs, in about two seconds.
+    /// `bench` and `run` show what share of these limits each case reaches. A limit is the best sample of the best
+    /// kernel; every kernel is verified. Limits are kept per device and driver. If none are kept, `bench` measures the
+    /// few that it needs, in about two seconds.
     #[command(after_long_help = "Examples:\n  \
         gpukern peak          everything, about 20 seconds\n  \
         gpukern peak --quick  only what `bench` needs\n  \
@@ -180,8 +180,9 @@ pub enum Command {
     },
     /// Find the best tiles or block widths for a device, and keep them
     ///
-    /// Searches the tiles of a product or the block widths of a factorisation; `bench` uses what it finds. Every tile is
-    /// verified before it is timed. Slow tiles are dropped early; the best then alternate with the built-in tile. A result holds for a device, its driver, an element type, and sizes near the same power of two. Ctrl-C keeps
+    /// Searches the tiles of a product or the block widths of a factorisation; `bench` uses what it finds. Every tile
+    /// is verified before it is timed. Slow tiles are dropped early; the best then alternate with the built-in tile. A
+    /// result applies to a device, its driver, an element type, and sizes near the same power of two. Ctrl-C keeps
     /// what was found.
     #[command(after_long_help = "Examples:\n  \
         gpukern tune matmul                               one minute, default sizes\n  \
@@ -190,7 +191,7 @@ pub enum Command {
         gpukern tune lu -V all -s 1024,4096               block widths of LU\n  \
         gpukern tune matmul --tuned here.toml             keep results in this file\n  \
         gpukern bench matmul -V auto,tiled                use them\n  \
-        gpukern bench matmul -V tiled --no-tuned          do without")]
+        gpukern bench matmul -V tiled --no-tuned          ignore them")]
     Tune(TuneArgs),
     /// Check every variant at awkward sizes against a reference
     #[command(
@@ -208,9 +209,9 @@ pub enum Command {
     ///
     /// docs/compare.md says how a verdict is reached.
     Compare(CompareArgs),
-    /// Decide which of two is faster: variants, SPIR-V files or drivers
+    /// Find out which of two is faster: variants, SPIR-V files or drivers
     ///
-    /// The two sides take turns on one case, so drift hits both.
+    /// The two sides take turns on one case, so drift affects both equally.
     #[command(
         after_long_help = "Exit codes: 0 B is the same or faster · 1 B is slower, or an answer is wrong · 2 usage · \
         3 the device or the system failed · 4 undecided\n\n\
@@ -238,10 +239,10 @@ pub enum Command {
         gpukern run k.toml old.comp new.comp --ab  which of two is faster\n  \
         gpukern run k.toml --watch                 a line each time you save it")]
     Run(Box<RunArgs>),
-    /// Show what the compiler makes of kernels; run nothing
+    /// Show how the driver compiles kernels; run nothing
     ///
-    /// Registers, spills, shared memory, occupancy, code size and the time to create each pipeline, as the driver tells them
-    /// (VK_KHR_pipeline_executable_properties). It works on devices that execute nothing, too.
+    /// Registers, spills, shared memory, occupancy, code size and the time to create each pipeline, as the driver
+    /// tells them (VK_KHR_pipeline_executable_properties). It works on devices that execute nothing, too.
     #[command(
         after_long_help = "Exit codes: 0 all compiled · 2 usage · 3 a compilation failed, crashed or took too long\n\n\
         Examples:\n  \
@@ -254,8 +255,8 @@ pub enum Command {
     Inspect(Box<InspectArgs>),
     /// Profile any Vulkan program: its device time, kernel by kernel
     ///
-    /// Runs the program with a Vulkan layer that times its dispatches; the program is neither changed nor rebuilt, and its
-    /// exit code is handed on. docs/capture.md says how to read the profile.
+    /// Runs the program with a Vulkan layer that times its dispatches; the program is neither changed nor rebuilt, and
+    /// its exit code is passed through. docs/capture.md says how to read the profile.
     #[command(
         after_long_help = "Exit codes: the program's own, if it is not 0 (128 and the signal that ended it) · 2 usage · \
         3 it used no Vulkan device, or a file cannot be written\n\n\
@@ -263,8 +264,8 @@ pub enum Command {
         gpukern capture -- python infer.py           where its device time goes\n  \
         gpukern capture --page p.html -- ./prog      with a timeline\n  \
         gpukern capture --trace t.json -- ./prog -v  for ui.perfetto.dev\n  \
-        gpukern capture --overlapped -- ./prog       without serialising dispatches\n  \
-        gpukern capture -o cases --top 10 -- ./prog  its ten costliest kernels"
+        gpukern capture --overlapped -- ./prog       without serializing dispatches\n  \
+        gpukern capture -o cases --top 10 -- ./prog  its ten most expensive kernels"
     )]
     Capture(Box<CaptureArgs>),
     /// Convert a record to a format that other tools read
@@ -296,8 +297,8 @@ pub enum Command {
     Report(Box<ReportArgs>),
     /// Join the records of shards, or of several devices, into one
     ///
-    /// Records with different versions, options, commits or methods, or with the same case, are refused with the reason.
-    /// Shards from several hosts with the same device become one device.
+    /// Records with different versions, options, commits or methods, or with the same case, are refused with the
+    /// reason. Shards from several hosts with the same device become one device.
     #[command(after_long_help = "Examples:\n  \
         gpukern bench matmul --shard 1/2 --json 1.json  on one machine\n  \
         gpukern bench matmul --shard 2/2 --json 2.json  on another\n  \
@@ -311,11 +312,11 @@ pub enum Command {
         #[arg(long, short, value_name = "PATH|-")]
         output: Option<PathBuf>,
     },
-    /// Show trends and steps of each case over a folder of records
+    /// Show trends and steps of each case in a folder of records
     ///
-    /// The folder is the whole store: records in it and below it, whatever their names, merged by copying. Steps are found
-    /// by ranks, so one disturbed run is not a step, and at most 1 % of cases have a false one. docs/fleet/README.md has
-    /// recipes.
+    /// The folder is the whole store: records in it and below it, whatever their names, merged by copying. Steps are
+    /// found by ranks, so one disturbed run is not a step, and at most 1 % of cases have a false one.
+    /// docs/fleet/README.md has recipes.
     #[command(after_long_help = "Examples:\n  \
         gpukern history runs                                   trends and steps\n  \
         gpukern history runs -o history.html                   with charts\n  \
@@ -324,20 +325,20 @@ pub enum Command {
     History(HistoryArgs),
     /// Print the defaults in effect, and where each comes from
     ///
-    /// A default comes from the command line, else the environment, else a file, else gpukern itself. The file is
-    /// gpukern/config.toml in the user's configuration folder, or the one that GPUKERN_CONFIG names; with an empty
-    /// GPUKERN_CONFIG there is none.
-    #[command(after_long_help = "The file may state any of these:\n  \
+    /// The command line takes precedence, then the environment, then a file, then gpukern itself. The file is
+    /// gpukern/config.toml in your configuration folder, or the one that GPUKERN_CONFIG names; an empty GPUKERN_CONFIG
+    /// means no file.
+    #[command(after_long_help = "The file can set:\n  \
         device = \"gpu\"         # as --device takes it; also a list\n  \
         precision = \"0.5%\"\n  \
         color = \"auto\"         # always, never\n  \
         table = \"compact\"      # long, both\n\n\
         Examples:\n  \
-        gpukern config                        what holds, and why\n  \
+        gpukern config                        settings in effect, and why\n  \
         gpukern config --precision 0.5%       with an option of the command line\n  \
         GPUKERN_CONFIG= gpukern bench matmul  measure without your defaults, as in CI")]
     Config(ConfigArgs),
-    /// Print the completion script of a shell
+    /// Print a completion script for a shell
     #[command(after_long_help = "Examples:\n  \
         gpukern completions bash > ~/.local/share/bash-completion/completions/gpukern\n  \
         # with fpath+=(~/.zfunc) before compinit\n  \
@@ -421,7 +422,7 @@ pub struct BenchArgs {
 
     /// Measure all devices at once, each in its own process
     ///
-    /// gpukern warns if the devices disturb each other. There are no shares of limits.
+    /// gpukern warns if the devices disturb each other. Shares of limits are not shown.
     #[arg(long, conflicts_with_all = ["noise", "processes", "host", "compare", "explain", "keep_failures"])]
     pub parallel: bool,
 
@@ -429,10 +430,10 @@ pub struct BenchArgs {
     #[arg(long, conflicts_with_all = ["json", "resume", "explain", "compare", "reference", "keep_failures"])]
     pub dry_run: bool,
 
-    /// Show what `--variant auto` chooses from; measure no cases
+    /// Show what `--variant auto` chooses from, instead of cases
     ///
-    /// Shows predicted and measured times of the WAYS that are predicted to be fastest [default: 12], and of each variant's
-    /// best. `--json` writes these times in place of a record.
+    /// Predicts the time of every candidate; measures the WAYS candidates predicted to be fastest [default: 12] and
+    /// each variant's best. `--json` writes these times in place of a record.
     #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
 
@@ -452,8 +453,8 @@ pub struct OutputArgs {
 
     /// Complete the record of a run that was interrupted or killed
     ///
-    /// Repeat the options of that run, with this one in place of --json. Cases that the file or its journal (FILE.part) has
-    /// are not measured again.
+    /// Repeat the options of that run, with this one in place of --json. Cases already in the file or its journal
+    /// (FILE.part) are not measured again.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub resume: Option<PathBuf>,
 
@@ -466,8 +467,8 @@ pub struct OutputArgs {
 
     /// Show someone else's figures beside yours
     ///
-    /// Each case gets its speed-up over them. FILE is a record, or CSV with the columns algorithm, dtype, size, time, source
-    /// and, if they matter, layout, goal and input.
+    /// Each case gets its speed-up over them. FILE is a record, or CSV with the columns algorithm, dtype, size, time,
+    /// source and, where relevant, layout, goal and input.
     #[arg(long, value_name = "FILE")]
     pub reference: Option<PathBuf>,
 
@@ -496,17 +497,17 @@ pub struct OutputArgs {
 pub struct Comparing {
     /// Compare with this record, as `compare` does
     ///
-    /// Undecided cases are measured again until --budget ends. Repeat the option for each record of the baseline.
+    /// Undecided cases are remeasured until --budget runs out. Repeat the option for each record of the baseline.
     #[arg(long, value_name = "RUN.json")]
     pub compare: Vec<PathBuf>,
 
-    /// Time to measure undecided cases again [default: 30s]
+    /// Spend at most this long remeasuring undecided cases [default: 30s]
     ///
     /// Each further round runs in a new process; 0s turns them off.
     #[arg(long, value_name = "TIME", requires = "compare")]
     pub budget: Option<String>,
 
-    /// Keep the records of further rounds in this folder
+    /// Save the records of further rounds in this folder
     ///
     /// They are named round-2.json and so on; the folder must be empty or new.
     #[arg(long, value_name = "DIR", requires = "compare")]
@@ -538,20 +539,20 @@ pub struct RunArgs {
 
     /// Refuse descriptions that run commands
     ///
-    /// Those with [reference] command or [inputs] command: use it for descriptions that you do not trust.
+    /// Use this for descriptions that you do not trust: [reference] and [inputs] may have a command.
     #[arg(long)]
     pub no_commands: bool,
 
     /// Print a description for you to complete
     ///
-    /// It is filled in as far as the kernel tells.
+    /// Fills in whatever the kernel reveals.
     #[arg(long, conflicts_with_all = ["tune", "ab", "watch"])]
     pub init: bool,
 
     /// Measure these built-in variants too
     ///
-    /// They solve the built-in algorithm that is the reference, and take turns with your kernel. `auto` is the variant that
-    /// a model predicts to be fastest.
+    /// They are variants of the reference's built-in algorithm, and alternate with your kernel. `auto` is the variant
+    /// that a model predicts to be fastest.
     #[arg(long, value_name = "VARIANT,..", value_delimiter = ',')]
     pub against: Vec<String>,
 
@@ -565,10 +566,10 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["ab", "watch", "init", "print", "save", "json", "resume", "compare"])]
     pub dry_run: bool,
 
-    /// Is the second kernel faster? run k.toml a.comp b.comp --ab
+    /// Test whether the second kernel is faster: run k.toml a.comp b.comp --ab
     ///
-    /// The first kernel, or the first of two choices in [spec], is the baseline. The two take turns, and each size gets a
-    /// verdict.
+    /// The first kernel, or the first of two choices in [spec], is the baseline. The two take turns, and each size
+    /// gets a verdict.
     #[arg(long, conflicts_with_all = ["watch", "against", "compare", "resume", "energy"])]
     pub ab: bool,
 
@@ -588,7 +589,7 @@ pub struct RunArgs {
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
-    /// In a folder below this one, as `bench` does.
+    /// Each gets its own subfolder, as with `bench`.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
@@ -625,7 +626,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     pub table: Option<TableForm>,
 
-    /// Columns of the long table, as `bench` has them
+    /// Columns of the long table, as in `bench --help`
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub columns: Vec<String>,
 
@@ -700,9 +701,9 @@ pub struct Judging {
     #[arg(long, value_name = "PERCENT")]
     pub min_effect: Option<String>,
 
-    /// How far two processes' medians differ by chance
+    /// Assume that medians of two processes differ this much by chance
     ///
-    /// At most this far 95 times in 100 [default: 1%; 20% if fewer than three processes ran on a CPU device].
+    /// 95 % of pairs differ by at most this much [default: 1%; 20% if fewer than three processes ran on a CPU device].
     #[arg(long, value_name = "PERCENT")]
     pub process_noise: Option<String>,
 
@@ -734,7 +735,7 @@ pub enum TableForm {
 pub struct DeviceArgs {
     /// Devices: an index, part of a name, gpu, cpu, all
     ///
-    /// A UUID names one, too. [default: the best GPU, else the software device] [env: GPUKERN_DEVICE]
+    /// A UUID also works. [default: the best GPU, otherwise the software device] [env: GPUKERN_DEVICE]
     #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',', env = "GPUKERN_DEVICE", hide_env = true)]
     pub device: Vec<String>,
 }
@@ -754,9 +755,9 @@ pub struct TuneArgs {
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
 
-    /// Search the shapes in this file, one MxNxK a line
+    /// Search the shapes in this file, one MxNxK per line
     ///
-    /// Those of your own model, say; comments begin with #.
+    /// For example those of your own model; comments begin with #.
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     pub shapes: Option<PathBuf>,
 
@@ -768,22 +769,22 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub on: DeviceArgs,
 
-    /// Time for all searches together
+    /// Spend at most this long on all searches together
     ///
     /// Every problem gets at least one tile, however long that takes.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub budget: String,
 
-    /// Choose tiles by what the compiler says of them; run none
+    /// Choose tiles from the compiler's statistics; run none
     ///
-    /// The driver compiles the built-in tile, then its neighbours, until one does not spill registers. It works on devices
-    /// that execute nothing, too. What was measured is never replaced.
+    /// The driver compiles the built-in tile, then its neighbours, until one does not spill registers. This also works
+    /// on stub devices that execute nothing. Measured results are never replaced.
     #[arg(long)]
     pub by_inspection: bool,
 
-    /// Keep the results in this file
+    /// Store the results in this file
     ///
-    /// [default: gpukern/tuned.toml in the user's configuration folder] [env: GPUKERN_TUNED]
+    /// [default: gpukern/tuned.toml in your configuration folder] [env: GPUKERN_TUNED]
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
     pub tuned: Option<PathBuf>,
 }
@@ -834,8 +835,8 @@ pub struct InspectArgs {
 
     /// Compare two kernels: figures side by side, machine code as a diff
     ///
-    /// The two that the other options leave: two variants, two choices of constants, or one kernel on two devices. With --ir
-    /// the diff is of the intermediate representations.
+    /// The two that the other options leave: two variants, two choices of constants, or one kernel on two devices.
+    /// With --ir the diff is of the intermediate representations.
     #[arg(long, conflicts_with = "raw")]
     pub diff: bool,
 
@@ -863,17 +864,17 @@ pub struct CaptureArgs {
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub program: Vec<OsString>,
 
-    /// Let dispatches overlap as the program has them
+    /// Let dispatches overlap as they do in the program
     ///
-    /// Otherwise each waits for the one before it, so that its time is its own. Times of dispatches that overlap include
-    /// each other.
+    /// Otherwise each waits for the one before it, so that its time includes no other dispatch. Times of dispatches
+    /// that overlap include each other.
     #[arg(long)]
     pub overlapped: bool,
 
     /// Write each kernel as a case for `gpukern run` to this folder
     ///
-    /// A folder that is new or empty. Each case has the kernel, its constants, and what it read and wrote: the program's own
-    /// data. `gpukern run DIR/NAME` verifies and times it.
+    /// A folder that is new or empty. Each case has the kernel, its constants, and what it read and wrote: the
+    /// program's own data. `gpukern run DIR/NAME` verifies and times it.
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
 
@@ -887,7 +888,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "K", default_value_t = 1, requires = "output", value_parser = clap::value_parser!(u64).range(1..))]
     pub call: u64,
 
-    /// Capture every Nth call from there on
+    /// After --call, capture every Nth call
     #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u64).range(1..))]
     pub every: Option<u64>,
 
@@ -903,8 +904,8 @@ pub struct CaptureArgs {
 
     /// Write a trace for ui.perfetto.dev to this file
     ///
-    /// In the JSON format of Chrome's tracing: a row for each process, with tracks for dispatches and submissions of each
-    /// queue.
+    /// In the JSON format of Chrome's tracing: a row for each process, with tracks for dispatches and submissions of
+    /// each queue.
     #[arg(long, value_name = "PATH|-")]
     pub trace: Option<PathBuf>,
 
@@ -914,7 +915,7 @@ pub struct CaptureArgs {
 
     /// Kernels to show, and to capture
     ///
-    /// Those that take the most time. The others share a row.
+    /// The kernels that take the most time; the others share a row.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
 }
@@ -950,18 +951,18 @@ pub struct VerifyArgs {
 
     /// Refuse descriptions that run commands
     ///
-    /// Those with [reference] command or [inputs] command: use it for descriptions that you do not trust.
+    /// Use this for descriptions that you do not trust: [reference] and [inputs] may have a command.
     #[arg(long, requires = "config")]
     pub no_commands: bool,
 
     /// Skip problems too large for a software device
     ///
-    /// Those of more than 10^8 operations; GPUs run them all. The default, unless --size names the sizes: then all of
-    /// them run.
+    /// That is, problems of more than 10^8 operations; GPUs run them all. This is the default unless --size is given;
+    /// then every size runs.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
 
-    /// Run every size on a software device too: many minutes
+    /// Run every size on a software device too; takes many minutes
     #[arg(long)]
     pub full: bool,
 
@@ -995,13 +996,13 @@ pub struct HistoryArgs {
 
     /// Order of the runs: started, committed, or a file
     ///
-    /// `committed` is the date of their commits; a file has a commit a line, the oldest first.
+    /// `committed` is the date of their commits; a file lists one commit per line, oldest first.
     #[arg(long, value_name = "ORDER|FILE", default_value = "started")]
     pub order: String,
 
     /// Separate series by driver, host, branch or label
     ///
-    /// The device always separates them.
+    /// Each device is always a separate series.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',')]
     pub apart: Vec<String>,
 
@@ -1137,16 +1138,16 @@ pub struct AbArgs {
     #[arg(long, short = 'V', visible_alias = "b", value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
-    /// The baseline: a variant for each, or one for all
+    /// The baseline: one variant per judged variant, or one for all
     ///
-    /// Two patterns pair the variants for which `*` stands for the same.
+    /// Two patterns pair the variants whose `*` matches the same text.
     #[arg(long, visible_alias = "a", value_name = "NAME,..", value_delimiter = ',')]
     pub against: Vec<String>,
 
     /// Baseline: SPIR-V that replaces the variant's kernel
     ///
-    /// Its entry point is `main`; push constants, specialization constants and work-group size must be those of the kernel
-    /// in glsl/ [default: the kernel itself].
+    /// Its entry point is `main`; push constants, specialization constants and work-group size must be those of the
+    /// kernel in glsl/ [default: the kernel itself].
     #[arg(long, value_name = "FILE")]
     pub a_spirv: Option<PathBuf>,
 
@@ -1174,7 +1175,7 @@ pub struct AbArgs {
 
     /// The device: an index, part of a name, gpu, cpu
     ///
-    /// A UUID names one, too. [default: the best GPU, else the software device] [env: GPUKERN_DEVICE]
+    /// A UUID also works. [default: the best GPU, otherwise the software device] [env: GPUKERN_DEVICE]
     #[arg(long, short, value_name = "DEVICE", env = "GPUKERN_DEVICE", hide_env = true)]
     pub device: Option<String>,
 
@@ -1196,7 +1197,7 @@ pub struct AbArgs {
 
     /// Save a reproducer for a side that was wrong, crashed or hung
     ///
-    /// In a folder below this one, as `bench` does.
+    /// Each gets its own subfolder, as with `bench`.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 }

@@ -114,8 +114,8 @@ impl Defaults {
         }
     }
 
-    /// Adds to a command what neither the command line nor the environment says, and returns the options that ask for it:
-    /// whoever repeats the command elsewhere has another file.
+    /// Adds to a command what neither the command line nor the environment says, and returns the options that ask for
+    /// it: whoever repeats the command elsewhere has another file.
     ///
     /// # Errors
     /// When the command takes one device and the file names several.
@@ -307,7 +307,7 @@ impl ConfigArgs {
         let precision = defaults.precision.as_ref().map(|own| (own.line, own.value.clone()));
         let table = defaults.table.as_ref().map(|own| (own.line, form(own.value)));
         let tuned = tuned::default_path().as_ref().map_or_else(|| "none".into(), shown);
-        let best = "the best GPU, else the software device";
+        let best = "the best GPU, otherwise the software device";
         let run = "compact (`run`: long)";
         vec![
             self.row("device", "GPUKERN_DEVICE", list(&self.on.device), device, best.into()),

@@ -45,7 +45,7 @@ pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
         let shown = printable(&args.folder.display().to_string()).into_owned();
         let reasons = if notes.is_empty() { String::new() } else { format!("\n{}", notes.trim_end()) };
         return Err(Error::Usage(format!(
-            "no measured case in the folder '{shown}'; put records there that --json PATH of `gpukern bench` or `gpukern run` wrote{reasons}"
+            "no measured case in the folder '{shown}'; put records there, written by `gpukern bench` or `gpukern run` with --json PATH{reasons}"
         )));
     }
     let mut answer = CommandOutput::new(report::history::text(&history, report::table::width()), notes, Exit::Success);
@@ -74,7 +74,7 @@ fn settings(args: &HistoryArgs) -> Result<Settings, Error> {
     let apart = args.apart.iter().map(|text| {
         let names = APART.map(|(name, _)| name);
         let found = APART.into_iter().find(|(name, _)| name == text);
-        found.map(|(_, apart)| apart).ok_or_else(|| Error::Usage(error::unknown("trait", text, "", &names)))
+        found.map(|(_, apart)| apart).ok_or_else(|| Error::Usage(error::unknown("--apart", text, "", &names)))
     });
     let min_effect = args.min_effect.as_deref().map(gate::percentage).transpose();
     Ok(Settings {

@@ -118,8 +118,8 @@ impl InspectArgs {
         self.isa || self.ir || self.diff || self.save.is_some()
     }
 
-    /// Whether one of the driver's representations is among those that are wanted: of a difference, and of what is saved,
-    /// machine code where nothing else is asked for.
+    /// Whether one of the driver's representations is among those that are wanted: of a difference, and of what is
+    /// saved, machine code where nothing else is asked for.
     fn wants(&self, own: &Representation) -> bool {
         match (self.isa, self.ir) {
             (false, false) => self.save.is_some() || own.is_isa(),
@@ -143,7 +143,7 @@ fn shown(args: &InspectArgs, record: &Record) -> Result<String, Error> {
         let [a, b] = &rows[..] else {
             let labels = rows.iter().map(Row::label).take(5).collect::<Vec<_>>().join("; ");
             return Err(Error::Usage(format!(
-                "--diff compares two kernels; these are {}: {labels}; narrow them with -V, -s or --only",
+                "--diff compares two kernels, but {} are selected: {labels}; narrow with -V, -s or --only",
                 rows.len()
             )));
         };

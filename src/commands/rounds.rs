@@ -55,7 +55,7 @@ impl Rounds {
             ];
             return match given.iter().find(|(_, given)| *given) {
                 Some((name, _)) => Err(Error::Usage(format!(
-                    "--{name} is about a comparison; name a record to compare with: --compare RUN.json"
+                    "--{name} applies only to comparisons; name a record to compare with: --compare RUN.json"
                 ))),
                 None => Ok(None),
             };
@@ -81,8 +81,8 @@ impl Rounds {
         }))
     }
 
-    /// What the baseline lacks to decide anything, and what it would take; said before anything is measured with as many
-    /// `processes`. `None` where it may do.
+    /// What the baseline lacks to decide anything, and what it would take; said before anything is measured with as
+    /// many `processes`. `None` where it may do.
     pub(super) fn caution(&self, plan: &Plan, processes: usize) -> Option<String> {
         let planned = plan.ids();
         let mut known: HashMap<(String, &str), usize> = HashMap::new();
@@ -124,8 +124,8 @@ impl Rounds {
         (!lines.is_empty()).then(|| lines.concat().trim_end().to_string())
     }
 
-    /// Compares `first` with the baseline, and measures undecided cases again while there is time: what came of it, for a
-    /// person, and the exit code that it asks for.
+    /// Compares `first` with the baseline, and measures undecided cases again while there is time: what came of it,
+    /// for a person, and the exit code that it asks for.
     pub(super) fn judge(
         &self,
         first: Record,
@@ -257,9 +257,12 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
         return vec![format!("A longer --budget may decide {what}, and so may more processes of the baseline.")];
     }
     let hopeless = comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided && !case.wants_more());
-    let (slower, few): (Vec<&Compared>, Vec<&Compared>) = hopeless.partition(|case| case.saw_another_speed());
+    let (boards, others): (Vec<&Compared>, Vec<&Compared>) =
+        hopeless.partition(|case| case.obstacle == Some(Obstacle::AnotherBoard));
+    let (slower, few): (Vec<&Compared>, Vec<&Compared>) = others.into_iter().partition(|case| case.saw_another_speed());
     let now = |case: &&&Compared| case.obstacle == Some(Obstacle::AnotherSpeed { baseline: false }) && !case.is_stuck();
     let reasons = [
+        (boards.len(), "the baseline was measured on another board"),
         (few.len(), "the baseline has too few processes or samples"),
         (slower.iter().filter(now).count(), "the device is slower or busier than beside the baseline"),
     ];
@@ -267,8 +270,8 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
     reasons.into_iter().filter(|(count, _)| *count > 0).map(line).collect()
 }
 
-/// The words of this command with so many processes, which the record at `path` gets where it is kept; with time for a few
-/// rounds where one was `too_long`.
+/// The words of this command with so many processes, which the record at `path` gets where it is kept; with time for a
+/// few rounds where one was `too_long`.
 fn again(words: &[String], processes: usize, path: Option<&Path>, too_long: Option<Duration>) -> Vec<String> {
     let ours = ["--json", "--resume", "--processes", "--rounds", "--budget"];
     let ours = if too_long.is_some() { &ours[..] } else { &ours[..4] };

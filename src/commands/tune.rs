@@ -72,7 +72,7 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
     let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
     let answer = CommandOutput::new(String::new(), without_type(&run), Exit::Success);
     let progress = Progress::new(left as usize);
-    progress.line(&format!("{}, {} at most for all", counted(left as usize, "problem"), about(budget.into())));
+    progress.line(&format!("{}, {} at most in total", counted(left as usize, "problem"), about(budget.into())));
     let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, kept: false, answer };
     let mut tables = vec![];
     let stopped = || interrupted.load(Ordering::Relaxed);
@@ -330,7 +330,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
 fn shapes(path: &Path) -> Result<Vec<String>, Error> {
     let shown = path.display();
     let text = input_file::read_text(path).map_err(|e| {
-        Error::Usage(format!("cannot read shapes from '{shown}': {e}; name a file with one MxNxK a line"))
+        Error::Usage(format!("cannot read shapes from '{shown}': {e}; name a file with one MxNxK per line"))
     })?;
     let mut found = vec![];
     for (number, line) in text.lines().enumerate() {
@@ -351,7 +351,7 @@ fn shapes(path: &Path) -> Result<Vec<String>, Error> {
         }
     }
     if found.is_empty() {
-        return Err(Error::Usage(format!("there are no shapes in '{shown}'; write one MxNxK a line")));
+        return Err(Error::Usage(format!("there are no shapes in '{shown}'; write one MxNxK per line")));
     }
     Ok(found)
 }

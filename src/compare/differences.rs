@@ -21,6 +21,7 @@ pub struct Difference {
 }
 
 const DRIVER: &str = "driver";
+const BUILD: &str = "build of the driver";
 
 impl Difference {
     /// Its name, as one of [`REFUSED`].
@@ -52,7 +53,7 @@ const FACTS: [(&str, bool, Fact); 8] = [
         })
     }),
     // Not refused: it is what differs between two builds of a branch, and a package that was only built anew.
-    ("build of the driver", false, |record| {
+    (BUILD, false, |record| {
         per_device(record, |device| device.driver.build.clone().unwrap_or_default())
             .into_iter()
             .filter(|(_, build)| !build.is_empty())
@@ -88,6 +89,13 @@ fn per_device(record: &Record, fact: impl Fn(&DeviceInfo) -> String) -> Vec<(Str
     let number = |at: usize, name: &str| record.devices[..at].iter().filter(|other| other.name == *name).count();
     let devices = record.devices.iter().enumerate();
     devices.map(|(at, device)| (format!("{} {}", device.name, number(at, &device.name)), fact(device))).collect()
+}
+
+/// Whether the sides had two builds of a driver, or other variables for it.
+pub(super) fn may_be_the_drivers(found: &[Difference], baseline: &[Record], candidate: &[Record]) -> bool {
+    let variables = |records: &[Record]| records.iter().map(|record| record.origin.environment.clone()).collect();
+    let [before, after]: [BTreeSet<BTreeMap<_, _>>; 2] = [variables(baseline), variables(candidate)];
+    found.iter().any(|difference| difference.what == BUILD) || before != after
 }
 
 pub(super) fn find(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {

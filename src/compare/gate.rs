@@ -5,7 +5,7 @@ use super::{Change, Compared, Comparison, State, Verdict};
 use crate::basis::error::Exit;
 use crate::basis::pattern::matches;
 use crate::basis::printable::brief;
-use crate::basis::units::{self, Nanos, significant};
+use crate::basis::units::{self, Nanos, counted, significant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -137,8 +137,8 @@ pub(crate) struct Ruling {
     pub violations: Vec<Violation>,
     /// Indices of cases whose `max-slowdown`s are all kept for certain, whatever the verdict.
     pub settled: Vec<usize>,
-    /// Patterns of limits none of whose cases the candidate has measured.
-    pub unheld: Vec<String>,
+    /// Patterns of limits that nobody can say are kept, each with the reason.
+    pub unheld: Vec<(String, String)>,
 }
 
 /// Label of a case that lacks a time on one side without being newly wrong.
@@ -172,19 +172,25 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
     let mut kept: BTreeMap<usize, bool> = BTreeMap::new();
     for limit in limits {
         let mut used = false;
+        let [mut shareless, mut uncounted, mut doubtful] = [0; 3];
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| matches(&limit.case, &case.id)) {
             used = true;
             let messages = limit.broken(case);
             if let Some(most) = limit.max_slowdown {
                 let certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
                 kept.entry(index).and_modify(|all| *all &= certain).or_insert(certain);
+                // An undecided case has its own exit code.
+                doubtful += usize::from(!certain && messages.is_empty() && case.verdict != Verdict::Undecided);
             }
+            shareless += usize::from(limit.min_share.is_some() && case.share.is_none());
+            uncounted += usize::from(limit.max_spills.is_some() && case.spills.is_none());
             let violation = |message| Violation { case: index, id: case.id.clone(), message };
             ruling.violations.extend(messages.into_iter().map(violation));
         }
         // Of those that never ran there are no times to hold against a limit.
         for case in comparison.inspected.iter().filter(|case| matches(&limit.case, &case.id)) {
             used = true;
+            uncounted += usize::from(limit.max_spills.is_some() && case.spills.is_none());
             let violation = |message| Violation { case: usize::MAX, id: case.id.clone(), message };
             ruling.violations.extend(limit.spilled(case.spills).map(violation));
         }
@@ -193,8 +199,16 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
             return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
         }
         if !used && unmatched.any(|case| case.candidate != State::Measured) {
-            ruling.unheld.push(limit.case.clone());
+            ruling.unheld.push((limit.case.clone(), "the candidate measured none of its cases".into()));
         }
+        let reasons = [
+            (shareless, "without a share of a hardware limit, which min-share needs"),
+            (uncounted, "whose driver does not count spills, which max-spills needs"),
+            (doubtful, "whose interval includes its max-slowdown; more processes narrow it"),
+        ];
+        let reasons = reasons.into_iter().filter(|(count, _)| *count > 0);
+        let reasons = reasons.map(|(count, of)| (limit.case.clone(), format!("{} {of}", counted(count, "case"))));
+        ruling.unheld.extend(reasons);
     }
     ruling.settled = kept.into_iter().filter(|(_, all)| *all).map(|(index, _)| index).collect();
     Ok(ruling)
@@ -223,11 +237,8 @@ impl<'a> ComparisonDocument<'a> {
 impl GateLimit {
     /// That a kernel spills more than it may, where it does.
     fn spilled(&self, spills: Option<f64>) -> Option<String> {
-        let most = self.max_spills?;
-        match spills {
-            None => Some("has no count of spills in its record, max-spills needs one".into()),
-            Some(spills) => (spills > f64::from(most)).then(|| format!("spills {spills}, max-spills is {most}")),
-        }
+        let (most, spills) = (self.max_spills?, spills?);
+        (spills > f64::from(most)).then(|| format!("spills {spills}, max-spills is {most}"))
     }
 
     fn broken(&self, case: &Compared) -> Vec<String> {
@@ -244,16 +255,11 @@ impl GateLimit {
         if let Some(most) = self.max_time.filter(|most| time.0 > most.0) {
             broken.push(format!("takes {time}, max-time is {most}"));
         }
-        match (self.min_share, case.share) {
-            (Some(least), Some(share)) if share.fraction < least => {
-                broken.push(format!(
-                    "reaches {} of its limit, min-share is {}",
-                    percent(share.fraction),
-                    percent(least)
-                ));
-            }
-            (Some(_), None) => broken.push("has no share of a limit in its record, min-share needs one".into()),
-            _ => {}
+        if let (Some(least), Some(share)) = (self.min_share, case.share)
+            && share.fraction < least
+        {
+            let [reached, least] = [share.fraction, least].map(percent);
+            broken.push(format!("reaches {reached} of its limit, min-share is {least}"));
         }
         broken.extend(self.spilled(case.spills));
         let rate = case.work.rate(time);

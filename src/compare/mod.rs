@@ -117,6 +117,8 @@ pub enum Obstacle {
         /// Whether those of the baseline are: no more of the candidate can help.
         baseline: bool,
     },
+    /// The sides ran on different boards of one model.
+    AnotherBoard,
     /// The device was not as fast on both sides.
     AnotherSpeed {
         /// Whether it was slower beside the baseline: no more of the candidate can help.
@@ -246,6 +248,7 @@ impl Compared {
         let Sighting { median, samples, .. } = self.baseline;
         let hopeless = match self.obstacle {
             Some(Obstacle::FewProcesses { baseline }) => baseline,
+            Some(Obstacle::AnotherBoard) => true,
             // What most of several processes saw was no moment.
             Some(Obstacle::AnotherSpeed { baseline }) => baseline || self.candidate.processes >= recipe::ENOUGH,
             None => false,
@@ -304,6 +307,8 @@ pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Diff
 pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
     let differences = differences(baseline, candidate);
     let driver_changed = differences.iter().any(Difference::is_driver);
+    // Only another driver, or another setting of it, can slow the canary down.
+    let canary_tells = driver_changed || differences::may_be_the_drivers(&differences, baseline, candidate);
     let (mut pairs, mut inspected, mut unmatched) = (vec![], vec![], vec![]);
     for [before, after] in side::matched(baseline, candidate) {
         if let Some(both) = pair::inspected(&before, &after) {
@@ -329,7 +334,8 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
     let mut adjusted = benjamini_hochberg(&p).into_iter();
     let cases = pairs.iter().zip(ratios).map(|(pair, ratio)| {
         let judged = ratio.map(|ratio| (ratio, adjusted.next().unwrap_or(1.0)));
-        pair.compared(judged, settings, driver_changed)
+        let compared = pair.compared(judged, settings, driver_changed);
+        Compared { canary: compared.canary.filter(|_| canary_tells), ..compared }
     });
     let cases = cases.collect();
     Comparison {

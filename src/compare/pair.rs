@@ -170,6 +170,19 @@ impl Pair<'_> {
         !self.shared() && self.on_host() && (self.slowness().abs() > SLOW.ln() || others > OTHERS_APART)
     }
 
+    /// Whether no board measured both sides, and neither side's are enough to tell how boards of the model differ. Two H100s
+    /// differed by 8 % in a kernel of 8 µs.
+    fn another_board(&self) -> bool {
+        let boards = |side: &[Seen<'_>]| -> BTreeSet<(String, String)> {
+            let known = side.iter().filter_map(Seen::device).filter(|device| !device.uuid.is_empty());
+            known.map(|device| (device.name.clone(), device.uuid.clone())).collect()
+        };
+        let [before, after] = [boards(&self.baseline), boards(&self.candidate)];
+        let of_one_model = before.iter().chain(&after).map(|(name, _)| name).collect::<BTreeSet<_>>().len() == 1;
+        let few = before.len().min(after.len()) < TELLING_RUNS;
+        !self.on_host() && of_one_model && few && !before.is_empty() && !after.is_empty() && before.is_disjoint(&after)
+    }
+
     /// What keeps a `verdict` from being given, and the reason in words. Times from one or two processes on the host's
     /// processors tell a change from a busy moment no more than the canary does, unless somebody says how far processes lie
     /// apart there.
@@ -179,6 +192,10 @@ impl Pair<'_> {
             let few = verdict != Verdict::Same && self.lacks_baseline(settings);
             let obstacle = if few { Obstacle::FewProcesses { baseline: true } } else { self.of_speed() };
             return Some((obstacle, self.speed()[1].clone()));
+        }
+        if changed && settings.noise.is_none() && self.another_board() {
+            let reason = "the sides ran on different boards, and boards of one model can differ by 10 %";
+            return Some((Obstacle::AnotherBoard, reason.into()));
         }
         (changed && self.guesses(settings) && self.few()).then(|| {
             let obstacle = Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) };
@@ -303,6 +320,7 @@ impl Pair<'_> {
         match (case.obstacle, found) {
             _ if self.identical() => "the same samples".into(),
             (Some(Obstacle::AnotherSpeed { .. }), _) => self.speed()[0].clone(),
+            (Some(Obstacle::AnotherBoard), _) => "different boards".into(),
             (_, Verdict::Undecided) if self.few() => {
                 let fewest = self.baseline.len().min(self.candidate.len());
                 format!("{fewest} of {TELLING_RUNS} processes")

@@ -326,7 +326,18 @@ fn wanted(comparison: &Comparison, settings: &Settings, anew: [bool; 2]) -> (Opt
             .zip(anew)
             .any(|(baseline, anew)| anew && case.obstacle == Some(Obstacle::AnotherSpeed { baseline }))
     };
+    let boards = open().filter(|case| case.obstacle == Some(Obstacle::AnotherBoard)).count();
+    if boards > 0 {
+        remarks.push(format!(
+            "{}: the sides ran on different boards. Measure both on one (--device takes its UUID), or say with \
+             --process-noise how much boards differ.",
+            counted(boards, "case")
+        ));
+    }
     for case in open().filter(|case| !case.is_stuck() && !replaced(case)) {
+        if case.obstacle == Some(Obstacle::AnotherBoard) {
+            continue;
+        }
         match needed(case, settings.min_effect) {
             Some(processes) => most = most.max(Some(processes)),
             None if case.ratio.is_none() => timeless.push(case),
@@ -342,7 +353,9 @@ fn wanted(comparison: &Comparison, settings: &Settings, anew: [bool; 2]) -> (Opt
         let remedy = if reach <= WORTH_ASKING {
             format!("--min-effect {:.0}% would call them the same", (100.0 * reach).ceil())
         } else {
-            format!("this machine is too noisy for {effect} %; try `gpukern ab`, which alternates the two")
+            format!(
+                "this machine is too noisy for {effect} %; alternate the two: `gpukern ab`, or `gpukern run … --ab` for your own kernels"
+            )
         };
         remarks.push(format!("{} would need over {MOST} processes a side; {remedy}.", counted(close.len(), "case")));
     }
@@ -390,7 +403,8 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
 /// Undecided cases that no reasonable number of processes would decide.
 pub(crate) fn hopeless(comparison: &Comparison) -> usize {
     let is = |case: &&Compared| {
-        case.verdict == Verdict::Undecided && !case.is_stuck() && needed(case, comparison.min_effect).is_none()
+        let rests = case.is_stuck() || case.obstacle == Some(Obstacle::AnotherBoard);
+        case.verdict == Verdict::Undecided && !rests && needed(case, comparison.min_effect).is_none()
     };
     comparison.cases.iter().filter(is).count()
 }

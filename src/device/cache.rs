@@ -1,4 +1,4 @@
-//! Files kept between runs in the user's cache folder: compiled pipelines and measured limits, keyed by device and
+//! Files kept between runs in your cache folder: compiled pipelines and measured limits, keyed by device and
 //! driver. Everything here may be missing, damaged or read-only: then it is made again, and nothing fails.
 
 use crate::basis::destination::{Destination, make_private_folder};
@@ -72,8 +72,8 @@ impl CacheFolder {
         (Sha256::digest(contents)[..] == *checksum).then(|| contents.to_vec())
     }
 
-    /// The absolute path of a file with these contents, in a folder below this one: it is there from an earlier run, or is
-    /// written.
+    /// The absolute path of a file with these contents, in a folder below this one: it is there from an earlier run,
+    /// or is written.
     ///
     /// # Errors
     /// When there is no cache, it cannot be written, or everybody can write there.
@@ -104,9 +104,9 @@ impl CacheFolder {
     }
 }
 
-/// Refuses a folder or a file that every user of this host may write: a driver runs what it finds in a pipeline cache, and a
-/// checksum is no signature. Its owner and its group are not looked at. Caches of CI are often restored by root or another
-/// user, and whoever gives a group the right to write means it.
+/// Refuses a folder or a file that every user of this host may write: a driver runs what it finds in a pipeline cache,
+/// and a checksum is no signature. Its owner and its group are not looked at. Caches of CI are often restored by root
+/// or another user, and whoever gives a group the right to write means it.
 fn check_private(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if std::os::unix::fs::PermissionsExt::mode(&path.metadata()?.permissions()) & 0o002 != 0 {

@@ -9,7 +9,7 @@ use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Measured, Record};
 use crate::report::bench::{main_sections, signs};
-use crate::report::compare::{above_commands, changed};
+use crate::report::compare::{above_commands, changed, not_compared};
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -109,15 +109,20 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     for violation in &ruling.violations {
         let _ = writeln!(out, "- limit {}: {}", code(&violation.id), plain(&violation.message));
     }
+    for (pattern, reason) in &ruling.unheld {
+        let _ = writeln!(out, "- limit {}: undecided: {reason}", code(pattern));
+    }
     for case in changed(comparison) {
         let verdict = if case.verdict == Change::Worse { "**worse**" } else { case.verdict.name() };
         let _ = writeln!(out, "- {verdict} {}: {}", code(&case.id), plain(&case.text()));
     }
-    for case in &comparison.unmatched {
+    for cases in not_compared(&comparison.unmatched) {
+        let case = cases[0];
+        let more = if cases.len() > 1 { format!(" and {} more", cases.len() - 1) } else { String::new() };
         let sign = if case.newly_wrong { "**regressed**" } else { NOT_COMPARED };
         let _ = writeln!(
             out,
-            "- {sign} {}: {} → {} {}",
+            "- {sign} {}{more}: {} → {} {}",
             code(&case.id),
             case.baseline,
             case.candidate,

@@ -41,13 +41,15 @@ pub(crate) struct Axis {
     pub column: Option<Column>,
 }
 
-/// The value of an axis as a column of CSV, of JSON lines and of `--reference`, a field of kept tiles, an axis of nvbench.
+/// The value of an axis as a column of CSV, of JSON lines and of `--reference`, a field of kept tiles, an axis of
+/// nvbench.
 pub(crate) struct Column {
     /// Its name: that of the record's field.
     pub name: &'static str,
     /// Its place among the columns of axes. The size stands behind the first two.
     place: usize,
-    /// Its name among the axes of nvbench; `None` where the benchmark's name has the value, or times do not depend on it.
+    /// Its name among the axes of nvbench; `None` where the benchmark's name has the value, or times do not depend on
+    /// it.
     pub nvbench: Option<&'static str>,
     pub value: fn(&CaseOptions) -> Json,
     pub read: Read,
@@ -111,11 +113,11 @@ pub(crate) static GOAL: Axis = Axis {
     short: None,
     value: Value::Flag,
     help: Help {
-        bench: "lu: go on to solve A·x = b; an answer is right if HPL's scaled residual is below 16 (f64 uses f32 factors and \
+        bench: "lu: also solve A·x = b; an answer is right if HPL's scaled residual is below 16 (f64 uses f32 factors and \
             iterative refinement)",
         verify: Some("lu: verify only solutions of A·x = b [default: these and the factors]"),
         tune: None,
-        ab: Some("lu: go on to solve A·x = b"),
+        ab: Some("lu: also solve A·x = b"),
     },
     choose: |choosing, _, base| each(Ok(choosing.goals.clone()), |goal| CaseOptions { goal, ..base }),
     text: |options| (options.goal == Goal::Solution).then(|| "true".into()),
@@ -195,11 +197,10 @@ pub(crate) static INPUT: Axis = Axis {
     short: None,
     value: Value::Word("KIND"),
     help: Help {
-        bench: "Kind of input data: uniform ([0,1)), signed ([-1,1)), hilbert, …; `gpukern list ALGORITHM` names all, the \
-            default first",
+        bench: "Kind of input data: uniform ([0,1)), signed ([-1,1)), hilbert, …; `gpukern list ALGORITHM` lists them, the default first",
         verify: Some("Kind of input data [default: every kind]"),
         tune: None,
-        ab: Some("Kind of input data; `gpukern list ALGORITHM` names all, the default first"),
+        ab: Some("Kind of input data; `gpukern list ALGORITHM` lists them, the default first"),
     },
     choose: |choosing, texts, base| each(choose::inputs(choosing, texts), |input| CaseOptions { input, ..base }),
     text: |options| Some(options.input.to_string()),
@@ -463,7 +464,8 @@ impl AxisValues {
         Self(AXES.iter().filter_map(text).collect())
     }
 
-    /// The same without those that go without saying for `usual`. The element type stays: its default depends on variants.
+    /// The same without those that go without saying for `usual`. The element type stays: its default depends on
+    /// variants.
     #[must_use]
     pub(crate) fn unusual(options: &CaseOptions, usual: &CaseOptions) -> Self {
         let said = |axis: &Axis| axis.name == DTYPE.name || !(axis.same)(options, usual);

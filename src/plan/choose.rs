@@ -62,7 +62,8 @@ fn is_everything(names: &[String]) -> bool {
 #[derive(Default)]
 pub(super) struct Variants {
     pub(super) all: Vec<&'static Variant>,
-    /// Those that were named one by one: they are kept where they lack an element type, and say so. The others are left out.
+    /// Those that were named one by one: they are kept where they lack an element type, and say so. The others are
+    /// left out.
     pub(super) named: Vec<&'static Variant>,
     /// Whether `auto` is among them.
     pub(super) auto: bool,
@@ -176,7 +177,7 @@ pub(super) fn inputs(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<In
 pub(super) fn subgroup_size(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(size) if size.is_power_of_two() && size <= 128 => Ok(size),
-        _ => Err(format!("sub-group size '{text}' is no power of two up to 128; `gpukern devices` tells the range")),
+        _ => Err(format!("sub-group size '{text}' is not a power of two up to 128; `gpukern devices` lists the range")),
     }
 }
 

@@ -196,7 +196,8 @@ impl fmt::Debug for CaseGroup {
 }
 
 impl Plan {
-    /// The plan of a `bench` command: of its options, and of a configuration with the user's defaults for what neither says.
+    /// The plan of a `bench` command: of its options, and of a configuration with the user's defaults for what neither
+    /// says.
     ///
     /// # Errors
     /// What is wrong with the options or the configuration.
@@ -309,7 +310,7 @@ impl Plan {
                     near => near,
                 };
                 Err(Error::Usage(format!(
-                    "no case '{}' among those chosen, such as {}; choose its variant, dtype and size",
+                    "no selected case is called '{}'; ids look like {}; choose its variant, dtype and size",
                     brief(id),
                     such.join(", ")
                 )))
@@ -412,8 +413,8 @@ impl PlannedRun {
     }
 }
 
-/// The tables of a configuration under the options that were typed. Those that say how eigen stops are for the tables that
-/// measure it, where there are any.
+/// The tables of a configuration under the options that were typed. Those that say how eigen stops are for the tables
+/// that measure it, where there are any.
 fn merge(typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
     let iterates =
         |names: &[String]| names.iter().any(|name| algorithms::find(name).is_ok_and(|algorithm| algorithm.iterative));
@@ -439,7 +440,8 @@ fn read_config(path: &Path) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// What a plan's hash takes of a case. `stop` is that of the run: hashes have it for algorithms that do not iterate, too.
+/// What a plan's hash takes of a case. `stop` is that of the run: hashes have it for algorithms that do not iterate,
+/// too.
 fn hashed(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
     let CaseSpec { size, options, tile } = spec;
     let CaseOptions { dtype, layout, goal, input, seed, subgroup_size, .. } = options;
@@ -459,7 +461,7 @@ fn check_iterates(selection: &Selection, chosen: &[&Algorithm]) -> Result<(), St
     match AXES.iter().find(|axis| axis.iterative && selection.axes.has(axis)) {
         Some(axis) if !chosen.iter().any(|algorithm| algorithm.iterative) => {
             let names: Vec<_> = chosen.iter().map(|algorithm| &*algorithm.name).collect();
-            Err(format!("--{} says how eigen stops; {} does not iterate: leave it out", axis.name, names.join(", ")))
+            Err(format!("--{} applies only to eigen, which iterates; leave it out for {}", axis.name, names.join(", ")))
         }
         _ => Ok(()),
     }
@@ -582,11 +584,14 @@ mod tests {
         assert_eq!(host.runs[0].groups.len(), 1);
         let error = plan(&["matmul/local/f32/9x9x9"]).expect_err("it is not").to_string();
         assert!(
-            error.contains("no case 'matmul/local/f32/9x9x9' among those chosen, such as matmul/local/f32/"),
+            error.contains("no selected case is called 'matmul/local/f32/9x9x9'; ids look like matmul/local/f32/"),
             "{error}"
         );
         let error = plan(&["foo"]).expect_err("it is none").to_string();
-        assert!(error.contains("no case 'foo' among those chosen, such as matmul/naive/f32/8x8x8; choose"), "{error}");
+        assert!(
+            error.contains("no selected case is called 'foo'; ids look like matmul/naive/f32/8x8x8; choose"),
+            "{error}"
+        );
     }
 
     #[test]

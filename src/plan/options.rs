@@ -25,8 +25,8 @@ pub struct Selection {
 
     /// Variants by name, alias or pattern; all; auto [default: all]
     ///
-    /// In a pattern such as 'tile-*', `*` stands for any text. `auto` is the best variant for device, type and size: the
-    /// fastest that `tune` measured, else the one that a model predicts.
+    /// In a pattern such as 'tile-*', `*` stands for any text. `auto` is the best variant for device, type and size:
+    /// the fastest that `tune` measured, otherwise the one that a model predicts.
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
@@ -45,7 +45,8 @@ pub struct Selection {
 
     /// Devices: an index, part of a name, gpu, cpu, all
     ///
-    /// A UUID names one, too. `host` is the CPU's cores, without Vulkan. [default: the best GPU, else the software device] [env: GPUKERN_DEVICE]
+    /// A UUID also works. `host` is the CPU's cores, without Vulkan. [default: the best GPU, otherwise the software
+    /// device] [env: GPUKERN_DEVICE]
     #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',', env = "GPUKERN_DEVICE", hide_env = true)]
     pub device: Vec<String>,
 
@@ -65,7 +66,7 @@ pub struct Selection {
 pub struct SamplingArgs {
     /// Precision of the median [default: 1%]
     ///
-    /// Sampling ends when the 95 % confidence interval of the median is within ± this.
+    /// Sampling ends when the 95 % confidence interval of the median is within ± this percentage.
     #[arg(long, value_name = "PERCENT")]
     pub precision: Option<String>,
 
@@ -75,7 +76,7 @@ pub struct SamplingArgs {
     #[arg(long, value_name = "TIME")]
     pub max_time: Option<String>,
 
-    /// Time samples by the device's clock or the host's [default: device]
+    /// Time samples with the device's clock or the host's [default: device]
     ///
     /// `device` reads timestamps around the work; `host` reads its own clock around a submission of at least 100 ms of
     /// repetitions.
@@ -84,15 +85,15 @@ pub struct SamplingArgs {
 
     /// Caches before each run: hot or cold [default: hot]
     ///
-    /// `hot` is as the kernel left them; `cold` empties them by reading a GiB, or a quarter of the device's memory if that
-    /// is less.
+    /// `hot` keeps what the last run left; `cold` flushes them by reading a GiB, or a quarter of the device's memory
+    /// if that is less.
     #[arg(long, value_name = "STATE")]
     pub cache: Option<String>,
 
-    /// Measure the energy of each case, too
+    /// Also measure each case's energy
     ///
-    /// After its samples, each case runs on for 2.5 seconds, back to back, while the energy counter of the board is read
-    /// (NVIDIA only, through NVML). The table then has joules per run and GFLOP/J.
+    /// After its samples, each case runs on for 2.5 seconds, back to back, while the energy counter of the board is
+    /// read (NVIDIA only, through NVML). The table then has joules per run and GFLOP/J.
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub energy: bool,
@@ -253,7 +254,8 @@ pub(crate) struct Config {
     pub run: Vec<RunTable>,
 }
 
-/// Kernels of the user's in a configuration, as `run` takes them. Paths are relative to the folder of the configuration.
+/// Kernels of the user's in a configuration, as `run` takes them. Paths are relative to the folder of the
+/// configuration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RunTable {

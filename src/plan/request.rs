@@ -33,7 +33,7 @@ pub struct Request {
 
     /// Refuse descriptions that run commands
     ///
-    /// That is, [reference] command and [inputs] command. Use it for descriptions that you do not trust.
+    /// Use this for descriptions that you do not trust: [reference] and [inputs] may have a command.
     #[arg(long)]
     pub no_commands: bool,
 
@@ -61,23 +61,23 @@ pub struct Request {
 
     /// Use the tiles that `gpukern tune` kept in this file
     ///
-    /// [default: gpukern/tuned.toml in the user's configuration folder, if it is there] [env: GPUKERN_TUNED]
+    /// [default: gpukern/tuned.toml in your configuration folder, if it exists] [env: GPUKERN_TUNED]
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
     #[serde(serialize_with = "texts")]
     pub tuned: Option<PathBuf>,
 
-    /// Use the built-in tiles, and let `auto` ask its model
+    /// Use the built-in tiles, and let `auto` use its model
     #[arg(long)]
     pub no_tuned: bool,
 
     /// Measure each case in N fresh processes
     ///
-    /// They run one after another, each with the cases in random order. One record holds all of them; tables show the median of the
-    /// processes' medians, with ± between processes, and `compare` counts N processes.
+    /// They run one after another, each with the cases in random order. One record holds all of them; tables show the
+    /// median of the processes' medians, with ± between processes, and `compare` counts N processes.
     #[arg(long, value_name = "N")]
     pub processes: Option<u32>,
 
-    /// Show how far N processes lie apart [default: 8 processes]
+    /// Show how much N processes differ [default: 8 processes]
     ///
     /// Like --processes, with a table of their spread and of the smallest changes that a comparison can detect here.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
@@ -86,7 +86,7 @@ pub struct Request {
 
     /// Measure only the case with this id; repeatable
     ///
-    /// As records and errors name it: matmul/naive/f32/64x64x64.
+    /// Use the id from a record or an error: matmul/naive/f32/64x64x64.
     #[arg(long, value_name = "ID")]
     pub only: Vec<String>,
 
@@ -122,7 +122,7 @@ pub(crate) struct KernelFiles {
 pub struct VulkanOptions {
     /// Run under the Khronos validation layer; any message is an error
     ///
-    /// Synchronisation validation is on. [env: GPUKERN_VALIDATION]
+    /// Synchronization validation is on. [env: GPUKERN_VALIDATION]
     #[arg(long, global = true, hide = true, overrides_with = "validation", env = "GPUKERN_VALIDATION", hide_env = true, value_parser = truth)]
     pub validation: bool,
 
@@ -143,7 +143,7 @@ pub struct VulkanOptions {
 
     /// Keep compiled kernels and measured limits in this folder
     ///
-    /// [default: gpukern in the user's cache folder] [env: GPUKERN_CACHE]
+    /// [default: gpukern in your cache folder] [env: GPUKERN_CACHE]
     #[arg(
         long,
         global = true,
@@ -158,12 +158,12 @@ pub struct VulkanOptions {
 
     /// Abandon a driver call, and its case, after this time
     ///
-    /// Pipeline compilation and a description's commands get ten times this; a call that took long before gets ten
-    /// times its last duration.
+    /// Pipeline compilation and a description's commands get ten times this; a call that was slow last time gets ten
+    /// times that long.
     #[arg(long, global = true, hide = true, overrides_with = "timeout", value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 
-    /// Skip runs predicted to take longer, and print the prediction
+    /// Skip runs predicted to take longer than this; print the prediction
     #[arg(long, global = true, hide = true, overrides_with = "max_run", value_name = "TIME", default_value = "60s")]
     pub max_run: String,
 

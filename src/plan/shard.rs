@@ -31,7 +31,7 @@ impl FromStr for Shard {
         let parts = text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
         match parts {
             Some((index, count)) if (1..=count).contains(&index) => Ok(Self { index, count }),
-            _ => Err(format!("'{}' is no shard; write 2/8 for the second of eight", brief(text))),
+            _ => Err(format!("'{}' is not a shard; write 2/8 for the second of eight", brief(text))),
         }
     }
 }

@@ -11,8 +11,8 @@ const WIDE: f64 = 0.05;
 const WIDER: f64 = 3.0;
 /// The same half from which it is worth a word where it is that of most cases.
 const LOOSE: f64 = 0.02;
-/// How far a case's canary may be from that of the others, as a ratio, before it is marked: a GPU's clock moves by 3 % about
-/// its mean without anyone doing anything.
+/// How far a case's canary may be from that of the others, as a ratio, before it is marked: a GPU's clock moves by 3 %
+/// about its mean without anyone doing anything.
 const APART: f64 = 1.05;
 /// The same on the host's processors, where the canary itself is disturbed now and then.
 const APART_ON_HOST: f64 = 1.10;
@@ -122,8 +122,8 @@ impl RunConditions {
         if let Some(error) = of.error.filter(|error| *error > LOOSE) {
             let error = 100.0 * error;
             parts.push(match of.cases {
-                1 => format!("the median is known only to ±{error:.0} %"),
-                _ => format!("half of the medians are known only to ±{error:.0} % or worse"),
+                1 => format!("the median is known only to within ±{error:.0} %"),
+                _ => format!("half of the medians are known only to within ±{error:.0} % or worse"),
             });
         }
         (!parts.is_empty()).then(|| parts.join("; "))
@@ -313,8 +313,8 @@ pub(crate) mod tests {
         record.cases.push(record.cases[0].clone());
         let (sentence, signs) = told(&record);
         assert_eq!(signs, [""; 3]);
-        assert_eq!(sentence, "half of the medians are known only to ±17 % or worse");
+        assert_eq!(sentence, "half of the medians are known only to within ±17 % or worse");
         record.cases.drain(..2);
-        assert_eq!(told(&record).0, "the median is known only to ±17 %");
+        assert_eq!(told(&record).0, "the median is known only to within ±17 %");
     }
 }

@@ -108,7 +108,7 @@ impl Whole {
             let key = (case.device, case.id.clone());
             if let Some(other) = self.cases.get(&key) {
                 return Err(format!(
-                    "'{}' has case '{}' of '{}', which '{}' has too; merge records that share no case",
+                    "'{}' has case '{}' of '{}', and so does '{}'; merge records that share no case",
                     printable(&name),
                     printable(&case.id),
                     printable(self.record.device(*place).map_or("", |device| &device.name)),
@@ -141,8 +141,8 @@ impl Whole {
 
     /// The indices that the devices of a part have in the whole, where new ones are added.
     ///
-    /// A device of the same host is the same. Of shards, whose machines are to be alike, one of another host is too, where
-    /// nothing but its identity differs; of other records it is another one.
+    /// A device of the same host is the same. Of shards, whose machines are to be alike, one of another host is too,
+    /// where nothing but its identity differs; of other records it is another one.
     fn places(&mut self, record: &Record) -> HashMap<usize, usize> {
         let host = &record.origin.host;
         let sharded = !record.shards.is_empty() && !self.record.shards.is_empty();
@@ -257,7 +257,7 @@ mod tests {
             ),
             (|record| record.origin.modified = true, "0123456 (modified)"),
             (|record| record.shards = vec![Shard { index: 1, count: 3 }], "one of 3 shards, and '0.json' one of 2"),
-            (|record| record.cases[0].id = "matmul/naive/f32/64x64x64".into(), "which '0.json' has too"),
+            (|record| record.cases[0].id = "matmul/naive/f32/64x64x64".into(), "of 'software', and so does '0.json'"),
         ];
         for (change, expected) in cases {
             let mut other = part(1, "a", Some(shard(2, 2)));

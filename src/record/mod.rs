@@ -52,19 +52,19 @@ pub struct Record {
     /// Who measured it, and at which commit; of several processes, what they agree on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub origin: Origin,
-    /// A hash of what was to be measured and how: one record completes another of the same plan. Absent where that is not
-    /// known.
+    /// A hash of what was to be measured and how: one record completes another of the same plan. Absent where that is
+    /// not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// A hash of the cases and the sampling that were asked for, of all shards and on whatever devices: records with the same
-    /// one can be merged.
+    /// A hash of the cases and the sampling that were asked for, of all shards and on whatever devices: records with
+    /// the same one can be merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<String>,
     /// The shards of these cases that it has; empty where it has all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<Shard>,
-    /// The processes that measured it, where there were several: each case once in each (`--processes`), or some cases in
-    /// one and the rest in another (`--resume`).
+    /// The processes that measured it, where there were several: each case once in each (`--processes`), or some cases
+    /// in one and the rest in another (`--resume`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,
     /// How it was measured.
@@ -143,8 +143,8 @@ pub struct Method {
     pub clock: Clock,
     /// State of the caches before a sample.
     pub cache: CacheState,
-    /// Whether devices kept accesses through descriptors inside of these (`robustBufferAccess`), as for kernels of a user's,
-    /// which takes time. Absent where an older version measured.
+    /// Whether devices kept accesses through descriptors inside of these (`robustBufferAccess`), as for kernels of a
+    /// user's, which takes time. Absent where an older version measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub robust_access: Option<bool>,
 }
@@ -174,8 +174,8 @@ pub struct Case {
     /// Index of the process that measured it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub process: usize,
-    /// The buffers of a user's kernel and what fills them: `A f32[64,64] uniform(-1,1)`. Absent for the algorithms that are
-    /// built in, whose input and seed say it.
+    /// The buffers of a user's kernel and what fills them: `A f32[64,64] uniform(-1,1)`. Absent for the algorithms
+    /// that are built in, whose input and seed say it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<String>,
     /// Nominal work.
@@ -192,8 +192,8 @@ pub struct Case {
     /// What it computes with, where that is not the element type: its share of the limit is of that type's.
     #[serde(default)]
     pub computes: Option<Computes>,
-    /// What it does without that others of its algorithm give: it is ranked among those that do without the same. Absent
-    /// where that is nothing, and in records from before it was noted.
+    /// What it does without that others of its algorithm give: it is ranked among those that do without the same.
+    /// Absent where that is nothing, and in records from before it was noted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortcuts: Vec<Shortcut>,
     /// What a reader should know beside the outcome: `float atomics: compare-exchange`.
@@ -206,8 +206,8 @@ pub struct Case {
     /// without measured limits.
     #[serde(default)]
     pub share: Option<Share>,
-    /// How near its median comes to what its own launches allow, each waiting for the one before; absent where these are
-    /// not what binds it.
+    /// How near its median comes to what its own launches allow, each waiting for the one before; absent where these
+    /// are not what binds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structure: Option<Share>,
     /// Median of the host baseline of the same problem, divided by this one's.
@@ -456,8 +456,8 @@ pub struct Share {
 pub(crate) const AT_MOST: &str = "≤";
 
 impl Share {
-    /// The share as `percent` writes it, or the most that it can be where a limit that was measured on a busy device leaves
-    /// it open by a factor of two: `≤52%`.
+    /// The share as `percent` writes it, or the most that it can be where a limit that was measured on a busy device
+    /// leaves it open by a factor of two: `≤52%`.
     pub(crate) fn told(self, percent: impl Fn(f64) -> String) -> String {
         format!("{}{}", if self.most().is_some() { AT_MOST } else { "" }, percent(self.shown()))
     }
@@ -530,8 +530,8 @@ pub struct Conditions {
     pub canary_best: Option<Nanos>,
     /// Clock of the device in MHz before and after the samples, where the system tells it.
     pub clock_mhz: Option<[f64; 2]>,
-    /// Share of the host's processors that other programs took from warm-up to the last sample, or since the run began where
-    /// that was too short; for what runs on these processors itself.
+    /// Share of the host's processors that other programs took from warm-up to the last sample, or since the run began
+    /// where that was too short; for what runs on these processors itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<f64>,
 }
@@ -610,7 +610,8 @@ impl Verification {
         format!("{residual}, allowed {:.2e}", self.tolerance)
     }
 
-    /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice, the kernel wrote beside its buffers.
+    /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice, the kernel wrote beside its
+    /// buffers.
     #[must_use]
     pub fn without_answer(reason: String) -> Self {
         let (method, metrics, wrong) = (CheckMethod::Elementwise, vec![], WrongElements::default());
@@ -684,7 +685,8 @@ pub enum Caveat {
         /// How far the medians of two processes are assumed to lie apart (95 of 100 times), as a ratio less 1.
         apart: f64,
     },
-    /// It was measured while others were, which slowed it down. Readers from before this and the next refuse the record.
+    /// It was measured while others were, which slowed it down. Readers from before this and the next refuse the
+    /// record.
     Disturbed {
         /// Index of the device.
         device: usize,
@@ -715,7 +717,7 @@ impl std::fmt::Display for Caveat {
         match self {
             Self::OneProcess { device, apart } => write!(
                 f,
-                "device {device} (CPU): runs can differ by {:.0} %; `--processes 5` measures it",
+                "device {device} (CPU): runs can differ by {:.0} %; `--processes 5` measures by how much",
                 100.0 * apart
             ),
             Self::Disturbed { device, ratio } => write!(
@@ -848,8 +850,8 @@ impl Case {
         self.algorithm == other.algorithm && axes::same(&self.options, &other.options, |separates| separates.tables)
     }
 
-    /// The heading over cases of its kind: `lu --solve f32, uniform input`; of a kernel of the user's, whose inputs are its
-    /// description's, without.
+    /// The heading over cases of its kind: `lu --solve f32, uniform input`; of a kernel of the user's, whose inputs
+    /// are its description's, without.
     #[must_use]
     pub fn kind(&self) -> String {
         self.subject() + &self.of_input()

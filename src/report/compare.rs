@@ -33,8 +33,8 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
         out.push_str(&of_device(&heading, &cases, ruling, width));
     }
     out.push_str(&inspections(comparison, width));
-    for case in &comparison.unmatched {
-        out.push_str(&table::prose(&unmatched(case), width, 2));
+    for cases in not_compared(&comparison.unmatched) {
+        out.push_str(&table::prose(&unmatched(cases[0], cases.len()), width, 2));
     }
     if !comparison.unmatched.is_empty() {
         out.push('\n');
@@ -42,8 +42,8 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
     for violation in &ruling.violations {
         let _ = writeln!(out, "limit  {}: {}", printable(&violation.id), violation.message);
     }
-    for pattern in &ruling.unheld {
-        let _ = writeln!(out, "limit  {}: not checked, the candidate measured none of its cases", printable(pattern));
+    for (pattern, reason) in &ruling.unheld {
+        let _ = writeln!(out, "limit  {}: undecided: {reason}", printable(pattern));
     }
     out.push_str(&table::prose(&summary(comparison, ruling), width, 2));
     for remark in &comparison.remarks {
@@ -299,10 +299,17 @@ pub(crate) fn inspection(case: &Inspected) -> String {
     format!("{verdict:<6}  {}: {}", printable(&case.id), printable(&case.text()))
 }
 
-fn unmatched(case: &Unmatched) -> String {
+/// Cases that are not compared, together where the reason is the same; regressions one by one.
+pub(crate) fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
+    let why = |case: &Unmatched| (case.baseline, case.candidate, case.reason.clone());
+    alike(cases, |a, b| !a.newly_wrong && !b.newly_wrong && why(a) == why(b))
+}
+
+fn unmatched(case: &Unmatched, count: usize) -> String {
     let sign = if case.newly_wrong { "REGRESSED" } else { NOT_COMPARED };
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", printable(&case.reason)) };
-    format!("{sign}  {}: {} → {}{reason}", printable(&case.id), case.baseline, case.candidate)
+    let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+    format!("{sign}  {}{more}: {} → {}{reason}", printable(&case.id), case.baseline, case.candidate)
 }
 
 /// What changed, in one sentence: the worst case by name, how much it changed, and how many others there are. `None`

@@ -246,7 +246,7 @@ fn dtypes(info: &DeviceInfo) -> String {
 }
 
 /// What is said of a device whose limits are not kept.
-const NOT_MEASURED: &str = "none kept; run `gpukern peak` when the device is idle";
+const NOT_MEASURED: &str = "none stored; run `gpukern peak` when the device is idle";
 
 /// What was measured of a device, in a line or two.
 fn measured(peak: Option<&Peak>) -> String {
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(matrix_units(&device), "f16→f32, bf16→f32; 16×8×16 to 16×16×16");
         let mut peak = Peak::new(&device, Extent::Quick, String::new(), &[]);
         peak.add(Figure::new(Quantity::SharedMemory, [1e9; 2], &Conditions::default(), String::new()));
-        assert!(measured(Some(&peak)).starts_with("none kept; run `gpukern peak`"), "none of those that are shown");
+        assert!(measured(Some(&peak)).starts_with("none stored; run `gpukern peak`"), "none of those that are shown");
         for (quantity, best) in [
             (Quantity::Arithmetic { dtype: DType::F32 }, 64.9e12),
             (Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(1 << 14) }, 20e12),

@@ -110,20 +110,29 @@ fn number(value: f64) -> String {
 /// A row for each kernel on each device, what the columns are called by the driver, and a line that sums up.
 #[must_use]
 pub(crate) fn text(record: &Record, width: usize) -> String {
-    let mut out = String::new();
+    let (mut out, mut below) = (String::new(), String::new());
     for section in sections(record) {
         let rows = rows(section.cases.iter().copied());
         if rows.is_empty() {
             continue;
         }
-        let _ = writeln!(out, "{}{}", table::prose(&rows[0].subject, width, 2), named(section.device, width));
-        out.push_str(&of_rows(&rows, width));
-        out.push('\n');
+        let (table, legend) = of_rows(&rows, width);
+        // Once below all tables that share it.
+        if legend != below {
+            out.push_str(&below);
+        }
+        below = legend;
+        let heading = table::prose(&rows[0].subject, width, 2);
+        let _ = write!(out, "{heading}{}\n{table}\n", named(section.device, width));
+    }
+    if !below.is_empty() {
+        let _ = writeln!(out, "{below}");
     }
     out + &summary(record)
 }
 
-fn of_rows(rows: &[Row<'_>], width: usize) -> String {
+/// The table of these rows, and its legend.
+fn of_rows(rows: &[Row<'_>], width: usize) -> (String, String) {
     let table = Table::default().text(["variant", "kernel", "size"]);
     let mut table = table.numbers(Figure::ALL.map(Figure::name)).numbers([CREATED, CACHED]);
     let mut last = String::new();
@@ -152,7 +161,7 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> String {
     let mut gone = table.fit(width, &[&[CACHED][..], &least].concat());
     gone.reverse();
     let hidden = table::hidden(&gone, whole, width);
-    format!("{}{hidden}{}", table.terminal(width), legend(rows, &table, width))
+    (format!("{}{hidden}", table.terminal(width)), legend(rows, &table, width))
 }
 
 /// What the columns are called by the driver.
@@ -163,12 +172,12 @@ fn legend(rows: &[Row<'_>], table: &Table, width: usize) -> String {
     };
     let names: Vec<_> = Figure::ALL.into_iter().filter_map(told).collect();
     let statistics = if names.is_empty() {
-        "the driver tells no statistics of pipelines; shared is what the kernel declares".to_string()
+        "the driver reports no pipeline statistics; shared is what the kernel declares".to_string()
     } else {
         format!("the driver's names: {}", names.join(" · "))
     };
-    let cached = table.place(CACHED).map_or("", |_| "; cached: once more, from that cache");
-    let times = format!("{CREATED}: to make the pipeline with an empty cache{cached}");
+    let cached = table.place(CACHED).map_or("", |_| "; cached: again, from that cache");
+    let times = format!("{CREATED}: time to create the pipeline with an empty cache{cached}");
     [statistics, times].map(|line| table::prose(&line, width, 2)).concat()
 }
 
@@ -193,7 +202,7 @@ pub(crate) fn raw(record: &Record, width: usize) -> String {
             table.row(std::iter::once(printable(name).into_owned()).chain(rows.iter().map(value)));
         }
         if names.is_empty() {
-            out.push_str("the driver tells no statistics of pipelines\n");
+            out.push_str("the driver reports no pipeline statistics\n");
         } else {
             out.push_str(&table.terminal(width));
         }
@@ -209,7 +218,11 @@ fn summary(record: &Record) -> String {
     let spilling = rows.iter().filter(|row| spills(row.compiled).is_some()).count();
     let [failed, skipped] =
         [count(|outcome| outcome.failure().is_some()), count(|outcome| matches!(outcome, Outcome::Skipped { .. }))];
-    let others = [(spilling, if spilling == 1 { "spills" } else { "spill" }), (failed, "failed"), (skipped, "skipped")];
+    let others = [
+        (spilling, if spilling == 1 { "of them spills" } else { "of them spill" }),
+        (failed, "failed"),
+        (skipped, "skipped"),
+    ];
     let others = others.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
     format!("{}{}\n", counted(rows.len(), "kernel"), others.collect::<String>())
 }
@@ -334,7 +347,7 @@ mod tests {
         assert!(rows.iter().any(|row| row.starts_with(&["variant", "regs", "spills", "shared", "occup"])), "{text}");
         assert!(rows.iter().any(|row| row.starts_with(&["tiled", "256", "442", "4", "KiB", "8"])), "{text}");
         assert!(text.contains("regs VGPRs · spills Spilled VGPRs"), "{text}");
-        assert!(text.ends_with("2 kernels, 1 spills\n"), "{text}");
+        assert!(text.ends_with("2 kernels, 1 of them spills\n"), "{text}");
         assert!(raw(&record, 80).contains("Spilled VGPRs"));
     }
 
@@ -350,7 +363,7 @@ mod tests {
     #[test]
     fn a_driver_without_statistics_says_so_and_times_are_shown() {
         let text = text(&record(vec![case("naive", "64", vec![kernel("matmul/naive.f32", "a", &[], "")])]), 80);
-        assert!(text.contains("the driver tells no statistics"), "{text}");
+        assert!(text.contains("the driver reports no pipeline statistics"), "{text}");
         let row = text.lines().find(|line| line.contains("naive")).expect("a row");
         let cells: Vec<_> = row.split_whitespace().collect();
         assert_eq!(cells, ["naive", "1", "KiB", "12.30", "ms", "45.00", "µs"], "{text}");

@@ -188,7 +188,7 @@ fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> impl Iterator<Item = 
     let open = (shown("of hardware") && cases.iter().any(|case| open(case.share)))
         || (shown("of its structure") && cases.iter().any(|case| open(case.structure)));
     let open = open.then(|| {
-        let known = "the share lies between these: the limits are known no better; rerun `gpukern peak` when the device is \
+        let known = "the share lies between these: the limits are that uncertain; rerun `gpukern peak` when the device is \
                      idle";
         Mark::new("…", known)
     });

@@ -9,7 +9,8 @@ use std::fmt::Write;
 /// Processes a side that a table shows.
 const SIDES: [usize; 3] = [3, 5, 10];
 
-/// The relative standard deviation of the medians of a case, and its row; `None` where fewer than two processes measured it.
+/// The relative standard deviation of the medians of a case, and its row; `None` where fewer than two processes
+/// measured it.
 fn row(sightings: &[&Case]) -> Option<(f64, Vec<String>)> {
     let found: Vec<_> = sightings.iter().filter_map(|case| Some(case.measured()?.summary)).collect();
     let medians: Vec<f64> = found.iter().map(|summary| summary.median.0).collect();
@@ -71,7 +72,7 @@ fn fitted(record: &Record, width: usize) -> String {
     for (heading, meaning) in legend.iter().filter(|(heading, _)| !gone.contains(heading)) {
         out.push_str(&table::prose(&format!("{heading}: {meaning}"), width, 2));
     }
-    let detect = "detect: the smallest change that so many processes a side find in 80 of 100 comparisons, \
+    let detect = "detect: the smallest change that this many processes per side find in 80 of 100 comparisons, \
                   2.8·between·√(2/processes)";
     out.push_str(&table::prose(detect, width, 2));
     if let Some(floor) = median(&shares) {

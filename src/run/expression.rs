@@ -374,7 +374,7 @@ impl Parser<'_> {
             self.expect(',').map_err(|_| format!("gives {name} {} of its 2 arguments", arguments.len()))?;
             arguments.push(self.expression(0, depth)?);
         }
-        self.expect(')').map_err(|_| format!("lacks a ')' behind the arguments of {name}"))?;
+        self.expect(')').map_err(|_| format!("is missing a ')' after the arguments of {name}"))?;
         Ok(Node::Call(*function, arguments))
     }
 }
@@ -496,7 +496,7 @@ mod tests {
             ("ceil(M)", "unknown function 'ceil'"),
             ("cdvi(M, 2)", "did you mean 'cdiv'?"),
             ("cdiv(M)", "gives cdiv 1 of its 2 arguments"),
-            ("min(1,2,3)", "lacks a ')' behind the arguments of min"),
+            ("min(1,2,3)", "is missing a ')' after the arguments of min"),
             ("1x", "malformed number '1x'"),
             ("M & 3", "goes on with '&'"),
             ("N", "unknown name 'N'"),

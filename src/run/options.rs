@@ -66,7 +66,7 @@ pub(crate) struct Fields {
     #[arg(long, value_name = "NAME=TYPE[SHAPE]:FILL")]
     pub(crate) buffer: Vec<String>,
 
-    /// Bind a block to a buffer of another name, or from a byte on: X=T+4*N.
+    /// Bind a block to a buffer with another name, or at a byte offset: X=T+4*N.
     #[arg(long, value_name = "BLOCK=BUFFER")]
     pub(crate) bind: Vec<String>,
 

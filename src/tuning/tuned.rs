@@ -1,4 +1,4 @@
-//! Results of `gpukern tune`, kept in the user's configuration folder: the best tile of a variant and its rate, for a
+//! Results of `gpukern tune`, kept in your configuration folder: the best tile of a variant and its rate, for a
 //! device with its driver, an element type and a class of sizes.
 
 use crate::algorithms::tile::Tile;
@@ -255,8 +255,8 @@ impl Tuned {
             .map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
     }
 
-    /// A result replaces the earlier of the same question; but a variant that was only measured beside a search, with its
-    /// built-in tile, leaves what its own search found, and one that was only compiled leaves what was measured.
+    /// A result replaces the earlier of the same question; but a variant that was only measured beside a search, with
+    /// its built-in tile, leaves what its own search found, and one that was only compiled leaves what was measured.
     fn add(&mut self, found: &[Kept]) {
         for new in found {
             let searched = |kept: &Kept| kept.key() == new.key() && kept.tile.is_some();
@@ -303,8 +303,9 @@ impl Tuned {
     }
 }
 
-/// A lock on the folder of the file at `path` until it is dropped: the file is replaced, so a lock on that would be one on
-/// what was there before. Where nothing can be locked (some network file systems), processes do not wait for each other.
+/// A lock on the folder of the file at `path` until it is dropped: the file is replaced, so a lock on that would be
+/// one on what was there before. Where nothing can be locked (some network file systems), processes do not wait for
+/// each other.
 fn take_turn(path: &Path) -> Option<std::fs::File> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

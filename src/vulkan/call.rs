@@ -2,7 +2,9 @@
 //! one thread that calls Vulkan in a process, but where several compile for it, and another may look.
 
 use crate::basis::error::Error;
+use crate::basis::printable::printable;
 use ash::vk;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,9 @@ pub enum VulkanError {
          vulkan-icd-loader (Arch) or vulkan-loader with molten-vk (macOS), or let scripts/gpukern do it"
     )]
     NoLoader(ash::LoadingError),
+    /// The library that the user named is not one, or is not there.
+    #[error("cannot load Vulkan from '{}' ({error}); --loader takes a library such as libvulkan.so.1", printable(&path.display().to_string()))]
+    NamedLoader { path: PathBuf, error: ash::LoadingError },
     /// The loader found no driver at all.
     #[error(
         "the Vulkan loader found no usable driver; install the GPU's driver, or a software device: \

@@ -58,7 +58,10 @@ impl Instance {
         // SAFETY: the library that the user names, or else the one with the loader's standard name, is trusted to be
         // a Vulkan loader.
         let entry = unsafe { loader.map_or_else(|| ash::Entry::load(), |path| ash::Entry::load_from(path)) };
-        let entry = entry.map_err(VulkanError::NoLoader)?;
+        let entry = entry.map_err(|error| match loader {
+            Some(path) => VulkanError::NamedLoader { path: path.into(), error },
+            None => VulkanError::NoLoader(error),
+        })?;
         let messages = Messages::default();
         let mut layers = vec![];
         let mut extensions = vec![];

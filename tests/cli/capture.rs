@@ -95,10 +95,10 @@ fn the_program_s_exit_code_is_handed_on() {
     let output = expect_exit(&mut capture(&[], &shell(line, &words)), 7);
     assert!(stdout(&output).contains("exit code 7"), "{}", stdout(&output));
     for (program, code, said) in [
-        (shell("exit 3", &[]), 3, "made no Vulkan device: it does not use Vulkan"),
-        (shell("true", &[]), 3, "made no Vulkan device"),
+        (shell("exit 3", &[]), 3, "created no Vulkan device: it does not use Vulkan"),
+        (shell("true", &[]), 3, "created no Vulkan device"),
         (shell("kill -SEGV $$", &[]), 139, "note: 'sh' ended: SIGSEGV; exit code 139"),
-        (vec![BENCH[0], "devices", "--device", "none"], 2, "made no Vulkan device"),
+        (vec![BENCH[0], "devices", "--device", "none"], 2, "created no Vulkan device"),
     ] {
         let output = expect_exit(&mut capture(&[], &program), code);
         assert!(stderr(&output).contains(said), "{program:?}: {}", stderr(&output));

@@ -198,7 +198,7 @@ fn limits_are_held_and_broken() {
     let text = gate("[[limit]]\ncase = '*case-0*'\nmax-slowdown = '3%'\nmax-time = '1.01ms'", 1);
     assert!(text.contains("limit  lu/case-0/f32/1024x1024: 5.000 % slower, max-slowdown is 3.000 %"), "{text}");
     assert!(text.contains("takes 1.050 ms, max-time is 1.010 ms") && text.contains("2 limits broken"), "{text}");
-    assert!(gate("[[limit]]\ncase = '*'\nmin-share = '60%'", 1).contains("has no share of a limit"));
+    assert!(gate("[[limit]]\ncase = '*'\nmin-share = '60%'", 4).contains("without a share of a hardware limit"));
     assert!(gate("[[limit]]\ncase = 'mat*'\nmax-time = '1s'", 2).contains("limit for 'mat*' matches no case"));
     // The stricter of two limits is not settled by the other.
     let limit = |most: &str| format!("[[limit]]\ncase = '*'\nmax-slowdown = '{most}'\n");
@@ -220,7 +220,7 @@ fn a_limit_of_what_the_candidate_did_not_measure_is_not_kept_in_silence() {
         stdout(&expect_exit(&mut gpukern(&["compare", &a, &b, "--gate", &gate]), code))
     };
     gate("*", 0);
-    assert!(gate("*case-1*", 4).contains("limit  *case-1*: not checked"), "of what is absent");
+    assert!(gate("*case-1*", 4).contains("limit  *case-1*: undecided"), "of what is absent");
 }
 
 #[test]
@@ -497,7 +497,7 @@ fn mistakes_about_a_baseline_are_found_before_a_device_is_opened() {
         (vec!["--compare", &a, "--compare", &a], "is the same run as another record of its side"),
         (vec!["--compare", &a, "--budget", "soon"], "--budget: malformed time 'soon'"),
         (vec!["--compare", &a, "--process-noise", "much"], "--process-noise: malformed share 'much'"),
-        (vec!["--compare", &a, "--only", "none"], "no case 'none' among those chosen"),
+        (vec!["--compare", &a, "--only", "none"], "no selected case is called 'none'"),
         (vec!["--budget", "1s"], "--compare"),
     ] {
         let output = expect_exit(short_bench(&arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);

@@ -36,7 +36,7 @@ fn unknown_names_are_answered_with_the_nearest_known_ones() {
 fn impossible_sizes_are_refused() {
     refused(&["bench", "matmul", "-s", "0"], &["size '0' is zero"]);
     refused(&["bench", "matmul", "-s", "12k"], &["malformed size '12k'", "128..8192"]);
-    refused(&["bench", "matmul", "-s", "2x3"], &["takes one extent or three"]);
+    refused(&["bench", "matmul", "-s", "2x3"], &["give one extent or three"]);
     refused(&["bench", "matmul", "-s", "99999999999"], &["size '99999999999' is too large"]);
     refused(&["bench", "matmul", "-s", "100000"], &["matmul cannot have size 100000", "choose a smaller size"]);
     refused(&["bench", "matmul", "-s", "512..64"], &["runs downwards; write 64..512"]);
@@ -47,7 +47,7 @@ fn nonsensical_precision_and_times_are_refused() {
     refused(&["bench", "matmul", "--precision", "0%"], &["precision '0%' is out of range"]);
     refused(&["bench", "matmul", "--precision", "high"], &["malformed precision 'high'"]);
     refused(&["bench", "matmul", "--max-time", "5"], &["--max-time: malformed time '5'; write 500ms, 5s or 1m"]);
-    refused(&["bench", "matmul", "--subgroup-size", "7"], &["sub-group size '7' is no power of two"]);
+    refused(&["bench", "matmul", "--subgroup-size", "7"], &["sub-group size '7' is not a power of two"]);
 }
 
 #[test]
@@ -120,12 +120,15 @@ fn a_hint_names_what_was_meant() {
     for (arguments, expected) in [
         (&["-t", "i64"][..], "no chosen variant of matmul has dtype i64; available: f32, f64, f16, bf16, i32, i8"),
         (&["-s", "64...128"], "malformed size '64...128'; did you mean 64..128?"),
-        (&["--precision", "1"], "precision '1' has no percent sign; write 1% or 100%"),
+        (&["--precision", "1"], "precision '1' has no percent sign; write 1%, or 100% if it is a factor"),
         (&["-V", "blocked"], "'blocked' is a variant of lu, not of matmul, which has: naive, "),
-        (&["-s", "8", "--only", "foo"], "no case 'foo' among those chosen, such as matmul/naive/f32/8x8x8; choose"),
+        (
+            &["-s", "8", "--only", "foo"],
+            "no selected case is called 'foo'; ids look like matmul/naive/f32/8x8x8; choose",
+        ),
         (
             &["-s", "8", "-V", "naive,tiled", "--only", "matmul/tiled/f32/8"],
-            "'matmul/tiled/f32/8' among those chosen, such as matmul/tiled/f32/8x8x8, ",
+            "'matmul/tiled/f32/8'; ids look like matmul/tiled/f32/8x8x8, ",
         ),
     ] {
         refused(&[&["bench", "matmul"], arguments].concat(), &[expected]);
@@ -154,9 +157,12 @@ fn numbers_below_zero_and_of_other_kinds_get_a_sentence_of_ours() {
     bench(&["eigen", "--eps", "-1"], "eps -1 is not a positive number; write --eps 1e-4");
     bench(&["eigen", "--eps", "1e30", "--stop", "neighbour"], "eps 1e30 asks for no precision");
     bench(&["matmul", "-s", "0x10"], "size '0x10' has an extent of zero; write decimal extents");
-    bench(&["matmul", "--eps", "1e-3"], "--eps says how eigen stops; matmul does not iterate");
-    bench(&["matmul", "lu", "--stop", "bracket"], "--stop says how eigen stops; matmul, lu does not iterate");
-    bench(&["lu", "--max-rounds", "3"], "--max-rounds says how eigen stops");
+    bench(&["matmul", "--eps", "1e-3"], "--eps applies only to eigen, which iterates; leave it out for matmul");
+    bench(
+        &["matmul", "lu", "--stop", "bracket"],
+        "--stop applies only to eigen, which iterates; leave it out for matmul, lu",
+    );
+    bench(&["lu", "--max-rounds", "3"], "--max-rounds applies only to eigen");
 }
 
 #[test]

@@ -68,7 +68,7 @@ const MOST_TERMS_OF_HALVES: u64 = 1 << 17;
 /// The extents of a product, if kernels can index its matrices and a check can judge its sums.
 fn dims(case: &CaseSpec) -> Result<Dims, String> {
     if let Size::Two(..) = case.size {
-        return Err("it takes one extent or three; write N or MxNxK".into());
+        return Err("give one extent or three: N or MxNxK".into());
     }
     let dims = Dims::from(case.size);
     let Dims { m, n, k } = dims;

@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn sizes_that_make_no_sense_are_refused() {
         let error = |words, touched| traffic(words, touched, Pattern::Read).err().expect("refused");
-        assert!(error(1000, 1 << 20).contains("1000 words of a working set are no power of two"));
+        assert!(error(1000, 1 << 20).contains("1000 words of a working set are not a power of two"));
         assert!(error(1 << 20, 1 << 19).contains("do not go once over"));
         let case = CaseSpec::new(&MEMORY_READ, Size::Uniform(64), DType::I32);
         assert!(Traffic::new(&case, Pattern::Read).err().expect("refused").contains("is not WxT"));

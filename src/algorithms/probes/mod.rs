@@ -31,7 +31,7 @@ fn power_of_two(what: &str, n: u64, least: u64) -> Result<u64, String> {
     if n.is_power_of_two() && (least..=MOST).contains(&n) {
         Ok(n)
     } else {
-        Err(format!("{n} {what} are no power of two from {least} to 2^30; write 2^{}", n.max(least).ilog2().min(30)))
+        Err(format!("{n} {what} are not a power of two from {least} to 2^30; write 2^{}", n.max(least).ilog2().min(30)))
     }
 }
 
@@ -71,6 +71,6 @@ mod tests {
     fn sizes_that_a_kernel_cannot_mask_are_refused_with_a_remedy() {
         assert_eq!(power_of_two("invocations", 1024, 64), Ok(1024));
         let error = power_of_two("invocations", 1000, 64).expect_err("no power of two");
-        assert_eq!(error, "1000 invocations are no power of two from 64 to 2^30; write 2^9");
+        assert_eq!(error, "1000 invocations are not a power of two from 64 to 2^30; write 2^9");
     }
 }

@@ -52,7 +52,8 @@ pub(crate) struct Contender<T> {
 }
 
 impl<T: Timed> Contender<T> {
-    /// What has been warmed up after its first run was `measured`, with what was taken of the host's processors before that.
+    /// What has been warmed up after its first run was `measured`, with what was taken of the host's processors before
+    /// that.
     pub(super) fn new(timed: T, measured: Measured, load: Option<HostLoad>) -> Self {
         Self {
             measured: Measured { repeats: timed.repeats(), ..measured },
@@ -112,8 +113,8 @@ impl<T: Timed> Contender<T> {
         Ok(())
     }
 
-    /// Runs on as `recount` prepares it, back to back, while the counter that `joules` reads is watched, and notes what a run
-    /// takes.
+    /// Runs on as `recount` prepares it, back to back, while the counter that `joules` reads is watched, and notes
+    /// what a run takes.
     ///
     /// # Errors
     /// Why there is no energy.
@@ -124,7 +125,7 @@ impl<T: Timed> Contender<T> {
         time: &dyn Time,
     ) -> Result<Energy, String> {
         if joules().is_none() {
-            return Err("this device has no counter of it; NVML has one, for NVIDIA's GPUs since Volta".into());
+            return Err("this device has no energy counter that gpukern can read; NVIDIA's GPUs since Volta have one, through NVML".into());
         }
         let run = Summary::of(&self.times).map_or(self.measured.summary.median, |summary| summary.median);
         recount(&mut self.timed, run)?;
