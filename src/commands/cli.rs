@@ -3,6 +3,7 @@
 #![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
 
 use super::{help, suggest};
+use crate::basis::printable::say;
 use crate::basis::units::Bytes;
 use crate::compare::REFUSED;
 use crate::plan::axes::AxisValues;
@@ -87,7 +88,14 @@ impl Cli {
     /// The parsed command line; its mistakes, and its help, end the process.
     #[must_use]
     pub fn from_command_line() -> Self {
-        Self::parsed(&std::env::args_os().collect::<Vec<_>>()).unwrap_or_else(|error| error.exit())
+        Self::parsed(&std::env::args_os().collect::<Vec<_>>()).unwrap_or_else(|error| {
+            // clap takes a variable of an option for an argument, and then prints no help where nothing was typed.
+            if error.kind() == ErrorKind::MissingSubcommand {
+                say(&help::documented().render_help().to_string());
+                std::process::exit(error.exit_code());
+            }
+            error.exit()
+        })
     }
 
     /// The parsed command line of these words.
@@ -703,7 +711,7 @@ pub struct Judging {
 
     /// Assume that medians of two processes differ this much by chance
     ///
-    /// 95 % of pairs differ by at most this much [default: 1%; 20% if fewer than three processes ran on a CPU device].
+    /// 95 % of pairs differ by at most this much [default: 1%; 20% if fewer than three processes ran on a software device].
     #[arg(long, value_name = "PERCENT")]
     pub process_noise: Option<String>,
 

@@ -67,7 +67,7 @@ pub(super) fn check_alike(baseline: &[Record], candidate: &[Record], judging: &J
     } else {
         format!("measure both sides the same way, or add --allow {names} to compare them anyway")
     };
-    Err(Error::Usage(format!("the records differ in more than time:\n{lines}{hint}")))
+    Err(Error::Usage(format!("the records were not measured under the same conditions:\n{lines}{hint}")))
 }
 
 /// Refuses a comparison without a case that both sides have.

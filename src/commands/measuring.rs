@@ -90,7 +90,7 @@ pub(super) fn carry_out(
     // What was written outside of a buffer leaves no answer.
     let strayed = |case: &Case| matches!(&case.outcome, Outcome::Rejected(found) if found.residual.is_none() && matches!(found.tolerance, 0.0));
     if request.kernels.is_some() && record.cases.iter().any(strayed) {
-        notes.push_str("note      does `groups` start too many work-groups?\n");
+        notes.push_str("note      does the kernel check its bounds, or does `groups` start too many work-groups?\n");
     }
     let exit = match beside(exit(&record), validated, &mut notes) {
         Exit::Success if cut_short => Exit::Interrupted,
@@ -146,7 +146,8 @@ fn changed_variables(earlier: &Record, now: &Origin, is_long: impl Fn(&str) -> b
         .collect()
 }
 
-/// Adds the result of a comparison to the answer of measuring; where the record has standard output `alone`, to the notes.
+/// Adds the result of a comparison to the answer of measuring; where the record has standard output `alone`, to the
+/// notes.
 fn add_judged(answer: &mut CommandOutput, judged: Result<(String, Exit), Error>, comparing: &Comparing, alone: bool) {
     match judged {
         Ok((judged, exit)) => {

@@ -98,16 +98,16 @@ impl Rounds {
         let mut lines = vec![];
         if fewest < TELLING_RUNS {
             let has = format!(
-                "note      the baseline has {fewest} of the {TELLING_RUNS} processes that a verdict on the host's \
-                 processors needs, so this run can decide nothing."
+                "note      a verdict on a software device needs {TELLING_RUNS} baseline processes; this baseline has \
+                 {fewest}, so this run can decide nothing."
             );
             let command = self.baseline.first().zip(self.paths.first());
             let command = command.and_then(|(record, path)| recipe::completed(record, path, recipe::ENOUGH));
             let edited = self.baseline.iter().any(|record| edited(record, plan));
             let remedy = if command.is_some() && edited {
-                "Give it more first, with the kernels and the description that it measured:"
+                "Add more first, with the kernels and the description that it measured:"
             } else if command.is_some() {
-                "Give it more first:"
+                "Add more first:"
             } else {
                 "Measure it again with --processes 5."
             };
@@ -266,7 +266,7 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
         (few.len(), "the baseline has too few processes or samples"),
         (slower.iter().filter(now).count(), "the device is slower or busier than beside the baseline"),
     ];
-    let line = |(count, reason)| format!("No further round can decide {}: {reason}.", counted(count, "case"));
+    let line = |(count, reason)| format!("More rounds cannot decide {}: {reason}.", counted(count, "case"));
     reasons.into_iter().filter(|(count, _)| *count > 0).map(line).collect()
 }
 

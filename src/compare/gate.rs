@@ -158,6 +158,7 @@ impl Ruling {
             (wrong, "newly wrong"),
             (others, NOT_COMPARED),
             (broken, if broken == 1 { "limit broken" } else { "limits broken" }),
+            (self.unheld.len(), if self.unheld.len() == 1 { "limit undecided" } else { "limits undecided" }),
         ];
         verdicts.into_iter().chain(changes).chain(more).filter(|(count, _)| *count > 0)
     }

@@ -119,6 +119,7 @@ impl Pair<'_> {
         let told = self.baseline.len().min(self.candidate.len()) >= TELLING_RUNS;
         match settings.noise {
             Some(noise) => noise,
+            None if self.another_board() => noise::ASSUMED_BETWEEN_BOARDS,
             None if self.on_host() && !told => noise::ASSUMED_ON_HOST,
             None => noise::ASSUMED,
         }
@@ -155,23 +156,23 @@ impl Pair<'_> {
         Some(bootstrap::ratio(baseline, candidate, self.slowness(), generator))
     }
 
-    /// How much longer the canary took beside the candidate, as a logarithm; 0 where nobody knows. On the host's processors
-    /// it moves a little by itself, as the cases do, and that is in their spread.
+    /// How much longer the canary took beside the candidate, as a logarithm; 0 where nobody knows. On the host's
+    /// processors it moves a little by itself, as the cases do, and that is in their spread.
     fn slowness(&self) -> f64 {
         let Some([before, after]) = why::canaries(&self.baseline, &self.candidate) else { return 0.0 };
         let slowness = (after / before).ln();
         if self.shared() || (self.on_host() && slowness.abs() < STEADY.ln()) { 0.0 } else { slowness }
     }
 
-    /// Whether the device, on the host's processors, was another one beside the other side, by its canary or by what other
-    /// programs took.
+    /// Whether the device, on the host's processors, was another one beside the other side, by its canary or by what
+    /// other programs took.
     fn another_speed(&self) -> bool {
         let others = why::others(&self.baseline, &self.candidate).map_or(0.0, |[before, after]| (after - before).abs());
         !self.shared() && self.on_host() && (self.slowness().abs() > SLOW.ln() || others > OTHERS_APART)
     }
 
-    /// Whether no board measured both sides, and neither side's are enough to tell how boards of the model differ. Two H100s
-    /// differed by 8 % in a kernel of 8 µs.
+    /// Whether no board measured both sides, and neither side's are enough to tell how boards of the model differ. Two
+    /// H100s differed by 8 % in a kernel of 8 µs.
     fn another_board(&self) -> bool {
         let boards = |side: &[Seen<'_>]| -> BTreeSet<(String, String)> {
             let known = side.iter().filter_map(Seen::device).filter(|device| !device.uuid.is_empty());
@@ -184,8 +185,8 @@ impl Pair<'_> {
     }
 
     /// What keeps a `verdict` from being given, and the reason in words. Times from one or two processes on the host's
-    /// processors tell a change from a busy moment no more than the canary does, unless somebody says how far processes lie
-    /// apart there.
+    /// processors tell a change from a busy moment no more than the canary does, unless somebody says how far
+    /// processes lie apart there.
     fn obstacle(&self, verdict: Verdict, settings: &Settings) -> Option<(Obstacle, String)> {
         let changed = matches!(verdict, Verdict::Slower | Verdict::Faster);
         if self.another_speed() {
@@ -193,14 +194,11 @@ impl Pair<'_> {
             let obstacle = if few { Obstacle::FewProcesses { baseline: true } } else { self.of_speed() };
             return Some((obstacle, self.speed()[1].clone()));
         }
-        if changed && settings.noise.is_none() && self.another_board() {
-            let reason = "the sides ran on different boards, and boards of one model can differ by 10 %";
-            return Some((Obstacle::AnotherBoard, reason.into()));
-        }
         (changed && self.guesses(settings) && self.few()).then(|| {
             let obstacle = Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) };
-            let reason =
-                format!("with fewer than {TELLING_RUNS} processes on a CPU device, a change may just be a busy moment");
+            let reason = format!(
+                "with fewer than {TELLING_RUNS} processes on a software device, a change may just be a busy moment"
+            );
             (obstacle, reason)
         })
     }
@@ -222,8 +220,12 @@ impl Pair<'_> {
             why.extend(self.too_few());
             if reason.is_none() {
                 let assumption = self.assumption(judged.map(|(ratio, _)| ratio), settings);
-                let baseline = self.lacks_baseline(settings);
-                obstacle = assumption.is_some().then_some(Obstacle::FewProcesses { baseline });
+                let few = if settings.noise.is_none() && self.another_board() {
+                    Obstacle::AnotherBoard
+                } else {
+                    Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) }
+                };
+                obstacle = assumption.is_some().then_some(few);
                 why.extend(assumption);
             }
         }
@@ -275,8 +277,12 @@ impl Pair<'_> {
         let apart = self.assumed_noise(settings);
         let [low, high] = ratio?.interval;
         let half = (high / low).ln() / 2.0;
-        let assumed = !self.shared() && self.baseline.len().min(self.candidate.len()) < TELLING_RUNS;
+        let boards = settings.noise.is_none() && self.another_board();
+        let assumed = !self.shared() && (boards || self.baseline.len().min(self.candidate.len()) < TELLING_RUNS);
         (assumed && apart.ln_1p() > half / 2.0).then(|| {
+            if boards {
+                return format!("the sides ran on different boards: ±{} between boards is assumed", percent(apart));
+            }
             format!("with fewer than {TELLING_RUNS} processes a side, ±{} between processes is assumed", percent(apart))
         })
     }
@@ -344,8 +350,8 @@ impl Pair<'_> {
         Obstacle::AnotherSpeed { baseline: self.load().unwrap_or_else(|| self.slowness()) < 0.0 }
     }
 
-    /// How much more of the host's processors other programs took beside the candidate, where that and not the canary tells
-    /// the sides apart.
+    /// How much more of the host's processors other programs took beside the candidate, where that and not the canary
+    /// tells the sides apart.
     fn load(&self) -> Option<f64> {
         let [before, after] = why::others(&self.baseline, &self.candidate)?;
         let apart = (after - before).abs() > OTHERS_APART && self.slowness().abs() <= SLOW.ln();

@@ -329,8 +329,8 @@ fn wanted(comparison: &Comparison, settings: &Settings, anew: [bool; 2]) -> (Opt
     let boards = open().filter(|case| case.obstacle == Some(Obstacle::AnotherBoard)).count();
     if boards > 0 {
         remarks.push(format!(
-            "{}: the sides ran on different boards. Measure both on one (--device takes its UUID), or say with \
-             --process-noise how much boards differ.",
+            "{}: measure both sides on one board (--device takes its UUID), or say with --process-noise how much boards \
+             differ.",
             counted(boards, "case")
         ));
     }

@@ -79,7 +79,7 @@ pub(super) static FACTORISATION: Baseline = Baseline {
     // Systems in f64 alone: factors are asked for in f32.
     dtypes: &[DType::F32, DType::F64],
     name: "faer",
-    summary: "recursive factorisation P·A = L·U on all cores, in place and column major, with partial pivoting (which most \
+    summary: "recursive factorization P·A = L·U on all cores, in place and column major, with partial pivoting (which most \
               variants lack)",
     make: |case, inputs| match inputs {
         [HostArray::F32(a), _] => Some(Box::new(Factorisation::new(extent(case), a))),

@@ -274,7 +274,7 @@ pub(crate) static STOP: Axis = Axis {
     name: "stop",
     value: Value::Word("TEST"),
     help: Help::of_bench(
-        "eigen: stop when neighbouring row sums differ by less than --eps (`neighbour`), or when their (max - min) / max is \
+        "eigen: stop when neighboring row sums differ by less than --eps (`neighbour`), or when their (max - min) / max is \
          below it (`bracket`) [default: bracket]",
     ),
     choose: |_, texts, base| {

@@ -151,7 +151,7 @@ impl RunConditions {
         let wide = usual.map_or(WIDE, |error| WIDE.max(WIDER * error));
         // What was run once for its answer has no time.
         if m.summary.relative_error().map_or(!m.samples.is_empty(), |error| error > wide) {
-            let others = if usual.is_some() { ", three times the other cases" } else { "" };
+            let others = if usual.is_some() { ", and three times as uncertain as the other cases" } else { "" };
             marks.push(Mark::new("±", format!("median uncertain by 5 % or more{others}")));
         }
         if of.is_some_and(|of| of.disturbed(m)) {

@@ -15,8 +15,8 @@ use crate::record::Outcome;
 use crate::record::class::Class;
 use std::fmt::Write;
 
-/// The verdict on the only case with a line for each side, or a table of all cases; no line wider than `width` where that
-/// can be.
+/// The verdict on the only case with a line for each side, or a table of all cases; no line wider than `width` where
+/// that can be.
 #[must_use]
 pub(crate) fn text(trials: &Trials, width: usize) -> String {
     match &trials.cases[..] {
@@ -122,7 +122,7 @@ fn finding(trial: &Trial, turns: Turns) -> String {
 fn open(finding: &Finding, min_effect: f64) -> String {
     let effect = percent(min_effect);
     if finding.p > FALSE_DISCOVERIES {
-        format!("`slower` or `faster` takes p ≤ {FALSE_DISCOVERIES}, `same` an interval within ±{effect}")
+        format!("`slower` or `faster` needs p ≤ {FALSE_DISCOVERIES}, `same` an interval within ±{effect}")
     } else {
         format!("they differ, but perhaps by less than {effect}")
     }
@@ -207,8 +207,8 @@ fn varying<'a>(mut cases: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static
     AXES.iter().copied().filter(|axis| axis.column.is_some() && !same(axis)).collect()
 }
 
-/// Patterns of A's and of B's names, if all cases are alike but for what one star stands for: it is some of the words that
-/// both names begin or end with.
+/// Patterns of A's and of B's names, if all cases are alike but for what one star stands for: it is some of the words
+/// that both names begin or end with.
 fn patterns(cases: &[Trial]) -> Option<[String; 2]> {
     let of = |trial: &Trial, reversed: bool| {
         let words = [&trial.a.label, &trial.b.label].map(|label| {

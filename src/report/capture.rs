@@ -56,7 +56,7 @@ pub(super) fn serialised(profile: &Profile) -> Option<String> {
     let said = if profile.overlapped {
         "dispatches ran as the program submitted them; times of those that overlap include each other"
     } else {
-        "dispatches were serialised to time each alone; --overlapped leaves them as the program has them"
+        "dispatches were serialized to time each alone; --overlapped leaves them as the program has them"
     };
     any.then(|| said.into())
 }

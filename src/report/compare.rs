@@ -6,7 +6,7 @@ use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit, counted};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::recipe::hopeless;
-use crate::compare::{Change, Compared, Comparison, Difference, Inspected, Unmatched, Verdict};
+use crate::compare::{Change, Compared, Comparison, Difference, Inspected, State, Unmatched, Verdict};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
@@ -40,10 +40,10 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
         out.push('\n');
     }
     for violation in &ruling.violations {
-        let _ = writeln!(out, "limit  {}: {}", printable(&violation.id), violation.message);
+        out.push_str(&table::prose(&format!("limit  {}: {}", printable(&violation.id), violation.message), width, 2));
     }
     for (pattern, reason) in &ruling.unheld {
-        let _ = writeln!(out, "limit  {}: undecided: {reason}", printable(pattern));
+        out.push_str(&table::prose(&format!("limit  {}: undecided: {reason}", printable(pattern)), width, 2));
     }
     out.push_str(&table::prose(&summary(comparison, ruling), width, 2));
     for remark in &comparison.remarks {
@@ -309,7 +309,12 @@ fn unmatched(case: &Unmatched, count: usize) -> String {
     let sign = if case.newly_wrong { "REGRESSED" } else { NOT_COMPARED };
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", printable(&case.reason)) };
     let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-    format!("{sign}  {}{more}: {} → {}{reason}", printable(&case.id), case.baseline, case.candidate)
+    let change = match (case.baseline, case.candidate) {
+        (State::Absent, State::Measured) => "only in the candidate".into(),
+        (State::Measured, State::Absent) => "only in the baseline".into(),
+        (before, after) => format!("{before} → {after}"),
+    };
+    format!("{sign}  {}{more}: {change}{reason}", printable(&case.id))
 }
 
 /// What changed, in one sentence: the worst case by name, how much it changed, and how many others there are. `None`

@@ -24,7 +24,8 @@ pub(crate) struct InspectedRow {
     pub found: Inspected,
 }
 
-/// A line for each search by inspection: the tile, what it spills, and what the built-in one does; no line wider than `width`.
+/// A line for each search by inspection: the tile, what it spills, and what the built-in one does; no line wider than
+/// `width`.
 #[must_use]
 pub(crate) fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRow], width: usize) -> String {
     let differs = |axis: &Axis| rows.iter().any(|row| !(axis.same)(&row.spec, &rows[0].spec));
@@ -83,13 +84,14 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
     }
     let rules = rows.iter().filter_map(|row| row.found.rule.as_ref().map(|(name, time)| (name, *time, row)));
     for (name, time, Row { spec, work, .. }) in rules {
-        let text = format!("`auto` takes {name} for {} {}: {} GFLOP/s", axes::brief(spec), spec.size, work.rate(time));
+        let text = format!("`auto` picks {name} for {} {}: {} GFLOP/s", axes::brief(spec), spec.size, work.rate(time));
         out.push_str(&table::prose(&text, width, 2));
     }
     out
 }
 
-/// How many times the rate of the built-in tile the best one reaches, if it is another; `None` where the former has no time.
+/// How many times the rate of the built-in tile the best one reaches, if it is another; `None` where the former has no
+/// time.
 fn gain(found: &Found) -> Option<String> {
     let ((tile, time), (own, built_in)) = (found.best, found.built_in);
     built_in.map(|built_in| if own == tile { "built in".into() } else { format!("{:.2} ×", built_in.0 / time.0) })
@@ -167,7 +169,7 @@ mod tests {
                     "{said}, {width}:\n{text}"
                 );
             }
-            assert!(flat.contains("16 parts of K") && flat.contains("`auto` takes texel for"), "{width}:\n{text}");
+            assert!(flat.contains("16 parts of K") && flat.contains("`auto` picks texel for"), "{width}:\n{text}");
             assert!(text.contains("12 of 2412"), "{width}:\n{text}");
         }
         let one = text(&device, algorithm, &rows[..1], 80);

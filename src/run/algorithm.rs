@@ -212,8 +212,8 @@ impl UserKernels {
         self.run.configurations.first().map(label)
     }
 
-    /// What runs of several choices of specialization constants where not all are asked for; `None` where each kernel has
-    /// one: `PER = 1, the first of 4 choices`.
+    /// What runs of several choices of specialization constants where not all are asked for; `None` where each kernel
+    /// has one: `PER = 1, the first of 4 choices`.
     pub(crate) fn first_choices(&self) -> Option<String> {
         let ResolvedRun { configurations, points, .. } = &self.run;
         let all = distinct(configurations.iter().map(|own| own.kernel.as_str())).into_iter().filter_map(|kernel| {
@@ -572,8 +572,8 @@ fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [Pa
     Ok((scratch, folders))
 }
 
-/// Has the shell run a command, with what is in braces replaced by the paths of `places` in `scratch`: these are one word of
-/// the line whether it quotes them or not.
+/// Has the shell run a command, with what is in braces replaced by the paths of `places` in `scratch`: these are one
+/// word of the line whether it quotes them or not.
 ///
 /// # Errors
 /// When it cannot be started, fails or takes too long; with its last words.
@@ -603,7 +603,7 @@ fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Pat
     let given = places.iter().find(|(name, _)| *name == "in").map(|(_, path)| names_in(path).join(", "));
     let given = given.map_or_else(String::new, |names| format!(" ({{in}} has {names})"));
     let reason = excerpt(&last_words(&said));
-    Err(Error::Usage(format!("the {what} command `{shown}` failed ({status}): {reason}; correct it{given}")))
+    Err(Error::Usage(format!("the {what} command `{shown}` failed ({status}): {reason}; fix it{given}")))
 }
 
 /// The last line that a command wrote, with the line of the user's script where Python tells it.

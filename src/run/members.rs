@@ -167,7 +167,7 @@ impl<'a> Members<'a> {
         let (table, source) = (&self.table, &self.pass.source);
         let names = missing.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
         let first = init::key(first);
-        let message = format!("has no value for {names}, which {source} declares; add {first} = … to [{table}]");
+        let message = format!("sets no value for {names}, which {source} declares; add {first} = … to [{table}]");
         Err(Fault::new(self.pass.field(table), message))
     }
 }

@@ -31,7 +31,7 @@ impl Expected {
             if let Some(odd) = non_finite(data, answer)
                 && values(data, answer).all(f64::is_nan)
             {
-                return Err(format!("the reference is not an answer: {odd}; correct it, or its inputs"));
+                return Err(format!("the reference is not an answer: {odd}; fix it, or its inputs"));
             }
             fit(data, answer);
         }
@@ -160,8 +160,8 @@ fn element_of(bytes: &[u8], index: usize, size: usize) -> &[u8] {
     &bytes[index * size..(index + 1) * size]
 }
 
-/// Where a number stands among all values of its type, so that the difference of two is their distance in units in the last
-/// place.
+/// Where a number stands among all values of its type, so that the difference of two is their distance in units in the
+/// last place.
 fn rank(element: DType, bytes: &[u8]) -> i128 {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
@@ -186,8 +186,8 @@ impl Pair<'_> {
         (element.value(&self.found[index * size..]), element.value(&self.answer[index * size..]))
     }
 
-    /// The error of an element, by the measure of the tolerance. What is infinite or no number is beyond all, unless the
-    /// reference has the same.
+    /// The error of an element, by the measure of the tolerance. What is infinite or no number is beyond all, unless
+    /// the reference has the same.
     fn error(&self, index: usize) -> f64 {
         let (got, expected) = self.values(index);
         let element = self.data.element;
@@ -208,8 +208,8 @@ impl Pair<'_> {
         }
     }
 
-    /// Whether an element still has what lay there before the run, or what such memory makes of a sum: a NaN with the bits
-    /// of the filler. Of integers nobody can tell.
+    /// Whether an element still has what lay there before the run, or what such memory makes of a sum: a NaN with the
+    /// bits of the filler. Of integers nobody can tell.
     fn is_filler(&self, index: usize) -> bool {
         let element = self.data.element;
         let bytes = element_of(self.found, index, element.bytes() as usize);
@@ -335,8 +335,8 @@ fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
     counted(extra.len() as u64, wrong)
 }
 
-/// Whether `found` has indices of the same elements of `keys` as `answer`, and no index twice in a row that the answer has
-/// once.
+/// Whether `found` has indices of the same elements of `keys` as `answer`, and no index twice in a row that the answer
+/// has once.
 fn same_picks(data: &Buffer, found: &[u8], answer: &[u8], keys: Option<&(Buffer, Vec<u8>)>) -> Check {
     let Some((of, keys)) = keys else { return compare(data, found, answer) };
     let [columns, choices] = [data, of].map(|data| data.shape.last().copied().unwrap_or(1).max(1) as usize);

@@ -513,7 +513,7 @@ const OF_RIGHT: &[Mistake] = &[
     ("BM = [64, 128]", "BN = 64", "spec.BN: unknown specialization constant 'BN'; did you mean 'BM'?"),
     ("BM = [64, 128]", "BM = []", "spec.BM: is an empty list"),
     ("BM = [64, 128]", "BM = -1", "spec.BM: is -1 ('-1'), but the kernel takes u32 from 0 to 4294967295"),
-    ("[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"", "", "has no value for 'width', 'bias.x'"),
+    ("[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"", "", "sets no value for 'width', 'bias.x'"),
     ("[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"", "[uniform.Shape]\nwidth = 'M'\n'*' = 0", ""),
     (
         "[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill = \"zero\"",
@@ -527,7 +527,7 @@ const OF_RIGHT: &[Mistake] = &[
     ),
     ("BM = [64, 128]", "BM = 0.5", "has the fraction"),
     ("FAST = true", "FAST = 2", "the kernel takes bool from 0 to 1"),
-    ("first = -7", "", "push: has no value for 'first', which k.comp declares; add first = … to [push]"),
+    ("first = -7", "", "push: sets no value for 'first', which k.comp declares; add first = … to [push]"),
     ("first = -7", "first = -7\nsecond = 1", "push.second: unknown push constant 'second'"),
     ("first = -7", "first = '2^31'", "takes i32 from -2147483648 to 2147483647"),
     ("scale = \"1/sqrt(M)\"", "scale = \"1/(M - M)\"", "is not a finite number"),

@@ -154,3 +154,16 @@ fn set(wait: Option<Wait>) {
         *current = wait;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_vulkan_loader_every_systems_package_is_named() {
+        // SAFETY: there is no such library, so nothing of one runs.
+        let missing = unsafe { ash::Entry::load_from("/nonexistent/libvulkan.so.1") }.err().expect("it is not there");
+        let message = VulkanError::NoLoader(missing).to_string();
+        assert!(message.contains("no Vulkan loader") && message.contains("install libvulkan1"), "{message}");
+    }
+}

@@ -25,7 +25,12 @@ fn energy_of_a_device_without_a_counter_is_said_to_be_missing_and_no_more() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.json");
     let output = expect_exit(brief_bench(&bench).arg(&path), 0);
-    assert_eq!(stderr(&output).matches("no energy: this device has no counter").count(), 1, "{}", stderr(&output));
+    assert_eq!(
+        stderr(&output).matches("no energy: this device has no energy counter").count(),
+        1,
+        "{}",
+        stderr(&output)
+    );
     assert!(!stdout(&output).contains("J/run"), "{}", stdout(&output));
     let record = valid_record(&std::fs::read_to_string(path).expect("a record"));
     let cases = record["cases"].as_array().expect("cases");
@@ -93,7 +98,7 @@ fn figures_of_others_stand_beside_the_measured_ones() {
 fn a_dry_run_lists_cases_with_their_time_and_measures_nothing() {
     let output = expect_exit(&mut brief_bench(&["matmul", "-V", "naive,split", "-s", "8,16", "--dry-run"]), 0);
     let text = stdout(&output);
-    assert!(text.contains("s  matmul/naive/f32/8x8x8\n") && text.contains("2 cases, about "), "{text}");
+    assert!(text.contains("s  matmul/naive/f32/8x8x8\n") && text.contains("2 cases, roughly "), "{text}");
     assert!(text.contains("matmul/split/f32/8x8x8 and 1 more like it will be skipped"), "{text}");
     assert!(!text.contains('★'));
 }

@@ -61,7 +61,7 @@ fn the_profile_of_a_bench_has_its_kernels_and_its_output_is_untouched() {
     // The record of the program, then the profile.
     let (record, profile) = text.split_once('\n').expect("two documents");
     let record: Value = serde_json::from_str(record).expect("the program's own output");
-    assert!(profile.contains("llvmpipe") && profile.contains("serialised"), "{profile}");
+    assert!(profile.contains("llvmpipe") && profile.contains("serialized"), "{profile}");
     assert!(profile.lines().all(|line| line.chars().count() <= 80), "{profile}");
     // Every sample is a dispatch of the kernel that the record names.
     let kernels = kernels(Path::new(&path("p.json")));

@@ -212,10 +212,7 @@ fn a_command_that_takes_too_long_is_ended_and_the_remedy_is_named() {
 #[test]
 fn a_mistake_in_a_reference_script_is_told_once_with_what_to_change() {
     for (line, expected) in [
-        (
-            "echo \"KeyError: 'B'\" >&2; exit 1; {out}",
-            "failed (exit code 1): KeyError: 'B'; correct it ({in} has A.npy)",
-        ),
+        ("echo \"KeyError: 'B'\" >&2; exit 1; {out}", "failed (exit code 1): KeyError: 'B'; fix it ({in} has A.npy)"),
         ("cp {in}/A.npy {out}/E.npy", "wrote E.npy to {out}; make it write D.npy"),
         ("echo no > {out}/D.npy", "the reference for D: D.npy: it is shorter than the header of a .npy"),
     ] {

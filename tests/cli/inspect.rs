@@ -65,7 +65,7 @@ fn two_kernels_are_compared_and_three_are_too_many() {
     let text = stdout(&diff("naive,local", 0));
     assert!(text.starts_with("A  matmul f32 naive 8\nB  matmul f32 local 8\n"), "{text}");
     let message = stderr(&diff("naive,local,tiled", 2));
-    assert!(message.contains("--diff compares two kernels; these are 3: naive 8;"), "{message}");
+    assert!(message.contains("--diff compares two kernels, but 3 are selected: naive 8;"), "{message}");
 }
 
 #[test]

@@ -75,9 +75,9 @@ chains! {
     "shift-right", "shared": ShiftRight, "Data Parallel C++, shift_group_right",
         "the same shift through shared memory and a work-group barrier";
     "xor", "subgroup": Xor, "Data Parallel C++, permute_group_by_xor (figure 9-16)",
-        "neighbouring lanes swap: subgroupShuffleXor with mask 1";
+        "neighboring lanes swap: subgroupShuffleXor with mask 1";
     "xor", "shared": Xor, "Data Parallel C++, permute_group_by_xor (figure 9-16)",
-        "neighbouring lanes swap through shared memory and a work-group barrier";
+        "neighboring lanes swap through shared memory and a work-group barrier";
     "reverse", "subgroup": Reverse, "Data Parallel C++, permute_group_by_xor (figure 9-17)",
         "lanes in reverse order: subgroupShuffleXor with a mask of ones";
     "reverse", "shared": Reverse, "Data Parallel C++, permute_group_by_xor (figure 9-17)",

@@ -265,7 +265,7 @@ impl Expected {
     fn not_converged(&self, s: &[f64]) -> String {
         let left = self.disagreement(s);
         let what = match self.stop.test {
-            StopTest::Neighbour => "neighbouring row sums still differ by up to",
+            StopTest::Neighbour => "neighboring row sums still differ by up to",
             StopTest::Bracket => "(max - min) / max of the row sums is still",
         };
         let rounds = self.stop.max_rounds;
@@ -446,7 +446,7 @@ mod tests {
         let stop = StopRule { max_rounds: 3, ..POST };
         let a = matrix::hilbert(64);
         let error = Expected::new(a.clone(), 64, stop).check(&transform(&a, 64, &stop)).expect_err("too few rounds");
-        assert!(error.starts_with("not converged after 3 rounds: neighbouring row sums still differ by"), "{error}");
+        assert!(error.starts_with("not converged after 3 rounds: neighboring row sums still differ by"), "{error}");
         assert!(error.ends_with("raise --max-rounds or --eps"), "{error}");
     }
 

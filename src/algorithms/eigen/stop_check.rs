@@ -24,7 +24,7 @@ use std::borrow::Cow::Borrowed;
 pub(crate) static STOP_CHECK: Algorithm = Algorithm {
     name: Borrowed("stop-check"),
     fingerprint: None,
-    summary: "whether all neighbouring elements of a vector, last and first included, differ by less than 0.001",
+    summary: "whether all neighboring elements of a vector, last and first included, differ by less than 0.001",
     work: "2·n operations (a difference and a comparison); s read once, the flag written once",
     default_size: VECTOR_SIZES,
     verify_size: AWKWARD_VECTORS,

@@ -30,7 +30,7 @@ pub(crate) use system::CONVERGED;
 pub(crate) static LU: Algorithm = Algorithm {
     name: Borrowed("lu"),
     fingerprint: None,
-    summary: "LU factorisation P·A = L·U of an n×n matrix, row major; P is the identity without pivoting",
+    summary: "LU factorization P·A = L·U of an n×n matrix, row major; P is the identity without pivoting",
     work: "2/3·n³ operations; A read once, L and U written once",
     default_size: Sweeps { gpu: "128..1024", cpu: "64..256" },
     // The last two for a GPU: blocks that are one launch and such that are two, with outer blocks, and strips of both widths.

@@ -65,7 +65,7 @@ macro_rules! memory {
 memory! {
     MEMORY_READ "memory-read" Read
         "read bandwidth: reads a working set of W words over and over until it has read T words"
-        "16-byte loads, neighbouring invocations at neighbouring addresses" "the read test of every memory benchmark"
+        "16-byte loads, neighboring invocations at neighboring addresses" "the read test of every memory benchmark"
         Variant {
             name: Borrowed("texel"),
             aliases: &[],
@@ -77,7 +77,7 @@ memory! {
         };
     MEMORY_WRITE "memory-write" Write
         "write bandwidth: writes a working set of W words over and over until it has written T words"
-        "16-byte stores, neighbouring invocations at neighbouring addresses" "the write test of every memory benchmark";
+        "16-byte stores, neighboring invocations at neighboring addresses" "the write test of every memory benchmark";
     MEMORY_COPY "memory-copy" Copy
         "copy bandwidth: copies half of a working set of W words to the other half until it has touched T words"
         "a 16-byte load and store a step" "STREAM (McCalpin 1995), its copy";

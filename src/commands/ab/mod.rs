@@ -158,8 +158,8 @@ fn wants_time(trial: &Trial) -> bool {
     open && (1..MOST_ROUNDS).contains(&trial.rounds.len())
 }
 
-/// The command line with ten times the time for each case, and the variables that chose the driver: what is undecided for
-/// want of rounds.
+/// The command line with ten times the time for each case, and the variables that chose the driver: what is undecided
+/// for want of rounds.
 fn with_more_time(max_time: Duration) -> String {
     let words = command_line();
     let kept = recipe::without(words.iter().map(String::as_str), &["--max-time"], &[]);
@@ -261,7 +261,10 @@ impl<'a> Contest<'a> {
         }
         let reasons: Vec<_> = trials.cases.iter().map_while(skipped).collect();
         if let Some((side, reason)) = reasons.first().filter(|_| reasons.len() == self.matches.len()) {
-            return Err(Error::Usage(format!("'{}' {reason}; choose what both can run", printable(&side.label))));
+            return Err(Error::Usage(format!(
+                "'{}' {reason}; choose a size and type that both can run",
+                printable(&side.label)
+            )));
         }
         let mut notes = self.notes.clone();
         let exit = beside(exit(&trials), trouble, &mut notes);
@@ -404,8 +407,9 @@ impl<'a> Contest<'a> {
 }
 
 impl Match<'_> {
-    /// Runs a process of each side, in this order. `first` keeps a side's first case, or the one that has no time. A round
-    /// that lacks a time ends the match, with an error unless the cause is an outcome of the case or an interruption.
+    /// Runs a process of each side, in this order. `first` keeps a side's first case, or the one that has no time. A
+    /// round that lacks a time ends the match, with an error unless the cause is an outcome of the case or an
+    /// interruption.
     fn round(
         &self,
         order: [usize; 2],
@@ -489,7 +493,8 @@ fn drivers(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'_>>, Erro
     Ok(groups.into_iter().flat_map(alone).collect())
 }
 
-/// A match on each problem, of the kernels of the one variant with a file of the user's in place of one, on one side or both.
+/// A match on each problem, of the kernels of the one variant with a file of the user's in place of one, on one side
+/// or both.
 fn substitutes<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'a>>, Error> {
     let matches = groups.into_iter().map(|group| {
         let [variant] = &group.variants[..] else {

@@ -704,7 +704,7 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
                 refused.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)).collect();
             let names: Vec<_> = refused.iter().map(Difference::name).collect();
             format!(
-                "No verdict, because the records differ in more than time (`--allow {}` gives one): {}.",
+                "No verdict, because the records were not measured under the same conditions (`--allow {}` gives one): {}.",
                 names.join(","),
                 what.join("; ")
             )

@@ -165,11 +165,12 @@ fn rounded(below: f64) -> f64 {
     (below * digits).round() / digits
 }
 
-/// `2.5`, `0.98`, `1.003`: as many digits as tell it from 1.
+/// `2.5`, `0.98`, `1.003`: as many digits as tell it from 1; `26`.
 fn short(ratio: f64) -> String {
     match ratio {
         0.9..1.1 => format!("{ratio:.3}"),
         0.1..10.0 => format!("{ratio:.2}"),
+        10.0..1000.0 => format!("{ratio:.0}"),
         _ => format!("{ratio:.1e}"),
     }
 }

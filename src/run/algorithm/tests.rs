@@ -119,7 +119,8 @@ fn shifted() -> Vec<Buffer> {
     ]
 }
 
-/// The cases of a user's kernels on the software device, or whichever there is, under the validation layer where that is installed.
+/// The cases of a user's kernels on the software device, or whichever there is, under the validation layer where that
+/// is installed.
 fn run(own: &UserKernels) -> Vec<Case> {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let algorithm = own.clone().algorithm().expect("it fits");
@@ -428,7 +429,7 @@ fn a_command_runs_in_its_folder_with_the_paths_in_it_and_says_why_it_failed() {
     let said = of_shell("pwd > {out}/said", folder.path()).expect("it runs");
     assert!(said.contains(&*folder.path().to_string_lossy()));
     let failed = of_shell("echo wrong >&2; exit 7", folder.path()).expect_err("it fails");
-    assert_eq!(failed, "the reference command `echo wrong >&2; exit 7` failed (exit code 7): wrong; correct it");
+    assert_eq!(failed, "the reference command `echo wrong >&2; exit 7` failed (exit code 7): wrong; fix it");
     let missing = of_shell("no-such-program-here", Path::new("")).expect_err("there is none");
     assert!(missing.contains("no-such-program-here"), "{missing}");
 }
@@ -447,7 +448,7 @@ fn of_all_that_a_command_says_the_end_is_kept() {
     // 40 MB to each stream.
     let line = "head -c 40000000 /dev/zero; head -c 40000000 /dev/zero >&2; echo >&2; echo last >&2; exit 1";
     let failed = of_shell(line, Path::new("")).expect_err("it fails");
-    assert!(failed.ends_with("(exit code 1): last; correct it"), "{failed}");
+    assert!(failed.ends_with("(exit code 1): last; fix it"), "{failed}");
     let scratch = Scratch::new().expect("a folder");
     let mut program = std::process::Command::new("sh");
     program.args(["-c", "head -c 40000000 /dev/zero; head -c 40000000 /dev/zero >&2; printf end >&2"]);
@@ -509,10 +510,10 @@ fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
                      FileNotFoundError: {in}/B.npy\\n' >&2; exit 1";
     let said = fault(None, traceback);
     let expected = "failed (exit code 1): FileNotFoundError: {in}/B.npy (File \"ref.py\", line 3, in <module>); \
-                    correct it ({in} has A.npy)";
+                    fix it ({in} has A.npy)";
     assert!(said.ends_with(expected), "{said}");
     for (line, expected) in [
-        ("exit 7", "the inputs command `exit 7` failed (exit code 7): it said nothing; correct it"),
+        ("exit 7", "the inputs command `exit 7` failed (exit code 7): it said nothing; fix it"),
         ("echo no > {out}/A.npy", "buffer A, from the inputs command: A.npy: it is shorter than the header of a .npy"),
         ("true", "buffer A, from the inputs command: neither A.npy nor A.bin is in {out}"),
     ] {
