@@ -98,8 +98,9 @@ impl Rounds {
         let mut lines = vec![];
         if fewest < TELLING_RUNS {
             let has = format!(
-                "note      a verdict on a software device needs {TELLING_RUNS} baseline processes; this baseline has \
-                 {fewest}, so this run can decide nothing."
+                "note      the baseline has {}; a verdict on a software device needs {TELLING_RUNS}, so this run can decide \
+                 nothing.",
+                if fewest == 1 { "1 process".into() } else { format!("{fewest} processes") }
             );
             let command = self.baseline.first().zip(self.paths.first());
             let command = command.and_then(|(record, path)| recipe::completed(record, path, recipe::ENOUGH));
@@ -383,11 +384,11 @@ mod tests {
         let of = |baseline| Some(Obstacle::AnotherSpeed { baseline });
         assert_eq!(said(of(true)), "", "the recipe says that it needs a new baseline");
         let few = said(Some(Obstacle::FewProcesses { baseline: true }));
-        assert!(few.contains("can decide 1 case: the baseline has too few processes"), "{few}");
+        assert!(few.contains("cannot decide 1 case: the baseline has too few processes"), "{few}");
         assert!(said(of(false)).starts_with("A longer --budget may decide it, "), "{}", said(of(false)));
         processes.set(5);
         assert!(
-            said(of(false)).contains("can decide 1 case: the device is slower or busier than"),
+            said(of(false)).contains("cannot decide 1 case: the device is slower or busier than"),
             "{}",
             said(of(false))
         );

@@ -203,7 +203,7 @@ fn patterns_pair_variants_and_what_one_side_lacks_is_left_out() {
     // Only one of the two has f16, and both have f32.
     let mixed = ["ab", "matmul", "-V", "spli*", "--against", "naive", "-s", "16", "-t", "f16,f32", "--json=-"];
     let refused = stderr(&run(&mut gpukern(&mixed)));
-    assert!(refused.contains("'split'") && refused.contains("choose what both can run"), "{refused}");
+    assert!(refused.contains("'split'") && refused.contains("choose a size and type that both can run"), "{refused}");
     let none = ["ab", "matmul", "-V", "spli*", "--against", "naive", "-s", "16", "-t", "f16"];
     let refused = stderr(&expect_exit(&mut gpukern(&none), 2));
     assert!(refused.contains("'spli*' and 'naive' have no case in common"), "{refused}");

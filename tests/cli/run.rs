@@ -269,7 +269,7 @@ fn of_several_choices_the_first_is_timed_printed_and_named() {
     assert!(stderr(&refused).contains("this selects 2; give each axis one value"), "{}", stderr(&refused));
     let listed = expect_exit(&mut command(folder.path(), &["--config=double.toml", "--dry-run"]), 0);
     let (listed, said) = (stdout(&listed), stderr(&listed));
-    assert!(listed.contains("double/double/f32/N=1000\n") && listed.contains("\n1 case, about "), "{listed}{said}");
+    assert!(listed.contains("double/double/f32/N=1000\n") && listed.contains("\n1 case, roughly "), "{listed}{said}");
     // What was never written is no arithmetic.
     let half = ["--config=double.toml", "--groups=cdiv(N,128)", "--right=d.npy"];
     expect_exit(&mut command(folder.path(), &["--config=double.toml", "--save=D=d.npy"]), 0);
