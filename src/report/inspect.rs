@@ -118,8 +118,8 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
         }
         let (table, legend) = of_rows(&rows, width);
         // Once below all tables that share it.
-        if legend != below {
-            out.push_str(&below);
+        if legend != below && !below.is_empty() {
+            let _ = writeln!(out, "{below}");
         }
         below = legend;
         let heading = table::prose(&rows[0].subject, width, 2);
