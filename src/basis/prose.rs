@@ -30,7 +30,7 @@ pub(crate) fn width() -> usize {
 }
 
 /// The same of standard error; `None` where a file or a program takes whole lines.
-fn width_of_errors() -> Option<usize> {
+pub(crate) fn width_of_errors() -> Option<usize> {
     let errors = std::io::stderr();
     columns(terminal_size_of(&errors)).or(errors.is_terminal().then_some(USUAL_WIDTH))
 }

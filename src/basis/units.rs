@@ -99,10 +99,11 @@ impl fmt::Display for TimeUnit {
     }
 }
 
-/// `1 case`, `2 cases`: a number of things whose plural ends in s.
+/// `1 case`, `2 processes`: a number of things whose plural ends in s or es.
 #[must_use]
 pub(crate) fn counted(count: usize, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+    let plural = if thing.ends_with('s') { "es" } else { "s" };
+    format!("{count} {thing}{}", if count == 1 { "" } else { plural })
 }
 
 /// A time for people who wait: `40 s`, `3 min`, `2.5 h`.
@@ -110,7 +111,7 @@ pub(crate) fn counted(count: usize, thing: &str) -> String {
 pub(crate) fn about(time: Nanos) -> String {
     match time.seconds() {
         seconds if seconds < 1.0 => "1 s".into(),
-        seconds if seconds < 100.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 89.5 => format!("{seconds:.0} s"),
         seconds if seconds < 6000.0 => format!("{:.0} min", seconds / 60.0),
         seconds => format!("{:.1} h", seconds / 3600.0),
     }

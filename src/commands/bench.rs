@@ -10,7 +10,7 @@ use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::BenchArgs;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Observer;
-use crate::measure::measurement::Measurement;
+use crate::measure::measurement::{LimitPolicy, MeasureOptions, Measurement};
 use crate::measure::runner::Timing;
 use crate::measure::session::{Isolation, Session, Setup};
 use crate::plan::request::Request;
@@ -61,7 +61,8 @@ fn planned(request: &Request) -> Result<(Planned, Vec<UserKernels>), Error> {
         Some(shard) => plan.part(shard)?,
         None => plan,
     };
-    Ok((Planned { plan: plan.only(&request.only)?, options_hash, shard, at_once: false }, kernels))
+    let (whole, plan) = (plan.clone(), plan.only(&request.only)?);
+    Ok((Planned { whole, plan, options_hash, shard, at_once: false }, kernels))
 }
 
 /// Refuses what cannot be measured at once.
@@ -84,7 +85,7 @@ pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup) -> Result<Comm
     }
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
     let skipped = measurement.skipped(&tuned);
-    let left = measurement.expected(&tuned, Timing::Sample);
+    let left = measurement.expected(&MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec![]));
     let mut output = String::new();
     for (id, time) in &left {
         let _ = writeln!(output, "{:>7}  {id}", about(*time));

@@ -9,6 +9,7 @@ use crate::basis::input_file;
 use crate::basis::printable::{excerpt, printable, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
 use crate::commands::progress;
+use crate::compare::recipe::without;
 use crate::device::capability::DeviceKind;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
 use crate::measure::runner::Timing;
@@ -29,6 +30,8 @@ const MOST_PROCESSES: u32 = 1000;
 
 /// A plan, with what its record says of the whole that it may be a part of.
 pub(super) struct Planned {
+    /// All that was asked for, and the part of it that `--only` names.
+    pub(super) whole: Plan,
     pub(super) plan: Plan,
     /// The hash of the whole on whatever devices.
     pub(super) options_hash: String,
@@ -60,13 +63,12 @@ pub(super) fn carry_out(
     setup: &Setup,
     more: &dyn Fn(&Record) -> String,
 ) -> Result<CommandOutput, Error> {
-    let plan = &planned.plan;
     let processes = processes(request, setup)?;
     let path = output.json.as_deref().or(output.resume.as_deref());
     let without_limits = request.no_peak || request.noise.is_some() || planned.at_once;
     let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = tuned(request)?;
-    let options = MeasureOptions { processes, ..planned.options(request, limits, &tuned)? };
+    let mut options = MeasureOptions { processes, ..planned.options(request, limits, &tuned)? };
     let mut notes = String::new();
     let view = view(output, &mut notes)?;
     let rounds = Rounds::new(&output.comparing, path, &mut notes)?;
@@ -75,6 +77,15 @@ pub(super) fn carry_out(
     let earlier = output.resume.as_deref().map(|path| journal::earlier(path, &mut notes)).transpose()?;
     if let (Some(path), None) = (&kept, &earlier) {
         journal::check_none(path)?;
+    }
+    let mut plan = &planned.plan;
+    if earlier.as_ref().is_some_and(|earlier| earlier.plan.as_ref() == Some(&planned.whole.hash())) {
+        // The record stays one of the whole plan, and whoever repeats its command completes that.
+        (plan, options.only) = (&planned.whole, &request.only);
+        options.command = without(options.command.iter().map(String::as_str), &["--only"], &[])
+            .into_iter()
+            .map(ToString::to_string)
+            .collect();
     }
     for change in earlier.iter().flat_map(|earlier| changed_variables(earlier, &options.origin, is_long)) {
         progress::line(&format!("note      {change}"));

@@ -316,7 +316,7 @@ fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> 
     let session = Measurement::session(plan, setup)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
     run::name_commands(&setup.kernels);
-    let expected = measurement.expected(options.tuned, options.timing);
+    let expected = measurement.expected(options);
     // A run that is short says nothing.
     let limits = measurement.expected_limits(options);
     let mut progress = Unannounced(Progress::through(measurement.cases(options), &expected, &limits));
@@ -385,7 +385,7 @@ fn measure_keeping(
         run::name_commands(&setup.kernels);
     }
     let interrupted = interrupt::listen()?;
-    let (cases, expected) = (measurement.cases(options), measurement.expected(options.tuned, options.timing));
+    let (cases, expected) = (measurement.cases(options), measurement.expected(options));
     let progress = Progress::through(cases, &expected, &measurement.expected_limits(options));
     progress.foretell("case", measurement.uses_host_cores());
     let mut watch = Watch::new(progress, path);

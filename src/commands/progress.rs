@@ -2,6 +2,7 @@
 
 use crate::basis::printable::printable;
 use crate::basis::printable::say;
+use crate::basis::prose;
 use crate::basis::units::{Nanos, about, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::measure::executor::Observer;
@@ -82,6 +83,8 @@ const BELIEF: Nanos = Nanos(3e9);
 const LONG: Nanos = Nanos(10e9);
 /// How many times as long a run on the host's processors took while other programs kept them busy.
 const BUSY: f64 = 3.0;
+/// Columns of the bar.
+const BAR: usize = 24;
 /// Steps of the bar.
 const STEPS: u64 = 1000;
 /// What goes on while limits are measured, which is no case.
@@ -204,14 +207,18 @@ impl Ahead {
         }
     }
 
-    /// What stands beside the bar.
-    fn text_now(&self) -> String {
-        self.text(self.since.elapsed().into(), self.moved.elapsed().into())
+    /// What stands beside the bar in so many columns: without the name of a case where that would be cut.
+    fn text_now(&self, columns: usize) -> String {
+        let text = self.text(self.since.elapsed().into(), self.moved.elapsed().into());
+        match text.strip_suffix(&format!(", {}", printable(&self.now))) {
+            Some(without) if text.chars().count() > columns => without.into(),
+            _ => text,
+        }
     }
 
     /// The line where there is no terminal.
     fn line(&mut self) -> String {
-        format!("{} % after {}", 100 * self.position_now() / STEPS, self.text_now())
+        format!("{} % after {}", 100 * self.position_now() / STEPS, self.text_now(usize::MAX))
     }
 
     /// What is ahead, if that takes long: `22 cases, about 40 s`; and where `others` may use the processors too, what it takes
@@ -236,7 +243,7 @@ impl Progress {
         let terminal = std::io::stderr().is_terminal();
         // indicatif draws on standard error and hides itself where that is no terminal.
         let bar = if Verbosity::Usual.asked() { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:{BAR}}} {{wide_msg}}")) {
             bar.set_style(style.progress_chars("━╸ "));
         }
         let ahead = Arc::new(Mutex::new(Ahead::new(cases, expected, limits)));
@@ -299,7 +306,8 @@ impl Progress {
 /// Moves the bar to where `ahead` is.
 fn draw(bar: &ProgressBar, ahead: &mut Ahead) {
     bar.set_position(ahead.position_now());
-    bar.set_message(ahead.text_now());
+    let columns = prose::width_of_errors().map_or(usize::MAX, |width| width.saturating_sub(BAR + 1));
+    bar.set_message(ahead.text_now(columns));
 }
 
 /// Writes a line to standard error, where there is no bar.

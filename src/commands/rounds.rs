@@ -100,7 +100,7 @@ impl Rounds {
             let has = format!(
                 "note      the baseline has {}; a verdict on a software device needs {TELLING_RUNS}, so this run can decide \
                  nothing.",
-                if fewest == 1 { "1 process".into() } else { format!("{fewest} processes") }
+                counted(fewest, "process")
             );
             let command = self.baseline.first().zip(self.paths.first());
             let command = command.and_then(|(record, path)| recipe::completed(record, path, recipe::ENOUGH));

@@ -87,12 +87,6 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
                 continue;
             }
         };
-        if !by_inspection && executor.executes() == Ok(false) {
-            let why =
-                format!("{} executes nothing; `--by-inspection` chooses tiles by what its compiler says", device.name);
-            tuning.beside(Err(Error::Usage(why)));
-            continue;
-        }
         let (mut rows, mut inspected) = (vec![], vec![]);
         for (group, tunable) in searches(algorithm, &run, device) {
             if by_inspection {

@@ -226,7 +226,7 @@ impl Pair<'_> {
                     Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) }
                 };
                 obstacle = assumption.is_some().then_some(few);
-                why.extend(assumption);
+                why.extend(assumption.filter(|_| few != Obstacle::AnotherBoard));
             }
         }
         // A speed is the test.
@@ -329,7 +329,7 @@ impl Pair<'_> {
             (Some(Obstacle::AnotherBoard), _) => "different boards".into(),
             (_, Verdict::Undecided) if self.few() => {
                 let fewest = self.baseline.len().min(self.candidate.len());
-                format!("{fewest} of {TELLING_RUNS} processes")
+                format!("only {}", counted(fewest, "process"))
             }
             _ => evidence(&ratio, p, found, min_effect),
         }

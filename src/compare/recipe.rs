@@ -7,7 +7,7 @@ use crate::basis::units::{Nanos, about, counted, significant, trimmed};
 use crate::plan::request::VulkanOptions;
 use crate::record::{CHOOSING, Case, Record};
 use crate::stats::bootstrap::{TELLING_RUNS, Z};
-use crate::stats::median;
+use crate::stats::{median, noise};
 use clap::CommandFactory;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,9 @@ use std::path::Path;
 
 /// Processes a side that find a change of 5 % on most machines.
 pub(crate) const ENOUGH: usize = 5;
+
+/// Cases that a recipe names where it measures them alone.
+const MOST_NAMED: usize = 4;
 
 /// Processes a side above which a recipe is no help.
 const MOST: usize = 50;
@@ -60,7 +63,8 @@ pub(crate) fn recipe(
     again: &dyn Fn(usize) -> (String, Vec<String>),
 ) -> (Vec<String>, Option<String>) {
     let anew = anew(comparison, sides);
-    let (processes, mut remarks) = wanted(comparison, settings, anew);
+    let board = board(comparison, sides[1].records);
+    let (processes, mut remarks) = wanted(comparison, settings, anew, board);
     let names = ["baseline", "candidate"];
     let slow = |baseline| {
         let is = |case: &&Compared| case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
@@ -87,8 +91,10 @@ pub(crate) fn recipe(
     }
     let alternated = alternated.and_then(|(_, commands)| commands);
     let processes = processes.max(anew.contains(&true).then_some(ENOUGH));
-    let commands = processes
-        .map_or_else(Vec::new, |processes| lines(comparison, sides, anew, processes, again(processes), &mut remarks));
+    let few = if anew.contains(&true) { vec![] } else { few(comparison) };
+    let commands = processes.map_or_else(Vec::new, |processes| {
+        lines(comparison, sides, (anew, &few), processes, again(processes), &mut remarks)
+    });
     let commands: Vec<_> = commands.into_iter().chain(alternated).collect();
     (remarks, (!commands.is_empty()).then(|| commands.join("\n")))
 }
@@ -97,11 +103,22 @@ pub(crate) fn recipe(
 const ALTERNATE: &str = "Two drivers can be told apart by alternating them: `gpukern ab` with --a-driver and --b-driver \
                          (docs/compare.md, \"Alternate two candidates\").";
 
-/// The lines that give each side so many processes, those to be measured `anew` in a file of their own, and compare again.
+/// The ids of the cases that further processes would decide, where it takes much less time to measure them alone.
+fn few(comparison: &Comparison) -> Vec<&str> {
+    let open = |case: &&Compared| {
+        let more = needed(case, comparison.min_effect).is_some() && !needs_another_machine(case);
+        case.verdict == Verdict::Undecided && more
+    };
+    let open: Vec<_> = comparison.cases.iter().filter(open).map(|case| case.id.as_str()).collect();
+    if open.len() <= MOST_NAMED && 2 * open.len() <= comparison.cases.len() { open } else { vec![] }
+}
+
+/// The lines that give each side so many processes, those to be measured `anew` in a file of their own, and compare again; of
+/// a `few` cases alone, where that is enough.
 fn lines(
     comparison: &Comparison,
     sides: [Kept<'_>; 2],
-    anew: [bool; 2],
+    (anew, few): ([bool; 2], &[&str]),
     processes: usize,
     (variables, mut words): (String, Vec<String>),
     remarks: &mut Vec<String>,
@@ -114,7 +131,7 @@ fn lines(
         let Some(path) = side.paths.first() else {
             // The last command measures it: anew, or what is missing.
             let kept = if words.iter().any(|word| word == "--resume") { record.processes().len() } else { 0 };
-            costs.push((name, processes.saturating_sub(kept), time_of_process(record)));
+            costs.push((name, processes.saturating_sub(kept), time_of_process(record, &[])));
             last = with;
             continue;
         };
@@ -135,6 +152,9 @@ fn lines(
             continue;
         };
         let fresh = anew || record.plan.is_none() || *path == Path::new("-");
+        // What is begun anew has to have all of them.
+        let few = if fresh || measure.contains("--only") { &[] } else { few };
+        let measure = few.iter().fold(measure, |measure, id| format!("{measure} --only {}", shown_word(id)));
         let path = if fresh { fresh_path(path, name, &mut words) } else { path.to_string_lossy().into_owned() };
         // A new file takes the place of the old one.
         let own = record.processes().len();
@@ -145,7 +165,7 @@ fn lines(
         } else {
             (own, lacks)
         };
-        costs.push((name, lacks, time_of_process(record)));
+        costs.push((name, lacks, time_of_process(record, few)));
         parts.push(Part { measure, path, fresh, has, lacks, with });
     }
     let mut lines = vec![];
@@ -219,8 +239,13 @@ pub(crate) fn time_of(case: &Case) -> Option<Nanos> {
     Some(phases.verification + phases.warm_up + phases.sampling)
 }
 
-/// Time that a process of a record takes, with what is measured beside its cases.
-pub(super) fn time_of_process(record: &Record) -> Nanos {
+/// Time that a process of a record takes, with what is measured beside its cases; or where a `few` are named, those alone.
+pub(super) fn time_of_process(record: &Record, few: &[&str]) -> Nanos {
+    if !few.is_empty() {
+        let times = record.cases.iter().filter(|case| few.contains(&&*case.id)).filter_map(time_of);
+        let times: Vec<f64> = times.map(|time| time.0).collect();
+        return Nanos(few.len() as f64 * times.iter().sum::<f64>() / times.len().max(1) as f64);
+    }
     let processes = record.processes();
     // The record's time is that of the last command which completed it, and that may have measured nothing.
     let own = processes.iter().filter(|process| process.command == record.command).count();
@@ -233,9 +258,7 @@ pub(super) fn time_of_process(record: &Record) -> Nanos {
 /// How long so many processes of each side take: `about 4 min: 2 × 3 processes of 40 s`.
 fn cost(sides: &[(&str, usize, Nanos)]) -> String {
     let total: Nanos = sides.iter().map(|(_, count, time)| Nanos(*count as f64 * time.0)).sum();
-    let text = |count: usize, time: Nanos| {
-        format!("{count} {} of {}", if count == 1 { "process" } else { "processes" }, about(time))
-    };
+    let text = |count: usize, time: Nanos| format!("{} of {}", counted(count, "process"), about(time));
     let sides: Vec<_> = sides.iter().copied().filter(|(_, count, _)| *count > 0).collect();
     let parts = match sides[..] {
         [(_, a, first), (_, b, second)] if a == b => {
@@ -316,7 +339,12 @@ pub(super) fn fresh_path(path: &Path, name: &str, words: &mut [String]) -> Strin
 
 /// The processes a side that would decide what is undecided, and what is to be known beside them. Sides that are measured
 /// `anew` have no disturbed processes to outvote.
-fn wanted(comparison: &Comparison, settings: &Settings, anew: [bool; 2]) -> (Option<usize>, Vec<String>) {
+fn wanted(
+    comparison: &Comparison,
+    settings: &Settings,
+    anew: [bool; 2],
+    board: Option<&str>,
+) -> (Option<usize>, Vec<String>) {
     let (mut most, mut remarks): (Option<usize>, Vec<String>) = (None, vec![]);
     let (mut close, mut timeless): (Vec<&Compared>, Vec<&Compared>) = (vec![], vec![]);
     let open = || comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided);
@@ -329,15 +357,14 @@ fn wanted(comparison: &Comparison, settings: &Settings, anew: [bool; 2]) -> (Opt
     let boards = open().filter(|case| case.obstacle == Some(Obstacle::AnotherBoard)).count();
     if boards > 0 {
         remarks.push(format!(
-            "{}: measure both sides on one board (--device takes its UUID), or say with --process-noise how much boards \
-             differ.",
-            counted(boards, "case")
+            "{}: the sides ran on different boards, which may differ by {:.0} %. Measure both on one of them{}, or say with \
+             --process-noise how much they differ.",
+            counted(boards, "case"),
+            100.0 * noise::ASSUMED_BETWEEN_BOARDS,
+            board.map_or_else(String::new, |uuid| format!(" (--device {} is the candidate's)", printable(uuid)))
         ));
     }
-    for case in open().filter(|case| !case.is_stuck() && !replaced(case)) {
-        if case.obstacle == Some(Obstacle::AnotherBoard) {
-            continue;
-        }
+    for case in open().filter(|case| !needs_another_machine(case) && !replaced(case)) {
         match needed(case, settings.min_effect) {
             Some(processes) => most = most.max(Some(processes)),
             None if case.ratio.is_none() => timeless.push(case),
@@ -378,6 +405,13 @@ fn wanted(comparison: &Comparison, settings: &Settings, anew: [bool; 2]) -> (Opt
     (most, remarks)
 }
 
+/// The UUID of the board that measured the candidate, where the baseline ran on another.
+fn board<'a>(comparison: &Comparison, candidate: &'a [Record]) -> Option<&'a str> {
+    let case = comparison.cases.iter().find(|case| case.obstacle == Some(Obstacle::AnotherBoard))?;
+    let mut devices = candidate.iter().flat_map(|record| &record.devices);
+    devices.find(|device| device.name == case.device).map(|device| device.uuid.as_str())
+}
+
 /// The processes a side that would decide a case, as its interval is; `None` where no reasonable number would.
 fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
     let now = fewest(case);
@@ -403,10 +437,15 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
 /// Undecided cases that no reasonable number of processes would decide.
 pub(crate) fn hopeless(comparison: &Comparison) -> usize {
     let is = |case: &&Compared| {
-        let rests = case.is_stuck() || case.obstacle == Some(Obstacle::AnotherBoard);
-        case.verdict == Verdict::Undecided && !rests && needed(case, comparison.min_effect).is_none()
+        let stays = needs_another_machine(case);
+        case.verdict == Verdict::Undecided && !stays && needed(case, comparison.min_effect).is_none()
     };
     comparison.cases.iter().filter(is).count()
+}
+
+/// Whether no further process would decide a case: one side's device was slower, or another board.
+fn needs_another_machine(case: &Compared) -> bool {
+    case.is_stuck() || case.obstacle == Some(Obstacle::AnotherBoard)
 }
 
 /// The change from which on a case would be the same, as its interval is.

@@ -3,6 +3,7 @@
 use super::side::Seen;
 use crate::basis::units::significant;
 use crate::kernel::shaders::CompiledKernel;
+use crate::kernel::statistics;
 use crate::record::Warning;
 use crate::stats;
 use std::collections::BTreeSet;
@@ -59,9 +60,14 @@ pub(super) fn programs(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bo
             reasons.extend(new);
         }
     }
-    if old.notes != new.notes {
-        reasons.extend(new.notes.iter().filter(|note| !old.notes.contains(note)).cloned());
-    }
+    // `tile 8×8, built in` and `tile 16×16, tuned`: notes of one fact begin with the same word.
+    let before = |note: &str| {
+        let (fact, now) = note.split_once(' ')?;
+        let before = old.notes.iter().find(|old| old.split(' ').next() == Some(fact))?;
+        Some(format!("{before} → {now}"))
+    };
+    let changed = new.notes.iter().filter(|note| !old.notes.contains(note));
+    reasons.extend(changed.map(|note| before(note).unwrap_or_else(|| note.clone())));
     reasons
 }
 
@@ -70,13 +76,14 @@ fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String
     if before.hash != after.hash {
         changes.push(format!("the code of {} changed", after.source()));
     }
-    for statistic in &after.statistics {
-        let old = before.statistics.iter().find(|other| other.name == statistic.name);
-        if let (Some(Some(old)), Some(new)) = (old.map(|old| old.value), statistic.value)
-            && old != new
-        {
-            changes.push(format!("{}: {} {old} → {new}", after.name, statistic.name));
-        }
+    let statistics = after.statistics.iter().filter_map(|statistic| {
+        let old = before.statistics.iter().find(|other| other.name == statistic.name)?;
+        let (old, new) = (statistics::value(old)?, statistics::value(statistic)?);
+        (old != new).then(|| format!("{} {old} → {new}", statistic.name))
+    });
+    let statistics: Vec<_> = statistics.collect();
+    if !statistics.is_empty() {
+        changes.push(format!("{}: {}", after.name, statistics.join(", ")));
     }
     changes
 }

@@ -239,8 +239,8 @@ fn compared(index: usize, case: &Compared, ruling: &Ruling) -> Test {
     let [before, after] = [&case.baseline, &case.candidate].map(|side| time(side.median));
     let mut facts = format!("{}: {before} → {after}, {}\n", case.verdict.name(), interval());
     for (name, side) in [("baseline", &case.baseline), ("candidate", &case.candidate)] {
-        let processes = if side.processes == 1 { "process" } else { "processes" };
-        let _ = writeln!(facts, "{name}: {} of {} {processes}", counted(side.samples, "sample"), side.processes);
+        let [samples, processes] = [counted(side.samples, "sample"), counted(side.processes, "process")];
+        let _ = writeln!(facts, "{name}: {samples} of {processes}");
     }
     if settled {
         facts.push_str("within its max-slowdown\n");
@@ -289,7 +289,8 @@ mod tests {
     #[test]
     fn what_is_true_of_the_run_is_a_property_and_what_is_not_is_said_of_its_test() {
         let text = text(&disturbed());
-        let property = r#"<property name="conditions" value="the device ran 0 to 9 % slower than its best so far"/>"#;
+        let property =
+            r#"<property name="conditions" value="the device ran at 91 to 100 % of its best speed so far"/>"#;
         assert_eq!(text.matches(property).count(), 1, "{text}");
         assert_eq!(text.matches("mark d: disturbed: the canary").count(), 1, "{text}");
     }

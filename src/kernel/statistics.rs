@@ -1,5 +1,6 @@
 //! What drivers tell of compiled kernels (`VK_KHR_pipeline_executable_properties`), under common names.
 
+use crate::basis::units::Metric;
 use crate::kernel::shaders::CompiledKernel;
 use std::cmp::Ordering;
 
@@ -88,9 +89,7 @@ impl Figure {
         let name = self.names().iter().find(|name| named(name).next().is_some())?;
         // A pipeline may have several executables, of which the worst counts.
         let worst = |a: f64, b: f64| if self == Self::Occupancy { a.min(b) } else { a.max(b) };
-        let value = named(name).filter_map(|metric| metric.value).reduce(worst)?;
-        // NVIDIA's 64 bits have the bytes in the lower half: 16 · 2³² + 1024 for an array of 1024.
-        let value = if name.eq_ignore_ascii_case("Local Memory Size") { value % 2_f64.powi(32) } else { value };
+        let value = named(name).filter_map(value).reduce(worst)?;
         let turnip = self == Self::Code && named("Max Waves Per Core").next().is_some();
         let name = named(name).next().map(|metric| metric.name.as_str())?;
         Some((name, if turnip { DWORD * value } else { value }))
@@ -111,6 +110,13 @@ impl Figure {
             Self::Registers | Self::Shared | Self::Instructions | Self::Code => Ordering::Equal,
         }
     }
+}
+
+/// The value of a driver's statistic. NVIDIA's 64 bits of local memory have the bytes in the lower half: 16 · 2³² + 1024 for
+/// an array of 1024.
+pub(crate) fn value(statistic: &Metric) -> Option<f64> {
+    let bytes = statistic.name.eq_ignore_ascii_case("Local Memory Size");
+    statistic.value.map(|value| if bytes { value % 2_f64.powi(32) } else { value })
 }
 
 /// The registers that a driver says `kernel` spills, if it does.

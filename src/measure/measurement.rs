@@ -42,6 +42,8 @@ pub(crate) struct MeasureOptions<'a> {
     pub(crate) shard: Option<Shard>,
     /// Processes that measure each case, each of which takes the cases in a random order of its own.
     pub(crate) processes: usize,
+    /// The ids of the cases to be measured of a plan that an earlier record has begun; all where none is given.
+    pub(crate) only: &'a [String],
     /// Whether the host's cases run in a worker too, because this process has measured others before.
     pub(crate) host_in_worker: bool,
     /// Whether all devices are measured at the same time.
@@ -58,7 +60,7 @@ impl<'a> MeasureOptions<'a> {
     pub(crate) fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
         let (begun, started) = (Instant::now(), jiff::Timestamp::now());
         let (origin, options_hash, shard) = (Origin::default(), None, None);
-        let (processes, host_in_worker, at_once, left_out) = (1, false, false, None);
+        let (processes, only, host_in_worker, at_once, left_out) = (1, &[][..], false, false, None);
         Self {
             timing,
             limits,
@@ -68,6 +70,7 @@ impl<'a> MeasureOptions<'a> {
             options_hash,
             shard,
             processes,
+            only,
             host_in_worker,
             at_once,
             left_out,
@@ -82,6 +85,11 @@ impl<'a> MeasureOptions<'a> {
         let (begun, started) = (Instant::now(), jiff::Timestamp::now());
         let limits = LimitPolicy::Ignore;
         Self { limits, processes: 1, host_in_worker: true, at_once: false, begun, started, ..self.clone() }
+    }
+
+    /// Whether the case of this id is one of those to be measured.
+    fn wants(&self, id: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|own| own == id)
     }
 
     /// The entry of a process that begins now, the one of this index.
@@ -136,12 +144,14 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Whether the case of this id on a device is none of those that `process` is to measure: it has, so many processes
-    /// have, or one found that there is no time.
-    fn has(&self, device: usize, id: &str, process: usize, processes: usize) -> bool {
+    /// Whether the case of this id on a device is none of those that `process` is to measure: nobody wants it, it has, as
+    /// many as are wanted have, or one found that there is no time.
+    fn has(&self, device: usize, id: &str, process: usize, options: &MeasureOptions<'_>) -> bool {
         let mut cases = self.cases.iter().filter(|case| case.device == device && case.id == id);
         let is_final = |case: &Case| case.measured().is_none() && case.outcome != Outcome::Interrupted;
-        cases.clone().count() >= processes || cases.any(|case| is_final(case) || case.process == process)
+        !options.wants(id)
+            || cases.clone().count() >= options.processes
+            || cases.any(|case| is_final(case) || case.process == process)
     }
 
     /// Takes out the part of one device, as it stands when that begins.
@@ -249,16 +259,17 @@ impl<'a> Measurement<'a> {
     /// Number of cases to measure, each as often as there are processes to do so. What the devices cannot run is none.
     #[must_use]
     pub(crate) fn cases(&self, options: &MeasureOptions<'_>) -> usize {
-        let taken = self.taken.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. })).count();
-        (self.expected(options.tuned, options.timing).len() * options.processes).saturating_sub(taken)
+        let counts = |case: &&Case| options.wants(&case.id) && !matches!(case.outcome, Outcome::Skipped { .. });
+        let taken = self.taken.iter().filter(counts).count();
+        (self.expected(options).len() * options.processes).saturating_sub(taken)
     }
 
     /// The cases that each process measures, by id, each with the time that it should take: those that the devices can run.
     #[must_use]
-    pub(crate) fn expected(&self, tuned: &Tuned, timing: Timing) -> Vec<(String, Nanos)> {
-        let samples = timing == Timing::Sample;
+    pub(crate) fn expected(&self, options: &MeasureOptions<'_>) -> Vec<(String, Nanos)> {
+        let samples = options.timing == Timing::Sample;
         let of_run = |DeviceRun { device, run }: &DeviceRun<'_>| {
-            let skipped = executor::skipped(run, device, tuned);
+            let skipped = executor::skipped(run, device, options.tuned);
             let skipped: BTreeSet<_> = skipped.into_iter().map(|(id, _)| id.to_string()).collect();
             let of_group = |group: &CaseGroup| {
                 let time = estimate::of_case(group, device.kind, samples.then_some(&run.sampling));
@@ -273,7 +284,7 @@ impl<'a> Measurement<'a> {
             let time = estimate::of_case(group, DeviceKind::Host, samples.then_some(sampling));
             (group.host_id().unwrap_or_default(), time)
         });
-        self.device_runs.iter().flat_map(of_run).chain(on_host).collect()
+        self.device_runs.iter().flat_map(of_run).chain(on_host).filter(|(id, _)| options.wants(id)).collect()
     }
 
     /// The time that limits take beside the cases on each software device of which none are kept; others measure them in no
@@ -359,7 +370,7 @@ impl<'a> Measurement<'a> {
     /// Whether there is a case for a further process.
     fn leaves_any(&self, options: &MeasureOptions<'_>, results: &Results) -> bool {
         let next = results.processes.len();
-        let on_host = |group| results.has(self.host_index, &host_id(group), next, options.processes);
+        let on_host = |group| results.has(self.host_index, &host_id(group), next, options);
         self.device_runs.iter().any(|device_run| !left(device_run, options, results, next).groups.is_empty())
             || self.on_host.iter().any(|(group, _)| !on_host(group))
     }
@@ -484,7 +495,7 @@ impl<'a> Measurement<'a> {
         // This process is none that could be started afresh.
         let mut worker = (options.processes > 1 || options.host_in_worker).then(|| worker::HostWorker::new(self.setup));
         for (group, sampling) in &self.on_host {
-            if results.has(device.index, &host_id(group), process, options.processes) {
+            if results.has(device.index, &host_id(group), process, options) {
                 continue;
             }
             observer.begin(&group.id_of("host").to_string());
@@ -561,7 +572,7 @@ fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, process: usi
 
 /// What `device_run` has for a process, in the order of that.
 fn left(device_run: &DeviceRun<'_>, options: &MeasureOptions<'_>, results: &Results, process: usize) -> PlannedRun {
-    let gone = |id: &str| results.has(device_run.device.index, id, process, options.processes);
+    let gone = |id: &str| results.has(device_run.device.index, id, process, options);
     let mut run = executor::without(&device_run.run, device_run.device, options.tuned, &gone);
     if let Some(order) = results.processes.get(process).and_then(|process| process.order) {
         run.shuffle(&mut generator(order, device_run.device.index as u64));

@@ -86,7 +86,8 @@ pub struct Request {
 
     /// Measure only the case with this id; repeatable
     ///
-    /// Use the id from a record or an error: matmul/naive/f32/64x64x64.
+    /// Use the id from a record or an error: matmul/naive/f32/64x64x64. With --resume, complete only this case of a record
+    /// of all.
     #[arg(long, value_name = "ID")]
     pub only: Vec<String>,
 

@@ -122,8 +122,8 @@ impl RunConditions {
         if let Some(error) = of.error.filter(|error| *error > LOOSE) {
             let error = 100.0 * error;
             parts.push(match of.cases {
-                1 => format!("the median is known only to within ±{error:.0} %"),
-                _ => format!("half of the medians are known only to within ±{error:.0} % or worse"),
+                1 => format!("the median is uncertain by ±{error:.0} %"),
+                _ => format!("half the medians are uncertain by ±{error:.0} % or more"),
             });
         }
         (!parts.is_empty()).then(|| parts.join("; "))
@@ -174,16 +174,13 @@ impl OnDevice {
         let Typical { middle, least, most, .. } = self.canary?;
         let clock = self.clock_mhz.map(|mhz| format!(" at {} GHz", significant(mhz / 1000.0))).unwrap_or_default();
         let best = self.best.filter(|best| most - best > SLOW.ln())?;
-        // A time that is longer by a ratio is a speed that is lower by its inverse.
-        let below = |log: f64| 100.0 * (1.0 - (best - log).exp()).max(0.0);
-        let [high, low, typical] = [least, most, middle].map(below);
+        let percent = |log: f64| format!("{:.0}", 100.0 * (best - log).exp().min(1.0));
+        let [fastest, slowest, typical] = [least, most, middle].map(percent);
         let steady = most - least <= SLOW.ln();
-        Some(if steady {
-            format!("the device ran steadily{clock}, {typical:.0} % slower than its best so far")
-        } else {
-            let comma = if clock.is_empty() { "" } else { "," };
-            format!("the device ran{clock}{comma} {high:.0} to {low:.0} % slower than its best so far")
-        })
+        let speed = if steady { typical } else { format!("{slowest} to {fastest}") };
+        let how = if steady { " steadily" } else { "" };
+        let at = if clock.is_empty() { " at" } else { "," };
+        Some(format!("the device ran{how}{clock}{at} {speed} % of its best speed so far"))
     }
 
     fn disturbed(&self, m: &Measured) -> bool {
@@ -255,7 +252,7 @@ pub(crate) mod tests {
     fn what_is_true_of_the_whole_run_is_a_sentence_and_marks_no_row() {
         let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..seen(80e3) };
         let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
-        assert_eq!(sentence, "the device ran steadily at 1.900 GHz, 6 % slower than its best so far");
+        assert_eq!(sentence, "the device ran steadily at 1.900 GHz, 94 % of its best speed so far");
         assert_eq!(signs, [""; 5]);
         let (sentence, _) = told(&record(DeviceKind::DiscreteGpu, &[seen(75.2e3); 5]));
         assert_eq!(sentence, "", "nothing to know");
@@ -274,7 +271,7 @@ pub(crate) mod tests {
         conditions[3] = seen(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
         let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &conditions));
-        assert_eq!(sentence, "the device ran 0 to 9 % slower than its best so far");
+        assert_eq!(sentence, "the device ran at 91 to 100 % of its best speed so far");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // One reading on the host's processors may be off; what others took, or most readings, tell.
         conditions[7].others = Some(0.4);
@@ -313,8 +310,8 @@ pub(crate) mod tests {
         record.cases.push(record.cases[0].clone());
         let (sentence, signs) = told(&record);
         assert_eq!(signs, [""; 3]);
-        assert_eq!(sentence, "half of the medians are known only to within ±17 % or worse");
+        assert_eq!(sentence, "half the medians are uncertain by ±17 % or more");
         record.cases.drain(..2);
-        assert_eq!(told(&record).0, "the median is known only to within ±17 %");
+        assert_eq!(told(&record).0, "the median is uncertain by ±17 %");
     }
 }

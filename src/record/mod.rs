@@ -286,7 +286,10 @@ impl Outcome {
     #[must_use]
     pub(crate) fn reason(&self) -> Option<String> {
         match self {
-            Self::Rejected(verification) => Some(verification.worst.clone()),
+            Self::Rejected(verification) => Some(match verification.wrong.count {
+                0 | 1 => verification.worst.clone(),
+                count => format!("{} ({count} elements are wrong)", verification.worst),
+            }),
             Self::Skipped { reason } => Some(reason.clone()),
             _ => self.failure(),
         }
@@ -717,7 +720,8 @@ impl std::fmt::Display for Caveat {
         match self {
             Self::OneProcess { device, apart } => write!(
                 f,
-                "device {device} (CPU): runs can differ by {:.0} %; `--processes 5` measures by how much",
+                "device {device} (CPU): ± covers this process only; separate runs can differ by {:.0} % or more, which \
+                 `--processes 5` measures",
                 100.0 * apart
             ),
             Self::Disturbed { device, ratio } => write!(

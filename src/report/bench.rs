@@ -76,7 +76,7 @@ pub(crate) fn signs(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
 
 /// What the sign before a share means of which only the most is known.
 pub(crate) fn at_most() -> Mark {
-    let busy = "the device was busy when its limits were measured; rerun `gpukern peak` when idle";
+    let busy = "the device was busy when its limits were measured; run `gpukern peak` when it is idle";
     Mark::new(AT_MOST, format!("at most this share: {busy}"))
 }
 
@@ -175,7 +175,13 @@ fn whose(record: &Record, algorithm: &str, remark: &String) -> String {
 /// The heading over the cases of a section.
 pub(super) fn heading(section: &Section<'_>, conditions: &RunConditions, width: usize) -> String {
     let sentence = conditions.sentence(section.device.index).map(|sentence| table::prose(&sentence, width, 2));
-    table::prose(&section.cases[0].kind(), width, 2) + &named(section.device, width) + &sentence.unwrap_or_default()
+    let right = |case: &&&Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
+    let ran = || section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. }));
+    let verified = ran().next().is_some() && ran().count() == ran().filter(right).count();
+    let verified = if verified { ", all answers verified" } else { "" };
+    table::prose(&format!("{}{verified}", section.cases[0].kind()), width, 2)
+        + &named(section.device, width)
+        + &sentence.unwrap_or_default()
 }
 
 /// The line over what was measured on a device.

@@ -206,28 +206,30 @@ fn short_names(cases: &[(usize, &Compared)]) -> Option<(Option<String>, Vec<Stri
     unique.then(|| (kinds.first().filter(|_| one).map(ToString::to_string), names))
 }
 
-/// What explains the verdicts, each reason once with the cases that have it, what most cases have first; with their `tests`
-/// before all where no column has them.
+/// What explains the verdicts, each reason once with the cases that have it: those of changed cases first, then what most
+/// cases have; with their `tests` before all where no column has them.
 fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, tests: bool) -> Vec<String> {
     let settled = |(index, case): &(usize, &Compared)| {
         ruling.settled.contains(index) && matches!(case.verdict, Verdict::Slower | Verdict::Undecided)
     };
+    let changed = |case: &Compared| matches!(case.verdict, Verdict::Slower | Verdict::Faster);
     let own = |(case, name): (&(usize, &Compared), &String)| {
         let settled = settled(case).then(|| "within its max-slowdown".to_string());
         let all: Vec<_> = settled.into_iter().chain(case.1.why.iter().cloned()).collect();
-        all.into_iter().map(|reason| (reason, name.clone())).collect::<Vec<_>>()
+        all.into_iter().map(|reason| (reason, name.clone(), changed(case.1))).collect::<Vec<_>>()
     };
-    let mut groups = alike(cases.iter().zip(names).flat_map(own), |(a, _), (b, _)| a == b);
-    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
-    let test = cases.iter().zip(names).filter(|_| tests).map(|((_, case), name)| (case.test.clone(), name.clone()));
-    let tests = alike(test, |(a, _), (b, _)| a == b);
-    let whose = |group: &[(String, String)]| match group.len() {
+    let mut groups = alike(cases.iter().zip(names).flat_map(own), |(a, ..), (b, ..)| a == b);
+    groups.sort_by_key(|group| std::cmp::Reverse((group.iter().any(|(.., changed)| *changed), group.len())));
+    let test = cases.iter().zip(names).filter(|_| tests);
+    let test = test.map(|((_, case), name)| (case.test.clone(), name.clone(), changed(case)));
+    let tests = alike(test, |(a, ..), (b, ..)| a == b);
+    let whose = |group: &[(String, String, bool)]| match group.len() {
         2 if cases.len() == 2 => "both".into(),
         count if count == cases.len() && count > 1 => format!("all {count}"),
         count if count > MOST_NAMED => format!("{count} of {}", cases.len()),
-        _ => group.iter().map(|(_, name)| printable(name)).collect::<Vec<_>>().join(", "),
+        _ => group.iter().map(|(_, name, _)| printable(name)).collect::<Vec<_>>().join(", "),
     };
-    let line = |group: &Vec<(String, String)>| format!("{} ({})", printable(&group[0].0), whose(group));
+    let line = |group: &Vec<(String, String, bool)>| format!("{} ({})", printable(&group[0].0), whose(group));
     tests.iter().chain(&groups).map(line).collect()
 }
 
@@ -429,7 +431,7 @@ mod tests {
                 interval: Some([1.0 - 0.01 * at as f64, 1.2]),
                 p: Some(0.5),
                 verdict,
-                test: "1 of 3 processes".into(),
+                test: "only 1 process".into(),
                 why: vec!["device slower than its best on both sides".into(), format!("registers 32 → {at}")],
                 obstacle: None,
                 canary: None,
@@ -468,7 +470,7 @@ mod tests {
         assert!(
             text.contains("more remarks in `--json -`")
                 && text.contains(" naive 128 ")
-                && text.contains("1 of 3 processes")
+                && text.contains("only 1 process")
         );
         let remarks = text.lines().skip_while(|line| !line.contains("device slower than")).take(MOST_REMARKS + 1);
         assert!(remarks.last().is_some_and(|last| last == "23 more remarks in `--json -`"), "a line each: {text}");
@@ -559,9 +561,9 @@ mod tests {
         assert!(!of(shows).contains("hidden for width") && of(shows - 1).contains("hidden for width: candidate"));
         for width in [40, 55, 64, 72] {
             let narrow = of(width);
-            assert!(narrow.contains("0.7400 … 1.2000") && narrow.contains("1 of 3 processes"), "{width}: {narrow}");
+            assert!(narrow.contains("0.7400 … 1.2000") && narrow.contains("only 1 process"), "{width}: {narrow}");
         }
-        assert!(of(64).contains("1 of 3 processes (all 27)"), "{}", of(64));
+        assert!(of(64).contains("only 1 process (all 27)"), "{}", of(64));
     }
 
     #[test]

@@ -246,7 +246,7 @@ fn dtypes(info: &DeviceInfo) -> String {
 }
 
 /// What is said of a device whose limits are not kept.
-const NOT_MEASURED: &str = "none stored; run `gpukern peak` when the device is idle";
+const NOT_MEASURED: &str = "those measured on a busy device are not kept; run `gpukern peak` when it is idle";
 
 /// What was measured of a device, in a line or two.
 fn measured(peak: Option<&Peak>) -> String {
@@ -259,9 +259,9 @@ fn measured(peak: Option<&Peak>) -> String {
     });
     let lacks = lacks.collect::<Vec<_>>().join(", ");
     match (found.is_empty(), lacks.is_empty()) {
-        (true, _) => NOT_MEASURED.into(),
+        (true, _) => format!("none stored: {NOT_MEASURED}"),
         (_, true) => found.join(", "),
-        _ => format!("{}; {lacks}: {NOT_MEASURED}", found.join(", ")),
+        _ => format!("{}; none stored of {lacks}: {NOT_MEASURED}", found.join(", ")),
     }
 }
 
@@ -355,7 +355,7 @@ mod tests {
         let summary = card.summary(true, None, 80);
         assert!(widest(&summary) <= 80 && summary.lines().count() <= 20, "{summary}");
         assert!(summary.starts_with("device 0: software, CPU, the default\n\n driver "), "{summary}");
-        for fact in ["8 invocations (can be required)", "32 KiB of shared memory", NOT_MEASURED] {
+        for fact in ["8 invocations (can be required)", "32 KiB of shared memory", "none stored: "] {
             assert!(summary.contains(fact), "{fact}: {summary}");
         }
         // One line for each algorithm, whatever its variants need.
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(matrix_units(&device), "f16→f32, bf16→f32; 16×8×16 to 16×16×16");
         let mut peak = Peak::new(&device, Extent::Quick, String::new(), &[]);
         peak.add(Figure::new(Quantity::SharedMemory, [1e9; 2], &Conditions::default(), String::new()));
-        assert!(measured(Some(&peak)).starts_with("none stored; run `gpukern peak`"), "none of those that are shown");
+        assert!(measured(Some(&peak)).starts_with("none stored: "), "none of those that are shown");
         for (quantity, best) in [
             (Quantity::Arithmetic { dtype: DType::F32 }, 64.9e12),
             (Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(1 << 14) }, 20e12),

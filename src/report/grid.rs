@@ -1,6 +1,7 @@
 //! Cases as people compare them: sizes by variants, whichever way round fits, or devices side by side.
 
 use super::bench::{self, Section, heading, main_sections, median, row};
+use super::fastest;
 use super::long::{View, metric, shown_metrics};
 use super::reference::ReferenceTime;
 use super::table::{self, Cell, STAR, Table};
@@ -120,6 +121,8 @@ struct Shown {
     /// With variants beside each other and with sizes: with a bar in each cell, without bars, without shares of the limit
     /// too.
     forms: [Table; 6],
+    /// What is fastest, as a line below the table.
+    fastest: String,
     /// What competes for each star.
     star: &'static str,
     /// The other signs of the table, and what they mean.
@@ -134,13 +137,13 @@ struct Shown {
 pub fn compact(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
     let shown: Vec<_> =
-        main_sections(record).into_iter().map(|section| Shown::new(&section, view, &conditions)).collect();
+        main_sections(record).into_iter().map(|section| Shown::new(record, &section, view, &conditions)).collect();
     let form = (0..6).find(|form| shown.iter().all(|shown| shown.forms[*form].width() <= view.width));
     shown.iter().map(|shown| shown.text(form, view.width)).collect::<Vec<_>>().join("\n")
 }
 
 impl Shown {
-    fn new(section: &Section<'_>, view: &View, conditions: &RunConditions) -> Self {
+    fn new(record: &Record, section: &Section<'_>, view: &View, conditions: &RunConditions) -> Self {
         let is_skipped = |variant: &&str| {
             let cases = section.cases.iter().filter(|case| place(case).1 == *variant);
             cases.into_iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
@@ -182,7 +185,9 @@ impl Shown {
             None => "median kernel time",
             Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
         };
-        Self { heading: heading(section, conditions, view.width), times, forms, star, signs, notes }
+        let winner = fastest::sentence(record, &cases).map(|sentence| table::prose(&sentence, view.width, 2));
+        let heading = heading(section, conditions, view.width);
+        Self { heading, times, forms, fastest: winner.unwrap_or_default(), star, signs, notes }
     }
 
     /// What a reader needs to know of the table, below it.
@@ -210,7 +215,8 @@ impl Shown {
         let notes: String = self.notes.iter().map(|note| table::prose(note, width, 2)).collect();
         let heading = table::prose(&format!("{}{shares}", self.times), width, 2);
         let below = if legend.is_empty() && notes.is_empty() { "" } else { "\n" };
-        format!("{}{heading}\n{table}{below}{legend}{notes}", self.heading)
+        let fastest = if self.fastest.is_empty() { String::new() } else { format!("\n{}", self.fastest) };
+        format!("{}{heading}\n{table}{fastest}{below}{legend}{notes}", self.heading)
     }
 }
 
@@ -406,7 +412,7 @@ mod tests {
     #[test]
     fn a_share_of_which_only_the_most_is_known_has_a_legend() {
         let mut record = bench::tests::record();
-        let said = "≤  at most this share: the device was busy when its limits were measured; ";
+        let said = "≤  at most this share: the device was busy when its limits were measured; run";
         assert!(!compact(&record, &View::of_width(80)).contains('≤'));
         let least = Nanos(1.0);
         let share = Share { limit: Limit::Memory, least, fraction: 0.1, interval: Some([0.01, 0.5]) };

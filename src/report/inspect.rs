@@ -6,7 +6,7 @@ use crate::basis::alike::distinct;
 use crate::basis::printable::{printable, printable_lines};
 use crate::basis::units::{Bytes, counted, significant, trimmed};
 use crate::kernel::shaders::{CompiledKernel, Inspection, Representation};
-use crate::kernel::statistics::{Figure, spills};
+use crate::kernel::statistics::{self, Figure, spills};
 use crate::record::{Case, Outcome, Record};
 use similar::TextDiff;
 use std::fmt::Write;
@@ -197,7 +197,7 @@ pub(crate) fn raw(record: &Record, width: usize) -> String {
         for name in &names {
             let value = |row: &Row<'_>| {
                 let own = row.compiled.statistics.iter().find(|own| own.name == *name);
-                own.and_then(|own| own.value).map_or(UNKNOWN.into(), number)
+                own.and_then(statistics::value).map_or(UNKNOWN.into(), number)
             };
             table.row(std::iter::once(printable(name).into_owned()).chain(rows.iter().map(value)));
         }

@@ -188,8 +188,8 @@ fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> impl Iterator<Item = 
     let open = (shown("of hardware") && cases.iter().any(|case| open(case.share)))
         || (shown("of its structure") && cases.iter().any(|case| open(case.structure)));
     let open = open.then(|| {
-        let known = "the share lies between these: the limits are that uncertain; rerun `gpukern peak` when the device is \
-                     idle";
+        let known =
+            "the true share is in this range: the limits are uncertain; rerun `gpukern peak` when the device is idle";
         Mark::new("…", known)
     });
     multiples.into_iter().chain(open)
@@ -339,7 +339,7 @@ mod tests {
         let share = Share { limit: Limit::Memory, least, fraction: 0.2, interval: Some([0.05, 0.5]) };
         record.cases[0].share = Some(share);
         let text = table(&record);
-        assert!(text.contains(" 5 … 50 % memory") && text.contains("\n…  the share lies between these"), "{text}");
+        assert!(text.contains(" 5 … 50 % memory") && text.contains("\n…  the true share is in this range"), "{text}");
         assert!(!text.contains('≤') && !text.contains("at most this share"), "{text}");
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod capture;
 pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod explain;
+pub(crate) mod fastest;
 pub(crate) mod grid;
 pub(crate) mod history;
 pub mod html;

@@ -61,7 +61,10 @@ impl Vectors {
 /// or one.
 fn at_once(dtype: DType, row: u64, depth: u64) -> u64 {
     let [piece, word] = [piece(dtype), 4 / dtype.bytes()];
-    [piece, word].into_iter().find(|own| *own > 0 && row % own == 0 && depth % own == 0).unwrap_or(1)
+    [piece, word]
+        .into_iter()
+        .find(|own| *own > 0 && row.is_multiple_of(*own) && depth.is_multiple_of(*own))
+        .unwrap_or(1)
 }
 
 /// How the work is cut up: invocations of a work-group; rows of X in a block where they lie along K, or lanes along a row where

@@ -11,8 +11,9 @@ use super::{CommandOutput, ab, bench};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::handle::Handle;
-use crate::basis::printable::{printable, say};
+use crate::basis::printable::printable;
 use crate::commands::cli::RunArgs;
+use crate::commands::progress;
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
 use crate::plan::request::{Request, VulkanOptions};
@@ -56,11 +57,12 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     if args.ab {
         return ab::judge_run(args, runs, setup);
     }
-    let plan = Plan { runs, run_tables: vec![] }.only(&request.only)?;
+    let whole = Plan { runs, run_tables: vec![] };
+    let plan = whole.clone().only(&request.only)?;
     if args.dry_run {
         return bench::list(&plan, &request, setup);
     }
-    let planned = Planned { options_hash: plan.options(), plan, shard: None, at_once: false };
+    let planned = Planned { options_hash: plan.options(), whole, plan, shard: None, at_once: false };
     let more = |record: &Record| {
         let best = all.iter().filter(|_| args.tune).map(|kernels| best_choices(record, kernels));
         best.chain([captured::beside(record, &all)]).collect()
@@ -144,7 +146,7 @@ pub(super) fn name_commands(kernels: &[UserKernels]) {
     for (field, command) in kernels.iter().flat_map(|kernels| &kernels.run.commands) {
         if named.insert(command.clone()) {
             let what = if *field == "inputs.command" { "the command that makes the inputs" } else { "the reference" };
-            say(&format!("running {what}: `{}`\n", printable(command)));
+            progress::line(&format!("running {what}: `{}`", printable(command)));
         }
     }
 }

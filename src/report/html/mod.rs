@@ -14,6 +14,7 @@ pub(crate) use capture::page as capture;
 pub(crate) use history::page as history;
 
 use super::bench::{at_most, median, row, signs, variant};
+use super::fastest;
 use super::table::{Cell, Table};
 use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::{escape, escape_prose};
@@ -21,6 +22,7 @@ use crate::basis::units::{Nanos, ratio, significant};
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Comparison, Difference, Verdict};
 use crate::device::capability::DeviceKind;
+use crate::kernel::statistics;
 use crate::plan::{CacheState, Clock};
 use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
@@ -198,6 +200,12 @@ impl Page {
         let judged = judged.and_then(|(_, comparison)| comparison);
         // Without a contest the winners are the cases above.
         let shown = judged.is_none() || contest;
+        for group in groups.iter().filter(|_| judged.is_none() && sources.len() == 1) {
+            let title = if groups.len() > 1 { format!("{}: ", group.title()) } else { String::new() };
+            if let Some(sentence) = fastest::sentence(&sources[0].run.record, &group.cases[0]) {
+                self.paragraph("verdict", &format!("{title}{sentence}."));
+            }
+        }
         self.line(r#"<div class="winners">"#);
         for group in groups {
             for own in group.side_by_side().into_iter().filter(|_| shown) {
@@ -864,7 +872,7 @@ fn facts(case: &Case) -> Vec<String> {
                 format!(
                     ", {} {}",
                     metric.name,
-                    metric.value.map_or_else(|| "unknown".into(), |value| format!("{value}"))
+                    statistics::value(metric).map_or_else(|| "unknown".into(), |value| format!("{value}"))
                 )
             })
             .collect();
@@ -1044,7 +1052,7 @@ mod tests {
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
         assert!(at("Fastest at each size") < at(r#"<td class="w">local</td><td class="n">125.0 µs</td>"#));
         assert!(at("125.0 µs</td>") < at("<figure>") && at("<figure>") < at("How it was measured"));
-        assert!(!html.contains("verdict\""));
+        assert!(html.contains(r#"<p class="verdict">local is fastest"#), "{html}");
     }
 
     #[test]
@@ -1137,7 +1145,7 @@ mod tests {
         let html = page(&record);
         document(&html);
         assert!(
-            html.contains(r#"<p class="quiet">Conditions: the device ran 0 to 9 % slower than its best so far</p>"#),
+            html.contains(r#"<p class="quiet">Conditions: the device ran at 91 to 100 % of its best speed so far</p>"#),
             "{html}"
         );
         assert_eq!(html.matches("<b>d</b> disturbed: the canary").count(), 1, "{html}");

@@ -1,0 +1,155 @@
+//! Which variant is fastest, in a sentence.
+
+use super::bench::{median, row};
+use crate::basis::alike::distinct;
+use crate::record::class::Class;
+use crate::record::{AT_MOST, Case, Record};
+use crate::stats::noise;
+
+/// Names in one list; of more their number is told.
+const MOST_NAMED: usize = 3;
+
+/// The fastest of a size: several where their times are too close to tell apart.
+struct Race<'a> {
+    size: String,
+    winners: Vec<&'a Case>,
+    /// The next, and how many times as long it takes.
+    next: Option<(&'a str, f64)>,
+}
+
+impl<'a> Race<'a> {
+    fn names(&self) -> Vec<&'a str> {
+        self.winners.iter().map(|case| case.variant.as_str()).collect()
+    }
+}
+
+/// Which of `cases`, of one kind and device of `record`, is fastest, and by how much; where some have caveats, of those
+/// without. `None` where nothing competes, and for chains, whose sizes are operations.
+pub(crate) fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
+    let timed: Vec<&Case> = cases.iter().copied().filter(|case| median(case).is_some()).collect();
+    let exact: Vec<&Case> = timed.iter().copied().filter(|case| Class::of(case).is_exact()).collect();
+    let classes = distinct(timed.iter().map(|case| Class::of(case)));
+    let competing = if exact.is_empty() && classes.len() == 1 { &timed } else { &exact };
+    if competing.iter().any(|case| case.chain.is_some()) {
+        return None;
+    }
+    let sizes = distinct(competing.iter().map(|case| row(case)));
+    let races: Vec<_> = sizes.into_iter().filter_map(|size| race(record, competing, size)).collect();
+    let sentence = of_races(&races)?;
+    Some(if classes.len() > 1 { format!("without caveats, {sentence}") } else { sentence })
+}
+
+/// The race of a size; `None` without a rival.
+fn race<'a>(record: &Record, cases: &[&'a Case], size: String) -> Option<Race<'a>> {
+    let mut cases: Vec<_> = cases.iter().copied().filter(|case| row(case) == size).collect();
+    let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
+    cases.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    let (best, _) = cases.split_first().filter(|(_, others)| !others.is_empty())?;
+    let (winners, others) = cases.split_at(cases.iter().take_while(|case| too_close(record, best, case)).count());
+    let next = others.first().map(|next| (next.variant.as_str(), time(next) / time(best)));
+    Some(Race { size, winners: winners.to_vec(), next })
+}
+
+/// Whether nobody can tell which of two cases is faster: their intervals overlap, or other processes may order them otherwise.
+fn too_close(record: &Record, best: &Case, other: &Case) -> bool {
+    let several = record.processes.iter().any(|process| process.order.is_some());
+    let on_host = record.device(best.device).is_some_and(|device| device.kind.runs_on_host_cores());
+    let apart = match (several, on_host) {
+        (true, _) => 0.0,
+        (_, true) => noise::ASSUMED_ON_HOST,
+        _ => noise::ASSUMED,
+    };
+    let ends = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);
+    let overlap = ends(best).zip(ends(other)).is_some_and(|([_, high], [low, _])| low.0 <= high.0);
+    let times = median(best).zip(median(other));
+    overlap || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + apart))
+}
+
+fn of_races(races: &[Race<'_>]) -> Option<String> {
+    match races {
+        [] => None,
+        [only] => Some(match (&only.names()[..], only.next) {
+            ([winner], next) => format!("{winner} is fastest{}{}", ahead(next), reaches(&only.winners, &[])),
+            (several, _) => format!("{} are too close to tell which is fastest", list(several)),
+        }),
+        _ => {
+            let mut won: Vec<(&str, Vec<&str>)> = vec![];
+            for race in races {
+                if let [winner] = race.names()[..] {
+                    match won.iter_mut().find(|(name, _)| *name == winner) {
+                        Some((_, sizes)) => sizes.push(&race.size),
+                        None => won.push((winner, vec![&race.size])),
+                    }
+                }
+            }
+            let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
+            if let [(winner, of)] = &won[..]
+                && of.len() == sizes.len()
+            {
+                let winners: Vec<_> = races.iter().flat_map(|race| race.winners.iter().copied()).collect();
+                return Some(format!("{winner} is fastest at every size{}", reaches(&winners, &sizes)));
+            }
+            won.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
+            let part = |(winner, of): &(&str, Vec<&str>)| format!("{winner} at {}", span(of, &sizes));
+            let (named, rest) = won.split_at(won.len().min(MOST_NAMED));
+            let mut parts: Vec<_> = named.iter().map(part).collect();
+            let rest: usize = rest.iter().map(|(_, of)| of.len()).sum();
+            if rest > 0 {
+                parts.push(format!("others at {rest} more"));
+            }
+            let fastest = (!parts.is_empty()).then(|| format!("the fastest is {}", parts.join(", ")));
+            let close: Vec<_> = races.iter().filter(|race| race.winners.len() > 1).collect();
+            let of: Vec<&str> = close.iter().map(|race| race.size.as_str()).collect();
+            let tied = (!close.is_empty()).then(|| {
+                let names = distinct(close.iter().flat_map(|race| race.names()));
+                format!("{} are too close to tell at {}", list(&names), span(&of, &sizes))
+            });
+            Some(fastest.into_iter().chain(tied).collect::<Vec<_>>().join("; "))
+        }
+    }
+}
+
+/// How far ahead of the next the winner is.
+fn ahead(next: Option<(&str, f64)>) -> String {
+    let Some((next, lead)) = next else { return String::new() };
+    let text = match lead {
+        ..1.995 => format!("{lead:.2}"),
+        ..9.95 => format!("{lead:.1}"),
+        _ => format!("{lead:.0}"),
+    };
+    format!(", {text} times as fast as {next}")
+}
+
+/// The largest share of the hardware limit that some cases reach; nothing where only an upper bound of it is known.
+fn reaches(cases: &[&Case], sizes: &[&str]) -> String {
+    let known = cases.iter().filter_map(|case| Some((case, case.share?)));
+    let known = known.filter(|(_, share)| share.fraction <= 1.0 && !share.told(|_| String::new()).starts_with(AT_MOST));
+    let best = known.max_by(|(_, a), (_, b)| a.fraction.total_cmp(&b.fraction));
+    best.map_or_else(String::new, |(case, share)| {
+        let at = if sizes.is_empty() { String::new() } else { format!(" at {}", row(case)) };
+        format!(", and reaches {:.0} % of the hardware limit{at}", 100.0 * share.fraction)
+    })
+}
+
+/// `512`, `256 and 512`, or `256 to 4096` where they follow one another.
+fn span(of: &[&str], all: &[&str]) -> String {
+    let follow = all.windows(of.len()).any(|run| run == of);
+    match of {
+        [first, _, .., last] if follow => format!("{first} to {last}"),
+        few if few.len() <= MOST_NAMED => list(few),
+        many => format!("{} of {} sizes", many.len(), all.len()),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`, `a, b and 3 more`.
+fn list(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).into(),
+        [first @ .., last] if names.len() <= MOST_NAMED => format!("{} and {last}", first.join(", ")),
+        _ => {
+            let (named, rest) = names.split_at(MOST_NAMED - 1);
+            format!("{} and {} more", named.join(", "), rest.len())
+        }
+    }
+}
