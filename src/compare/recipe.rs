@@ -91,9 +91,9 @@ pub(crate) fn recipe(
     }
     let alternated = alternated.and_then(|(_, commands)| commands);
     let processes = processes.max(anew.contains(&true).then_some(ENOUGH));
-    let few = if anew.contains(&true) { vec![] } else { few(comparison) };
+    let open = open(comparison);
     let commands = processes.map_or_else(Vec::new, |processes| {
-        lines(comparison, sides, (anew, &few), processes, again(processes), &mut remarks)
+        lines(comparison, sides, (anew, &open), processes, again(processes), &mut remarks)
     });
     let commands: Vec<_> = commands.into_iter().chain(alternated).collect();
     (remarks, (!commands.is_empty()).then(|| commands.join("\n")))
@@ -103,28 +103,35 @@ pub(crate) fn recipe(
 const ALTERNATE: &str = "Two drivers can be told apart by alternating them: `gpukern ab` with --a-driver and --b-driver \
                          (docs/compare.md, \"Alternate two candidates\").";
 
-/// The ids of the cases that further processes would decide, where it takes much less time to measure them alone.
-fn few(comparison: &Comparison) -> Vec<&str> {
+/// The ids of the cases that further processes would decide.
+fn open(comparison: &Comparison) -> Vec<&str> {
     let open = |case: &&Compared| {
         let more = needed(case, comparison.min_effect).is_some() && !needs_another_machine(case);
         case.verdict == Verdict::Undecided && more
     };
-    let open: Vec<_> = comparison.cases.iter().filter(open).map(|case| case.id.as_str()).collect();
-    if open.len() <= MOST_NAMED && 2 * open.len() <= comparison.cases.len() { open } else { vec![] }
+    comparison.cases.iter().filter(open).map(|case| case.id.as_str()).collect()
 }
 
-/// The lines that give each side so many processes, those to be measured `anew` in a file of their own, and compare again; of
-/// a `few` cases alone, where that is enough.
+/// Processes of a record that measured each of the `open` cases: some may have measured others alone.
+fn processes_of(record: &Record, open: &[&str]) -> usize {
+    let count = |id: &&str| record.cases.iter().filter(|case| case.id == **id && case.measured().is_some()).count();
+    let all = record.processes().len();
+    open.iter().map(count).filter(|count| *count > 0).min().map_or(all, |count| count.min(all))
+}
+
+/// The lines that give the `open` cases so many processes on each side, in a file of their own where a side is to be measured
+/// `anew`, and compare again. Few cases are measured alone.
 fn lines(
     comparison: &Comparison,
     sides: [Kept<'_>; 2],
-    (anew, few): ([bool; 2], &[&str]),
+    (anew, open): ([bool; 2], &[&str]),
     processes: usize,
     (variables, mut words): (String, Vec<String>),
     remarks: &mut Vec<String>,
 ) -> Vec<String> {
     let apart = difference(sides, comparison);
-    let has = |records: &[Record]| records.iter().map(|record| record.processes().len()).sum::<usize>();
+    let has = |records: &[Record]| records.iter().map(|record| processes_of(record, open)).sum::<usize>();
+    let are_few = !anew.contains(&true) && open.len() <= MOST_NAMED && 2 * open.len() <= comparison.cases.len();
     let (mut parts, mut costs, mut last) = (vec![], vec![], None);
     for (((side, name), with), anew) in sides.into_iter().zip(["baseline", "candidate"]).zip(apart).zip(anew) {
         let Some(record) = side.records.first() else { continue };
@@ -153,11 +160,11 @@ fn lines(
         };
         let fresh = anew || record.plan.is_none() || *path == Path::new("-");
         // What is begun anew has to have all of them.
-        let few = if fresh || measure.contains("--only") { &[] } else { few };
+        let few = if fresh || !are_few || measure.contains("--only") { &[] } else { open };
         let measure = few.iter().fold(measure, |measure, id| format!("{measure} --only {}", shown_word(id)));
         let path = if fresh { fresh_path(path, name, &mut words) } else { path.to_string_lossy().into_owned() };
         // A new file takes the place of the old one.
-        let own = record.processes().len();
+        let own = processes_of(record, open);
         let (has, lacks) = if anew {
             (0, lacks)
         } else if fresh {

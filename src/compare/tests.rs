@@ -596,6 +596,47 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison_as_they_were_typed() {
 }
 
 #[test]
+fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
+    let sides = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| {
+        let mut record = kept(started, centre, "gpukern bench lu -s 64,96,128 --processes 3 --json x.json");
+        let of = |id: &str, centre: f64| {
+            let case = self::record(started, &times(centre, 0.01, 50, 7)).cases.remove(0);
+            Case { id: if id.is_empty() { case.id.clone() } else { id.into() }, ..case }
+        };
+        // The first differs between processes, and the others are the same everywhere.
+        let others = ["lu/blocked/f32/64", "lu/blocked/f32/96", "lu/blocked/f32/128"];
+        let process = |at: usize| {
+            let first = of("", centre * [1.0, 1.03, 0.98][at]);
+            let cases = std::iter::once(first).chain(others.iter().map(|id| of(id, 1e6)));
+            cases.map(|case| Case { process: at, ..case }).collect::<Vec<_>>()
+        };
+        record.cases = (0..3).flat_map(process).collect();
+        let process = record.processes().remove(0);
+        record.processes = (0..3).map(|at| crate::record::Process { order: Some(at), ..process.clone() }).collect();
+        record
+    });
+    let open = sides[0].cases[0].id.clone();
+    let found = compare(from_ref(&sides[0]), from_ref(&sides[1]), &Settings::default());
+    let undecided: Vec<_> = found.cases.iter().filter(|case| case.verdict == Verdict::Undecided).collect();
+    assert!(undecided.len() == 1 && undecided[0].id == open, "the records show what the test needs: {undecided:?}");
+    let typed = "gpukern compare a.json b.json";
+    let text = |sides: &[Record; 2]| {
+        decided([from_ref(&sides[0]), from_ref(&sides[1])], ["a.json", "b.json"], typed).expect("a recipe")
+    };
+    let alone = text(&sides);
+    assert!(alone.contains(&format!("bench lu -s 64,96,128 --only {open} --processes $n --resume")), "{alone}");
+    assert!(alone.contains("\nfor n in $(seq 4 "), "{alone}");
+    // One more process that measured another case alone leaves it where it was.
+    let mut uneven = sides.clone();
+    for record in &mut uneven {
+        let extra = Case { process: 3, ..record.cases[1].clone() };
+        record.cases.push(extra);
+        record.processes.push(crate::record::Process { order: Some(3), ..record.processes[0].clone() });
+    }
+    assert_eq!(text(&uneven).lines().nth(1), alone.lines().nth(1));
+}
+
+#[test]
 fn a_recipe_that_would_measure_nothing_is_none() {
     let [a, b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, "gpukern tune lu"));
     let (remarks, commands) = advice([&[a], &[b]], ["a.json", "b.json"], "gpukern compare a.json b.json");

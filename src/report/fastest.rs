@@ -153,3 +153,52 @@ fn list(names: &[&str]) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::units::Nanos;
+    use crate::record::Outcome;
+    use crate::report::bench::tests::record as two_cases;
+
+    /// What is said of a record with a case for each of these sizes, variants and times.
+    fn said(times: &[(u64, &str, f64)]) -> Option<String> {
+        let mut record = two_cases();
+        let measured = record.cases.iter().find(|case| case.measured().is_some()).expect("a time").clone();
+        let case = |&(size, variant, time): &(u64, &str, f64)| {
+            let mut case = measured.clone();
+            case.variant = variant.into();
+            case.size = crate::basis::size::Size::Uniform(size).into();
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            (measured.summary.median, measured.summary.interval) = (Nanos(time), Some([Nanos(time); 2]));
+            case
+        };
+        record.cases = times.iter().map(case).collect();
+        sentence(&record, &record.cases.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_winner_is_named_with_its_lead_and_what_is_too_close_is_said() {
+        assert_eq!(said(&[(64, "naive", 250e3)]), None, "nothing competes");
+        let of = |times: &[(u64, &str, f64)]| said(times).expect("a sentence");
+        assert_eq!(of(&[(64, "naive", 250e3), (64, "local", 100e3)]), "local is fastest, 2.5 times as fast as naive");
+        let close = [(64, "naive", 100.5e3), (64, "local", 100e3), (64, "tiled", 200e3)];
+        assert_eq!(of(&close), "local and naive are too close to tell which is fastest");
+    }
+
+    #[test]
+    fn several_sizes_share_a_sentence() {
+        let of = |winners: &[&str]| {
+            let times = |(at, winner): (usize, &&str)| {
+                let time = |name: &'static str| (64 << at, name, if name == *winner { 100e3 } else { 200e3 });
+                ["naive", "local", "tiled", "texel"].map(time)
+            };
+            said(&winners.iter().enumerate().flat_map(times).collect::<Vec<_>>()).expect("a sentence")
+        };
+        assert_eq!(of(&["tiled"; 3]), "tiled is fastest at every size");
+        assert_eq!(of(&["local", "tiled", "tiled", "tiled"]), "the fastest is tiled at 128 to 512, local at 64");
+        assert_eq!(of(&["tiled", "local", "tiled"]), "the fastest is tiled at 64 and 256, local at 128");
+        let none = "naive, local and 2 more are too close to tell at 128";
+        assert_eq!(of(&["tiled", "none", "tiled"]), format!("the fastest is tiled at 64 and 256; {none}"));
+    }
+}

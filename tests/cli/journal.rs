@@ -330,3 +330,33 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
     let said = stderr(&output);
     assert!(said.contains("RADV_DEBUG is longer than the 1000 characters that a record keeps;"), "{said}");
 }
+
+#[test]
+fn some_cases_of_a_record_get_more_processes_alone_and_the_others_can_follow() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let counts = || {
+        let mut counts = std::collections::BTreeMap::<String, usize>::new();
+        cases(&read_json(&path)).into_iter().for_each(|(id, _)| *counts.entry(id).or_default() += 1);
+        counts.into_values().collect::<Vec<_>>()
+    };
+    let more = |arguments: &[&str]| bench("8,16").args(arguments).arg("--resume").arg(&path).output().expect("it runs");
+    expect_exit(bench("8,16").args(["--processes", "2", "--json"]).arg(&path), 0);
+    assert_eq!(counts(), [2; 4]);
+    let whole = read_json(&path);
+    let output = more(&["--processes", "4", "--only", "matmul/local/f32/16x16x16"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("resuming: 8 cases measured, 2 to go"), "{}", stderr(&output));
+    assert_eq!(counts(), [4, 2, 2, 2]);
+    let record = read_json(&path);
+    assert_eq!((&record["plan"], record["processes"].as_array().map(Vec::len)), (&whole["plan"], Some(4)));
+    assert!(!record["command"].to_string().contains("--only"), "the record is still one of all: {}", record["command"]);
+    // The table has all of them.
+    assert!(stdout(&output).contains("naive") && stdout(&output).contains(" 8 "), "{}", stdout(&output));
+    assert_eq!(more(&["--processes", "3"]).status.code(), Some(0));
+    assert_eq!(counts(), [4, 3, 3, 3]);
+    let unknown = more(&["--processes", "5", "--only", "matmul/local/f32/9x9x9"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("no selected case is called"), "{}", stderr(&unknown));
+    assert_eq!(counts(), [4, 3, 3, 3]);
+}
