@@ -160,6 +160,17 @@ pub(crate) fn markdown(text: &str) -> String {
     out
 }
 
+/// A sentence in Markdown, with what stands between backticks as code.
+pub(crate) fn markdown_prose(text: &str) -> String {
+    let parts: Vec<_> = text.split('`').collect();
+    let part = |(at, part): (usize, &&str)| match at % 2 {
+        0 => markdown(part),
+        _ if at + 1 == parts.len() => markdown(&format!("`{part}")),
+        _ => markdown_code(part),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
 /// `text` in Markdown as code, within a cell of a table: a bar is escaped there even in code, and a fence is longer than
 /// any run of backticks inside.
 #[must_use]

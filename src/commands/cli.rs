@@ -706,13 +706,13 @@ impl OutputArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Judging {
     /// The smallest change that matters [default: 2%]
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub min_effect: Option<String>,
 
     /// Assume that medians of two processes differ this much by chance
     ///
     /// 95 % of pairs differ by at most this much [default: 1%; 20% if fewer than three processes ran on a software device].
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub process_noise: Option<String>,
 
     /// Compare even if these differ: driver, device, …
@@ -1015,7 +1015,7 @@ pub struct HistoryArgs {
     pub apart: Vec<String>,
 
     /// The smallest step to report [default: 1%]
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub min_effect: Option<String>,
 
     /// Write a page with a chart for each case to this file, or `-`
@@ -1188,7 +1188,7 @@ pub struct AbArgs {
     pub device: Option<String>,
 
     /// The smallest difference that matters [default: 2%]
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub min_effect: Option<String>,
 
     /// Stop a case after this time even if undecided

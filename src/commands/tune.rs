@@ -8,6 +8,7 @@ use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::pattern::{self, is_pattern};
+use crate::basis::printable::printable;
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work, about, counted, rounded};
 use crate::commands::cli::{DeviceArgs, TuneArgs};
@@ -289,12 +290,17 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
         None => args.size.clone(),
     };
     let TuneArgs { algorithm: name, mut variant, axes, on: DeviceArgs { device }, .. } = args;
-    let algorithm = algorithms::find(&name).map_err(Error::Usage)?;
-    let known: Vec<_> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
-    let Some(first) = known.first() else {
+    let found = algorithms::find(&name).ok();
+    let known: Vec<_> = found.iter().flat_map(|algorithm| algorithm.tunable).map(|tunable| tunable.variant).collect();
+    let (Some(algorithm), Some(first)) = (found, known.first()) else {
         let have = algorithms::ALGORITHMS.iter().filter(|other| !other.tunable.is_empty());
         let have: Vec<_> = have.map(|other| format!("`gpukern tune {}`", other.name)).collect();
-        return Err(Error::Usage(format!("{name} has no tiles to search; write {}", have.join(" or "))));
+        let lacks = if found.is_some() { "has no tiles to search" } else { "is not a built-in algorithm" };
+        return Err(Error::Usage(format!(
+            "'{}' {lacks}; write {}, or `gpukern run FILE --tune` for your own kernel",
+            printable(&name),
+            have.join(" or ")
+        )));
     };
     if variant.is_empty() {
         variant = vec![(*first).to_string()];

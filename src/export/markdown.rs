@@ -2,7 +2,7 @@
 //! why the others have no time. Of a comparison: what changed first, what stayed the same folded away.
 
 use super::{Named, bandwidth, named, rate, reason, status};
-use crate::basis::printable::{markdown as plain, markdown_code as code, printable};
+use crate::basis::printable::{markdown as plain, markdown_code as code, markdown_prose, printable};
 use crate::basis::units::{self, Nanos, percent, significant};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Change, Compared, Comparison, Verdict};
@@ -139,7 +139,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         let _ = write!(out, "<details><summary>{} same</summary>\n\n{}</details>\n\n", same.len(), changes(&same));
     }
     for remark in &comparison.remarks {
-        let _ = writeln!(out, "{}\n", plain(remark));
+        let _ = writeln!(out, "{}\n", markdown_prose(remark));
     }
     if let Some(commands) = &comparison.decide {
         // Indented text is shown as it is.

@@ -259,6 +259,7 @@ fn measured(peak: Option<&Peak>) -> String {
     });
     let lacks = lacks.collect::<Vec<_>>().join(", ");
     match (found.is_empty(), lacks.is_empty()) {
+        (true, _) if peak.is_none() => "not measured yet; run `gpukern peak` when the device is idle".into(),
         (true, _) => format!("none stored: {NOT_MEASURED}"),
         (_, true) => found.join(", "),
         _ => format!("{}; none stored of {lacks}: {NOT_MEASURED}", found.join(", ")),
@@ -355,7 +356,7 @@ mod tests {
         let summary = card.summary(true, None, 80);
         assert!(widest(&summary) <= 80 && summary.lines().count() <= 20, "{summary}");
         assert!(summary.starts_with("device 0: software, CPU, the default\n\n driver "), "{summary}");
-        for fact in ["8 invocations (can be required)", "32 KiB of shared memory", "none stored: "] {
+        for fact in ["8 invocations (can be required)", "32 KiB of shared memory", "not measured yet; run"] {
             assert!(summary.contains(fact), "{fact}: {summary}");
         }
         // One line for each algorithm, whatever its variants need.

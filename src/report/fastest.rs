@@ -6,6 +6,9 @@ use crate::record::class::Class;
 use crate::record::{AT_MOST, Case, Record};
 use crate::stats::noise;
 
+/// The share of a limit from which it says how good a kernel is.
+const WORTH_TELLING: f64 = 0.3;
+
 /// Names in one list; of more their number is told.
 const MOST_NAMED: usize = 3;
 
@@ -123,7 +126,9 @@ fn ahead(next: Option<(&str, f64)>) -> String {
 /// The largest share of the hardware limit that some cases reach; nothing where only an upper bound of it is known.
 fn reaches(cases: &[&Case], sizes: &[&str]) -> String {
     let known = cases.iter().filter_map(|case| Some((case, case.share?)));
-    let known = known.filter(|(_, share)| share.fraction <= 1.0 && !share.told(|_| String::new()).starts_with(AT_MOST));
+    let known = known.filter(|(_, share)| {
+        (WORTH_TELLING..=1.0).contains(&share.fraction) && !share.told(|_| String::new()).starts_with(AT_MOST)
+    });
     let best = known.max_by(|(_, a), (_, b)| a.fraction.total_cmp(&b.fraction));
     best.map_or_else(String::new, |(case, share)| {
         let at = if sizes.is_empty() { String::new() } else { format!(" at {}", row(case)) };

@@ -28,9 +28,9 @@ pub(super) fn quads(
 ) -> (&'static Shader, &'static str) {
     let views = (elements * DType::F32.bytes()).div_ceil(TEXEL);
     if device.kind == DeviceKind::Cpu && views <= u64::from(device.limits.texel_buffer_elements) {
-        (texels, "quads: texel views")
+        (texels, "reads four elements at once through texel buffers")
     } else {
-        (addressed, "quads: by address")
+        (addressed, "reads four elements at once by address")
     }
 }
 
@@ -261,9 +261,9 @@ mod tests {
     fn software_devices_read_through_views_that_are_long_enough_and_gpus_by_address() {
         let device = software_device();
         let note = |n, device: &DeviceInfo| program(&VECTOR_MAX, "streaming", n, device).note;
-        assert_eq!(note(1 << 20, &device), Some("quads: texel views"));
-        assert_eq!(note(1 << 31, &device), Some("quads: by address"));
-        assert_eq!(note(1 << 20, &gpu()), Some("quads: by address"));
+        assert_eq!(note(1 << 20, &device), Some("reads four elements at once through texel buffers"));
+        assert_eq!(note(1 << 31, &device), Some("reads four elements at once by address"));
+        assert_eq!(note(1 << 20, &gpu()), Some("reads four elements at once by address"));
     }
 
     #[test]

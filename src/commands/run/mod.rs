@@ -19,6 +19,7 @@ use crate::plan::options::Selection;
 use crate::plan::request::{Request, VulkanOptions};
 use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun};
 use crate::record::{Case, Record};
+use crate::report::table;
 use crate::run::algorithm::{Save, UserKernels};
 use crate::run::description::{Described, Fault};
 use crate::run::options::{self, Fields};
@@ -212,14 +213,14 @@ fn best_choices(record: &Record, kernels: &UserKernels) -> String {
             Some(format!(", {times:.2}× the speed of {}", named(first)))
         });
         let extents = best.id.rsplit('/').next().unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "\nbest of {}: {}, {} at {extents}{}",
+        let line = format!(
+            "best of {}: {}, {} at {extents}{}",
             same().count(),
             named(best),
             median(best).unwrap_or_default(),
             first.unwrap_or_default()
         );
+        let _ = write!(text, "\n{}", table::prose(&line, table::width(), 2));
         // An interval tells what one process knows: choices within it may change places in the next.
         let interval = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);
         let reaches = |case: &&Case| {
@@ -229,7 +230,8 @@ fn best_choices(record: &Record, kernels: &UserKernels) -> String {
         let equal: Vec<_> = timed().filter(|case| case.id != best.id).filter(reaches).collect();
         if let [first, others @ ..] = equal.as_slice() {
             let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-            let _ = writeln!(text, "      within its error: {}{more}; --ab decides between two", first.variant);
+            let line = format!("  within its error: {}{more}; --ab decides between two", first.variant);
+            text.push_str(&table::prose(&line, table::width(), 4));
         }
     }
     text

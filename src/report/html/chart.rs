@@ -607,11 +607,15 @@ impl Bars {
         if let Some((x, name)) = rule {
             out.push_str(&label(x, top - 4, 11, "middle", &QUIET.hex(), name));
         }
+        let behind = |bar: &Bar| left + 6 + (bar.value * scale) as u32;
+        // Where a text would lie across the line, all stand behind it, below each other.
+        let across = |x: u32| {
+            let ends = |bar: &Bar| behind(bar) + CHARACTER * bar.text.chars().count() as u32;
+            self.items.iter().any(|bar| behind(bar) < x + 6 && ends(bar) > x)
+        };
+        let column = rule.map(|(x, _)| x).filter(|x| across(*x)).map_or(0, |x| x + 6);
         for (bar, y) in rows_from {
-            let end = left + 6 + (bar.value * scale) as u32;
-            // What would lie across the line goes behind it.
-            let across = |x: &u32| end < x + 6 && end + CHARACTER * bar.text.chars().count() as u32 > *x;
-            let end = rule.map(|(x, _)| x).filter(across).map_or(end, |x| x + 6);
+            let end = behind(bar).max(column);
             let _ = write!(out, r#"<g class="pt"><title>{}</title>"#, escape(&bar.tip));
             // Something to point at, as wide as the chart.
             let (from, high) = (y + skipped(bar), row - skipped(bar));
@@ -724,7 +728,7 @@ mod tests {
         let long = "a-name-that-does-not-fit-beside-its-bar";
         let (title, source, description) = (String::new(), String::new(), String::new());
         let items = vec![bar(long, 0.97), bar("", 0.8), bar(long, 0.7)];
-        let bars = Bars { title, source, description, items, legend: vec![], rule: Some((1.0, "the limit")) };
+        let bars = Bars { title, source, description, items, legend: vec![], rule: Some((1.0, "its limit")) };
         let svg = bars.svg(Width::Narrow);
         let tops = |svg: &str| -> Vec<u32> {
             let bars = svg.split(r#"height="12" opacity"#).map(|before| before.rsplit_once(r#" y=""#));

@@ -201,9 +201,10 @@ impl Page {
         // Without a contest the winners are the cases above.
         let shown = judged.is_none() || contest;
         for group in groups.iter().filter(|_| judged.is_none() && sources.len() == 1) {
-            let title = if groups.len() > 1 { format!("{}: ", group.title()) } else { String::new() };
-            if let Some(sentence) = fastest::sentence(&sources[0].run.record, &group.cases[0]) {
-                self.paragraph("verdict", &format!("{title}{sentence}."));
+            let cases = &group.cases[0];
+            let name = cases.first().filter(|_| groups.len() > 1).map(|case| format!("{}: ", case.subject()));
+            if let Some(sentence) = fastest::sentence(&sources[0].run.record, cases) {
+                self.paragraph("verdict", &format!("{}{sentence}.", name.unwrap_or_default()));
             }
         }
         self.line(r#"<div class="winners">"#);
@@ -691,12 +692,25 @@ fn verdict_on(winners: &[Option<&Case>], comparison: &Comparison) -> Cell {
     Cell { class: found.verdict.name(), detail: ratio, ..super::compare::verdict(found.verdict).into() }
 }
 
+/// The fewest and the most processes that measured a case.
+fn processes(record: &Record) -> (usize, usize) {
+    let measured = record.cases.iter().filter(|case| case.measured().is_some());
+    let cases = alike(measured, |a, b| (a.device, &a.id) == (b.device, &b.id));
+    let counts = || cases.iter().map(Vec::len);
+    (counts().min().unwrap_or(1), counts().max().unwrap_or(1))
+}
+
+/// `5`, or `3 to 9`.
+fn counts((least, most): (usize, usize)) -> String {
+    if least == most { most.to_string() } else { format!("{least} to {most}") }
+}
+
 /// What came of the comparison of two records, or why they are not compared.
 fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<&Comparison>) -> String {
-    let processes = match [candidate, baseline].map(|side| side.record.processes().len()) {
-        [1, 1] => String::new(),
-        [after, before] if after == before => format!(", {after} processes each"),
-        [after, before] => format!(", {after} and {before} processes"),
+    let processes = match [candidate, baseline].map(|side| processes(&side.record)) {
+        [(1, 1), (1, 1)] => String::new(),
+        [after, before] if after == before => format!(", {} processes each", counts(after)),
+        [after, before] => format!(", {} and {} processes", counts(after), counts(before)),
     };
     let named = format!("{} compared with {}{processes}", candidate.name, baseline.name);
     match comparison {

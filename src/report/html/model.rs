@@ -374,7 +374,7 @@ impl<'a> ChartGroup<'a> {
                 description: "how close each case comes to the limit that binds it; values in the table below".into(),
                 items: bars,
                 legend: Self::pair(sources, own).unwrap_or_else(limits),
-                rule: Some((1.0, "the limit")),
+                rule: Some((1.0, "its limit")),
             };
             chart(&format!("{} share", self.title()), &sources[own[0]], |width| drawn.svg(width))
         })
