@@ -262,7 +262,7 @@ fn measured(peak: Option<&Peak>) -> String {
         (true, _) if peak.is_none() => "not measured yet; run `gpukern peak` when the device is idle".into(),
         (true, _) => format!("none stored: {NOT_MEASURED}"),
         (_, true) => found.join(", "),
-        _ => format!("{}; none stored of {lacks}: {NOT_MEASURED}", found.join(", ")),
+        _ => format!("{}; {lacks} missing: {NOT_MEASURED}", found.join(", ")),
     }
 }
 
