@@ -44,7 +44,7 @@ use std::path::PathBuf;
         gpukern export run.json --to markdown         a table for a pull request\n  \
         gpukern report run.json -o report.html        charts in one HTML file\n  \
         gpukern peak                                  the limits of this device\n  \
-        gpukern tune matmul                           find and keep the best tiles\n\n\
+        gpukern tune matmul                           find and save the best tiles\n\n\
         Exit codes: 0 success · 1 a result was rejected or a comparison regressed · 2 usage · 3 the device or the \
         system failed · 4 a comparison is undecided · 130 interrupted (what was measured is kept)"
 )]
@@ -186,7 +186,7 @@ pub enum Command {
         #[arg(long, value_name = "PATH|-")]
         json: Option<PathBuf>,
     },
-    /// Find the best tiles or block widths for a device, and keep them
+    /// Find the best tiles or block widths for a device, and save them
     ///
     /// Searches the tiles of a product or the block widths of a factorisation; `bench` uses what it finds. Every tile
     /// is verified before it is timed. Slow tiles are dropped early; the best then alternate with the built-in tile. A
@@ -790,7 +790,7 @@ pub struct TuneArgs {
     #[arg(long)]
     pub by_inspection: bool,
 
-    /// Store the results in this file
+    /// Save the results in this file
     ///
     /// [default: gpukern/tuned.toml in your configuration folder] [env: GPUKERN_TUNED]
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]

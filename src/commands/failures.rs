@@ -73,7 +73,7 @@ pub(super) fn keep_sides(
 
 /// Says how many failures were kept.
 pub(super) fn told(kept: usize, folder: &Path) -> String {
-    if kept > 0 { format!("{} kept in {}\n", counted(kept, "failure"), folder.display()) } else { String::new() }
+    if kept > 0 { format!("{} saved in {}\n", counted(kept, "failure"), folder.display()) } else { String::new() }
 }
 
 /// A case that failed, and what runs it again.

@@ -271,7 +271,7 @@ impl Tuning {
             return Err(Error::Usage(format!("nothing was found:\n{}", answer.notes.trim_end())));
         }
         if kept {
-            let _ = writeln!(answer.notes, "kept in {}", path.display());
+            let _ = writeln!(answer.notes, "saved in {}", path.display());
         }
         let output = if tables.is_empty() && stopped { NOTHING_TIMED.into() } else { tables.join("\n") };
         Ok(CommandOutput { output, ..answer })

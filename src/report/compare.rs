@@ -229,13 +229,14 @@ fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, test
         count if count > MOST_NAMED => format!("{count} of {}", cases.len()),
         _ => group.iter().map(|(_, name, _)| printable(name)).collect::<Vec<_>>().join(", "),
     };
-    let line = |group: &Vec<(String, String, bool)>| format!("{} ({})", printable(&group[0].0), whose(group));
+    let line = |group: &Vec<(String, String, bool)>| format!("{}: {}", whose(group), printable(&group[0].0));
     tests.iter().chain(&groups).map(line).collect()
 }
 
 /// The first reasons, a line for each, and the number of the others.
 fn remarks(reasons: &[String], width: usize) -> String {
-    let mut out: String = reasons.iter().take(MOST_REMARKS).map(|reason| table::prose(reason, width, 2)).collect();
+    let mut out = if reasons.is_empty() { String::new() } else { "\n".into() };
+    out.extend(reasons.iter().take(MOST_REMARKS).map(|reason| table::prose(reason, width, 2)));
     if let Some(more) = reasons.len().checked_sub(MOST_REMARKS).filter(|more| *more > 0) {
         out.push_str(&table::prose(&format!("{} in `--json -`", counted(more, "more remark")), width, 2));
     }
@@ -466,13 +467,13 @@ mod tests {
             at("SLOWER") < at("faster") && at("faster") < at("undecided") && at("undecided") < at(" same "),
             "{text}"
         );
-        assert_eq!(text.matches("device slower than its best on both sides (all 27)").count(), 1, "{text}");
+        assert_eq!(text.matches("\nall 27: device slower than its best on both sides\n").count(), 1, "{text}");
         assert!(
             text.contains("more remarks in `--json -`")
                 && text.contains(" naive 128 ")
                 && text.contains("only 1 process")
         );
-        let remarks = text.lines().skip_while(|line| !line.contains("device slower than")).take(MOST_REMARKS + 1);
+        let remarks = text.lines().skip_while(|line| !line.contains("all 27: device")).take(MOST_REMARKS + 1);
         assert!(remarks.last().is_some_and(|last| last == "23 more remarks in `--json -`"), "a line each: {text}");
         assert!(text.contains(" \\\n"), "a long command goes on in the next line: {text}");
     }
@@ -563,7 +564,7 @@ mod tests {
             let narrow = of(width);
             assert!(narrow.contains("0.7400 … 1.2000") && narrow.contains("only 1 process"), "{width}: {narrow}");
         }
-        assert!(of(64).contains("only 1 process (all 27)"), "{}", of(64));
+        assert!(of(64).contains("\nall 27: only 1 process\n"), "{}", of(64));
     }
 
     #[test]
@@ -601,7 +602,7 @@ mod tests {
         two.differences = vec![of("device", true)];
         let shown = text(&two, &Ruling::default(), 200);
         assert!(
-            shown.contains("device slower than its best on both sides (both)") && shown.contains("\na → b\n"),
+            shown.contains("\nboth: device slower than its best on both sides\n") && shown.contains("\na → b\n"),
             "{shown}"
         );
         two.differences = vec![of("driver", true)];

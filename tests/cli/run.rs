@@ -182,7 +182,7 @@ fn what_was_wrong_is_kept_with_all_that_runs_it_again() {
     let path = folder.path();
     let arguments = ["wrong.comp", "double.comp", "--config=ref.toml", "--keep-failures", "kept"];
     let said = stderr(&expect_exit(&mut command(path, &arguments), 1));
-    assert!(said.contains("1 failure kept in kept"), "{said}");
+    assert!(said.contains("1 failure saved in kept"), "{said}");
     let kept: Vec<_> =
         fs::read_dir(path.join("kept")).expect("kept").map(|entry| entry.expect("a folder").path()).collect();
     let [failure] = &kept[..] else { panic!("{kept:?}") };
@@ -200,7 +200,7 @@ fn what_was_wrong_is_kept_with_all_that_runs_it_again() {
     assert_eq!(cases.iter().map(|case| &case["id"]).collect::<Vec<_>>(), ["double/wrong/f32/N=1000"]);
     let duel = ["double.comp", "wrong.comp", "--config=ref.toml", "--ab", "--keep-failures=duel"];
     let said = stderr(&expect_exit(&mut command(path, &duel), 1));
-    assert!(said.contains("1 failure kept in duel"), "{said}");
+    assert!(said.contains("1 failure saved in duel"), "{said}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
     let output = expect_exit(tune.arg(&path), 0);
     let table = stdout(&output);
     assert!(table.contains("tiled") && table.contains(" in "), "{table}");
-    assert!(stderr(&output).contains(&format!("kept in {}", path.display())), "{}", stderr(&output));
+    assert!(stderr(&output).contains(&format!("saved in {}", path.display())), "{}", stderr(&output));
 
     let kept: toml::Table = std::fs::read_to_string(&path).expect("kept").parse().expect("TOML");
     let results = kept["result"].as_array().expect("results");
@@ -133,7 +133,7 @@ fn an_interrupt_behind_the_first_tile_keeps_it_although_the_driver_hangs() {
     assert_eq!(output.status.code(), Some(130), "{text}{said}");
     assert!(text.contains("matmul f32, the best tiles") && text.contains("tiled"), "{text}{said}");
     assert!(said.contains("tiled f32 64: interrupted after 1 of "), "{said}");
-    assert!(said.contains(&format!("kept in {}", path.display())), "{said}");
+    assert!(said.contains(&format!("saved in {}", path.display())), "{said}");
     assert!(std::fs::read_to_string(&path).expect("kept").contains("variant = \"tiled\""));
 }
 
@@ -235,7 +235,12 @@ fn mistakes_are_refused_before_a_device_is_opened() {
     refused(&["tune", "matmul"], folder.path(), &["cannot use the tuning results in"]);
     let long = folder.path().join("n".repeat(300));
     refused(&["tune", "matmul"], &long, &["the tuning results in", "--tuned"]);
-    refused(&["tune", "eigen"], &missing, &["eigen has no tiles", "write `gpukern tune matmul` or `gpukern tune lu`"]);
+    refused(
+        &["tune", "eigen"],
+        &missing,
+        &["'eigen' has no tiles", "write `gpukern tune matmul` or `gpukern tune lu`"],
+    );
+    refused(&["tune", "foo"], &missing, &["'foo' is not a built-in algorithm", "`gpukern run FILE --tune`"]);
     refused(&["tune", "matmul", "-V", "naive"], &missing, &["variant 'naive' has no tile", "available: tiled"]);
     refused(
         &["tune", "matmul", "-V", "naiv*"],

@@ -364,7 +364,7 @@ fn what_runs_a_failure_again_is_kept() {
     let kept = folder.path().join("kept");
     let mut command = with_bad_naive("vkQueueSubmit", "abort", &VERIFY, folder.path());
     let output = expect_exit(command.arg("--keep-failures").arg(&kept), 3);
-    assert!(stderr(&output).contains("2 failures kept in "), "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 failures saved in "), "{}", stderr(&output));
     let case = kept.join("matmul_naive_f32_8x8x8_device-0");
     let failure = read_json(&case.join("failure.json"));
     assert_eq!(failure["case"]["outcome"]["said"][0], "the layer aborts");
@@ -394,7 +394,7 @@ fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
     std::fs::write(&kernel, &wrong).expect("written");
     let mut command = gpukern(&["ab", "matmul", "-V", "naive", "-s", "40", "--max-time=50ms"]);
     let output = expect_exit(command.arg("--b-spirv").arg(&kernel).arg("--keep-failures").arg(&kept), 1);
-    assert!(stderr(&output).contains("1 failure kept in "), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 failure saved in "), "{}", stderr(&output));
     let side = kept.join("B_matmul_naive_f32_40x40x40_device-0");
     assert_eq!(std::fs::read(side.join("matmul-naive.f32.spv")).expect("kept"), wrong);
     let failure = read_json(&side.join("failure.json"));

@@ -11,9 +11,8 @@ use super::{CommandOutput, ab, bench};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::handle::Handle;
-use crate::basis::printable::printable;
+use crate::basis::printable::{printable, say};
 use crate::commands::cli::RunArgs;
-use crate::commands::progress;
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
 use crate::plan::request::{Request, VulkanOptions};
@@ -147,7 +146,8 @@ pub(super) fn name_commands(kernels: &[UserKernels]) {
     for (field, command) in kernels.iter().flat_map(|kernels| &kernels.run.commands) {
         if named.insert(command.clone()) {
             let what = if *field == "inputs.command" { "the command that makes the inputs" } else { "the reference" };
-            progress::line(&format!("running {what}: `{}`", printable(command)));
+            // Even a quiet process says whose commands it runs.
+            say(&format!("running {what}: `{}`\n", printable(command)));
         }
     }
 }
