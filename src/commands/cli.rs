@@ -188,7 +188,7 @@ pub enum Command {
     },
     /// Find the best tiles or block widths for a device, and save them
     ///
-    /// Searches the tiles of a product or the block widths of a factorisation; `bench` uses what it finds. Every tile
+    /// Searches the tiles of a product or the block widths of a factorization; `bench` uses what it finds. Every tile
     /// is verified before it is timed. Slow tiles are dropped early; the best then alternate with the built-in tile. A
     /// result applies to a device, its driver, an element type, and sizes near the same power of two. Ctrl-C keeps
     /// what was found.
@@ -285,10 +285,10 @@ pub enum Command {
         /// A record that `bench --json` or `run --json` wrote
         run: PathBuf,
 
-        /// The format: csv, markdown, junit, hyperfine, …
+        /// The format: csv, jsonl, markdown, junit, hyperfine, nvbench, bencher, google-benchmark, custom-smaller-is-better or
+        /// custom-bigger-is-better
         ///
-        /// custom-smaller-is-better and custom-bigger-is-better (github-action-benchmark), bencher, google-benchmark,
-        /// hyperfine, nvbench, junit, csv, markdown, jsonl.
+        /// The last two are those of github-action-benchmark.
         #[arg(long, value_name = "FORMAT")]
         to: String,
 
@@ -473,7 +473,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
-    /// Show someone else's figures beside yours
+    /// Show published figures next to yours
     ///
     /// Each case gets its speed-up over them. FILE is a record, or CSV with the columns algorithm, dtype, size, time,
     /// source and, where relevant, layout, goal and input.
@@ -1076,7 +1076,7 @@ pub struct CompareArgs {
 
     /// Limits that the candidate must stay within
     ///
-    /// A TOML file of `[[limit]]` tables.
+    /// A TOML file of `[[limit]]` tables: `case`, and `max-slowdown`, `max-time`, `min-share` or `max-spills`.
     #[arg(long, value_name = "FILE")]
     pub gate: Option<PathBuf>,
 

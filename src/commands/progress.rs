@@ -181,7 +181,7 @@ impl Ahead {
         self.position(self.since.elapsed().into(), self.moved.elapsed().into())
     }
 
-    /// `10 s, about 33 s left: 1–11 of 22, matmul/naive/f32/64x64x64`. While something takes much longer than was expected
+    /// `10 s, about 33 s left: 1–11 of 22 in turns, matmul/naive/f32/64x64x64`. While something takes much longer than was expected
     /// of it, such as a user's reference command, nobody knows what is left.
     fn text(&self, elapsed: Nanos, waited: Nanos) -> String {
         let expected: f64 = self.begun.iter().map(|id| self.of(id).0).sum();
@@ -203,7 +203,7 @@ impl Ahead {
         match begun {
             0 => format!("{} of {all} done", self.ended),
             _ if last <= first => format!("{last} of {all}"),
-            _ => format!("{first}–{last} of {all}"),
+            _ => format!("{first}–{last} of {all} in turns"),
         }
     }
 
@@ -468,7 +468,7 @@ mod tests {
         assert!(text(&ahead).ends_with(" left: 1 of 3, a"), "{}", text(&ahead));
         ahead.begin("b");
         ahead.begin("b");
-        assert!(text(&ahead).ends_with(" left: 1–2 of 3, b"), "{}", text(&ahead));
+        assert!(text(&ahead).ends_with(" left: 1–2 of 3 in turns, b"), "{}", text(&ahead));
         ahead.end("b");
         assert!(text(&ahead).ends_with(" of 3, a"), "{}", text(&ahead));
         ahead.end("a");

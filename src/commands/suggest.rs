@@ -14,7 +14,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     (
         "w warmup warm-up warmups warmup-runs warm-up-time cold-warmup-runs benchmark-min-warmup-time",
         "bench run tune peak ab",
-        "leave it out: gpukern warms up each case until its clock is steady",
+        "leave it out: gpukern warms up each case until the device's clock is steady",
     ),
     (
         "r n m M runs min-runs max-runs iterations iters repeat repeats repetitions reps loops count rounds-count samples \

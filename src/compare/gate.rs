@@ -203,7 +203,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
             ruling.unheld.push((limit.case.clone(), "the candidate measured none of its cases".into()));
         }
         let reasons = [
-            (shareless, "without a share of a hardware limit, which min-share needs"),
+            (shareless, "without a share of a hardware limit, which min-share needs (measured with --no-peak?)"),
             (uncounted, "whose driver does not count spills, which max-spills needs"),
             (doubtful, "whose interval includes its max-slowdown; more processes narrow it"),
         ];

@@ -370,7 +370,7 @@ impl Pair<'_> {
         let slowness = self.slowness().exp_m1();
         let word = if slowness >= 0.0 { "slower" } else { "faster" };
         let change = format!("{:.0} % {word}", 100.0 * slowness.abs());
-        [format!("canary {change}"), format!("the candidate ran while the device was {change}")]
+        [format!("device {change}"), format!("the candidate ran while the device was {change}")]
     }
 }
 

@@ -16,6 +16,12 @@ use std::path::Path;
 /// Processes a side that find a change of 5 % on most machines.
 pub(crate) const ENOUGH: usize = 5;
 
+/// Time that a process takes at least beside its cases.
+const START: Nanos = Nanos(5e8);
+
+/// Changes that may be worth asking for, the smallest first.
+const LARGER_EFFECTS: [f64; 4] = [0.05, 0.1, 0.2, WORTH_ASKING];
+
 /// Cases that a recipe names where it measures them alone.
 const MOST_NAMED: usize = 4;
 
@@ -248,18 +254,19 @@ pub(crate) fn time_of(case: &Case) -> Option<Nanos> {
 
 /// Time that a process of a record takes, with what is measured beside its cases; or where a `few` are named, those alone.
 pub(super) fn time_of_process(record: &Record, few: &[&str]) -> Nanos {
-    if !few.is_empty() {
-        let times = record.cases.iter().filter(|case| few.contains(&&*case.id)).filter_map(time_of);
-        let times: Vec<f64> = times.map(|time| time.0).collect();
-        return Nanos(few.len() as f64 * times.iter().sum::<f64>() / times.len().max(1) as f64);
-    }
     let processes = record.processes();
     // The record's time is that of the last command which completed it, and that may have measured nothing.
     let own = processes.iter().filter(|process| process.command == record.command).count();
     let cases: Nanos = record.cases.iter().filter_map(time_of).sum();
     let least = cases.0 / processes.len().max(1) as f64;
     let whole = if own == 0 { 0.0 } else { record.wall_time.0 / own as f64 };
-    Nanos(whole.max(least))
+    if few.is_empty() {
+        return Nanos(whole.max(least));
+    }
+    let times = record.cases.iter().filter(|case| few.contains(&&*case.id)).filter_map(time_of);
+    let times: Vec<f64> = times.map(|time| time.0).collect();
+    let alone = few.len() as f64 * times.iter().sum::<f64>() / times.len().max(1) as f64;
+    Nanos(alone + (whole - least).max(START.0))
 }
 
 /// How long so many processes of each side take: `about 4 min: 2 × 3 processes of 40 s`.
@@ -297,13 +304,19 @@ fn turns(parts: &[Part]) -> Vec<String> {
             std::cmp::Ordering::Greater => format!("$((n + {}))", part.has - a.has),
             std::cmp::Ordering::Less => format!("$((n - {}))", a.has - part.has),
         };
-        let take =
-            |part: &Part| format!("  {} --processes {} --resume {}", part.measure, count(part), shown_word(&part.path));
+        // A table for each process would hide the verdict.
+        let measure = |part: &Part| {
+            let quiet = if part.measure.split(' ').any(|word| word == "-q" || word == "--quiet") { "" } else { " -q" };
+            format!("  {}{quiet}", part.measure)
+        };
+        let take = |part: &Part| {
+            format!("{} --processes {} --resume {} > /dev/null", measure(part), count(part), shown_word(&part.path))
+        };
         if a.measure == b.measure && a.has == b.has {
             let [first, second] = [a, b].map(|part| shown_word(&part.path));
             return vec![
                 format!("for n in $(seq {} {}); do for record in {first} {second}; do", a.has + 1, a.has + a.lacks),
-                format!("  {} --processes $n --resume \"$record\"", a.measure),
+                format!("{} --processes $n --resume \"$record\" > /dev/null", measure(a)),
                 "done; done".into(),
             ];
         }
@@ -378,6 +391,7 @@ fn wanted(
             None => close.push(case),
         }
     }
+    remarks.extend(reaches(&open().filter(|case| case.obstacle.is_none()).collect::<Vec<_>>()));
     if !timeless.is_empty() {
         let cases = counted(timeless.len(), "case");
         remarks.push(format!("{cases} took no time that the clock can see: choose a larger size."));
@@ -385,13 +399,14 @@ fn wanted(
     if let Some(reach) = close.iter().filter_map(|case| reach(case)).reduce(f64::max) {
         let effect = trimmed(&significant(100.0 * settings.min_effect)).to_string();
         let remedy = if reach <= WORTH_ASKING {
-            format!("--min-effect {:.0}% would call them the same", (100.0 * reach).ceil())
+            String::new()
         } else {
             format!(
-                "this machine is too noisy for {effect} %; alternate the two: `gpukern ab`, or `gpukern run … --ab` for your own kernels"
+                "; this machine is too noisy for {effect} %. `gpukern ab` alternates two kernels, and `gpukern run … --ab` your \
+                 own"
             )
         };
-        remarks.push(format!("{} would need over {MOST} processes a side; {remedy}.", counted(close.len(), "case")));
+        remarks.push(format!("{} would need over {MOST} processes a side{remedy}.", counted(close.len(), "case")));
     }
     for (slower, deed, baseline) in [("candidate", "slows down", false), ("baseline", "speeds up", true)] {
         let of = |case: &&Compared| case.is_stuck() && case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
@@ -410,6 +425,27 @@ fn wanted(
         ));
     }
     (most, remarks)
+}
+
+/// How much some undecided cases may have changed, and which larger effect would call most of them the same.
+fn reaches(cases: &[&Compared]) -> Option<String> {
+    let reaches: Vec<f64> = cases.iter().filter_map(|case| reach(case)).collect();
+    let [least, most] = [f64::min, f64::max].map(|pick| reaches.iter().copied().reduce(pick));
+    let percent = |reach: f64| format!("{:.0}", (100.0 * reach).ceil());
+    let [least, most] = [percent(least?), percent(most?)];
+    let range = if least == most { most } else { format!("{least} to {most}") };
+    let count = |effect: &f64| reaches.iter().filter(|reach| **reach <= *effect).count();
+    let larger = LARGER_EFFECTS.iter().find(|effect| 2 * count(effect) >= reaches.len());
+    let larger = larger.map_or_else(String::new, |effect| {
+        let of = match (count(effect), reaches.len()) {
+            (1, 1) => "it".into(),
+            (count, all) if count == all => "them all".into(),
+            (count, _) => format!("{count} of them"),
+        };
+        format!("; --min-effect {:.0}% would call {of} the same", 100.0 * effect)
+    });
+    let what = if reaches.len() == 1 { "The undecided case" } else { "The undecided cases" };
+    Some(format!("{what} may have changed by up to {range} %{larger}."))
 }
 
 /// The UUID of the board that measured the candidate, where the baseline ran on another.

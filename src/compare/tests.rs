@@ -436,7 +436,7 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
         (3, Obstacle::AnotherSpeed { baseline: false }),
         (5, Obstacle::AnotherSpeed { baseline: false }),
     ] {
-        let slower = ["the candidate ran while the device was 67 % slower", "canary 67 % slower"];
+        let slower = ["the candidate ran while the device was 67 % slower", "device 67 % slower"];
         let busier = "the candidate ran while other programs used 48 percentage points more CPU";
         for (loaded, [sentence, short]) in [
             (seen(1000.0, Some(0.02)), slower),
@@ -574,8 +574,8 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison_as_they_were_typed() {
     assert_eq!(
         text,
         "# about 5 min: 2 × 4 processes of 40 s\nfor n in $(seq 2 5); do\n  \
-         VK_DRIVER_FILES='my old.json' ./gpukern bench lu -s 64 --processes $n --resume runs/old.json\n  \
-         VK_DRIVER_FILES=new.json ./gpukern bench lu -s 64 --processes $n --resume new.json\n\
+         VK_DRIVER_FILES='my old.json' ./gpukern bench lu -s 64 -q --processes $n --resume runs/old.json > /dev/null\n  \
+         VK_DRIVER_FILES=new.json ./gpukern bench lu -s 64 -q --processes $n --resume new.json > /dev/null\n\
          done\ngpukern compare runs/old.json new.json --force --gate limits.toml"
     );
     // The same command for both sides: the driver was installed anew in between.
@@ -624,7 +624,7 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
         decided([from_ref(&sides[0]), from_ref(&sides[1])], ["a.json", "b.json"], typed).expect("a recipe")
     };
     let alone = text(&sides);
-    assert!(alone.contains(&format!("bench lu -s 64,96,128 --only {open} --processes $n --resume")), "{alone}");
+    assert!(alone.contains(&format!("bench lu -s 64,96,128 --only {open} -q --processes $n --resume")), "{alone}");
     assert!(alone.contains("\nfor n in $(seq 4 "), "{alone}");
     // One more process that measured another case alone leaves it where it was.
     let mut uneven = sides.clone();
@@ -863,8 +863,10 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
     assert_eq!(text, None, "more will not do");
     let [a, b] = [side("a", 0.3, 1e6), side("b", 0.3, 1e6)];
     let (remarks, _) = advice([&a, &b], ["a.json", "b.json"], "gpukern compare");
-    let said = "2 cases would need over 50 processes a side; this machine is too noisy for 2 %; alternate the two: `gpukern ab`";
-    assert!(remarks.len() == 1 && remarks[0].starts_with(said), "{remarks:?}");
+    let said =
+        "2 cases would need over 50 processes a side; this machine is too noisy for 2 %. `gpukern ab` alternates";
+    assert!(remarks.len() == 2 && remarks[1].starts_with(said), "{remarks:?}");
+    assert_eq!(remarks[0], "The undecided cases may have changed by up to 49 %.");
 }
 
 #[test]
@@ -925,7 +927,7 @@ fn a_verdict_names_the_test_that_decided_or_failed() {
     };
     assert_eq!(of(3, 1.2e6, 0.005, 1.0), (Verdict::Slower, "p < 0.0001".into()));
     assert_eq!(of(3, 1e6, 0.005, 1.0), (Verdict::Same, "within ±2 %".into()));
-    assert_eq!(of(3, 1.05e6, 0.005, 1.05), (Verdict::Undecided, "canary 5 % slower".into()));
+    assert_eq!(of(3, 1.05e6, 0.005, 1.05), (Verdict::Undecided, "device 5 % slower".into()));
     assert_eq!(of(1, 1.03e6, 0.8, 1.0), (Verdict::Undecided, "only 1 process".into()));
     let (verdict, test) = of(3, 1.05e6, 0.9, 1.0);
     assert_eq!(verdict, Verdict::Undecided);

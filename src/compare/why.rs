@@ -127,26 +127,34 @@ fn canary_steps(seen: &Seen<'_>) -> Option<u32> {
     conditions.canary.map(|_| conditions.canary_steps.unwrap_or(2048))
 }
 
+const TIME_LIMIT: &str = "stopped at --max-time";
+const DRIFT: &str = "speed changed while sampling";
+const SLOW_CLOCK: &str = "device slower than its best";
+/// Warnings that say nothing of a difference where both sides have them.
+const USUAL: [&str; 3] = [TIME_LIMIT, DRIFT, SLOW_CLOCK];
+
 /// The warnings of the records, each with its side.
 pub(super) fn warnings(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<String> {
     let [before, after] = [warning_names(baseline), warning_names(candidate)];
     let whose = |name: &&'static str| match (before.contains(name), after.contains(name)) {
-        (true, true) => format!("{name} on both sides"),
-        (true, false) => format!("{name} in the baseline"),
-        _ => format!("{name} in the candidate"),
+        // What is alike on both sides tells them apart in nothing.
+        (true, true) if USUAL.contains(name) => None,
+        (true, true) => Some(format!("{name} on both sides")),
+        (true, false) => Some(format!("{name} in the baseline")),
+        _ => Some(format!("{name} in the candidate")),
     };
-    before.union(&after).map(whose).collect()
+    before.union(&after).filter_map(whose).collect()
 }
 
 /// The names of the warnings of a side.
 fn warning_names(side: &[Seen<'_>]) -> BTreeSet<&'static str> {
     let name = |warning: &Warning| match warning {
         Warning::UnstableClock => "times never settled",
-        Warning::TimeLimit => "time limit",
+        Warning::TimeLimit => TIME_LIMIT,
         Warning::Interrupted => "interrupted",
         Warning::Stopped { .. } => "the process was stopped",
-        Warning::Drift { .. } => "speed changed while sampling",
-        Warning::SlowClock { .. } => "device slower than its best",
+        Warning::Drift { .. } => DRIFT,
+        Warning::SlowClock { .. } => SLOW_CLOCK,
         Warning::AboveLimit { .. } => "above limit",
     };
     let measured = || side.iter().filter_map(|seen| seen.case.measured());

@@ -151,7 +151,8 @@ impl RunConditions {
         let wide = usual.map_or(WIDE, |error| WIDE.max(WIDER * error));
         // What was run once for its answer has no time.
         if m.summary.relative_error().map_or(!m.samples.is_empty(), |error| error > wide) {
-            let others = if usual.is_some() { ", and three times as uncertain as the other cases" } else { "" };
+            let others =
+                if usual.is_some() { ", and at least three times the typical uncertainty of the others" } else { "" };
             marks.push(Mark::new("±", format!("median uncertain by 5 % or more{others}")));
         }
         if of.is_some_and(|of| of.disturbed(m)) {
@@ -173,14 +174,14 @@ impl OnDevice {
     fn speed(&self) -> Option<String> {
         let Typical { middle, least, most, .. } = self.canary?;
         let clock = self.clock_mhz.map(|mhz| format!(" at {} GHz", significant(mhz / 1000.0))).unwrap_or_default();
-        let best = self.best.filter(|best| most - best > SLOW.ln())?;
+        let slow = if self.on_host { APART_ON_HOST } else { SLOW };
+        let best = self.best.filter(|best| most - best > slow.ln())?;
         let percent = |log: f64| format!("{:.0}", 100.0 * (best - log).exp().min(1.0));
         let [fastest, slowest, typical] = [least, most, middle].map(percent);
         let steady = most - least <= SLOW.ln();
         let speed = if steady { typical } else { format!("{slowest} to {fastest}") };
-        let how = if steady { " steadily" } else { "" };
         let at = if clock.is_empty() { " at" } else { "," };
-        Some(format!("the device ran{how}{clock}{at} {speed} % of its best speed so far"))
+        Some(format!("the device ran{clock}{at} {speed} % of its best speed so far"))
     }
 
     fn disturbed(&self, m: &Measured) -> bool {
@@ -252,7 +253,7 @@ pub(crate) mod tests {
     fn what_is_true_of_the_whole_run_is_a_sentence_and_marks_no_row() {
         let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..seen(80e3) };
         let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
-        assert_eq!(sentence, "the device ran steadily at 1.900 GHz, 94 % of its best speed so far");
+        assert_eq!(sentence, "the device ran at 1.900 GHz, 94 % of its best speed so far");
         assert_eq!(signs, [""; 5]);
         let (sentence, _) = told(&record(DeviceKind::DiscreteGpu, &[seen(75.2e3); 5]));
         assert_eq!(sentence, "", "nothing to know");

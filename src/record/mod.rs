@@ -288,7 +288,7 @@ impl Outcome {
         match self {
             Self::Rejected(verification) => Some(match verification.wrong.count {
                 0 | 1 => verification.worst.clone(),
-                count => format!("{} ({count} elements are wrong)", verification.worst),
+                count => format!("{} (one of {count} wrong elements)", verification.worst),
             }),
             Self::Skipped { reason } => Some(reason.clone()),
             _ => self.failure(),
@@ -720,8 +720,8 @@ impl std::fmt::Display for Caveat {
         match self {
             Self::OneProcess { device, apart } => write!(
                 f,
-                "device {device} (CPU): ± covers this process only; separate runs can differ by {:.0} % or more, which \
-                 `--processes 5` measures",
+                "device {device} (CPU): ± covers this process only; separate runs can differ by {:.0} % or more \
+                 (`--processes 5` measures that)",
                 100.0 * apart
             ),
             Self::Disturbed { device, ratio } => write!(

@@ -61,11 +61,12 @@ pub(crate) fn above_commands(comparison: &Comparison) -> String {
     let open = comparison.count(Verdict::Undecided);
     let rest = match (open.saturating_sub(hopeless(comparison)), open, comparison.cases.len()) {
         (1, 1, 1) => "it".to_string(),
+        (1, 2.., _) => "the other one".into(),
         (left, open, _) if left > 0 && left < open => format!("the other {left}"),
         (_, open, all) if open == all => "them".into(),
         _ => "the rest".into(),
     };
-    format!("To decide {rest}, run this while nothing else runs:")
+    format!("This should decide {rest}, if nothing else runs meanwhile:")
 }
 
 /// Commands below a sentence, in lines that a shell takes.
@@ -236,8 +237,10 @@ fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, test
 /// The first reasons, a line for each, and the number of the others.
 fn remarks(reasons: &[String], width: usize) -> String {
     let mut out = if reasons.is_empty() { String::new() } else { "\n".into() };
-    out.extend(reasons.iter().take(MOST_REMARKS).map(|reason| table::prose(reason, width, 2)));
-    if let Some(more) = reasons.len().checked_sub(MOST_REMARKS).filter(|more| *more > 0) {
+    // One more takes no more room than to say that there is one.
+    let shown = if reasons.len() == MOST_REMARKS + 1 { reasons.len() } else { MOST_REMARKS };
+    out.extend(reasons.iter().take(shown).map(|reason| table::prose(reason, width, 2)));
+    if let Some(more) = reasons.len().checked_sub(shown).filter(|more| *more > 0) {
         out.push_str(&table::prose(&format!("{} in `--json -`", counted(more, "more remark")), width, 2));
     }
     out
@@ -570,11 +573,11 @@ mod tests {
     #[test]
     fn what_stands_above_the_commands_is_true_of_them() {
         let mut all = many();
-        assert_eq!(above_commands(&all), "To decide the rest, run this while nothing else runs:");
+        assert_eq!(above_commands(&all), "This should decide the rest, if nothing else runs meanwhile:");
         all.cases.retain(|case| case.verdict == Verdict::Undecided);
-        assert_eq!(above_commands(&all), "To decide them, run this while nothing else runs:");
+        assert_eq!(above_commands(&all), "This should decide them, if nothing else runs meanwhile:");
         all.cases.truncate(1);
-        assert_eq!(above_commands(&all), "To decide it, run this while nothing else runs:");
+        assert_eq!(above_commands(&all), "This should decide it, if nothing else runs meanwhile:");
         // Those that no number of processes decides are none of them.
         let mut some = many();
         some.cases.retain(|case| case.verdict == Verdict::Undecided);
@@ -583,7 +586,10 @@ mod tests {
         some.cases.iter_mut().for_each(|case| case.ratio = Some(1.0));
         let left = some.cases.len() - 1;
         some.cases[0].interval = Some([0.5, 2.0]);
-        assert_eq!(above_commands(&some), format!("To decide the other {left}, run this while nothing else runs:"));
+        assert_eq!(
+            above_commands(&some),
+            format!("This should decide the other {left}, if nothing else runs meanwhile:")
+        );
         // What no command can do is a sentence, however narrow the terminal.
         all.decide = None;
         all.remarks = vec!["1 case would need over 50 processes a side; this machine is too noisy for 2 %.".into()];

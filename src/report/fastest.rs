@@ -27,7 +27,7 @@ impl<'a> Race<'a> {
 }
 
 /// Which of `cases`, of one kind and device of `record`, is fastest, and by how much; where some have caveats, of those
-/// without. `None` where nothing competes, and for chains, whose sizes are operations.
+/// without, and which of the others are faster. `None` where nothing competes, and for chains, whose sizes are operations.
 pub(crate) fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
     let timed: Vec<&Case> = cases.iter().copied().filter(|case| median(case).is_some()).collect();
     let exact: Vec<&Case> = timed.iter().copied().filter(|case| Class::of(case).is_exact()).collect();
@@ -38,8 +38,34 @@ pub(crate) fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
     }
     let sizes = distinct(competing.iter().map(|case| row(case)));
     let races: Vec<_> = sizes.into_iter().filter_map(|size| race(record, competing, size)).collect();
-    let sentence = of_races(&races)?;
-    Some(if classes.len() > 1 { format!("without caveats, {sentence}") } else { sentence })
+    let others: Vec<&Case> = timed.iter().copied().filter(|case| !Class::of(case).is_exact()).collect();
+    let faster = if exact.is_empty() { None } else { faster(&races, &others) };
+    Some([Some(of_races(&races)?), faster].into_iter().flatten().collect::<Vec<_>>().join("; "))
+}
+
+/// Which of the cases with caveats are faster than the winners, and where.
+fn faster(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
+    let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
+    let beats = |race: &Race<'_>, other: &Case| {
+        let times = median(other).zip(race.winners.first().and_then(|winner| median(winner)));
+        row(other) == race.size && times.is_some_and(|(other, winner)| other.0 < winner.0)
+    };
+    let of = |name: &str| -> Vec<&str> {
+        let beaten = |race: &&Race<'_>| others.iter().any(|other| other.variant == name && beats(race, other));
+        races.iter().filter(beaten).map(|race| race.size.as_str()).collect()
+    };
+    let names = distinct(others.iter().map(|case| case.variant.as_str()));
+    let mut faster: Vec<_> = names.into_iter().map(|name| (name, of(name))).filter(|(_, of)| !of.is_empty()).collect();
+    faster.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
+    let part = |(name, of): &(&str, Vec<&str>)| match of.len() {
+        all if all == sizes.len() && all > 1 => format!("{name} at every size"),
+        _ if sizes.len() == 1 => (*name).to_string(),
+        _ => format!("{name} at {}", span(of, &sizes)),
+    };
+    let named: Vec<_> = faster.iter().take(MOST_NAMED).map(part).collect();
+    let more = faster.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!named.is_empty()).then(|| format!("faster with a caveat: {}{more}", named.join(", ")))
 }
 
 /// The race of a size; `None` without a rival.

@@ -5,7 +5,8 @@ use super::fastest;
 use super::long::{View, metric, shown_metrics};
 use super::reference::ReferenceTime;
 use super::table::{self, Cell, STAR, Table};
-use crate::basis::alike::distinct;
+use crate::basis::alike::{alike, distinct};
+use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::class::Class;
@@ -153,8 +154,17 @@ impl Shown {
         let (skipped, others) = if others.is_empty() { (others, skipped) } else { (skipped, others) };
         let mut lines = section.lines(&others, Some(conditions));
         let mut notes = vec![];
+        let why = |variant: &&str| {
+            let mut cases = section.cases.iter().filter(|case| place(case).1 == *variant);
+            cases.find_map(|case| case.outcome.reason()).unwrap_or_default()
+        };
+        let groups = alike(&skipped, |a, b| why(a) == why(b));
+        let group = |group: &Vec<&&str>| {
+            let names: Vec<_> = group.iter().map(|name| **name).collect();
+            format!("{} ({})", names.join(", "), printable(&why(group[0])))
+        };
         if !skipped.is_empty() {
-            notes.push(format!("skipped: {}", skipped.join(", ")));
+            notes.push(format!("skipped: {}", groups.iter().map(group).collect::<Vec<_>>().join("; ")));
         }
         let reference = view.reference.as_ref().map(|times| reference(section, times, &mut notes)).unwrap_or_default();
         let competing = lines.iter().filter(|line| line.cells.iter().any(|(time, _)| time.is_some()));

@@ -326,8 +326,8 @@ fn contents(element: &str, access: Access, text: &mut String) {
     let check = DType::of_buffer(element).map_or_else(|_| "\"exact\"".into(), |element| usual(element).to_string());
     if access.writes && access.reads {
         let _ =
-            writeln!(text, "check = {check}\n# (…) filled and checked: changed in place. Without fill: an output. Or");
-        let _ = writeln!(text, "# scratch = true              # if only kernels look at it");
+            writeln!(text, "check = {check}\n# (…) filled and checked: updated in place. An output has no fill. Or:");
+        let _ = writeln!(text, "# scratch = true              # if the host never reads it");
     } else if access.writes {
         let _ = writeln!(text, "# check = {check}\n#   the default; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"");
     }

@@ -184,7 +184,13 @@ fn every_variant_conforms_at_awkward_sizes() {
     conforms(&["matmul", "--size", &sizes_of_matmul(false)]);
 }
 
-/// With the test above: all that `verify` checks by itself.
+/// Variants whose indices are hard to get right. The others take ten seconds a run at this size.
+#[test]
+fn variants_that_tile_conform_to_the_largest_product_that_verify_has_by_itself() {
+    conforms(&["matmul", "--size", &sizes_of_matmul(true), "-V", "tile-2d,vectorised,tiled,texel,dot"]);
+}
+
+/// With the tests above: all that `verify` checks by itself.
 #[test]
 #[ignore = "takes minutes on a software device: scripts/test --full"]
 fn every_variant_conforms_to_the_largest_product_that_verify_has_by_itself() {

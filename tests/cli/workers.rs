@@ -311,7 +311,6 @@ fn a_device_of_no_use_is_left_out_with_the_reason_beside_others() {
 }
 
 #[test]
-#[ignore = "takes 20 s, the time that a driver has to compile: scripts/test --full"]
 fn a_compilation_without_an_end_times_out_after_ten_times_the_timeout() {
     let folder = tempfile::tempdir().expect("a folder");
     let verify = ["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32", "--input=uniform", "--timeout=2s"];

@@ -1212,8 +1212,8 @@ mod tests {
         }
         assert!(
             html.contains("<pre>gpukern bench &lt;lu&gt;</pre>")
-                && html.contains("<p>To decide ")
-                && html.contains(", run this while nothing else runs:")
+                && html.contains("<p>This should decide ")
+                && html.contains(", if nothing else runs meanwhile:")
         );
         assert!(!html.contains(CANARY));
         comparison.cases[0].why.push("canary 5 % slower in the candidate".into());
