@@ -53,6 +53,23 @@ impl Planned {
         let options = MeasureOptions::new(Timing::Sample, limits, tuned, command_line());
         Ok(MeasureOptions { origin, options_hash, shard, at_once: self.at_once, ..options })
     }
+
+    /// What is measured where an `earlier` record is completed: one of all cases stays one of all, and `--only` then says
+    /// which of them `options` ask for. Whoever repeats its command completes all of them.
+    fn completing<'a>(
+        &'a self,
+        earlier: Option<&Record>,
+        request: &'a Request,
+        options: &mut MeasureOptions<'a>,
+    ) -> &'a Plan {
+        if earlier.is_none_or(|earlier| earlier.plan.as_ref() != Some(&self.whole.hash())) {
+            return &self.plan;
+        }
+        options.only = &request.only;
+        let words = without(options.command.iter().map(String::as_str), &["--only"], &[]);
+        options.command = words.into_iter().map(ToString::to_string).collect();
+        &self.whole
+    }
 }
 
 /// Measures a plan, and does with the record as `output` says; `more` is said of it behind its tables.
@@ -78,15 +95,7 @@ pub(super) fn carry_out(
     if let (Some(path), None) = (&kept, &earlier) {
         journal::check_none(path)?;
     }
-    let mut plan = &planned.plan;
-    if earlier.as_ref().is_some_and(|earlier| earlier.plan.as_ref() == Some(&planned.whole.hash())) {
-        // The record stays one of the whole plan, and whoever repeats its command completes that.
-        (plan, options.only) = (&planned.whole, &request.only);
-        options.command = without(options.command.iter().map(String::as_str), &["--only"], &[])
-            .into_iter()
-            .map(ToString::to_string)
-            .collect();
-    }
+    let plan = planned.completing(earlier.as_ref(), request, &mut options);
     for change in earlier.iter().flat_map(|earlier| changed_variables(earlier, &options.origin, is_long)) {
         progress::line(&format!("note      {change}"));
     }

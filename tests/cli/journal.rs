@@ -337,7 +337,9 @@ fn some_cases_of_a_record_get_more_processes_alone_and_the_others_can_follow() {
     let path = folder.path().join("run.json");
     let counts = || {
         let mut counts = std::collections::BTreeMap::<String, usize>::new();
-        cases(&read_json(&path)).into_iter().for_each(|(id, _)| *counts.entry(id).or_default() += 1);
+        for (id, _) in cases(&read_json(&path)) {
+            *counts.entry(id).or_default() += 1;
+        }
         counts.into_values().collect::<Vec<_>>()
     };
     let more = |arguments: &[&str]| bench("8,16").args(arguments).arg("--resume").arg(&path).output().expect("it runs");
