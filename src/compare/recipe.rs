@@ -402,11 +402,11 @@ fn wanted(
             String::new()
         } else {
             format!(
-                "; this machine is too noisy for {effect} %. `gpukern ab` alternates two kernels, and `gpukern run … --ab` your \
-                 own"
+                ": this machine is too noisy to resolve {effect} %. `gpukern ab` (built-in kernels) and `gpukern run … --ab` \
+                 (yours) compare two kernels in alternation"
             )
         };
-        remarks.push(format!("{} would need over {MOST} processes a side{remedy}.", counted(close.len(), "case")));
+        remarks.push(format!("{} would need more than {MOST} processes a side{remedy}.", counted(close.len(), "case")));
     }
     for (slower, deed, baseline) in [("candidate", "slows down", false), ("baseline", "speeds up", true)] {
         let of = |case: &&Compared| case.is_stuck() && case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
@@ -439,13 +439,13 @@ fn reaches(cases: &[&Compared]) -> Option<String> {
     let larger = larger.map_or_else(String::new, |effect| {
         let of = match (count(effect), reaches.len()) {
             (1, 1) => "it".into(),
-            (count, all) if count == all => "them all".into(),
+            (count, all) if count == all => "all of them".into(),
             (count, _) => format!("{count} of them"),
         };
-        format!("; --min-effect {:.0}% would call {of} the same", 100.0 * effect)
+        format!("; with --min-effect {:.0}%, {of} would count as the same", 100.0 * effect)
     });
-    let what = if reaches.len() == 1 { "The undecided case" } else { "The undecided cases" };
-    Some(format!("{what} may have changed by up to {range} %{larger}."))
+    let what = if reaches.len() == 1 { "undecided case" } else { "undecided cases" };
+    Some(format!("The data cannot rule out that the {what} changed by up to {range} %{larger}."))
 }
 
 /// The UUID of the board that measured the candidate, where the baseline ran on another.

@@ -13,6 +13,9 @@ use unicode_width::UnicodeWidthStr;
 /// Cases that are named beside a reason; of more their number is told.
 const MOST_NAMED: usize = 2;
 
+/// How far a ratio may be from that of the medians before a reader of both wonders.
+const FAR_FROM_MEDIANS: f64 = 1.01;
+
 /// Remarks below the tables of a device.
 const MOST_REMARKS: usize = 5;
 
@@ -158,7 +161,17 @@ fn of_device(device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width:
     }
     gone.reverse();
     out.push_str(&table::hidden(&gone, whole, width));
+    if cases.iter().any(|(_, case)| is_of_pairs(case)) {
+        let pairs = "ratio: the typical one over pairs of processes; it may differ from candidate ÷ baseline";
+        out.push_str(&table::prose(pairs, width, 2));
+    }
     out + &remarks(&reasons(cases, &names, ruling, below), width) + "\n"
+}
+
+/// Whether the ratio of a case points the other way than its medians, or is far from theirs.
+fn is_of_pairs(case: &Compared) -> bool {
+    let medians = case.candidate.median.0 / case.baseline.median.0;
+    case.ratio.is_some_and(|ratio| (ratio / medians).ln().abs() > FAR_FROM_MEDIANS.ln())
 }
 
 /// A table of the cases of each kind; `None` where all are of one.

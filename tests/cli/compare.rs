@@ -353,7 +353,10 @@ fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
     expect_exit(&mut gpukern(&["compare", &faster, path, "--process-noise", "50%"]), 1);
     // Of one process a side on the host's processors nobody knows who else was there.
     let text = stdout(&expect_exit(&mut gpukern(&["compare", &faster, path]), 4));
-    assert!(text.contains("a change may just be\n  a busy moment") && text.contains("for n in $(seq 2 5); do"), "{text}");
+    assert!(
+        text.contains("a change may just be\n  a busy moment") && text.contains("for n in $(seq 2 5); do"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -371,7 +374,11 @@ fn the_commands_that_a_comparison_prints_run_as_they_are() {
     let mut shell = std::process::Command::new("sh");
     let output = shell.args(["-c", recipe]).env("COLUMNS", "80").env("GPUKERN_CONFIG", "").output().expect("a shell");
     let followed = stdout(&output);
-    assert!(!followed.contains("only 1 process") && followed.contains("(changes below"), "{followed}{}", stderr(&output));
+    assert!(
+        !followed.contains("only 1 process") && followed.contains("(changes below"),
+        "{followed}{}",
+        stderr(&output)
+    );
     let threads = |path: &str| read_json(std::path::Path::new(path))["origin"]["environment"]["LP_NUM_THREADS"].clone();
     assert!(threads(&old) == "1" && threads(&new) == "2");
     assert_eq!(read_json(std::path::Path::new(&old))["processes"].as_array().map(Vec::len), Some(5));
