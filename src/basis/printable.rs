@@ -123,12 +123,17 @@ pub(crate) fn escape(text: &str) -> String {
 /// A sentence for a page: [`escape`]d, with what stands between two backticks as code.
 #[must_use]
 pub(crate) fn escape_prose(text: &str) -> String {
+    with_code(text, escape, |code| format!("<code>{}</code>", escape(code)))
+}
+
+/// `text` with what stands between backticks as `code`, and the rest as `plain`.
+fn with_code(text: &str, plain: impl Fn(&str) -> String, code: impl Fn(&str) -> String) -> String {
     let parts: Vec<_> = text.split('`').collect();
     let part = |(at, part): (usize, &&str)| match at % 2 {
-        0 => escape(part),
+        0 => plain(part),
         // The last has no other end.
-        _ if at + 1 == parts.len() => format!("`{}", escape(part)),
-        _ => format!("<code>{}</code>", escape(part)),
+        _ if at + 1 == parts.len() => plain(&format!("`{part}")),
+        _ => code(part),
     };
     parts.iter().enumerate().map(part).collect()
 }
@@ -162,13 +167,7 @@ pub(crate) fn markdown(text: &str) -> String {
 
 /// A sentence in Markdown, with what stands between backticks as code.
 pub(crate) fn markdown_prose(text: &str) -> String {
-    let parts: Vec<_> = text.split('`').collect();
-    let part = |(at, part): (usize, &&str)| match at % 2 {
-        0 => markdown(part),
-        _ if at + 1 == parts.len() => markdown(&format!("`{part}")),
-        _ => markdown_code(part),
-    };
-    parts.iter().enumerate().map(part).collect()
+    with_code(text, markdown, markdown_code)
 }
 
 /// `text` in Markdown as code, within a cell of a table: a bar is escaped there even in code, and a fence is longer than

@@ -120,8 +120,7 @@ impl Pair<'_> {
         match settings.noise {
             Some(noise) => noise,
             None if self.another_board() => noise::ASSUMED_BETWEEN_BOARDS,
-            None if self.on_host() && !told => noise::ASSUMED_ON_HOST,
-            None => noise::ASSUMED,
+            None => noise::assumed(self.on_host() && !told),
         }
     }
 

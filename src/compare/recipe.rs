@@ -111,11 +111,14 @@ const ALTERNATE: &str = "Two drivers can be told apart by alternating them: `gpu
 
 /// The ids of the cases that further processes would decide.
 fn open(comparison: &Comparison) -> Vec<&str> {
-    let open = |case: &&Compared| {
-        let more = needed(case, comparison.min_effect).is_some() && !needs_another_machine(case);
-        case.verdict == Verdict::Undecided && more
-    };
-    comparison.cases.iter().filter(open).map(|case| case.id.as_str()).collect()
+    let needed = |case: &&Compared| needed(case, comparison.min_effect).is_some();
+    undecided_by_processes(comparison).filter(needed).map(|case| case.id.as_str()).collect()
+}
+
+/// The undecided cases that it is for processes to decide, if there were enough.
+fn undecided_by_processes(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
+    let is = |case: &&Compared| case.verdict == Verdict::Undecided && !needs_another_machine(case);
+    comparison.cases.iter().filter(is)
 }
 
 /// Processes of a record that measured each of the `open` cases: some may have measured others alone.
@@ -479,11 +482,7 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
 
 /// Undecided cases that no reasonable number of processes would decide.
 pub(crate) fn hopeless(comparison: &Comparison) -> usize {
-    let is = |case: &&Compared| {
-        let stays = needs_another_machine(case);
-        case.verdict == Verdict::Undecided && !stays && needed(case, comparison.min_effect).is_none()
-    };
-    comparison.cases.iter().filter(is).count()
+    undecided_by_processes(comparison).filter(|case| needed(case, comparison.min_effect).is_none()).count()
 }
 
 /// Whether no further process would decide a case: one side's device was slower, or another board.

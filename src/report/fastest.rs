@@ -83,11 +83,7 @@ fn race<'a>(record: &Record, cases: &[&'a Case], size: String) -> Option<Race<'a
 fn too_close(record: &Record, best: &Case, other: &Case) -> bool {
     let several = record.processes.iter().any(|process| process.order.is_some());
     let on_host = record.device(best.device).is_some_and(|device| device.kind.runs_on_host_cores());
-    let apart = match (several, on_host) {
-        (true, _) => 0.0,
-        (_, true) => noise::ASSUMED_ON_HOST,
-        _ => noise::ASSUMED,
-    };
+    let apart = if several { 0.0 } else { noise::assumed(on_host) };
     let ends = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);
     let overlap = ends(best).zip(ends(other)).is_some_and(|([_, high], [low, _])| low.0 <= high.0);
     let times = median(best).zip(median(other));

@@ -20,6 +20,11 @@ pub(crate) const ASSUMED_BETWEEN_BOARDS: f64 = 0.1;
 /// 3 to 7 % between processes, 1.96·√2 times which is 8 to 19 %.
 pub(crate) const ASSUMED_ON_HOST: f64 = 0.2;
 
+/// What is assumed of processes on a device, or on one `on_host`, which runs on the host's processors.
+pub(crate) fn assumed(on_host: bool) -> f64 {
+    if on_host { ASSUMED_ON_HOST } else { ASSUMED }
+}
+
 /// The relative standard deviation of the medians of several processes: of their logarithms, with n − 1.
 #[must_use]
 pub(crate) fn between(medians: &[f64]) -> Option<f64> {
