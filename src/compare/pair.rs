@@ -6,12 +6,18 @@ use super::{
     Compared, FALSE_DISCOVERIES, Inspected, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, inspected,
     judge, why,
 };
+use crate::algorithms::input::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
 use crate::record::marks::OTHERS_APART;
 use crate::record::{Case, Measured, SLOW};
 use crate::stats::bootstrap::{self, ProcessSamples, Side, TELLING_RUNS};
 use crate::stats::noise;
 use std::collections::BTreeSet;
+
+/// Ratio by which other programs may change the time on the host's processors that a run takes: its threads share cores,
+/// caches and clock with them. Measured on two hyper-threads beside four busy loops: 1.45 between the extremes of single
+/// processes, 1.2 between the medians of three.
+const SHARED_CORES: f64 = 1.4;
 
 /// Ratio by which a canary on the host's processors changes from process to process by itself.
 const STEADY: f64 = 1.02;
@@ -135,6 +141,11 @@ impl Pair<'_> {
         if self.too_few().is_some() {
             return None;
         }
+        if self.another_speed()
+            && let Some(ratio) = self.cpu_ratio(settings, generator)
+        {
+            return Some(ratio);
+        }
         let [baseline, candidate] = [runs(&self.baseline), runs(&self.candidate)];
         // From "two processes differ by less than this in 95 of 100 cases" to the standard deviation of one.
         let floor = self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2);
@@ -153,6 +164,39 @@ impl Pair<'_> {
         let side = |runs, seen| Side { runs, noise: noise(runs, seen) };
         let [baseline, candidate] = [side(&baseline, &self.baseline), side(&candidate, &self.candidate)];
         Some(bootstrap::ratio(baseline, candidate, self.slowness(), generator))
+    }
+
+    /// The ratio of the times on the host's processors that a run takes, less what other programs may change of it; `None`
+    /// where a process does not know its time. Elapsed times say little where the processors were busier beside one side.
+    fn cpu_ratio(&self, settings: &Settings, generator: &mut rand_chacha::ChaCha8Rng) -> Option<bootstrap::Ratio> {
+        let times = |side: &[Seen<'_>]| -> Option<Vec<ProcessSamples>> {
+            side.iter().map(|seen| ProcessSamples::new(&[seen.case.measured()?.conditions.cpu_time?.0])).collect()
+        };
+        let noise = self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2);
+        let [baseline, candidate] = [times(&self.baseline)?, times(&self.candidate)?];
+        let [baseline, candidate] = [&baseline, &candidate].map(|runs| Side { runs, noise });
+        let sides = |slowness, generator: &mut _| bootstrap::ratio(baseline, candidate, slowness, generator);
+        let sign = sides(0.0, &mut generator.clone()).value.ln().signum();
+        Some(sides(sign * SHARED_CORES.ln(), generator))
+    }
+
+    /// Whether other programs cannot explain a change by this ratio: it is of times on the host's processors, or beyond
+    /// the square of what the canary and the processors that they left say.
+    fn is_beyond_load(&self, ratio: &bootstrap::Ratio, settings: &Settings) -> bool {
+        if self.cpu_ratio(settings, &mut generator(1, 0)).is_some() {
+            return true;
+        }
+        let others = why::others(&self.baseline, &self.candidate);
+        let left = others.map_or(0.0, |[before, after]| ((1.0 - before) / (1.0 - after)).ln());
+        let sign = ratio.value.ln().signum();
+        let explained = (sign * left).max(sign * self.slowness()).max(0.0);
+        ratio.value.ln().abs() - 2.0 * explained > settings.min_effect.ln_1p()
+    }
+
+    /// Whether times on the host's processors say what elapsed ones do.
+    fn cpu_agrees(&self, verdict: Verdict, settings: &Settings) -> bool {
+        let ratio = self.cpu_ratio(settings, &mut generator(1, 0));
+        ratio.is_some_and(|ratio| judge(&ratio, ratio.p, settings.min_effect) == verdict)
     }
 
     /// How much longer the canary took beside the candidate, as a logarithm; 0 where nobody knows. On the host's
@@ -183,17 +227,23 @@ impl Pair<'_> {
         !self.on_host() && of_one_model && few && !before.is_empty() && !after.is_empty() && before.is_disjoint(&after)
     }
 
-    /// What keeps a `verdict` from being given, and the reason in words. Times from one or two processes on the host's
+    /// The obstacle to a `verdict`, and the reason in words. Times from one or two processes on the host's
     /// processors tell a change from a busy moment no more than the canary does, unless somebody says how far
     /// processes lie apart there.
-    fn obstacle(&self, verdict: Verdict, settings: &Settings) -> Option<(Obstacle, String)> {
+    fn obstacle(
+        &self,
+        verdict: Verdict,
+        ratio: Option<&bootstrap::Ratio>,
+        settings: &Settings,
+    ) -> Option<(Obstacle, String)> {
         let changed = matches!(verdict, Verdict::Slower | Verdict::Faster);
-        if self.another_speed() {
+        let is_beyond = changed && ratio.is_some_and(|ratio| self.is_beyond_load(ratio, settings));
+        if self.another_speed() && !is_beyond {
             let few = verdict != Verdict::Same && self.lacks_baseline(settings);
             let obstacle = if few { Obstacle::FewProcesses { baseline: true } } else { self.of_speed() };
             return Some((obstacle, self.speed()[1].clone()));
         }
-        (changed && self.guesses(settings) && self.few()).then(|| {
+        (changed && self.guesses(settings) && self.few() && !self.cpu_agrees(verdict, settings)).then(|| {
             let obstacle = Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) };
             let reason = format!(
                 "with fewer than {TELLING_RUNS} processes on a software device, a change may just be a busy moment"
@@ -209,7 +259,7 @@ impl Pair<'_> {
         driver: bool,
     ) -> Compared {
         let verdict = judged.map_or(Verdict::Undecided, |(ratio, p)| judge(&ratio, p, settings.min_effect));
-        let obstacle = self.obstacle(verdict, settings);
+        let obstacle = self.obstacle(verdict, judged.as_ref().map(|(ratio, _)| ratio), settings);
         let verdict = if obstacle.is_some() { Verdict::Undecided } else { verdict };
         let (mut obstacle, reason) = obstacle.unzip();
         let mut why: Vec<String> = vec![];
@@ -240,6 +290,12 @@ impl Pair<'_> {
         // What the test found says nothing where another rule forbids a verdict.
         if let Some((ratio, p)) = judged.filter(|_| verdict == Verdict::Undecided && self.few() && obstacle.is_none()) {
             why.push(evidence(&ratio, p, verdict, settings.min_effect));
+        }
+        if self.another_speed() && obstacle.is_none() && verdict != Verdict::Undecided {
+            why.push(self.speed()[1].clone());
+            if self.cpu_ratio(settings, &mut generator(1, 0)).is_some() {
+                why.push("the ratio is of the CPU time of a run, which other programs hardly change".into());
+            }
         }
         why.extend(self.explanations(verdict, driver));
         let last = &self.candidate[self.candidate.len() - 1];

@@ -461,6 +461,40 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
 }
 
 #[test]
+fn a_change_that_no_disturbance_explains_is_one() {
+    let settings = Settings { min_effect: 0.1, ..Settings::default() };
+    let of = |change: f64, count: usize, [before, after]: [crate::record::Conditions; 2]| {
+        let [a, b] = [("a", 1e6, before), ("b", change * 1e6, after)]
+            .map(|(name, centre, conditions)| side(DeviceKind::Cpu, name, centre, count, conditions));
+        compare(&a, &b, &settings).cases.remove(0).verdict
+    };
+    let quiet = seen(600.0, Some(0.1));
+    let disturbed = [seen(640.0, Some(0.1)), seen(600.0, Some(0.25)), seen(600.0, Some(0.6)), seen(640.0, None)];
+    for other in disturbed {
+        for sides in [[quiet, other], [other, quiet]] {
+            assert_eq!(of(10.0, 5, sides), Verdict::Slower, "{sides:?}");
+            assert_eq!(of(0.1, 5, sides), Verdict::Faster, "{sides:?}");
+            assert_eq!(of(1.0, 5, sides), Verdict::Undecided, "{sides:?}");
+        }
+    }
+    assert_eq!(of(4.0, 5, [quiet, seen(600.0, Some(0.6))]), Verdict::Undecided, "the load may explain it");
+    // The time on the processors tells how much of that is the kernel's own.
+    let of = |change: f64, own: f64, count: usize, [before, after]: [crate::record::Conditions; 2]| {
+        let [before, after] = [(before, 1e6), (after, own * 1e6)]
+            .map(|(conditions, time)| crate::record::Conditions { cpu_time: Some(Nanos(time)), ..conditions });
+        of(change, count, [before, after])
+    };
+    for (change, sides) in [(6.0, [quiet, seen(600.0, Some(0.8))]), (0.8, [seen(600.0, Some(0.8)), quiet])] {
+        assert_eq!(of(change, 2.0, 5, sides), Verdict::Slower);
+        assert_eq!(of(change, 1.3, 5, sides), Verdict::Undecided);
+        assert_eq!(of(change, 0.5, 5, sides), Verdict::Faster);
+    }
+    // It also tells a change from a busy moment of one process.
+    assert_eq!(of(10.0, 10.0, 1, [quiet; 2]), Verdict::Slower);
+    assert_eq!(of(10.0, 1.0, 1, [quiet; 2]), Verdict::Undecided);
+}
+
+#[test]
 fn another_board_of_one_model_is_no_change_of_the_code() {
     let boards = |name: &str, centre: f64, uuids: &[&str]| -> Vec<Record> {
         let mut records = side(DeviceKind::DiscreteGpu, name, centre, uuids.len(), seen(75.0, None));

@@ -7,6 +7,7 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::Clock as NvmlClock;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A source of a device's clock.
 pub(crate) enum ClockSource {
@@ -142,6 +143,22 @@ impl HostLoad {
         // Ticks are counted for the system and for a process at different moments.
         (total >= LEAST_TICKS).then(|| (busy.saturating_sub(own) as f64 / total as f64).min(1.0))
     }
+}
+
+/// Time that all threads of this process spent on the host's processors; `None` where the system does not tell.
+#[cfg(unix)]
+pub(crate) fn cpu_time() -> Option<Duration> {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::time::TimeValLike;
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+    let spent = usage.user_time() + usage.system_time();
+    u64::try_from(spent.num_microseconds()).ok().map(Duration::from_micros)
+}
+
+/// Time that all threads of this process spent on the host's processors; `None` where the system does not tell.
+#[cfg(not(unix))]
+pub(crate) fn cpu_time() -> Option<Duration> {
+    None
 }
 
 /// The processors of a list such as `0-3,8`.

@@ -35,8 +35,8 @@ pub(crate) trait Executor {
     fn tune(&mut self, group: &CaseGroup, question: Question, progress: Progress<'_>)
     -> Result<Option<Found>, Refusal>;
 
-    /// Samples both sides in turns on the problem of `group` until `decided` returns true for the rounds, or
-    /// `max_time` of `sampling` is over. Returns both cases, and the rounds.
+    /// Samples both sides and a control in turns on the problem of `group` until `decided` returns true for the rounds,
+    /// or `max_time` of `sampling` is over. Returns both cases, and the rounds.
     fn duel(
         &mut self,
         group: &CaseGroup,

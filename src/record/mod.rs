@@ -537,6 +537,10 @@ pub struct Conditions {
     /// where that was too short; for what runs on these processors itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<f64>,
+    /// Time on the host's processors, of all threads together, that one run took: the median over the samples, in
+    /// nanoseconds; for what runs on these processors itself. Other programs hardly change it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_time: Option<Nanos>,
 }
 
 /// Ratio by which a canary may be slower than its best before the device counts as slow.

@@ -48,7 +48,8 @@ fn one(trial: &Trial, trials: &Trials, width: usize) -> String {
             out.push_str(&table::prose(&format!("     {device}, {driver}"), width, 5));
         }
     }
-    if trial.finding.is_some() {
+    if let Some(Finding { control: [low, high], .. }) = trial.finding {
+        out.push_str(&table::prose(&format!("  A made twice: the second differs by {low:.4} … {high:.4}"), width, 4));
         out.push_str(&table::prose(&format!("B/A is {RATIO}"), width, 2));
     }
     out
@@ -121,8 +122,11 @@ fn finding(trial: &Trial, turns: Turns) -> String {
 /// What an undecided case lacks.
 fn open(finding: &Finding, min_effect: f64) -> String {
     let effect = percent(min_effect);
-    if finding.p > FALSE_DISCOVERIES {
+    let [low, high] = finding.interval;
+    if finding.p > FALSE_DISCOVERIES || (low..=high).contains(&1.0) {
         format!("`slower` or `faster` needs p ≤ {FALSE_DISCOVERIES}, `same` an interval within ±{effect}")
+    } else if finding.is_within_control(min_effect) {
+        "they differ, but not by more than A made twice".into()
     } else {
         format!("they differ, but perhaps by less than {effect}")
     }
@@ -371,7 +375,8 @@ mod tests {
             case: case.clone(),
             median: Some(Nanos(median)),
         };
-        let mut finding = Schedule::new(12, 0.02, 1).last(&[[Nanos(1e5), Nanos(1.01e5)]; 12]).expect("rounds enough");
+        let mut finding =
+            Schedule::new(6, 0.02, 1).last(&[[Nanos(1e5), Nanos(1.01e5), Nanos(1e5)]; 12]).expect("rounds enough");
         (finding.p, finding.verdict) = (p, Verdict::Slower);
         Trial { a: side("naive", 100e3), b: side("tiled", 98e3), rounds: vec![], finding: Some(finding) }
     }

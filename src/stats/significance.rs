@@ -45,6 +45,48 @@ pub(crate) fn student_quantile(z: f64, freedom: Option<usize>) -> f64 {
     (v * (scaled * scaled / v).exp_m1()).sqrt()
 }
 
+/// Steps into which [`randomization`] divides the largest distance that it counts.
+const DISTANCE_STEPS: f64 = 100.0;
+
+/// Probability that the second of three lies as far from the other two as in these `rounds` of logarithms when it is the
+/// same as they are.
+///
+/// A randomization test (Fisher, *The Design of Experiments*, 1935, section 21): the three got their places in each round
+/// by lot, so if they are the same, each of a round's three values was as likely to be the second's, whatever else
+/// disturbed the round and however rounds depend on one another. The statistic is the sum over the rounds of its distance
+/// from the mean of the other two, cut off at twice the typical range of a round, beyond which a round is disturbed. p is
+/// exact: the distribution over all 3ⁿ assignments is a convolution, in whole steps of a hundredth of the cut.
+#[must_use]
+pub(crate) fn randomization(rounds: &[[f64; 3]]) -> f64 {
+    let range =
+        |round: &[f64; 3]| round.iter().fold(0.0f64, |most, x| round.iter().map(|y| x - y).fold(most, f64::max));
+    let ranges: Vec<f64> = rounds.iter().map(range).collect();
+    let widest = ranges.iter().copied().fold(0.0, f64::max);
+    let cut = 2.0 * super::median(&ranges).filter(|typical| *typical > 0.0).unwrap_or(widest);
+    if cut <= 0.0 || !cut.is_finite() {
+        return 1.0;
+    }
+    let steps = |round: &[f64; 3]| {
+        let sum: f64 = round.iter().sum();
+        round.map(|value| ((value - (sum - value) / 2.0) / cut).clamp(-1.0, 1.0) * DISTANCE_STEPS).map(f64::round)
+    };
+    let width = DISTANCE_STEPS as usize;
+    let (mut observed, mut chances) = (0.0, vec![1.0]);
+    for round in rounds {
+        let steps = steps(round);
+        observed += steps[1];
+        let mut next = vec![0.0; chances.len() + 2 * width];
+        for step in steps {
+            let place = (step + DISTANCE_STEPS) as usize;
+            next[place..].iter_mut().zip(&chances).for_each(|(sum, chance)| *sum += chance / 3.0);
+        }
+        chances = next;
+    }
+    let middle = (rounds.len() * width) as f64;
+    let beyond = |(place, _): &(usize, &f64)| (*place as f64 - middle).abs() >= f64::abs(observed);
+    chances.iter().enumerate().filter(beyond).map(|(_, chance)| chance).sum::<f64>().min(1.0)
+}
+
 /// Adjusts p-values for the number of tests (Benjamini and Hochberg, *Journal of the Royal Statistical Society* B 57,
 /// 1995): taking every test with an adjusted value of at most q keeps the expected share of false ones at q.
 #[must_use]
@@ -105,5 +147,40 @@ mod tests {
     #[test]
     fn the_order_of_the_tests_does_not_matter() {
         assert_eq!(benjamini_hochberg(&[0.04, 0.01, 0.02]), [0.04, 0.03, 0.03]);
+    }
+
+    #[test]
+    fn a_randomization_counts_the_assignments_that_lie_as_far_apart() {
+        // The second is the largest of three in all six rounds: one assignment of 3⁶, and none as far on the other side.
+        let apart = [[0.0, 0.1, 0.01]; 6];
+        assert!((randomization(&apart) - 1.0 / 729.0).abs() < 1e-12, "{}", randomization(&apart));
+        let within = [[0.1, 0.0, -0.1]; 6];
+        assert!((randomization(&within) - 1.0).abs() < 1e-12, "{}", randomization(&within));
+        assert_eq!((randomization(&[[2.0; 3]; 6]), randomization(&[])), (1.0, 1.0));
+        // One disturbed round outweighs no others.
+        let mut disturbed = [[0.0, 0.1, 0.01]; 7];
+        disturbed[3] = [9.0, 0.0, 0.0];
+        assert!(randomization(&disturbed) < 0.05, "{}", randomization(&disturbed));
+    }
+
+    #[test]
+    fn a_randomization_of_equals_is_as_often_below_a_probability_as_that_says() {
+        let mut generator = crate::algorithms::input::generator(5, 0);
+        let mut uniform = || f64::from(rand::Rng::next_u32(&mut generator)) / 2f64.powi(32);
+        let p: Vec<f64> = (0..2000)
+            .map(|_| {
+                // Rounds that are disturbed alike for a while, and one value in ten threefold.
+                let mut drift = 0.0;
+                let mut round = || {
+                    drift += uniform() - 0.5;
+                    [(); 3].map(|()| drift + 0.1 * uniform() + if uniform() < 0.1 { 1.1 } else { 0.0 })
+                };
+                randomization(&[(); 12].map(|()| round()))
+            })
+            .collect();
+        for level in [0.5, 0.1, 0.01] {
+            let share = p.iter().filter(|p| **p <= level).count() as f64 / p.len() as f64;
+            assert!((share - level).abs() < 4.0 * (level / p.len() as f64).sqrt(), "{level}: {share}");
+        }
     }
 }

@@ -278,6 +278,11 @@ impl Pipelines {
         self.substitutes.clear();
     }
 
+    /// Lets the pipelines of `program` be made again when they are needed next. Recorded commands keep theirs.
+    pub fn forget(&mut self, program: &Program) {
+        program.dispatches().for_each(|dispatch| drop(self.made.remove(&Key::of(dispatch))));
+    }
+
     /// Makes every pipeline that `program` needs.
     ///
     /// # Errors

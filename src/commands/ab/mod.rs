@@ -6,6 +6,7 @@ use super::document::{Files, JSON, Target};
 use super::{
     CommandOutput, announce, before_files, beside, command_line, failures, interrupt, judging, measure_afresh,
 };
+use crate::algorithms::input::generator;
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -13,7 +14,7 @@ use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, about};
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::commands::progress;
-use crate::compare::paired::{AB_SCHEMA, Round, Schedule, SideResult, Trial, Trials, Turns};
+use crate::compare::paired::{AB_SCHEMA, Round, Schedule, SideResult, Trial, Trials, Turns, orders_seed};
 use crate::compare::{Verdict, recipe};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::shaders::Shader;
@@ -31,6 +32,7 @@ use crate::report;
 use crate::stats;
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::Validation;
+use rand::seq::SliceRandom;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -39,10 +41,8 @@ use std::time::{Duration, Instant};
 const MOST_TIME: Duration = Duration::from_secs(10);
 /// The same for rounds of processes, each of which starts, verifies and warms up.
 const MOST_TIME_OF_PROCESSES: Duration = Duration::from_secs(60);
-/// Rounds of batches before the first look.
-const FIRST_LOOK: usize = 12;
-/// Rounds of processes before the first look: as few as an interval can come from.
-const FIRST_LOOK_AT_PROCESSES: usize = 6;
+/// Rounds before the first look: as few as an interval can come from.
+const FIRST_LOOK: usize = 6;
 /// What may take so long is announced.
 const LONG: Duration = Duration::from_secs(10);
 /// Sampling time of each of those processes, unless it is precise before.
@@ -378,11 +378,12 @@ impl<'a> Contest<'a> {
         let plan = Plan { runs: vec![run], run_tables: vec![] };
         let mut first: [Option<SideResult>; 2] = [None, None];
         let (mut rounds, mut trouble): (Vec<Round>, _) = (vec![], None);
-        let mut schedule = Schedule::new(FIRST_LOOK_AT_PROCESSES, self.min_effect, self.matches.len());
-        let begun = Instant::now();
+        let mut schedule = Schedule::new(FIRST_LOOK, self.min_effect, self.matches.len());
+        let (begun, mut orders) = (Instant::now(), generator(orders_seed(), 0));
         while begun.elapsed() < self.max_time {
-            // As within a process: whatever drifts favours the one and then the other.
-            let order = if rounds.len().is_multiple_of(2) { [0, 1] } else { [1, 0] };
+            // As within a process: by lot, so that each is as likely to get any place.
+            let mut order = [0, 1, 2];
+            order.shuffle(&mut orders);
             match own.round(order, manifests, &plan, setup, &mut first)? {
                 Ok(round) => rounds.push(round),
                 Err(error) => {
@@ -390,8 +391,8 @@ impl<'a> Contest<'a> {
                     break;
                 }
             }
-            let [a, b] = rounds[rounds.len() - 1];
-            progress::line(&format!("round {}: A {a}, B {b}", rounds.len()));
+            let [a, b, control] = rounds[rounds.len() - 1];
+            progress::line(&format!("round {}: A {a}, B {b}, A again {control}", rounds.len()));
             if schedule.decided(&rounds) {
                 break;
             }
@@ -407,19 +408,20 @@ impl<'a> Contest<'a> {
 }
 
 impl Match<'_> {
-    /// Runs a process of each side, in this order. `first` keeps a side's first case, or the one that has no time. A
+    /// Runs a process of A (0), of B (1) and a second one of A (2), in this order. `first` keeps a side's first case, or the one that has no time. A
     /// round that lacks a time ends the match, with an error unless the cause is an outcome of the case or an
     /// interruption.
     fn round(
         &self,
-        order: [usize; 2],
+        order: [usize; 3],
         manifests: &[&Path; 2],
         plan: &Plan,
         setup: &Setup,
         first: &mut [Option<SideResult>; 2],
     ) -> Result<Result<Round, Option<Error>>, Error> {
         let (mut round, mut missing) = (Round::default(), false);
-        for side in order {
+        for role in order {
+            let side = usize::from(role == 1);
             let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
             let setup = setup.with_drivers(manifests[side].as_os_str().to_owned());
             // Tiles that were tuned for the one driver are not for the other.
@@ -437,7 +439,7 @@ impl Match<'_> {
                 first[side] = Some(seen);
             }
             missing |= time.is_none();
-            round[side] = time.unwrap_or_default();
+            round[role] = time.unwrap_or_default();
         }
         Ok(if missing { Err(None) } else { Ok(round) })
     }

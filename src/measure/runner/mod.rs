@@ -5,7 +5,7 @@ mod tune;
 
 use crate::algorithms::Problem;
 use crate::basis::units::{Nanos, percent};
-use crate::compare::paired::Round;
+use crate::compare::paired::{Round, orders_seed};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::device::conditions::{ClockSource, HostLoad};
@@ -557,6 +557,48 @@ impl Runner {
         })
     }
 
+    /// A second making of the first side of a duel, unless there is no first.
+    fn control(
+        &mut self,
+        first: &State<Recorded>,
+        loaded: Option<&LoadedProblem>,
+        sampling: &Sampling,
+    ) -> Result<Option<Recorded>, VulkanError> {
+        let (Ok(contender), Some(loaded)) = (first, loaded) else { return Ok(None) };
+        let (Recorded { name, program, .. }, run) = (contender.timed(), contender.measured().summary.median);
+        // It runs nothing before it is made again for the first round.
+        self.recorded(name, loaded, program, run, sampling).map(Some)
+    }
+
+    /// The rounds of a duel over the buffers of `loaded`. Pipelines, command buffers and the programs' own buffers are
+    /// new in each round.
+    fn rounds(
+        &mut self,
+        states: [&mut State<Recorded>; 2],
+        control: Recorded,
+        (sides, loaded): (&[Side; 2], Option<&LoadedProblem>),
+        sampling: &Sampling,
+        decided: Decided<'_>,
+    ) -> Vec<Round> {
+        let Some(loaded) = loaded else { return vec![] };
+        let bench = &mut self.workbench;
+        let mut remake = |recorded: &mut Recorded, role: usize, run: Nanos| {
+            let program = &recorded.program;
+            // The control is of the first side.
+            if let Some((label, spirv)) = &sides[usize::from(role == 1)].substitute
+                && let Some(own) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label)
+            {
+                bench.pipelines.substitute(&own.shader, spirv.clone());
+            }
+            bench.pipelines.forget(program);
+            let sampler = bench.sampler(loaded, program, run, sampling);
+            bench.pipelines.restore();
+            (recorded.sampler, recorded.runs) = (sampler.map_err(|error| error.to_string())?, 0);
+            Ok(())
+        };
+        self.keeper.duel(states, control, sampling, &mut remake, (orders_seed(), decided))
+    }
+
     fn prepare_side(
         &mut self,
         name: &str,
@@ -616,7 +658,16 @@ impl Executor for Runner {
         let [mut a, mut b] =
             std::array::from_fn(|at| self.enter_one(&mut shared, SIDE_NAMES[at], &sides[at], sampling));
         self.workbench.pipelines.keep();
-        let rounds = self.keeper.duel([&mut a.1, &mut b.1], sampling, decided);
+        let rounds = match self.control(&a.1, shared.loaded(), sampling) {
+            Ok(Some(control)) => {
+                self.rounds([&mut a.1, &mut b.1], control, (sides, shared.loaded()), sampling, decided)
+            }
+            Ok(None) => vec![],
+            Err(error) => {
+                a.1 = Err(self.broken(error));
+                vec![]
+            }
+        };
         let mut cases = [a, b].map(|(case, state)| self.finish(case, state, shared.loaded()));
         let best = self.best_canary();
         for case in &mut cases {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Host time of one turn: long beside what a change of kernel costs, short beside what a clock takes to change.
-const TURN: Duration = Duration::from_millis(20);
+pub(super) const TURN: Duration = Duration::from_millis(20);
 /// Samples of one turn of a round at most: more of them say little more, and records stay small.
 const MOST_OF_A_ROUND: usize = 20;
 /// A sample at least this long is not disturbed by what ran before it.
@@ -37,6 +37,8 @@ pub(crate) struct Contender<T> {
     timed: T,
     samples: Vec<Sample>,
     times: Vec<Nanos>,
+    /// Time on the host's processors that a run took in each sample, in nanoseconds, where the device is on them.
+    cpu_times: Vec<f64>,
     /// Host time spent in turns.
     spent: Duration,
     done: bool,
@@ -60,6 +62,7 @@ impl<T: Timed> Contender<T> {
             timed,
             samples: vec![],
             times: vec![],
+            cpu_times: vec![],
             spent: Duration::ZERO,
             done: false,
             dropped: 0,
@@ -142,19 +145,46 @@ impl<T: Timed> Contender<T> {
         Ok(energy)
     }
 
-    /// Takes the samples of one turn, at least one, and returns their median; `None` when interrupted.
-    pub(super) fn round(&mut self, time: &dyn Time) -> Result<Option<Nanos>, String> {
+    /// The thing that is timed.
+    pub(crate) fn timed(&self) -> &T {
+        &self.timed
+    }
+
+    /// The measurement so far, without its samples.
+    pub(crate) fn measured(&self) -> &Measured {
+        &self.measured
+    }
+
+    /// Number of samples so far.
+    pub(super) fn count(&self) -> usize {
+        self.times.len()
+    }
+
+    /// The median of the samples from number `first` on.
+    pub(super) fn median_from(&self, first: usize) -> Option<Nanos> {
+        Summary::of(&self.times[first..]).map(|summary| summary.median)
+    }
+
+    /// Lets `remake` change the thing that is timed, and discards its first sample, which may compile it.
+    pub(super) fn replace(&mut self, remake: impl FnOnce(&mut T) -> Result<(), String>) -> Result<(), String> {
+        remake(&mut self.timed)?;
+        self.measured.repeats = self.timed.repeats();
+        self.work()
+    }
+
+    /// Takes the samples of one turn of a duel, at least one; returns false when interrupted.
+    pub(super) fn duel_turn(&mut self, time: &dyn Time) -> Result<bool, String> {
         self.settle()?;
         let (start, first) = (time.now(), self.times.len());
         while self.times.len() - first < MOST_OF_A_ROUND && (self.times.len() == first || time.since(start) < TURN) {
             if time.interrupted() {
                 self.measured.warnings.push(Warning::Interrupted);
-                return Ok(None);
+                return Ok(false);
             }
             self.take(time)?;
         }
         self.spent += time.since(start);
-        Ok(Summary::of(&self.times[first..]).map(|summary| summary.median))
+        Ok(true)
     }
 
     /// Discards one sample if the next would be short enough to be disturbed by what others left in the caches.
@@ -172,6 +202,8 @@ impl<T: Timed> Contender<T> {
         // Whatever happened between samples is none of theirs.
         time.went_on();
         let start = time.now();
+        // Only a device on the host's processors spends their time.
+        let cpu = self.load.and_then(|_| time.cpu());
         let (sample, total) = match self.timed.sample() {
             // A run that goes on round by round is left then; what was sampled before counts.
             Err(_) if time.interrupted() => return Ok(()),
@@ -182,6 +214,10 @@ impl<T: Timed> Contender<T> {
             self.dropped += 1;
             self.lost += time.since(start);
             return Ok(());
+        }
+        if let (Some(before), Some(after)) = (cpu, cpu.and_then(|_| time.cpu())) {
+            let runs = f64::from(self.timed.repeats());
+            self.cpu_times.push(Nanos::from(after.saturating_sub(before)).0 / runs);
         }
         self.samples.push(sample);
         self.times.push(sample.device);
@@ -215,6 +251,7 @@ impl<T: Timed> Contender<T> {
         for sample in &mut self.samples {
             sample.outlier = self.measured.summary.is_outlier(sample.device);
         }
+        self.measured.conditions.cpu_time = stats::median(&self.cpu_times).map(Nanos);
         self.measured.conditions.canary_median = stats::median(&self.canaries).map(Nanos);
         self.measured.samples = self.samples;
         self.measured.phases.sampling = self.spent.into();

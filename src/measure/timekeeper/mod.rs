@@ -7,17 +7,20 @@ mod energy;
 #[cfg(test)]
 mod tests;
 
+use crate::algorithms::input::generator;
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
-use crate::device::conditions::{ClockSource, HostLoad};
+use crate::device::conditions::{ClockSource, HostLoad, cpu_time};
 use crate::measure::executor::Decided;
 use crate::measure::sampling::WarmUp;
 use crate::plan::Sampling;
 use crate::record::{Energy, Measured, Outcome, SLOW, Sample, Warning};
 use crate::stats;
 pub(crate) use canary::Canary;
-use contender::unfinished;
 pub(crate) use contender::{Contender, State, failed, once};
+use contender::{TURN, unfinished};
+use rand::Rng;
+use rand::seq::SliceRandom;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -43,6 +46,12 @@ const HOPELESS: f64 = 2.0;
 const ENOUGH: usize = 10;
 /// Host time for them, once there are a few.
 const TRIAL: Duration = Duration::from_millis(300);
+
+/// Orders in which the three contenders of a duel take turns: A, B and the control are first, second and last equally often.
+const TURN_ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+/// Makes a contender of a duel again: A (0), B (1) or the control (2), with as many runs a sample as suit a run of this time.
+pub(crate) type Remake<'a, T> = &'a mut dyn FnMut(&mut T, usize, Nanos) -> Result<(), String>;
 
 /// Something that can be run and timed.
 pub(crate) trait Timed {
@@ -75,6 +84,10 @@ pub(crate) trait Time {
     fn interrupted(&self) -> bool;
     /// Whether the process was stopped and went on since this was last asked.
     fn went_on(&self) -> bool;
+    /// Time that this process has spent on the host's processors, if that is known.
+    fn cpu(&self) -> Option<Duration> {
+        None
+    }
     /// Time since an earlier [`Self::now`].
     fn since(&self, earlier: Duration) -> Duration {
         self.now().saturating_sub(earlier)
@@ -105,6 +118,10 @@ impl Time for WallTime<'_> {
 
     fn went_on(&self) -> bool {
         CONTINUED.swap(false, Ordering::SeqCst)
+    }
+
+    fn cpu(&self) -> Option<Duration> {
+        cpu_time()
     }
 }
 
@@ -271,17 +288,24 @@ impl<'a> Timekeeper<'a> {
         contender.weigh(|| clock.and_then(ClockSource::joules), recount, self.time.as_ref())
     }
 
-    /// Samples two in turns, A B B A, until `decided` returns true for the rounds, or `max_time` of `sampling` is over.
-    /// One without a time leaves the other nothing to be compared with.
+    /// Samples two sides and a control, a second making of the first, until `decided` returns true for the rounds, or
+    /// `max_time` of `sampling` is over. A side without a time leaves the other nothing to be compared with.
+    ///
+    /// Each round makes all three again with `remake`, in a random order, for the same number of runs a sample; then they
+    /// take turns in random orders. `seed` draws the orders: if nothing differs, any of the three is as likely to get any
+    /// place, which the test of the rounds relies on.
     pub(crate) fn duel<T: Timed>(
         &mut self,
         states: [&mut State<T>; 2],
+        control: T,
         sampling: &Sampling,
-        decided: Decided<'_>,
+        remake: Remake<'_, T>,
+        (seed, decided): (u64, Decided<'_>),
     ) -> Vec<Round> {
         let mut rounds = vec![];
         let [first, second] = states;
         let (Ok(a), Ok(b)) = (&mut *first, &mut *second) else { return rounds };
+        let mut control = Contender::new(control, a.measured().clone(), None);
         if sampling.pause.is_none() {
             // A device that fails here fails below too.
             let _ = self.bring_clock_up(&mut || a.work());
@@ -289,34 +313,51 @@ impl<'a> Timekeeper<'a> {
         let before = self.observe();
         a.observe(before);
         b.observe(before);
-        let ended = self.take_turns(&mut [&mut *a, &mut *b], sampling, decided, &mut rounds);
+        let orders = generator(seed, 0);
+        let ended = self.rounds([&mut *a, &mut *b, &mut control], sampling, remake, (orders, decided), &mut rounds);
         let after = self.observe();
         a.observe(after);
         b.observe(after);
-        if let Err((side, error)) = ended {
-            *[first, second][side] = Err(self.broken(&error));
+        if let Err((role, error)) = ended {
+            *[first, second][usize::from(role == 1)] = Err(self.broken(&error));
         }
         rounds
     }
 
     /// The rounds of a duel; an error says which contender failed, and how.
-    fn take_turns<T: Timed>(
+    fn rounds<T: Timed>(
         &self,
-        contenders: &mut [&mut Contender<T>; 2],
+        contenders: [&mut Contender<T>; 3],
         sampling: &Sampling,
-        decided: Decided<'_>,
+        remake: Remake<'_, T>,
+        (mut generator, decided): (impl Rng, Decided<'_>),
         rounds: &mut Vec<Round>,
     ) -> Result<(), (usize, String)> {
         let begun = self.time.now();
         while rounds.len() < MOST_ROUNDS {
-            // A slow change of the device's speed favours whoever goes first in one round and the other in the next.
-            let order = if rounds.len().is_multiple_of(2) { [0, 1] } else { [1, 0] };
-            let mut round = [Nanos::default(); 2];
-            for side in order {
-                match contenders[side].round(self.time.as_ref()).map_err(|error| (side, error))? {
-                    Some(median) => round[side] = median,
-                    None => return Ok(()),
+            let fastest = match rounds.last() {
+                Some(round) => round.map(|time| time.0),
+                None => contenders.each_ref().map(|contender| contender.measured().summary.median.0),
+            };
+            let run = Nanos(fastest.into_iter().fold(f64::INFINITY, f64::min));
+            let mut orders = TURN_ORDERS;
+            orders.shuffle(&mut generator);
+            for role in orders[0] {
+                contenders[role].replace(|timed| remake(timed, role, run)).map_err(|error| (role, error))?;
+            }
+            let firsts = contenders.each_ref().map(|contender| contender.count());
+            orders.shuffle(&mut generator);
+            let turns = if run.0 < Nanos::from(TURN).0 { orders.len() } else { 1 };
+            for role in orders.into_iter().take(turns).flatten() {
+                if !contenders[role].duel_turn(self.time.as_ref()).map_err(|error| (role, error))? {
+                    return Ok(());
                 }
+            }
+            let mut round = Round::default();
+            for (role, contender) in contenders.iter().enumerate() {
+                // A process that was stopped during every sample has none.
+                let Some(median) = contender.median_from(firsts[role]) else { return Ok(()) };
+                round[role] = median;
             }
             rounds.push(round);
             if decided(rounds) || self.time.since(begun) >= sampling.max_time {

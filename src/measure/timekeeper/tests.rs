@@ -349,41 +349,79 @@ fn one_that_fails_ends_and_the_others_go_on() {
     assert_eq!((error.as_str(), measured(second).samples.len()), ("the device is lost", 10));
 }
 
+/// A duel of two and a control whose runs take `run_time`; with the roles in the order that they were made.
+fn duel<'a>(
+    keeper: &mut Timekeeper<'_>,
+    time: &ScriptedTime,
+    [a, b]: [&mut State<Scripted<'a>>; 2],
+    (sampling, seed): (&Sampling, u64),
+    mut decided: impl FnMut(&[Round]) -> bool,
+) -> (Vec<Round>, Vec<usize>) {
+    let mut made = vec![];
+    let mut remake = |_: &mut Scripted<'a>, role, _| {
+        made.push(role);
+        Ok(())
+    };
+    let control = run(time, |_| 4.0 * MS);
+    let rounds = keeper.duel([a, b], control, sampling, &mut remake, (seed, &mut decided));
+    (rounds, made)
+}
+
 #[test]
-fn a_duel_takes_turns_a_b_b_a_until_it_is_decided() {
+fn a_duel_makes_all_three_again_in_each_round_and_takes_turns_in_all_orders() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let (mut states, order) = disturbed(&time, 4.0 * MS);
     let [a, b] = &mut states;
-    let rounds = keeper.duel([a, b], &Sampling::default(), &mut |rounds| rounds.len() == 3);
-    assert_eq!(rounds, [[Nanos(4.0 * MS); 2]; 3]);
-    let mut turns = order.borrow().clone();
-    turns.dedup();
-    assert_eq!(turns, [0, 1, 0, 1]);
+    let (rounds, made) =
+        duel(&mut keeper, &time, [a, b], (&Sampling::default(), 1), |rounds: &[Round]| rounds.len() == 3);
+    assert_eq!(rounds, [[Nanos(4.0 * MS); 3]; 3]);
+    for round in made.chunks(3) {
+        let mut round = round.to_vec();
+        round.sort_unstable();
+        assert_eq!(round, [0, 1, 2], "{made:?}");
+    }
+    // Each is made once and takes six turns a round, of which two in a row may be one run of its own.
+    let turns = order.borrow().chunk_by(|a, b| a == b).count();
+    assert!(turns > 3 * 6, "{turns}");
     for measured in states.map(measured) {
-        assert_eq!((measured.samples.len(), &measured.warnings[..]), (15, &[][..]));
+        assert_eq!((measured.samples.len(), &measured.warnings[..]), (3 * 6 * 5, &[][..]));
     }
 }
 
 #[test]
+fn each_contender_of_a_duel_is_as_likely_to_be_made_first() {
+    let mut firsts = [0; 3];
+    for seed in 0..60 {
+        let (mut keeper, time) = scripted(Duration::MAX);
+        let [mut a, mut b] = disturbed(&time, 25.0 * MS).0;
+        let (_, made) =
+            duel(&mut keeper, &time, [&mut a, &mut b], (&Sampling::default(), seed), |rounds: &[Round]| {
+                rounds.len() == 10
+            });
+        made.chunks(3).for_each(|round| firsts[round[0]] += 1);
+    }
+    assert!(firsts.iter().all(|count| (150..=250).contains(count)), "{firsts:?}");
+}
+
+#[test]
 fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
-    // The first round takes 24 ms and, after a switch, 60 ms.
     let sampling = Sampling { max_time: Duration::from_millis(80), ..Sampling::default() };
     let (mut keeper, time) = scripted(Duration::MAX);
     let [mut a, mut b] = disturbed(&time, 4.0 * MS).0;
-    assert_eq!(keeper.duel([&mut a, &mut b], &sampling, &mut |_| false).len(), 1);
+    assert_eq!(duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false).0.len(), 1);
 
-    let (mut keeper, time) = scripted(Duration::from_millis(150));
+    // A round takes 18 turns of some 24 ms.
+    let (mut keeper, time) = scripted(Duration::from_millis(700));
     let [mut a, mut b] = disturbed(&time, 4.0 * MS).0;
-    let rounds = keeper.duel([&mut a, &mut b], &Sampling::default(), &mut |_| false);
+    let (rounds, _) = duel(&mut keeper, &time, [&mut a, &mut b], (&Sampling::default(), 1), |_: &[Round]| false);
     assert_eq!(rounds.len(), 1);
-    assert_eq!([a, b].map(|state| measured(state).warnings.len()).iter().sum::<usize>(), 1);
 
     let (mut keeper, time) = scripted(Duration::MAX);
     let fails = |index| if index < 3 { Ok(MS) } else { Err("the device is lost".to_string()) };
     let failing = Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) };
     let [mut a, mut b] = [cold(run(&time, |_| MS), MS), cold(failing, MS)];
-    assert!(keeper.duel([&mut a, &mut b], &sampling, &mut |_| false).is_empty());
-    assert!(matches!(b, Err(Outcome::Failed { .. })) && times(&measured(a)).len() == 20);
+    assert!(duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false).0.is_empty());
+    assert!(matches!(b, Err(Outcome::Failed { .. })) && a.is_ok());
 }
 
 #[test]
