@@ -179,8 +179,9 @@ impl Rounds {
                     self.bound
                 )));
             }
-            host = host + self.commands.run()?;
-            device = device + self.timestamps.elapsed()?;
+            let waited = self.commands.run()?;
+            host = host + waited;
+            device = device + self.timestamps.elapsed(waited)?;
             if self.flag.mapped().iter().any(|byte| *byte != 0) {
                 break;
             }
@@ -900,7 +901,7 @@ impl Sampler {
     /// When the device fails.
     pub fn sample(&self) -> Result<(Sample, Nanos), VulkanError> {
         let mut host = self.commands.run()?;
-        let mut total = self.timestamps.elapsed()?;
+        let mut total = self.timestamps.elapsed(host)?;
         if let Some(rounds) = &self.rounds {
             let [of_rounds, on_device] = rounds.run()?;
             (host, total) = (host + of_rounds, total + on_device);

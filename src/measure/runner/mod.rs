@@ -225,10 +225,16 @@ impl Runner {
         self.watcher = watcher;
     }
 
-    /// Sees once whether the device executes anything, so that no kernel is accused of what a null driver leaves undone.
+    /// Sees once whether the device executes anything, so that no kernel is accused of what a null driver leaves undone, and
+    /// whether its clock keeps time.
     fn check_execution(&mut self) -> Result<(), Outcome> {
         if self.executes.is_none() {
-            let executes = vulkan::executes(&self.device);
+            let executes = vulkan::executes(&self.device).and_then(|executes| {
+                if executes {
+                    vulkan::check_clock(&self.device)?;
+                }
+                Ok(executes)
+            });
             self.executes = Some(executes.map_err(|error| Outcome::failed(self.reason(&error)))?);
         }
         if self.executes == Some(true) { Ok(()) } else { Err(Outcome::failed(EXECUTES_NOTHING.into())) }
@@ -374,9 +380,10 @@ impl Runner {
             Err(outcome) => case.outcome = outcome,
             Ok(contender) => {
                 if let Some((measured, recorded)) = contender.finish() {
-                    case.outcome = match loaded {
-                        Some(loaded) => self.lasting(loaded, measured, &recorded),
-                        None => Outcome::Measured(Box::new(measured)),
+                    case.outcome = match (vulkan::check_clock(&self.device), loaded) {
+                        (Err(error), _) if !self.keeper.interrupted() => Outcome::failed(self.reason(&error)),
+                        (_, Some(loaded)) => self.lasting(loaded, measured, &recorded),
+                        (_, None) => Outcome::Measured(Box::new(measured)),
                     };
                     case.kernels = recorded.kernels;
                 }
@@ -417,6 +424,19 @@ impl Runner {
         }
     }
 
+    /// The problem of `shared` on the device, if that works and `chosen` does not take too long on it.
+    fn loaded<'s>(
+        &mut self,
+        shared: &'s mut SharedProblem<'_>,
+        chosen: &Configuration,
+    ) -> Result<&'s LoadedProblem, Outcome> {
+        self.check_execution()?;
+        if let Some(reason) = self.too_long(chosen, shared.problem.as_ref()) {
+            return Err(Outcome::Skipped { reason });
+        }
+        shared.load(&mut self.workbench, self.watcher.as_ref())
+    }
+
     /// A case of the group of `shared`, with what `prepare` makes of its program; skipped where the device cannot run it.
     fn enter(
         &mut self,
@@ -435,21 +455,15 @@ impl Runner {
         let state = match planned {
             Err(reason) => Err(Outcome::Skipped { reason }),
             Ok(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
-            Ok(program) => match self.too_long(chosen, shared.problem.as_ref()) {
-                Some(reason) => Err(Outcome::Skipped { reason }),
-                None => {
-                    match self.check_execution().and_then(|()| shared.load(&mut self.workbench, self.watcher.as_ref()))
-                    {
-                        Ok(loaded) => {
-                            let state = prepare(self, loaded, &program);
-                            // What its compiler said may explain why it has no time.
-                            case.kernels = self.workbench.pipelines.made(&program);
-                            state
-                        }
-                        Err(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
-                        Err(failed) => Err(failed),
-                    }
+            Ok(program) => match self.loaded(shared, chosen) {
+                Ok(loaded) => {
+                    let state = prepare(self, loaded, &program);
+                    // What its compiler said may explain why it has no time.
+                    case.kernels = self.workbench.pipelines.made(&program);
+                    state
                 }
+                Err(Outcome::Failed { .. }) if self.keeper.interrupted() => Err(Outcome::Interrupted),
+                Err(outcome) => Err(outcome),
             },
         };
         if let Some(time) = self.last_run.take() {
