@@ -136,6 +136,43 @@ pub(crate) fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -
     SamplingDecision::Continue
 }
 
+/// Ratio of the times of two runs from which the contents of their buffers, not noise, may have made the difference.
+const CONTENTS_RATIO: f64 = 1.2;
+/// Share of the pairs of a look that must differ by so much.
+const DIFFERING_PAIRS: f64 = 0.8;
+/// Looks that must all find a difference: the least and the most pairs of each, and the device time for those between. The
+/// first costs an honest program little; the others are taken on suspicion alone.
+const LOOKS: [(usize, usize, Nanos); 3] = [(1, 5, Nanos(50e6)), (5, 15, Nanos(2e9)), (5, 15, Nanos(2e9))];
+
+/// Whether a run takes longer over fresh contents of its buffers than over those that the run before left: then the two
+/// medians. `times` takes a pair of runs, with the fresh one first if asked so; `None` ends the look.
+///
+/// A load that comes and goes hits the runs of a pair in both orders alike: it would have to slow down the same one of the
+/// two in four of five pairs, three times.
+///
+/// # Errors
+/// The first of `times`.
+pub(crate) fn depends_on_contents<E>(
+    mut times: impl FnMut(bool) -> Result<Option<[Nanos; 2]>, E>,
+) -> Result<Option<[Nanos; 2]>, E> {
+    let mut pairs: Vec<[Nanos; 2]> = vec![];
+    for (least, most, budget) in LOOKS {
+        pairs.clear();
+        let mut spent = Nanos::default();
+        while pairs.len() < least || pairs.len() < most && spent.0 < budget.0 {
+            let Some([fresh, left]) = times(pairs.len().is_multiple_of(2))? else { return Ok(None) };
+            spent = spent + fresh + left;
+            pairs.push([fresh, left]);
+        }
+        let differing = pairs.iter().filter(|[fresh, left]| fresh.0 > CONTENTS_RATIO * left.0).count();
+        if (differing as f64) < DIFFERING_PAIRS * pairs.len() as f64 {
+            return Ok(None);
+        }
+    }
+    let medians = [0, 1].map(|at| stats::median(&pairs.iter().map(|pair| pair[at].0).collect::<Vec<_>>()));
+    Ok(Some(medians.map(|median| Nanos(median.unwrap_or_default()))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +223,40 @@ mod tests {
         let sampling = Sampling::default();
         assert_eq!(judge(&same[..9], Duration::ZERO, &sampling), SamplingDecision::Continue);
         assert_eq!(judge(&same, Duration::ZERO, &sampling), SamplingDecision::Precise);
+    }
+
+    /// The result for runs that take these times over fresh contents and over those left, with noise that makes a run up to
+    /// `noise` times as long; and how many pairs were taken.
+    fn looked(fresh: f64, left: f64, noise: f64, seed: u64) -> (bool, usize) {
+        let (mut pairs, mut state) = (0, seed.wrapping_mul(2).wrapping_add(1));
+        let mut noisy = |time: f64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            Nanos(time * noise.powf((state >> 33) as f64 / f64::from(1u32 << 31)))
+        };
+        let found = depends_on_contents(|_| {
+            pairs += 1;
+            Ok::<_, ()>(Some([noisy(fresh), noisy(left)]))
+        });
+        (found.expect("no run fails").is_some(), pairs)
+    }
+
+    #[test]
+    fn a_run_that_finds_its_answer_is_told_from_noise() {
+        for seed in 0..2000 {
+            for noise in [1.0, 1.3, 10.0] {
+                assert!(!looked(1e5, 1e5, noise, seed).0, "noise of {noise}, seed {seed}");
+            }
+        }
+        for seed in 0..100 {
+            assert!(looked(1.3e5, 1e5, 1.02, seed).0, "a third saved on a quiet device, seed {seed}");
+            assert!(looked(5e6, 2e4, 10.0, seed).0, "most of it saved on a busy one, seed {seed}");
+        }
+    }
+
+    #[test]
+    fn an_honest_program_of_seconds_costs_one_pair_of_runs() {
+        assert_eq!(looked(3e9, 3e9, 1.0, 1), (false, 1));
+        assert_eq!(looked(1e5, 1e5, 1.0, 1), (false, 5));
     }
 
     #[test]

@@ -403,7 +403,14 @@ impl Runner {
         }
         self.watcher.on_device(name);
         let start = Instant::now();
-        let later = self.workbench.look_again(loaded, program, sampler, *answer);
+        let mut later = self.workbench.look_again(loaded, program, sampler, *answer);
+        if let (Ok(None | Some(Ok(_))), Timing::Sample) = (&later, self.timing) {
+            match self.workbench.look_at_contents(loaded, program, sampler, *answer) {
+                Ok(None) => {}
+                Ok(Some(wrong)) => return Outcome::Rejected(wrong),
+                Err(error) => later = Err(error),
+            }
+        }
         measured.phases.verification = measured.phases.verification + start.elapsed().into();
         match later {
             Ok(Some(Err(wrong))) => {
@@ -447,10 +454,12 @@ impl Runner {
         let planned = self.plan(chosen, shared.problem.as_ref());
         let (group, index) = (shared.group, self.device.info.index);
         let mut case = Case::new(group, &chosen.variant.name, shared.problem.as_ref(), index, Outcome::Interrupted);
+        let blind_spot = planned.as_ref().ok().and_then(Program::blind_spot);
         let note = planned.as_ref().ok().and_then(|program| program.note);
         // Where a tile comes from says something of times alone.
         let sources = chosen.notes.iter().filter(|_| self.timing == Timing::Sample).cloned();
-        case.notes = note.map(String::from).into_iter().chain(sources).chain(shared.problem.warnings()).collect();
+        let note = note.map(String::from).into_iter().chain(blind_spot);
+        case.notes = note.chain(sources).chain(shared.problem.warnings()).collect();
         (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
         let state = match planned {
             Err(reason) => Err(Outcome::Skipped { reason }),
