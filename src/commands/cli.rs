@@ -595,6 +595,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "BUFFER=FILE")]
     pub save: Vec<String>,
 
+    /// Run each case N times more and compare the answers: --repeat 1000
+    ///
+    /// Every run begins with the same bits in all buffers. Prints how many answers differ from the first and where; a
+    /// wrong one rejects the case.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "watch")]
+    pub repeat: Option<u32>,
+
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
     /// Each gets its own subfolder, as with `bench`.
@@ -973,6 +980,13 @@ pub struct VerifyArgs {
     /// Run every size on a software device too; takes many minutes
     #[arg(long)]
     pub full: bool,
+
+    /// Run each case N times more and compare the answers: --repeat 1000
+    ///
+    /// Every run begins with the same bits in all buffers. Prints how many answers differ from the first and where; a
+    /// wrong one rejects the case.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
 
     /// Accept the known failures in this file
     ///

@@ -137,7 +137,7 @@ pub(crate) fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -
 }
 
 /// Ratio of the times of two runs from which the contents of their buffers, not noise, may have made the difference.
-const CONTENTS_RATIO: f64 = 1.2;
+pub(crate) const CONTENTS_RATIO: f64 = 1.2;
 /// Share of the pairs of a look that must differ by so much.
 const DIFFERING_PAIRS: f64 = 0.8;
 /// Looks that must all find a difference: the least and the most pairs of each, and the device time for those between. The

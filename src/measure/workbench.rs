@@ -13,10 +13,10 @@ use crate::kernel::program::{BufferId, Program, Repeat};
 use crate::measure::sampling;
 use crate::plan::Sampling;
 use crate::plan::{CacheState, Clock};
-use crate::record::{Correctness, Phases, Sample, Verification};
+use crate::record::{Correctness, Phases, Repeated, Sample, Verification};
 use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -132,6 +132,16 @@ fn fingerprint(outputs: &[HostArray]) -> u64 {
         hasher.write(output.as_bytes());
     }
     hasher.finish()
+}
+
+/// The first element in which the outputs of two runs differ, with both values.
+fn difference(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
+    let specs = loaded.specs.iter().filter(|spec| spec.role.is_output());
+    specs.zip(first.iter().zip(second)).find_map(|(spec, (a, b))| {
+        let byte = a.as_bytes().iter().zip(b.as_bytes()).position(|(a, b)| a != b)?;
+        let index = byte / spec.dtype.bytes() as usize;
+        Some(format!("{}[{index}] is {}, it was {}", spec.name, b.shown(index), a.shown(index)))
+    })
 }
 
 /// A run: its device time and that of the download of its outputs, these, and what it did that no kernel may do.
@@ -263,16 +273,18 @@ impl Runs<'_> {
     fn record_contents(&self, recorder: &mut Recorder) {
         let Self { loaded, program, regions, .. } = self;
         let Some((contents, spare)) = self.contents else { return };
-        let role = |place: usize| {
+        let spec = |place: usize| {
             let own = || &program.scratch[place - loaded.specs.len()];
-            loaded.specs.get(place).unwrap_or_else(own).role
+            loaded.specs.get(place).unwrap_or_else(own)
         };
         let restored = |place: usize| program.starts.iter().any(|start| start.buffer.0 == place);
-        let changed = |place: &usize| matches!(role(*place), Role::Output | Role::Scratch) && !restored(*place);
+        let changed = |place: &usize| matches!(spec(*place).role, Role::Output | Role::Scratch) && !restored(*place);
         for place in (0..regions.len()).filter(changed) {
             let is_counter = place >= loaded.specs.len() && !program.is_users();
             let word = if is_counter { ALL_BITS } else { Poison::NaN.words(place)[0] };
-            let Region { buffer, offset, bytes } = regions[place];
+            // Whole words of data: what fills the last word is part of the red zone.
+            let Region { buffer, offset, .. } = regions[place];
+            let bytes = spec(place).bytes().0 / 4 * 4;
             for from in (0..bytes).step_by(CHUNK as usize) {
                 let bytes = CHUNK.min(bytes - from);
                 match contents {
@@ -714,10 +726,13 @@ impl Workbench {
             false => sampler.times_over_contents(fresh_first),
         })?;
         if let Some([fresh, left]) = found {
-            return Ok(Some(Verification::without_answer(format!(
+            let worst = format!(
                 "its time depends on what its outputs and scratch hold: {left} if that is the answer of an earlier run, \
                  {fresh} if not, so timed runs leave work undone; scratch that runs may not keep needs a fill"
-            ))));
+            );
+            let residual = Some(fresh.0 / left.0).filter(|ratio| ratio.is_finite());
+            let wrong = Verification::without_answer(worst);
+            return Ok(Some(Verification { residual, tolerance: sampling::CONTENTS_RATIO, ..wrong }));
         }
         // The last run was over fresh contents.
         if is_interrupted() || sampler.times_over_contents(false)?.is_none() {
@@ -730,6 +745,65 @@ impl Workbench {
         };
         let is_same = fingerprint(&outputs) == answer;
         Ok((!is_same).then(|| correctness(judged(loaded, program, &outputs), None).err().map(wrong)).flatten())
+    }
+
+    /// Runs a program `runs` times over the same bits and compares the answers with the first one's; `None` if that was
+    /// interrupted before the second. An answer that is wrong is the result.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(super) fn repeat(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        runs: u32,
+    ) -> Result<Result<Option<Repeated>, Verification>, VulkanError> {
+        let once = if program.repeat.is_some() {
+            None
+        } else {
+            Some(self.record_over(loaded, program, sampler, Contents::Fresh)?)
+        };
+        let mut repeated = Repeated::default();
+        let mut first: Option<Vec<HostArray>> = None;
+        // Whether an answer is right, by its fingerprint; wrong runs, and the first of them.
+        let (mut known, mut wrong_runs, mut first_wrong) = (HashMap::new(), 0, None);
+        while repeated.runs < runs && !self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
+            match &once {
+                Some(once) => drop(once.run()?),
+                None => {
+                    self.poison(loaded, Poison::NaN)?;
+                    sampler.sample()?;
+                }
+            }
+            let outputs = self.outputs(loaded)?;
+            repeated.runs += 1;
+            let is_right = *known.entry(fingerprint(&outputs)).or_insert_with(|| {
+                let wrong = correctness(judged(loaded, program, &outputs), None).err();
+                let is_right = wrong.is_none();
+                first_wrong = first_wrong.take().or(wrong.map(|wrong| (repeated.runs, wrong)));
+                is_right
+            });
+            wrong_runs += u32::from(!is_right);
+            let Some(first) = &first else {
+                first = Some(outputs);
+                continue;
+            };
+            if let Some(element) = difference(loaded, first, &outputs) {
+                repeated.differing += 1;
+                if repeated.first.is_none() {
+                    (repeated.first, repeated.element) = (Some(repeated.runs), element);
+                }
+            }
+        }
+        Ok(match first_wrong {
+            None => Ok((repeated.runs > 1).then_some(repeated)),
+            Some((run, wrong)) => {
+                let Repeated { runs, .. } = repeated;
+                let worst = format!("wrong in {wrong_runs} of {runs} runs, first in run {run}: {}", wrong.worst);
+                Err(Verification { worst, ..wrong })
+            }
+        })
     }
 
     /// The place where a kernel wrote outside its buffers, if it did.
@@ -791,9 +865,12 @@ impl Workbench {
         if let Some(rounds) = &mut sampler.rounds {
             rounds.longest = Duration::MAX;
         }
-        if self.may_look(program) {
-            let fresh = self.record_over(loaded, program, &sampler, Contents::Fresh)?;
-            sampler.pair = Some([fresh, self.record_over(loaded, program, &sampler, Contents::Left)?]);
+        // Without room for what contents are moved through, nobody looks.
+        if self.may_look(program)
+            && let Ok(fresh) = self.record_over(loaded, program, &sampler, Contents::Fresh)
+            && let Ok(left) = self.record_over(loaded, program, &sampler, Contents::Left)
+        {
+            sampler.pair = Some([fresh, left]);
         }
         Ok(sampler)
     }
@@ -940,7 +1017,13 @@ impl Workbench {
         poison: Poison,
     ) -> Result<Vec<(BufferSpec, Buffer)>, VulkanError> {
         let make = |spec: &BufferSpec| {
-            Ok((spec.clone(), Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel)?))
+            let new = || Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
+            // Copies of inputs, which only a check needs, make room.
+            let buffer = new().or_else(|_| {
+                loaded.kept.borrow_mut().clear();
+                new()
+            })?;
+            Ok((spec.clone(), buffer))
         };
         let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
         if !scratch.is_empty() {

@@ -136,7 +136,33 @@ pub fn outcomes(record: &Record) -> String {
         };
         format!("{:9} {}{more}{variants}: {reason}\n", cases[0].outcome.status(), cases[0].id)
     };
-    told.into_iter().map(line).collect::<String>() + &remarks(record)
+    told.into_iter().map(line).collect::<String>() + &remarks(record) + &repeated(record)
+}
+
+/// Answers that changed in further runs of the same bits, a line each, and whether all others stayed the same.
+fn repeated(record: &Record) -> String {
+    let (mut lines, mut steady, mut runs) = (String::new(), 0, 0);
+    for case in &record.cases {
+        let Some((measured, repeated)) = case.measured().and_then(|own| Some((own, own.repeated.as_ref()?))) else {
+            continue;
+        };
+        runs = runs.max(repeated.runs);
+        let (kind, comment) = match measured.verification.verified() {
+            _ if repeated.differing == 0 => {
+                steady += 1;
+                continue;
+            }
+            Some(_) => ("note", "all within the tolerance"),
+            None => ("warning", "no reference says which is right"),
+        };
+        let _ = writeln!(lines, "{kind:9} {}: {repeated}; {comment}", case.id);
+    }
+    if steady > 0 {
+        let others = if lines.is_empty() { "" } else { "other " };
+        let cases = if steady == 1 { "case gave" } else { "cases gave" };
+        let _ = writeln!(lines, "note      {steady} {others}{cases} the same bits in {runs} runs");
+    }
+    lines
 }
 
 /// The cases of a record that remarks are about: what was skipped has none worth a line.
@@ -260,6 +286,7 @@ pub(crate) mod tests {
             warnings,
             conditions: Conditions::default(),
             energy: None,
+            repeated: None,
             phases: Phases::default(),
         }))
     }

@@ -83,6 +83,8 @@ pub struct Runner {
     forecasts: Forecasts,
     /// Time that a run may take; what is foretold to take longer is skipped.
     max_run: Duration,
+    /// Further runs of each case, whose answers are compared.
+    repeat: u32,
     /// Device time of the program that was verified last.
     last_run: Option<Nanos>,
     /// Whether the device has run a case: the first one has to bring its clock up.
@@ -189,6 +191,7 @@ impl Runner {
             watcher: Rc::new(Silent),
             forecasts: Forecasts::default(),
             max_run: MOST_RUN,
+            repeat: 0,
             last_run: None,
             warm: false,
             executes: None,
@@ -218,6 +221,11 @@ impl Runner {
     pub fn wait_for_runs_of(&mut self, max_run: Duration) {
         self.max_run = max_run;
         self.workbench.leave_rounds_after(max_run);
+    }
+
+    /// Runs each case so many times more, and compares the answers.
+    pub(crate) fn repeat(&mut self, runs: u32) {
+        self.repeat = runs;
     }
 
     /// Lets `watcher` know what is on the device.
@@ -408,6 +416,13 @@ impl Runner {
             match self.workbench.look_at_contents(loaded, program, sampler, *answer) {
                 Ok(None) => {}
                 Ok(Some(wrong)) => return Outcome::Rejected(wrong),
+                Err(error) => later = Err(error),
+            }
+        }
+        if let (Ok(None | Some(Ok(_))), 1..) = (&later, self.repeat) {
+            match self.workbench.repeat(loaded, program, sampler, self.repeat) {
+                Ok(Ok(repeated)) => measured.repeated = repeated,
+                Ok(Err(wrong)) => return Outcome::Rejected(wrong),
                 Err(error) => later = Err(error),
             }
         }

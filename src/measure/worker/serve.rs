@@ -333,6 +333,7 @@ impl Worker<'_> {
         let device = Device::open_with(&self.instance, physical, self.setup.robust_access()).map_err(text)?;
         let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
         runner.wait_for_runs_of(self.setup.max_run);
+        runner.repeat(self.setup.repeat);
         runner.watched_by(Rc::new(Reporter { device: Some(Rc::clone(&device)), ..Reporter::default() }));
         if canary {
             runner.prove()?;
