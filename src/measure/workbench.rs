@@ -709,7 +709,7 @@ impl Workbench {
     }
 
     /// Says so if the time of a run, or its answer, depends on what its outputs and scratch held before. `answer` was
-    /// right over fresh ones.
+    /// right over fresh ones, and samples took `sampled`.
     ///
     /// # Errors
     /// When the device fails.
@@ -718,10 +718,10 @@ impl Workbench {
         loaded: &LoadedProblem,
         program: &Program,
         sampler: &Sampler,
-        answer: u64,
+        (answer, sampled): (u64, Nanos),
     ) -> Result<Option<Verification>, VulkanError> {
         let is_interrupted = || self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed));
-        let found = sampling::depends_on_contents(|fresh_first| match is_interrupted() {
+        let found = sampling::depends_on_contents(sampled, |fresh_first| match is_interrupted() {
             true => Ok(None),
             false => sampler.times_over_contents(fresh_first),
         })?;
@@ -1191,6 +1191,11 @@ impl Sampler {
             Clock::Host => host,
         };
         Ok((Sample { device: Nanos(timed.0 / f64::from(self.repeats)), host, outlier: false }, total))
+    }
+
+    /// Whether samples have the device's time.
+    pub(super) fn is_timed_by_device(&self) -> bool {
+        self.clock == Clock::DeviceTimestamps
     }
 
     /// Times one run over fresh contents of outputs and scratch, and one over those that the run before left, in either

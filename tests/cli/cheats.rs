@@ -44,3 +44,13 @@ fn a_kernel_that_changes_its_input_or_what_is_outside_once_it_was_verified_is_re
         assert!(notes.contains(found), "{notes}");
     }
 }
+
+#[test]
+fn repeated_runs_start_with_the_same_bits_and_say_so() {
+    let (cases, notes) = run(&["honest.comp", "-s", "N=1000", "--repeat", "5"], 0);
+    assert_eq!(cases[0]["repeated"], serde_json::json!({ "runs": 5, "differing": 0 }));
+    assert!(notes.contains("1 case gave the same bits in 5 runs"), "{notes}");
+    let verify = ["verify", "row-sum", "-s", "8x8", "-t", "f32", "--input", "uniform", "--repeat", "3"];
+    let notes = stderr(&expect_exit(&mut gpukern(&verify), 0));
+    assert!(notes.contains(" cases gave the same bits in 3 runs"), "{notes}");
+}
