@@ -22,7 +22,7 @@ fn a_kernel_that_leaves_its_work_to_other_runs_is_rejected_and_an_honest_one_is_
         let (variant, size) = (case["variant"].as_str().expect("a name"), case["id"].as_str().expect("an id"));
         let is_honest = variant == "honest" || variant == "knows-a-size" && size.ends_with("N=1000");
         let expected = if is_honest { "measured" } else { "rejected" };
-        assert_eq!(case["status"], expected, "{size}: {notes}");
+        assert_eq!(case["outcome"]["status"], expected, "{size}: {notes}");
     }
     for line in [
         "/finds-its-answer/f32/N=1000: its time depends on what its outputs and scratch hold: ",
@@ -40,7 +40,7 @@ fn a_kernel_that_changes_its_input_or_what_is_outside_once_it_was_verified_is_re
         ("marks-what-is-outside.comp", "in timed runs, the kernel wrote outside buffer B: it wrote byte 4020 "),
     ] {
         let (cases, notes) = run(&[kernel, "-s", "N=1000"], 1);
-        assert_eq!(cases[0]["status"], "rejected");
+        assert_eq!(cases[0]["outcome"]["status"], "rejected");
         assert!(notes.contains(found), "{notes}");
     }
 }
@@ -48,7 +48,7 @@ fn a_kernel_that_changes_its_input_or_what_is_outside_once_it_was_verified_is_re
 #[test]
 fn repeated_runs_start_with_the_same_bits_and_say_so() {
     let (cases, notes) = run(&["honest.comp", "-s", "N=1000", "--repeat", "5"], 0);
-    assert_eq!(cases[0]["repeated"], serde_json::json!({ "runs": 5, "differing": 0 }));
+    assert_eq!(cases[0]["outcome"]["repeated"], serde_json::json!({ "runs": 5, "differing": 0 }));
     assert!(notes.contains("1 case gave the same bits in 5 runs"), "{notes}");
     let verify = ["verify", "row-sum", "-s", "8x8", "-t", "f32", "--input", "uniform", "--repeat", "3"];
     let notes = stderr(&expect_exit(&mut gpukern(&verify), 0));
