@@ -339,6 +339,12 @@ impl HostArray {
         array
     }
 
+    /// The value of an element, in full.
+    #[must_use]
+    pub(crate) fn shown(&self, index: usize) -> String {
+        each_type!(self, v => v[index].to_string())
+    }
+
     /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -208,6 +208,7 @@ pub enum Command {
         Examples:\n  \
         gpukern verify                                         everything, two minutes\n  \
         gpukern verify lu -t f32 --full                        LU at every size\n  \
+        gpukern verify collectives --repeat 100                the same bits each time?\n  \
         gpukern verify --expect known.toml --junit verify.xml  for CI\n  \
         gpukern verify matmul --keep-failures wrong            reproducers of failures\n  \
         gpukern verify --config examples/public/all.toml       your own kernels"
@@ -244,6 +245,7 @@ pub enum Command {
         gpukern run k.toml                         verify and time it\n  \
         gpukern run k.toml --against tiled,auto    beside built-in variants\n  \
         gpukern run k.toml --tune                  the best of the lists in [spec]\n  \
+        gpukern run k.toml --repeat 1000           does it give the same bits each time?\n  \
         gpukern run k.toml old.comp new.comp --ab  which of two is faster\n  \
         gpukern run k.toml --watch                 a line each time you save it")]
     Run(Box<RunArgs>),
@@ -594,6 +596,13 @@ pub struct RunArgs {
     /// Write a buffer as .npy: D=out.npy
     #[arg(long, value_name = "BUFFER=FILE")]
     pub save: Vec<String>,
+
+    /// Run each case N times more and compare the answers: --repeat 1000
+    ///
+    /// Every run begins with the same bits in all buffers. Prints how many answers differ from the first and where; a
+    /// wrong one rejects the case.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "watch")]
+    pub repeat: Option<u32>,
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
@@ -973,6 +982,13 @@ pub struct VerifyArgs {
     /// Run every size on a software device too; takes many minutes
     #[arg(long)]
     pub full: bool,
+
+    /// Run each case N times more and compare the answers: --repeat 1000
+    ///
+    /// Every run begins with the same bits in all buffers. Prints how many answers differ from the first and where; a
+    /// wrong one rejects the case.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
 
     /// Accept the known failures in this file
     ///

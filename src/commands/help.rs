@@ -29,7 +29,7 @@ const HEADINGS: [Heading; 7] = [
     Heading {
         title: "Sampling",
         usual: "precision max-time processes tune/budget",
-        more: "noise clock cache energy pause",
+        more: "noise clock cache energy pause repeat",
     },
     Heading {
         title: "Output",

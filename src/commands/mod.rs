@@ -231,6 +231,7 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
         max_run,
         kernels: vec![],
         inspects: false,
+        repeat: 0,
     })
 }
 

@@ -39,7 +39,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup) -> Result<CommandOutput, Err
     let known = args.expect.as_deref().map(read_known).transpose()?;
     let target = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
     let failed = args.keep_failures.as_deref().map(failures::open).transpose()?;
-    let setup = &setup.with_kernels(kernels);
+    let setup = &Setup { repeat: args.repeat.unwrap_or(0), ..setup.with_kernels(kernels) };
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
     let options = MeasureOptions {

@@ -3,6 +3,7 @@
 pub(crate) mod buffer;
 pub(crate) mod instructions;
 pub(crate) mod interface;
+pub(crate) mod lengths;
 pub(crate) mod program;
 pub(crate) mod reflection;
 pub(crate) mod required;

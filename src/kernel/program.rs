@@ -35,6 +35,8 @@ pub struct Program {
     pub computes: Option<Computes>,
     /// Why it does not solve the case on any device, where it does not.
     pub refusal: Option<String>,
+    /// Names of the buffers outside which accesses go unseen.
+    pub unguarded: Vec<String>,
 }
 
 /// Arithmetic in another type than that of the elements.
@@ -119,6 +121,9 @@ pub struct Dispatch {
     pub matrix: Option<MatrixShape>,
     /// Whether it runs beside the step before it: see [`Self::beside`].
     pub beside: bool,
+    /// The kernel and its descriptors in runs that are not timed, where accesses outside the data are to be seen and this
+    /// dispatch hides them.
+    pub guarded: Option<(Handle<Shader>, Vec<Descriptor>)>,
 }
 
 /// The value of one argument of a built-in kernel.
@@ -158,6 +163,7 @@ impl Dispatch {
             reached: vec![],
             matrix: None,
             beside: false,
+            guarded: None,
         }
     }
 
@@ -571,6 +577,31 @@ impl Program {
     #[must_use]
     pub fn is_users(&self) -> bool {
         self.dispatches().any(|dispatch| !dispatch.shader.built_in)
+    }
+
+    /// The program for runs that are not timed: accesses outside the data of its buffers are seen.
+    #[must_use]
+    pub(crate) fn guarded(&self) -> Self {
+        let mut program = self.clone();
+        for step in &mut program.steps {
+            if let Step::Dispatch(dispatch) = step
+                && let Some((shader, descriptors)) = dispatch.guarded.take()
+            {
+                (dispatch.shader, dispatch.descriptors) = (shader, descriptors);
+            }
+        }
+        program
+    }
+
+    /// A note on the buffers outside which accesses go unseen, if there are any.
+    pub(crate) fn blind_spot(&self) -> Option<String> {
+        let names = self.unguarded.join(", ");
+        (!names.is_empty()).then(|| {
+            format!(
+                "accesses outside {names} cannot be seen on this device: the kernel asks for a length that depends on \
+                 what is bound, or the buffer is as large as a descriptor may be"
+            )
+        })
     }
 
     /// Whether a user's kernel may write to this buffer.

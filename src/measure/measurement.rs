@@ -656,6 +656,7 @@ mod tests {
             max_run,
             kernels: vec![],
             inspects: false,
+            repeat: 0,
         };
         let session = Measurement::session(plan, &setup).expect("none is needed");
         let measurement = Measurement::new(plan, &setup, session.as_ref()).expect("the host is there");

@@ -136,6 +136,58 @@ pub(crate) fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -
     SamplingDecision::Continue
 }
 
+/// Ratio of the times of two runs from which the contents of their buffers may have made the difference.
+pub(crate) const CONTENTS_RATIO: f64 = 1.2;
+/// Most pairs of runs of a look, and the device time after which it ends early.
+type Look = (usize, Nanos);
+/// The first look, at every program.
+const FIRST_LOOK: Look = (5, Nanos(50e6));
+/// Least pairs of the looks at suspects, and these looks: all must find a difference.
+const LEAST_PAIRS: usize = 7;
+const LOOKS: [Look; 2] = [(15, Nanos(2e9)); 2];
+
+/// Whether a run takes longer over fresh contents of its buffers than over those that the run before left: then the median
+/// of both times. `sampled` is the median of the samples, all of which were of the second kind; `times` takes a pair of
+/// runs, with the fresh one first if asked so, and ends the look with `None`.
+///
+/// Other programs make runs longer, never shorter. So the fastest fresh run counts, which a program cannot make faster than
+/// its work, and the median of the others, which a few disturbed runs do not change: noise has to slow down every fresh run
+/// and spare most others, in two looks.
+///
+/// # Errors
+/// The first of `times`.
+pub(crate) fn depends_on_contents<E>(
+    sampled: Nanos,
+    mut times: impl FnMut(bool) -> Result<Option<[Nanos; 2]>, E>,
+) -> Result<Option<[Nanos; 2]>, E> {
+    let fastest = |fresh: &[f64]| fresh.iter().copied().fold(f64::INFINITY, f64::min);
+    let mut take = |least: usize, (most, budget): Look| {
+        let [mut fresh, mut left] = [vec![], vec![]];
+        let mut spent = Nanos::default();
+        while fresh.len() < least || fresh.len() < most && spent.0 < budget.0 {
+            let Some(pair) = times(fresh.len().is_multiple_of(2))? else { return Ok(None) };
+            spent = spent + pair[0] + pair[1];
+            fresh.push(pair[0].0);
+            left.push(pair[1].0);
+        }
+        Ok(Some([fresh, left]))
+    };
+    let Some([fresh, _]) = take(1, FIRST_LOOK)? else { return Ok(None) };
+    if fastest(&fresh) <= CONTENTS_RATIO * sampled.0 {
+        return Ok(None);
+    }
+    let mut medians = None;
+    for look in LOOKS {
+        let Some([fresh, left]) = take(LEAST_PAIRS, look)? else { return Ok(None) };
+        let [usual, usual_left] = [&fresh, &left].map(|times| Nanos(stats::median(times).unwrap_or_default()));
+        if fastest(&fresh) <= CONTENTS_RATIO * usual_left.0 {
+            return Ok(None);
+        }
+        medians = Some([usual, usual_left]);
+    }
+    Ok(medians)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +238,46 @@ mod tests {
         let sampling = Sampling::default();
         assert_eq!(judge(&same[..9], Duration::ZERO, &sampling), SamplingDecision::Continue);
         assert_eq!(judge(&same, Duration::ZERO, &sampling), SamplingDecision::Precise);
+    }
+
+    /// The result for runs that take these times over fresh contents and over those left, on a device where one run of
+    /// three takes up to `noise` times as long; and how many pairs were taken. The samples say `left`.
+    fn looked(fresh: f64, left: f64, noise: f64, seed: u64) -> (bool, usize) {
+        let (mut pairs, mut state) = (0, seed.wrapping_mul(2).wrapping_add(1));
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as f64 / f64::from(1u32 << 31)
+        };
+        let mut noisy = |time: f64| Nanos(if random() < 0.33 { time * noise.powf(random()) } else { time });
+        let found = depends_on_contents(Nanos(left), |_| {
+            pairs += 1;
+            Ok::<_, ()>(Some([noisy(fresh), noisy(left)]))
+        });
+        (found.expect("no run fails").is_some(), pairs)
+    }
+
+    #[test]
+    fn a_run_that_finds_its_answer_is_told_from_noise() {
+        for seed in 0..2000 {
+            for noise in [1.0, 1.3, 10.0, 1000.0] {
+                assert!(!looked(1e5, 1e5, noise, seed).0, "noise of {noise}, seed {seed}");
+                assert!(looked(1.3e5, 1e5, 1.02, seed).0, "a third saved on a quiet device, seed {seed}");
+                assert!(looked(5e6, 2e4, noise, seed).0, "most of it saved, noise of {noise}, seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_honest_program_of_seconds_costs_one_pair_of_runs() {
+        assert_eq!(looked(3e9, 3e9, 1.0, 1), (false, 1));
+        assert_eq!(looked(1e5, 1e5, 1.0, 1), (false, 5));
+    }
+
+    #[test]
+    fn a_launch_that_samples_share_makes_a_suspect_and_no_culprit() {
+        // Twenty runs a sample hide the launch that a single run shows.
+        let found = depends_on_contents(Nanos(2e3), |_| Ok::<_, ()>(Some([Nanos(5e3), Nanos(5e3)])));
+        assert_eq!(found, Ok(None));
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(crate) struct Setup {
     pub kernels: Vec<UserKernels>,
     /// Whether kernels are compiled and not run: without caches of drivers, and within limits of time and memory.
     pub inspects: bool,
+    /// Further runs of each case, whose answers are compared.
+    pub repeat: u32,
 }
 
 impl Setup {
@@ -199,6 +201,7 @@ impl<'a> Session<'a> {
                 let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;
                 runner.use_tuned(tuned.clone());
                 runner.wait_for_runs_of(self.setup.max_run);
+                runner.repeat(self.setup.repeat);
                 Ok(Box::new(runner))
             }
             Backend::Workers(workers) => {

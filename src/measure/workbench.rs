@@ -13,8 +13,10 @@ use crate::kernel::program::{BufferId, Program, Repeat};
 use crate::measure::sampling;
 use crate::plan::Sampling;
 use crate::plan::{CacheState, Clock};
-use crate::record::{Correctness, Phases, Sample, Verification};
+use crate::record::{Correctness, Phases, Repeated, Sample, Verification};
 use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,6 +83,8 @@ pub struct Workbench {
     patterns: Buffer,
     /// Empties the caches: a read of more memory than they hold. Made when first asked for.
     evictor: Option<Rc<(LoadedProblem, Program)>>,
+    /// A buffer through which contents are moved. Made when first asked for.
+    spare: Option<Rc<Buffer>>,
     /// Whether the user asked to stop: the host is asked between two rounds of a run, and nobody else can end it.
     interrupted: Option<&'static AtomicBool>,
     /// Time that a run may go on round by round, where nobody knows how long it takes.
@@ -94,6 +98,12 @@ pub struct LoadedProblem {
     /// The first contents of the buffers that programs change in place.
     pristine: Vec<Option<Buffer>>,
     oracle: Box<dyn Oracle>,
+    /// Copies of the inputs that kernels may write to, each with its place.
+    kept: RefCell<BTreeMap<usize, Rc<Buffer>>>,
+    /// Fill pattern of the red zones.
+    zones: Cell<Poison>,
+    /// The first trace of what a kernel did that no kernel may do, found after timed runs.
+    trespass: RefCell<Option<String>>,
     /// Host time spent so far.
     pub phases: Phases,
 }
@@ -124,6 +134,16 @@ fn fingerprint(outputs: &[HostArray]) -> u64 {
     hasher.finish()
 }
 
+/// The first element in which the outputs of two runs differ, with both values.
+fn difference(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
+    let specs = loaded.specs.iter().filter(|spec| spec.role.is_output());
+    specs.zip(first.iter().zip(second)).find_map(|(spec, (a, b))| {
+        let byte = a.as_bytes().iter().zip(b.as_bytes()).position(|(a, b)| a != b)?;
+        let index = byte / spec.dtype.bytes() as usize;
+        Some(format!("{}[{index}] is {}, it was {}", spec.name, b.shown(index), a.shown(index)))
+    })
+}
+
 /// A run: its device time and that of the download of its outputs, these, and what it did that no kernel may do.
 struct Run {
     sampler: Sampler,
@@ -144,12 +164,48 @@ pub struct Sampler {
     /// The program's own buffers.
     scratch: Vec<(BufferSpec, Buffer)>,
     /// The first contents of those that each run restores.
-    _pristine: Vec<(usize, Buffer)>,
+    pristine: Vec<(usize, Buffer)>,
     /// Whether these held poison before the first run, and what lies around them.
     poisoned: bool,
     poison: Poison,
+    /// One run over fresh contents and one over those that the run before left, where these may make a difference.
+    pair: Option<[TimedRun; 2]>,
     /// Keeps the buffers alive that the commands refer to.
     _evictor: Option<Rc<(LoadedProblem, Program)>>,
+}
+
+/// A recorded run with stamps around it, and the buffer through which it gets the contents of others.
+struct TimedRun {
+    commands: Commands,
+    timestamps: TimestampPool,
+    _spare: Rc<Buffer>,
+}
+
+impl TimedRun {
+    fn run(&self) -> Result<Nanos, VulkanError> {
+        self.timestamps.elapsed(self.commands.run()?)
+    }
+}
+
+/// Contents of a program's outputs and scratch buffers before a run.
+#[derive(Clone, Copy)]
+enum Contents {
+    /// Those before a first run.
+    Fresh,
+    /// Those that the run before left, moved as often as fresh ones are, so that caches are in the same state.
+    Left,
+}
+
+/// Everything that the runs of a program are recorded with.
+struct Runs<'a> {
+    loaded: &'a LoadedProblem,
+    program: &'a Program,
+    regions: &'a [Region<'a>],
+    /// The first contents of the program's own buffers that it changes in place, with their places.
+    pristine: &'a [(usize, Buffer)],
+    evictor: Option<&'a (LoadedProblem, Program)>,
+    /// The contents to give to other buffers before each run, and the buffer through which they are moved.
+    contents: Option<(Contents, &'a Buffer)>,
 }
 
 /// The recorded round of a program that repeats until the device says stop.
@@ -179,8 +235,9 @@ impl Rounds {
                     self.bound
                 )));
             }
-            host = host + self.commands.run()?;
-            device = device + self.timestamps.elapsed()?;
+            let waited = self.commands.run()?;
+            host = host + waited;
+            device = device + self.timestamps.elapsed(waited)?;
             if self.flag.mapped().iter().any(|byte| *byte != 0) {
                 break;
             }
@@ -206,6 +263,37 @@ impl LoadedProblem {
             if let Some(pristine) = pristine {
                 let Region { offset, bytes, .. } = region(buffer, spec);
                 recorder.copy((pristine, offset), (buffer, offset), bytes);
+            }
+        }
+    }
+}
+
+impl Runs<'_> {
+    /// Gives the outputs, and the program's own buffers that nothing else restores, these contents.
+    fn record_contents(&self, recorder: &mut Recorder) {
+        let Self { loaded, program, regions, .. } = self;
+        let Some((contents, spare)) = self.contents else { return };
+        let spec = |place: usize| {
+            let own = || &program.scratch[place - loaded.specs.len()];
+            loaded.specs.get(place).unwrap_or_else(own)
+        };
+        let restored = |place: usize| program.starts.iter().any(|start| start.buffer.0 == place);
+        let changed = |place: &usize| matches!(spec(*place).role, Role::Output | Role::Scratch) && !restored(*place);
+        for place in (0..regions.len()).filter(changed) {
+            let is_counter = place >= loaded.specs.len() && !program.is_users();
+            let word = if is_counter { ALL_BITS } else { Poison::NaN.words(place)[0] };
+            // Whole words of data: what fills the last word is part of the red zone.
+            let Region { buffer, offset, .. } = regions[place];
+            let bytes = spec(place).bytes().0 / 4 * 4;
+            for from in (0..bytes).step_by(CHUNK as usize) {
+                let bytes = CHUNK.min(bytes - from);
+                match contents {
+                    Contents::Fresh => recorder.fill(&Region { buffer: spare, offset: 0, bytes }, word),
+                    Contents::Left => recorder.copy((buffer, offset + from), (spare, 0), bytes),
+                }
+                recorder.barrier();
+                recorder.copy((spare, 0), (buffer, offset + from), bytes);
+                recorder.barrier();
             }
         }
     }
@@ -321,6 +409,7 @@ impl Workbench {
             landing,
             patterns,
             evictor: None,
+            spare: None,
             interrupted: None,
             longest: Duration::MAX,
             pipelines: Pipelines::new(device, cache)?,
@@ -381,7 +470,8 @@ impl Workbench {
             // What it leaves is known once it has run.
             Some(_) => Box::new(|_: &[HostArray]| Err("the reference has not run".into())),
         };
-        let mut loaded = LoadedProblem { specs, buffers, pristine, oracle, phases };
+        let (kept, zones, trespass) = (RefCell::default(), Cell::new(Poison::NaN), RefCell::default());
+        let mut loaded = LoadedProblem { specs, buffers, pristine, oracle, kept, zones, trespass, phases };
         if let Some((program, oracle)) = reference {
             drop(inputs);
             let refused = |reason| VulkanError::Problem(Error::Failure(format!("the reference {reason}")));
@@ -399,6 +489,7 @@ impl Workbench {
 
     /// Fills all with poison that programs write but for what they change in place, which each run restores.
     fn poison(&self, loaded: &LoadedProblem, poison: Poison) -> Result<(), VulkanError> {
+        loaded.zones.set(poison);
         let mut recorder = Recorder::new(&self.device)?;
         for (number, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
             if spec.role != Role::Input {
@@ -435,7 +526,7 @@ impl Workbench {
     fn run(&mut self, loaded: &LoadedProblem, program: &Program, poison: Poison) -> Result<Run, VulkanError> {
         self.poison(loaded, poison)?;
         let kept = self.keep_inputs(loaded, program)?;
-        let sampler = self.record(loaded, program, 1, (Clock::DeviceTimestamps, poison), None)?;
+        let sampler = self.record(loaded, &program.guarded(), 1, (Clock::DeviceTimestamps, poison), None)?;
         let (_, time) = sampler.sample()?;
         let start = Instant::now();
         let outputs = self.outputs(loaded)?;
@@ -460,21 +551,30 @@ impl Workbench {
 
     /// Copies of the inputs that a program may write to, each with its place: those of kernels of the user's that do not
     /// declare them `readonly`. Without those that the device has no room for.
-    fn keep_inputs(&self, loaded: &LoadedProblem, program: &Program) -> Result<Vec<(usize, Buffer)>, VulkanError> {
+    fn keep_inputs(&self, loaded: &LoadedProblem, program: &Program) -> Result<Vec<(usize, Rc<Buffer>)>, VulkanError> {
         let mut kept = vec![];
         let mut recorder = Recorder::new(&self.device)?;
+        let mut known = loaded.kept.borrow_mut();
+        let mut is_new = false;
         for (place, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
             let guarded = spec.role == Role::Input && spec.bytes().0 <= GUARDED;
             if !guarded || !program.may_write(BufferId(place)) {
                 continue;
             }
+            if let Some(copy) = known.get(&place) {
+                kept.push((place, Rc::clone(copy)));
+                continue;
+            }
             if let Ok(copy) = Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel) {
                 let Region { offset, bytes, .. } = region(buffer, spec);
                 recorder.copy((buffer, offset), (&copy, offset), bytes);
+                let copy = Rc::new(copy);
+                known.insert(place, Rc::clone(&copy));
+                is_new = true;
                 kept.push((place, copy));
             }
         }
-        if !kept.is_empty() {
+        if is_new {
             recorder.finish()?.run()?;
         }
         Ok(kept)
@@ -484,11 +584,11 @@ impl Workbench {
     fn changed_input(
         &mut self,
         loaded: &LoadedProblem,
-        kept: &[(usize, Buffer)],
+        kept: &[(usize, Rc<Buffer>)],
     ) -> Result<Option<String>, VulkanError> {
         let mut changed = None;
         for (place, copy) in kept {
-            let (spec, buffer) = (&loaded.specs[*place], &loaded.buffers[*place]);
+            let (spec, buffer, copy) = (&loaded.specs[*place], &loaded.buffers[*place], copy.as_ref());
             let bytes = spec.bytes().0;
             let mut is_same = true;
             for from in (0..bytes).step_by(CHUNK as usize) {
@@ -559,6 +659,11 @@ impl Workbench {
         sampler: &Sampler,
         answer: u64,
     ) -> Result<Option<Result<Correctness, Verification>>, VulkanError> {
+        let wrong = |trespass: String| Ok(Some(Err(Verification::without_answer(trespass))));
+        let kept = self.keep_inputs(loaded, program)?;
+        if let Some(trespass) = self.trace(loaded, program, sampler, &kept)? {
+            return wrong(trespass);
+        }
         let mut halves = vec![];
         for (place, spec) in loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role == Role::Output) {
             let mut half = vec![0; (spec.bytes().0 / 2 / MOVED * MOVED) as usize];
@@ -574,11 +679,131 @@ impl Workbench {
         }
         sampler.sample()?;
         let outputs = self.outputs(loaded)?;
-        if let Some(trespass) = self.trespass(loaded, sampler, Poison::Number)? {
-            return Ok(Some(Err(Verification::without_answer(trespass))));
+        let changed = self.changed_input(loaded, &kept)?;
+        if let Some(trespass) = self.trespass(loaded, sampler, Poison::Number)?.or(changed) {
+            return wrong(trespass);
         }
         let is_other = fingerprint(&outputs) != answer;
         Ok(is_other.then(|| correctness(judged(loaded, program, &outputs), loaded.oracle.doubt(&outputs))))
+    }
+
+    /// What timed runs did that no kernel may do, if they did. Several kernels that took turns over the same buffers are
+    /// all to blame: nobody knows which of them it was.
+    fn trace(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        kept: &[(usize, Rc<Buffer>)],
+    ) -> Result<Option<String>, VulkanError> {
+        if !program.is_users() {
+            return Ok(None);
+        }
+        let changed = self.changed_input(loaded, kept)?;
+        let found = self.trespass(loaded, sampler, loaded.zones.get())?.or(changed);
+        let mut first = loaded.trespass.borrow_mut();
+        if let (Some(found), None) = (found, first.as_ref()) {
+            *first = Some(format!("in timed runs, {found} (or a kernel that took turns with it did)"));
+        }
+        Ok(first.clone())
+    }
+
+    /// Says so if the time of a run, or its answer, depends on what its outputs and scratch held before. `answer` was
+    /// right over fresh ones, and samples took `sampled`.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(super) fn look_at_contents(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        (answer, sampled): (u64, Nanos),
+    ) -> Result<Option<Verification>, VulkanError> {
+        let is_interrupted = || self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed));
+        let found = sampling::depends_on_contents(sampled, |fresh_first| match is_interrupted() {
+            true => Ok(None),
+            false => sampler.times_over_contents(fresh_first),
+        })?;
+        if let Some([fresh, left]) = found {
+            let worst = format!(
+                "its time depends on what its outputs and scratch hold: {left} if that is the answer of an earlier run, \
+                 {fresh} if not, so timed runs leave work undone; scratch that runs may not keep needs a fill"
+            );
+            let residual = Some(fresh.0 / left.0).filter(|ratio| ratio.is_finite());
+            let wrong = Verification::without_answer(worst);
+            return Ok(Some(Verification { residual, tolerance: sampling::CONTENTS_RATIO, ..wrong }));
+        }
+        // The last run was over fresh contents.
+        if is_interrupted() || sampler.times_over_contents(false)?.is_none() {
+            return Ok(None);
+        }
+        let outputs = self.outputs(loaded)?;
+        let wrong = |wrong: Verification| {
+            let worst = format!("right at first, wrong right behind timed runs: {}", wrong.worst);
+            Verification { worst, ..wrong }
+        };
+        let is_same = fingerprint(&outputs) == answer;
+        Ok((!is_same).then(|| correctness(judged(loaded, program, &outputs), None).err().map(wrong)).flatten())
+    }
+
+    /// Runs a program `runs` times over the same bits and compares the answers with the first one's; `None` if that was
+    /// interrupted before the second. An answer that is wrong is the result.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(super) fn repeat(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        runs: u32,
+    ) -> Result<Result<Option<Repeated>, Verification>, VulkanError> {
+        let once = if program.repeat.is_some() {
+            None
+        } else {
+            Some(self.record_over(loaded, program, sampler, Contents::Fresh)?)
+        };
+        let mut repeated = Repeated::default();
+        let mut first: Option<Vec<HostArray>> = None;
+        // Whether an answer is right, by its fingerprint; wrong runs, and the first of them.
+        let (mut known, mut wrong_runs, mut first_wrong) = (HashMap::new(), 0, None);
+        while repeated.runs < runs && !self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
+            match &once {
+                Some(once) => drop(once.run()?),
+                None => {
+                    self.poison(loaded, Poison::NaN)?;
+                    sampler.sample()?;
+                }
+            }
+            let outputs = self.outputs(loaded)?;
+            repeated.runs += 1;
+            let is_right = *known.entry(fingerprint(&outputs)).or_insert_with(|| {
+                let wrong = correctness(judged(loaded, program, &outputs), None).err();
+                let is_right = wrong.is_none();
+                first_wrong = first_wrong.take().or(wrong.map(|wrong| (repeated.runs, wrong)));
+                is_right
+            });
+            wrong_runs += u32::from(!is_right);
+            let Some(first) = &first else {
+                first = Some(outputs);
+                continue;
+            };
+            if let Some(element) = difference(loaded, first, &outputs) {
+                repeated.differing += 1;
+                if repeated.first.is_none() {
+                    (repeated.first, repeated.element) = (Some(repeated.runs), element);
+                }
+            }
+        }
+        Ok(match first_wrong {
+            None => Ok((repeated.runs > 1).then_some(repeated)),
+            Some((run, wrong)) => {
+                let Repeated { runs, .. } = repeated;
+                let worst = format!("wrong in {wrong_runs} of {runs} runs, first in run {run}: {}", wrong.worst);
+                Err(Verification { worst, ..wrong })
+            }
+        })
     }
 
     /// The place where a kernel wrote outside its buffers, if it did.
@@ -640,6 +865,13 @@ impl Workbench {
         if let Some(rounds) = &mut sampler.rounds {
             rounds.longest = Duration::MAX;
         }
+        // Without room for what contents are moved through, nobody looks.
+        if self.may_look(program)
+            && let Ok(fresh) = self.record_over(loaded, program, &sampler, Contents::Fresh)
+            && let Ok(left) = self.record_over(loaded, program, &sampler, Contents::Left)
+        {
+            sampler.pair = Some([fresh, left]);
+        }
         Ok(sampler)
     }
 
@@ -685,9 +917,55 @@ impl Workbench {
         let pristine = self.start(loaded, program, &scratch)?;
         let regions: Vec<_> =
             loaded.regions().into_iter().chain(scratch.iter().map(|(spec, buffer)| region(buffer, spec))).collect();
+        let (evicted, contents) = (evictor.as_deref(), None);
+        let runs = Runs { loaded, program, regions: &regions, pristine: &pristine, evictor: evicted, contents };
+        let (commands, timestamps) = self.record_runs(&runs, repeats)?;
+        let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
+        drop(regions);
+        let poisoned = program.is_users();
+        Ok(Sampler {
+            commands,
+            timestamps,
+            rounds,
+            clock,
+            repeats,
+            scratch,
+            pristine,
+            poisoned,
+            poison,
+            pair: None,
+            _evictor: evictor,
+        })
+    }
+
+    /// Records one run over the buffers of `sampler`, with these contents of its outputs and scratch.
+    fn record_over(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        contents: Contents,
+    ) -> Result<TimedRun, VulkanError> {
+        let spare = self.spare()?;
+        let own = sampler.scratch.iter().map(|(spec, buffer)| region(buffer, spec));
+        let regions: Vec<_> = loaded.regions().into_iter().chain(own).collect();
+        let contents = Some((contents, spare.as_ref()));
+        let runs = Runs { loaded, program, regions: &regions, pristine: &sampler.pristine, evictor: None, contents };
+        let (commands, timestamps) = self.record_runs(&runs, 1)?;
+        Ok(TimedRun { commands, timestamps, _spare: spare })
+    }
+
+    /// Whether the program may look at what its outputs hold, and do less where that is the answer: a user's may.
+    fn may_look(&self, program: &Program) -> bool {
+        program.repeat.is_none() && (program.is_users() || self.pipelines.substitutes(program))
+    }
+
+    /// Records runs of a program with their timestamps.
+    fn record_runs(&mut self, runs: &Runs<'_>, repeats: u32) -> Result<(Commands, TimestampPool), VulkanError> {
+        let Runs { loaded, program, regions, pristine, evictor, contents } = *runs;
         // A program that changes its input needs it restored before each repetition, outside the stamps: a pair for
         // each. Any other is stamped once around all repetitions.
-        let restore = loaded.changes_in_place() || evictor.is_some() || !pristine.is_empty();
+        let restore = loaded.changes_in_place() || evictor.is_some() || !pristine.is_empty() || contents.is_some();
         let timestamps = TimestampPool::new(&self.device, if restore { repeats } else { 1 })?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.reset(&timestamps);
@@ -695,12 +973,13 @@ impl Workbench {
         for repeat in 0..repeats {
             if restore {
                 loaded.record_restore(&mut recorder);
-                for (place, first) in &pristine {
+                for (place, first) in pristine {
                     let target = &regions[*place];
                     recorder.copy((first, target.offset), (target.buffer, target.offset), target.bytes);
                 }
                 recorder.barrier();
-                if let Some((loaded, program)) = evictor.as_deref() {
+                runs.record_contents(&mut recorder);
+                if let Some((loaded, program)) = evictor {
                     recorder.steps(&program.steps, &mut self.pipelines, &loaded.regions())?;
                     recorder.barrier();
                 }
@@ -708,7 +987,7 @@ impl Workbench {
             } else if repeat == 0 {
                 recorder.stamp(&timestamps, 0);
             }
-            recorder.steps(&program.steps, &mut self.pipelines, &regions)?;
+            recorder.steps(&program.steps, &mut self.pipelines, regions)?;
             recorder.barrier();
             if restore {
                 recorder.stamp(&timestamps, 2 * repeat + 1);
@@ -717,21 +996,17 @@ impl Workbench {
         if !restore {
             recorder.stamp(&timestamps, 1);
         }
-        let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
-        drop(regions);
-        let (commands, poisoned) = (recorder.finish()?, program.is_users());
-        Ok(Sampler {
-            commands,
-            timestamps,
-            rounds,
-            clock,
-            repeats,
-            scratch,
-            _pristine: pristine,
-            poisoned,
-            poison,
-            _evictor: evictor,
-        })
+        Ok((recorder.finish()?, timestamps))
+    }
+
+    /// The buffer through which contents are moved, made when first asked for.
+    fn spare(&mut self) -> Result<Rc<Buffer>, VulkanError> {
+        if let Some(spare) = &self.spare {
+            return Ok(Rc::clone(spare));
+        }
+        let spare = Rc::new(Buffer::new(&self.device, "spare", Bytes(CHUNK), Use::Kernel)?);
+        self.spare = Some(Rc::clone(&spare));
+        Ok(spare)
     }
 
     /// The program's own buffers, with what they hold before its first run.
@@ -742,7 +1017,13 @@ impl Workbench {
         poison: Poison,
     ) -> Result<Vec<(BufferSpec, Buffer)>, VulkanError> {
         let make = |spec: &BufferSpec| {
-            Ok((spec.clone(), Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel)?))
+            let new = || Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
+            // Copies of inputs, which only a check needs, make room.
+            let buffer = new().or_else(|_| {
+                loaded.kept.borrow_mut().clear();
+                new()
+            })?;
+            Ok((spec.clone(), buffer))
         };
         let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
         if !scratch.is_empty() {
@@ -900,7 +1181,7 @@ impl Sampler {
     /// When the device fails.
     pub fn sample(&self) -> Result<(Sample, Nanos), VulkanError> {
         let mut host = self.commands.run()?;
-        let mut total = self.timestamps.elapsed()?;
+        let mut total = self.timestamps.elapsed(host)?;
         if let Some(rounds) = &self.rounds {
             let [of_rounds, on_device] = rounds.run()?;
             (host, total) = (host + of_rounds, total + on_device);
@@ -910,6 +1191,25 @@ impl Sampler {
             Clock::Host => host,
         };
         Ok((Sample { device: Nanos(timed.0 / f64::from(self.repeats)), host, outlier: false }, total))
+    }
+
+    /// Whether samples have the device's time.
+    pub(super) fn is_timed_by_device(&self) -> bool {
+        self.clock == Clock::DeviceTimestamps
+    }
+
+    /// Times one run over fresh contents of outputs and scratch, and one over those that the run before left, in either
+    /// order; `None` where these are not to make a difference.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn times_over_contents(&self, fresh_first: bool) -> Result<Option<[Nanos; 2]>, VulkanError> {
+        let Some([fresh, left]) = &self.pair else { return Ok(None) };
+        if fresh_first {
+            return Ok(Some([fresh.run()?, left.run()?]));
+        }
+        let left = left.run()?;
+        Ok(Some([fresh.run()?, left]))
     }
 }
 

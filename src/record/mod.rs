@@ -357,8 +357,39 @@ pub struct Measured {
     /// What it takes of the mains, where that was asked for and the device tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
+    /// Whether its answer was the same in further runs, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<Repeated>,
     /// Host time spent on the case.
     pub phases: Phases,
+}
+
+/// Answers of further runs, each with the same bits in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Repeated {
+    /// Number of runs.
+    pub runs: u32,
+    /// Runs whose answer differs from that of the first.
+    pub differing: u32,
+    /// The first of them, counted from 1; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<u32>,
+    /// The first element that differs there, and both values.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub element: String,
+}
+
+impl std::fmt::Display for Repeated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { runs, differing, first, element } = self;
+        match first {
+            None => write!(f, "its answer was the same in {runs} runs"),
+            Some(first) => {
+                write!(f, "its answer differs in {differing} of {runs} runs, first in run {first}: {element}")
+            }
+        }
+    }
 }
 
 /// Energy of a case that ran back to back, by the counter of its whole board: idle power and memory are in it.

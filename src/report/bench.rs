@@ -136,7 +136,33 @@ pub fn outcomes(record: &Record) -> String {
         };
         format!("{:9} {}{more}{variants}: {reason}\n", cases[0].outcome.status(), cases[0].id)
     };
-    told.into_iter().map(line).collect::<String>() + &remarks(record)
+    told.into_iter().map(line).collect::<String>() + &remarks(record) + &repeated(record)
+}
+
+/// Answers that changed in further runs of the same bits, a line each, and whether all others stayed the same.
+fn repeated(record: &Record) -> String {
+    let (mut lines, mut steady, mut runs) = (String::new(), 0, 0);
+    for case in &record.cases {
+        let Some((measured, repeated)) = case.measured().and_then(|own| Some((own, own.repeated.as_ref()?))) else {
+            continue;
+        };
+        runs = runs.max(repeated.runs);
+        let (kind, comment) = match measured.verification.verified() {
+            _ if repeated.differing == 0 => {
+                steady += 1;
+                continue;
+            }
+            Some(_) => ("note", "all within the tolerance"),
+            None => ("warning", "no reference says which is right"),
+        };
+        let _ = writeln!(lines, "{kind:9} {}: {repeated}; {comment}", case.id);
+    }
+    if steady > 0 {
+        let others = if lines.is_empty() { "" } else { "other " };
+        let cases = if steady == 1 { "case gave" } else { "cases gave" };
+        let _ = writeln!(lines, "note      {steady} {others}{cases} the same bits in {runs} runs");
+    }
+    lines
 }
 
 /// The cases of a record that remarks are about: what was skipped has none worth a line.
@@ -210,7 +236,7 @@ pub(crate) mod tests {
     use crate::basis::units::{Bytes, Work};
     use crate::device::capability::tests::software_device;
     use crate::plan::{CacheState, Clock};
-    use crate::record::{Conditions, Measured, Method, Phases, SCHEMA, Sample, Verification, Warning};
+    use crate::record::{Conditions, Measured, Method, Phases, Repeated, SCHEMA, Sample, Verification, Warning};
     use crate::stats::Summary;
 
     fn case(variant: &str, outcome: Outcome) -> Case {
@@ -260,6 +286,7 @@ pub(crate) mod tests {
             warnings,
             conditions: Conditions::default(),
             energy: None,
+            repeated: None,
             phases: Phases::default(),
         }))
     }
@@ -380,6 +407,34 @@ pub(crate) mod tests {
         assert!(!notes(&record).contains("tile"), "{}", notes(&record));
         record.cases[1].notes = vec!["tile 16×8×8 in 4×4, tuned 2026-01-01".into()];
         assert_eq!(notes(&record).matches("tile").count(), 2, "{}", notes(&record));
+    }
+
+    #[test]
+    fn an_answer_that_changes_is_told_with_its_case_and_those_that_do_not_are_counted() {
+        let changed = Repeated { runs: 1000, differing: 23, first: Some(41), element: "Y[17] is 2, it was 1".into() };
+        let steady = Repeated { runs: 1000, ..Repeated::default() };
+        let with = |mut case: Case, repeated: &Repeated| {
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            measured.repeated = Some(repeated.clone());
+            case
+        };
+        let (mut record, unverified) = (record(), crate::export::tests::unverified());
+        let differs = "its answer differs in 23 of 1000 runs, first in run 41: Y[17] is 2, it was 1";
+        let measured = |record: &Record| record.cases.iter().find(|case| case.measured().is_some()).cloned();
+        let (first, second) = (measured(&record).expect("one"), measured(&unverified).expect("one"));
+        record.cases =
+            vec![with(first.clone(), &changed), with(second.clone(), &changed), with(first.clone(), &steady)];
+        let notes = outcomes(&record);
+        for line in [
+            format!("note      {}: {differs}; all within the tolerance\n", first.id),
+            format!("warning   {}: {differs}; no reference says which is right\n", second.id),
+            "note      1 other case gave the same bits in 1000 runs\n".into(),
+        ] {
+            assert!(notes.contains(&line), "{line}: {notes}");
+        }
+        record.cases.truncate(0);
+        record.cases.push(with(first, &steady));
+        assert!(outcomes(&record).ends_with("note      1 case gave the same bits in 1000 runs\n"));
     }
 
     #[test]

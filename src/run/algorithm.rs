@@ -23,6 +23,7 @@ use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{Binding, BufferSpec, Descriptor, RED_ZONE, Role, SpecValue, Start};
 use crate::kernel::interface::SlotKind;
+use crate::kernel::lengths::with_constant_lengths;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
@@ -282,13 +283,15 @@ fn program(
     device: &DeviceInfo,
 ) -> Result<Program, String> {
     let buffers: Vec<&Buffer> = point.buffers.iter().chain(&list.scratch).collect();
-    let steps = list.passes.iter().map(|pass| Step::Dispatch(dispatch(&shaders[pass.module], pass, &buffers, device)));
-    let steps = steps.collect();
+    let dispatches: Vec<_> =
+        list.passes.iter().map(|pass| dispatch(&shaders[pass.module], pass, &buffers, device)).collect();
+    let unguarded = distinct(dispatches.iter().flat_map(|own| unguarded(own, &buffers)));
+    let steps = dispatches.into_iter().map(Step::Dispatch).collect();
     let own = || (point.buffers.len()..).zip(&list.scratch);
     let starts =
         own().filter_map(|(place, buffer)| start(place, buffer, seed).transpose()).collect::<Result<_, _>>()?;
     let scratch = list.scratch.iter().map(spec).collect();
-    let mut program = Program { steps, scratch, starts, ..Program::default() };
+    let mut program = Program { steps, scratch, starts, unguarded, ..Program::default() };
     // What kernels change is restored, what they only read is not.
     let filled: Vec<_> = own().filter(|(_, buffer)| buffer.fill.is_some()).map(|(place, _)| place).collect();
     for place in filled {
@@ -315,24 +318,24 @@ fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, Stri
 }
 
 fn dispatch(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
-    let descriptor = |at: &Binding| {
-        let bytes = buffers[at.buffer.0].bytes() - at.offset;
-        if let Some(range) = at.range {
-            return Descriptor { at: *at, bytes: Some(range) };
-        }
-        // What is written behind the data is to be found in the red zone, where nobody would see it otherwise: robust
-        // accesses end with the descriptor. A kernel that asks for lengths is told the true ones.
+    // What is written behind the data is to be found in the red zone, where nobody would see it otherwise: robust accesses
+    // end with the descriptor. A kernel that asks for lengths is told the true ones.
+    let descriptor = |is_guarded: bool, at: &Binding| {
+        let bytes = visible(at, buffers);
         let guarded = bytes + RED_ZONE;
-        let fits = guarded <= device.limits.storage_buffer_range.0 && !shader.interface.asks_lengths;
-        let bytes = if at.kind == SlotKind::Storage && fits { guarded } else { bytes };
+        let fits = guarded <= device.limits.storage_buffer_range.0 && at.range.is_none();
+        let bytes = if is_guarded && fits && at.kind == SlotKind::Storage { guarded } else { bytes };
         Descriptor { at: *at, bytes: Some(bytes) }
     };
+    let asks = shader.interface.asks_lengths;
+    let bound = |is_guarded| pass.bindings.iter().map(|at| descriptor(is_guarded, at)).collect::<Vec<_>>();
+    let guarded = if asks { with_lengths(shader, pass, buffers).map(|shader| (shader, bound(true))) } else { None };
     let (mut constants, others): (Vec<SpecValue>, Vec<_>) =
         pass.constants.iter().copied().partition(|constant| constant.bytes == 4);
     constants.sort_unstable_by_key(|constant| constant.id);
     constants.extend(others);
     let (push, addresses) = (pass.push.clone(), pass.addresses.clone());
-    let descriptors = pass.bindings.iter().map(descriptor).collect();
+    let descriptors = bound(!asks);
     let blocks = pass.bindings.iter().filter_map(|at| match &buffers[at.buffer.0].fill {
         Some(Fill::Block { addresses, .. }) => Some(addresses.iter().map(|address| address.buffer)),
         _ => None,
@@ -340,7 +343,36 @@ fn dispatch(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer], device: &
     let reached = blocks.flatten().collect();
     let Pass { groups, indirect, subgroup: subgroup_size, .. } = *pass;
     let bare = Dispatch::bare(shader.clone());
-    Dispatch { constants, subgroup_size, groups, push, addresses, descriptors, indirect, reached, ..bare }
+    Dispatch { constants, subgroup_size, groups, push, addresses, descriptors, indirect, reached, guarded, ..bare }
+}
+
+/// Bytes of a buffer that a kernel is told to see at a binding.
+fn visible(at: &Binding, buffers: &[&Buffer]) -> u64 {
+    at.range.unwrap_or_else(|| buffers[at.buffer.0].bytes() - at.offset)
+}
+
+/// The kernel of a pass with the lengths of what is bound as constants; `None` where one cannot be told.
+fn with_lengths(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer]) -> Option<Handle<Shader>> {
+    let bytes = |set, binding| {
+        let mut bound = pass.bindings.iter().filter(|at| (at.set, at.binding) == (set, binding));
+        let first = visible(bound.next()?, buffers);
+        bound.all(|at| visible(at, buffers) == first).then_some(first)
+    };
+    let module: Vec<u32> = shader.spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+    let module = with_constant_lengths(&module, &bytes)?;
+    let spirv: Vec<u8> = module.into_iter().flat_map(u32::to_le_bytes).collect();
+    // Pipelines are known by the names of their kernels.
+    let name = format!("{} with lengths {}", shader.name, fingerprint(&[&spirv])).into();
+    Some(Handle::Shared(Arc::new(Shader { name, spirv: spirv.into(), ..Shader::clone(shader) })))
+}
+
+/// The names of the buffers of a dispatch outside which accesses go unseen. A `range` is to hide what is outside.
+fn unguarded(dispatch: &Dispatch, buffers: &[&Buffer]) -> Vec<String> {
+    let bound = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
+    let exact = |own: &&Descriptor| {
+        own.at.kind == SlotKind::Storage && own.at.range.is_none() && own.bytes == Some(visible(&own.at, buffers))
+    };
+    bound.iter().filter(exact).map(|own| buffers[own.at.buffer.0].name.clone()).collect()
 }
 
 /// The problem of one point.

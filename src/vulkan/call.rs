@@ -3,6 +3,7 @@
 
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
+use crate::basis::units::Nanos;
 use ash::vk;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -56,6 +57,16 @@ pub enum VulkanError {
     /// What should be loaded could not be made.
     #[error("{0}")]
     Problem(Error),
+    /// The device's clock does not keep time.
+    #[error(
+        "the device's clock is nonsense: it counted {device} while {host} passed on the host; no time of this device can \
+         be trusted: update its driver, or choose another --device"
+    )]
+    Clock {
+        /// Time by the device's clock, and by the host's around it.
+        device: Nanos,
+        host: Nanos,
+    },
 }
 
 impl VulkanError {

@@ -44,6 +44,19 @@ const ACCESSES: vk::AccessFlags = vk::AccessFlags::from_raw(
         | vk::AccessFlags::TRANSFER_READ.as_raw(),
 );
 
+/// Device time, as a multiple of the host's time around it, above which the device's clock is nonsense: its period may be
+/// wrong by some per cent, but work takes no longer than the wait for it.
+const MOST_CLOCK_RATIO: f64 = 2.0;
+/// The same below which it is, over work that takes the host at least [`SHORT_PROBE`].
+const LEAST_CLOCK_RATIO: f64 = 0.1;
+/// Bytes of each fill of the probe of a clock.
+const CLOCK_PROBE: Bytes = Bytes(16 << 20);
+/// Most fills of a probe: they take longer than [`LONG_PROBE`] on every device.
+const MOST_FILLS: u32 = 1 << 16;
+/// Least host time of a probe that a clock can pass, and of one that it can fail.
+const SHORT_PROBE: Nanos = Nanos(1e6);
+const LONG_PROBE: Nanos = Nanos(200e6);
+
 impl Recorder {
     /// Starts recording.
     ///
@@ -266,6 +279,40 @@ pub(crate) fn executes(device: &Rc<Device>) -> Result<bool, VulkanError> {
     Ok(buffer.mapped() == WORD.to_le_bytes())
 }
 
+/// Checks that the clock of `device` keeps time: over fills that take the host a while, it must count at least a share of
+/// the host's time. [`TimestampPool::elapsed`] refuses a clock that counts more than that time.
+///
+/// # Errors
+/// When it does not, or the device fails.
+pub(crate) fn check_clock(device: &Rc<Device>) -> Result<(), VulkanError> {
+    // Where there is no room for it, a probe would tell nothing of the clock.
+    let Ok(buffer) = Buffer::new(device, "clock probe", CLOCK_PROBE, Use::Kernel) else { return Ok(()) };
+    let target = Region { buffer: &buffer, offset: 0, bytes: CLOCK_PROBE.0 };
+    let timestamps = TimestampPool::new(device, 1)?;
+    let mut fills = 1;
+    loop {
+        let mut recorder = Recorder::new(device)?;
+        recorder.reset(&timestamps);
+        recorder.barrier();
+        recorder.stamp(&timestamps, 0);
+        for word in 0..fills {
+            recorder.fill(&target, word);
+            recorder.barrier();
+        }
+        recorder.stamp(&timestamps, 1);
+        let host = recorder.finish()?.run()?;
+        let counted = timestamps.elapsed(host)?;
+        if host.0 >= SHORT_PROBE.0 && counted.0 >= host.0 * LEAST_CLOCK_RATIO {
+            return Ok(());
+        }
+        // A busy host may be late to hear of the end of a short probe, but hardly of a long one.
+        if host.0 >= LONG_PROBE.0 || fills >= MOST_FILLS {
+            return Err(VulkanError::Clock { device: counted, host });
+        }
+        fills *= 2;
+    }
+}
+
 impl Commands {
     /// Submits the commands and waits until they are done; returns the host's time for both.
     ///
@@ -329,19 +376,31 @@ impl TimestampPool {
         Ok(Self { pool, pairs, device: Rc::clone(device) })
     }
 
-    /// The time between the stamps of all pairs together, once the commands that write them have run.
+    /// The time between the stamps of all pairs together, once the commands that write them have run, for which the host
+    /// waited for `host`.
     ///
     /// # Errors
-    /// When the results cannot be read.
-    pub(crate) fn elapsed(&self) -> Result<Nanos, VulkanError> {
+    /// When the results cannot be read, or cannot be true.
+    pub(crate) fn elapsed(&self, host: Nanos) -> Result<Nanos, VulkanError> {
         let mut ticks = vec![0u64; 2 * self.pairs as usize];
         let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
         // SAFETY: every query of the pool was written by the submission that was just waited for.
         unsafe { self.device.handle.get_query_pool_results(self.pool, 0, &mut ticks, flags) }
             .call("vkGetQueryPoolResults")?;
         let clock = self.device.info.timestamps;
-        Ok(ticks.chunks_exact(2).map(|pair| interval(clock, pair[0], pair[1])).sum())
+        let total: Nanos = ticks.chunks_exact(2).map(|pair| interval(clock, pair[0], pair[1])).sum();
+        if total.0 > longest(clock, host, self.pairs) {
+            Err(VulkanError::Clock { device: total, host })
+        } else {
+            Ok(total)
+        }
     }
+}
+
+/// The longest time that so many pairs of stamps can have counted while the host waited.
+fn longest(clock: capability::Timestamps, host: Nanos, pairs: u32) -> f64 {
+    // Each stamp is read to within a tick.
+    host.0 * MOST_CLOCK_RATIO + 2.0 * f64::from(pairs) * f64::from(clock.period_ns)
 }
 
 impl Drop for TimestampPool {
@@ -376,6 +435,18 @@ mod tests {
     fn a_counter_that_wraps_at_its_valid_bits_still_measures() {
         assert_eq!(nanos(36, 1.0, (1 << 36) - 5, 10), 15.0);
         assert_eq!(nanos(64, 1.0, u64::MAX, 4), 5.0);
+    }
+
+    #[test]
+    fn a_clock_that_runs_backwards_counts_more_than_the_host_and_a_coarse_one_does_not() {
+        let clock = |period_ns, valid_bits| capability::Timestamps { period_ns, valid_bits };
+        let host = Nanos(100e3);
+        for bits in [36, 64] {
+            assert!(nanos(bits, 1.0, 2000, 1000) > longest(clock(1.0, bits), host, 1));
+        }
+        // A tick of a millisecond may end during work that takes much less.
+        assert!(nanos(64, 1e6, 7, 8) <= longest(clock(1e6, 64), host, 1));
+        assert!(nanos(64, 1.0, 0, 110_000) <= longest(clock(1.0, 64), host, 1));
     }
 
     #[test]

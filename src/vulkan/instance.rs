@@ -57,8 +57,8 @@ impl Instance {
     pub fn new(validation: Validation, loader: Option<&Path>) -> Result<Rc<Self>, VulkanError> {
         // SAFETY: the library that the user names, or else the one with the loader's standard name, is trusted to be
         // a Vulkan loader.
-        let entry = unsafe { loader.map_or_else(|| ash::Entry::load(), |path| ash::Entry::load_from(path)) };
-        let entry = entry.map_err(|error| match loader {
+        let load = || unsafe { loader.map_or_else(|| ash::Entry::load(), |path| ash::Entry::load_from(path)) };
+        let entry = watched("loading the Vulkan loader", None, load).map_err(|error| match loader {
             Some(path) => VulkanError::NamedLoader { path: path.into(), error },
             None => VulkanError::NoLoader(error),
         })?;

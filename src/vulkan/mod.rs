@@ -14,7 +14,7 @@ mod query;
 
 pub(crate) use buffer::{Buffer, Region, Use};
 pub(crate) use call::{VulkanError, Wait, foretell, waiting};
-pub(crate) use command::{Commands, Recorder, TimestampPool, executes};
+pub(crate) use command::{Commands, Recorder, TimestampPool, check_clock, executes};
 pub use device::Device;
 pub use instance::{Instance, Validation};
 pub(crate) use pipeline::Pipelines;

@@ -272,6 +272,11 @@ impl Pipelines {
         self.substitutes.insert(shader.label(), spirv);
     }
 
+    /// Whether another kernel runs in place of one of `program`.
+    pub(crate) fn substitutes(&self, program: &Program) -> bool {
+        program.dispatches().any(|dispatch| self.substitutes.contains_key(&dispatch.shader.label()))
+    }
+
     /// Undoes every [`Self::substitute`].
     pub fn restore(&mut self) {
         self.made.retain(|key, _| !self.substitutes.contains_key(&key.shader));

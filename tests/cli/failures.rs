@@ -89,6 +89,20 @@ pub(super) fn with_failing(function: &str, arguments: &[&str], folder: &Path) ->
     command
 }
 
+#[test]
+fn a_clock_that_runs_backwards_or_stands_still_fails_every_case() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    for (clock, counted) in [("back", "18446744074 s"), ("zero", "0 ns")] {
+        let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--json"];
+        let mut command = with_failing("none", &bench, folder.path());
+        let output = expect_exit(command.arg(&path).args(BRIEF).env("GPUKERN_TEST_CLOCK", clock), 3);
+        let message = format!("the device's clock is nonsense: it counted {counted} while ");
+        assert!(stderr(&output).contains(&message), "{}", stderr(&output));
+        assert_eq!(statuses(&read_json(&path)), ["failed"]);
+    }
+}
+
 /// Where cargo puts examples: beside the binary.
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_gpukern")).parent().expect("a folder").join("examples")

@@ -7,6 +7,7 @@ mod ab;
 mod bench;
 mod broken_kernels;
 mod capture;
+mod cheats;
 mod commands;
 mod compare;
 mod exports;

@@ -125,6 +125,35 @@ fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_com
 }
 
 #[test]
+fn accesses_outside_a_buffer_are_seen_in_kernels_that_ask_for_its_length() {
+    let kernel = |body: &str| {
+        format!(
+            "#version 460
+            layout(local_size_x = 64) in;
+            layout(binding = 0) readonly buffer A {{ float a[]; }};
+            layout(binding = 1) writeonly buffer D {{ float d[]; }};
+            void main() {{ uint i = gl_GlobalInvocationID.x; {body} }}"
+        )
+    };
+    let files = [
+        ("slow.comp", kernel("if (i < 1000) d[i] = a[i] + (i + 1 < 1000 ? a[i + 1] : 0);")),
+        ("right.comp", kernel("if (i < d.length()) d[i] = a[i] + (i + 1 < a.length() ? a[i + 1] : 0);")),
+        ("reads.comp", kernel("if (i < d.length()) d[i] = a[i] + a[i + 1];")),
+        ("writes.comp", kernel("if (a.length() > 0) d[i] = a[i] + (i + 1 < a.length() ? a[i + 1] : 0);")),
+    ];
+    let reference = "[reference]\nkernel = 'slow.comp'\ngroups = ['cdiv(N, 64)']\n";
+    let toml = DESCRIPTION.replace("'double.comp'", "['right.comp', 'reads.comp', 'writes.comp']").replace("0 = 64", "");
+    let toml = toml.replace("[push]\n    n = 'N'", "") + reference;
+    let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).chain([("k.toml", &*toml)]).collect();
+    let folder = folder(&files);
+    let output = expect_exit(&mut command(folder.path(), &["k.toml", "--json=-"]), 1);
+    let statuses: Vec<_> = cases(&output).iter().map(|case| case["outcome"]["status"].clone()).collect();
+    assert_eq!(statuses, ["measured", "rejected", "rejected"], "{}", stderr(&output));
+    let notes = stderr(&output);
+    assert!(notes.contains("wrote byte 4000 of a buffer of 4000 bytes") && notes.contains("D[999]"), "{notes}");
+}
+
+#[test]
 fn several_processes_measure_each_case_once() {
     let folder = folder(&[]);
     let path = folder.path();

@@ -227,6 +227,12 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
             "hung while listing its devices: vkEnumerateInstanceExtensionProperties has",
         ),
         (&bench, "abort", "crashed while listing its devices: SIGABRT"),
+        #[cfg(target_os = "linux")]
+        (
+            &["devices", "--timeout=15s"],
+            "load",
+            "hung while listing its devices: vkEnumerateInstanceExtensionProperties has",
+        ),
     ] {
         let mut command = gpukern(arguments);
         command.env("VK_DRIVER_FILES", &both).env("VK_ICD_FILENAMES", &both).env("GPUKERN_TEST_HOW", how);

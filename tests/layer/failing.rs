@@ -2,7 +2,8 @@
 //!
 //! `GPUKERN_TEST_FAIL` names the function: `vkCreateDevice`, `vkEnumeratePhysicalDevices`, `vkAllocateMemory`,
 //! `vkCreateComputePipelines`, `vkQueueSubmit` or `vkWaitForFences`. `GPUKERN_TEST_HOW` says how: `error`, which is the
-//! default, `segv`, `abort`, `exit`, `kill`, `hang`, `never` or, of `vkQueueSubmit`, `drop`: it succeeds and submits nothing. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
+//! default, `segv`, `abort`, `exit`, `kill`, `hang`, `never` or, of `vkQueueSubmit`, `drop`: it succeeds and submits nothing;
+//! `load` hangs while the library is loaded. `GPUKERN_TEST_CLOCK` is what the device's clock does: `back` or `zero`. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
 //! least allocation that does, and `GPUKERN_TEST_KERNEL`, the bytes of the SPIR-V whose pipelines, submissions and waits
 //! do. `GPUKERN_TEST_ONCE` names a file: once it is there nothing fails, and the first failure makes it.
 //! `GPUKERN_TEST_SIGN` names one that is made by the first call that is to fail, even where it `never` does. Where
@@ -78,6 +79,18 @@ pub extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(_: *mut u32) -> 
     fail()
 }
 
+/// Hangs with the dynamic linker's lock held, where that is asked for.
+extern "C" fn load() {
+    while variable("GPUKERN_TEST_HOW").as_deref() == Some("load") {
+        std::thread::park();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOAD: extern "C" fn() = load;
+
 /// Whether `name` is the function that must fail.
 fn must_fail(name: &CStr) -> bool {
     std::env::var("GPUKERN_TEST_FAIL").is_ok_and(|wanted| name.to_bytes() == wanted.as_bytes())
@@ -116,6 +129,7 @@ unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const 
         b"vkQueueSubmit" => queue_submit as *const (),
         b"vkWaitForFences" => wait_for_fences as *const (),
         b"vkAllocateMemory" => allocate_memory as *const (),
+        b"vkGetQueryPoolResults" if variable("GPUKERN_TEST_CLOCK").is_some() => get_query_results as *const (),
         b"vkGetDeviceFaultInfoEXT" if tells_faults() => get_fault as *const (),
         // SAFETY: the arguments are the caller's.
         _ => return NEXT_DEVICE.get().and_then(|next| unsafe { next(device, name) }),
@@ -338,6 +352,26 @@ unsafe extern "system" fn allocate_memory(
         let next: vk::PFN_vkAllocateMemory = next(NAME);
         next(device, info, allocator, memory)
     }
+}
+
+/// Stamps of a clock that lies, in place of those that the queries have.
+unsafe extern "system" fn get_query_results(
+    _: vk::Device,
+    _: vk::QueryPool,
+    _: u32,
+    count: u32,
+    bytes: usize,
+    data: *mut c_void,
+    _: vk::DeviceSize,
+    _: vk::QueryResultFlags,
+) -> vk::Result {
+    assert_eq!(bytes, 8 * count as usize, "gpukern asks for 64 bits each");
+    for stamp in 0..count as usize {
+        let time = if variable("GPUKERN_TEST_CLOCK").as_deref() == Some("back") { 1_000_000 - stamp as u64 } else { 0 };
+        // SAFETY: the caller has room for so many.
+        unsafe { data.cast::<u64>().add(stamp).write(time) };
+    }
+    vk::Result::SUCCESS
 }
 
 /// The link to the next layer in the chain of a create-info, advanced for that layer.

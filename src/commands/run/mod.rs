@@ -53,7 +53,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
         all.push(kernels);
     }
     Files::of_measuring(&request, &args.output(), &all, setup.loader.as_ref()).check()?;
-    let setup = &setup.with_kernels(all.clone());
+    let setup = &Setup { repeat: args.repeat.unwrap_or(0), ..setup.with_kernels(all.clone()) };
     if args.ab {
         return ab::judge_run(args, runs, setup);
     }

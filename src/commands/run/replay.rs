@@ -184,6 +184,7 @@ mod tests {
             timeout,
             max_run,
             inspects: false,
+            repeat: 0,
             kernels: vec![],
         }
     }

@@ -83,6 +83,8 @@ pub struct Runner {
     forecasts: Forecasts,
     /// Time that a run may take; what is foretold to take longer is skipped.
     max_run: Duration,
+    /// Further runs of each case, whose answers are compared.
+    repeat: u32,
     /// Device time of the program that was verified last.
     last_run: Option<Nanos>,
     /// Whether the device has run a case: the first one has to bring its clock up.
@@ -189,6 +191,7 @@ impl Runner {
             watcher: Rc::new(Silent),
             forecasts: Forecasts::default(),
             max_run: MOST_RUN,
+            repeat: 0,
             last_run: None,
             warm: false,
             executes: None,
@@ -220,15 +223,26 @@ impl Runner {
         self.workbench.leave_rounds_after(max_run);
     }
 
+    /// Runs each case so many times more, and compares the answers.
+    pub(crate) fn repeat(&mut self, runs: u32) {
+        self.repeat = runs;
+    }
+
     /// Lets `watcher` know what is on the device.
     pub fn watched_by(&mut self, watcher: Rc<dyn DeviceWatcher>) {
         self.watcher = watcher;
     }
 
-    /// Sees once whether the device executes anything, so that no kernel is accused of what a null driver leaves undone.
+    /// Sees once whether the device executes anything, so that no kernel is accused of what a null driver leaves undone, and
+    /// whether its clock keeps time.
     fn check_execution(&mut self) -> Result<(), Outcome> {
         if self.executes.is_none() {
-            let executes = vulkan::executes(&self.device);
+            let executes = vulkan::executes(&self.device).and_then(|executes| {
+                if executes {
+                    vulkan::check_clock(&self.device)?;
+                }
+                Ok(executes)
+            });
             self.executes = Some(executes.map_err(|error| Outcome::failed(self.reason(&error)))?);
         }
         if self.executes == Some(true) { Ok(()) } else { Err(Outcome::failed(EXECUTES_NOTHING.into())) }
@@ -374,9 +388,10 @@ impl Runner {
             Err(outcome) => case.outcome = outcome,
             Ok(contender) => {
                 if let Some((measured, recorded)) = contender.finish() {
-                    case.outcome = match loaded {
-                        Some(loaded) => self.lasting(loaded, measured, &recorded),
-                        None => Outcome::Measured(Box::new(measured)),
+                    case.outcome = match (vulkan::check_clock(&self.device), loaded) {
+                        (Err(error), _) if !self.keeper.interrupted() => Outcome::failed(self.reason(&error)),
+                        (_, Some(loaded)) => self.lasting(loaded, measured, &recorded),
+                        (_, None) => Outcome::Measured(Box::new(measured)),
                     };
                     case.kernels = recorded.kernels;
                 }
@@ -396,7 +411,23 @@ impl Runner {
         }
         self.watcher.on_device(name);
         let start = Instant::now();
-        let later = self.workbench.look_again(loaded, program, sampler, *answer);
+        let mut later = self.workbench.look_again(loaded, program, sampler, *answer);
+        if let (Ok(None | Some(Ok(_))), Timing::Sample) = (&later, self.timing) {
+            // Times by the host say nothing of a single run.
+            let sampled = if sampler.is_timed_by_device() { measured.summary.median } else { Nanos::default() };
+            match self.workbench.look_at_contents(loaded, program, sampler, (*answer, sampled)) {
+                Ok(None) => {}
+                Ok(Some(wrong)) => return Outcome::Rejected(wrong),
+                Err(error) => later = Err(error),
+            }
+        }
+        if let (Ok(None | Some(Ok(_))), 1..) = (&later, self.repeat) {
+            match self.workbench.repeat(loaded, program, sampler, self.repeat) {
+                Ok(Ok(repeated)) => measured.repeated = repeated,
+                Ok(Err(wrong)) => return Outcome::Rejected(wrong),
+                Err(error) => later = Err(error),
+            }
+        }
         measured.phases.verification = measured.phases.verification + start.elapsed().into();
         match later {
             Ok(Some(Err(wrong))) => {
@@ -417,6 +448,19 @@ impl Runner {
         }
     }
 
+    /// The problem of `shared` on the device, if that works and `chosen` does not take too long on it.
+    fn loaded<'s>(
+        &mut self,
+        shared: &'s mut SharedProblem<'_>,
+        chosen: &Configuration,
+    ) -> Result<&'s LoadedProblem, Outcome> {
+        self.check_execution()?;
+        if let Some(reason) = self.too_long(chosen, shared.problem.as_ref()) {
+            return Err(Outcome::Skipped { reason });
+        }
+        shared.load(&mut self.workbench, self.watcher.as_ref())
+    }
+
     /// A case of the group of `shared`, with what `prepare` makes of its program; skipped where the device cannot run it.
     fn enter(
         &mut self,
@@ -427,29 +471,25 @@ impl Runner {
         let planned = self.plan(chosen, shared.problem.as_ref());
         let (group, index) = (shared.group, self.device.info.index);
         let mut case = Case::new(group, &chosen.variant.name, shared.problem.as_ref(), index, Outcome::Interrupted);
+        let blind_spot = planned.as_ref().ok().and_then(Program::blind_spot);
         let note = planned.as_ref().ok().and_then(|program| program.note);
         // Where a tile comes from says something of times alone.
         let sources = chosen.notes.iter().filter(|_| self.timing == Timing::Sample).cloned();
-        case.notes = note.map(String::from).into_iter().chain(sources).chain(shared.problem.warnings()).collect();
+        let note = note.map(String::from).into_iter().chain(blind_spot);
+        case.notes = note.chain(sources).chain(shared.problem.warnings()).collect();
         (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
         let state = match planned {
             Err(reason) => Err(Outcome::Skipped { reason }),
             Ok(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
-            Ok(program) => match self.too_long(chosen, shared.problem.as_ref()) {
-                Some(reason) => Err(Outcome::Skipped { reason }),
-                None => {
-                    match self.check_execution().and_then(|()| shared.load(&mut self.workbench, self.watcher.as_ref()))
-                    {
-                        Ok(loaded) => {
-                            let state = prepare(self, loaded, &program);
-                            // What its compiler said may explain why it has no time.
-                            case.kernels = self.workbench.pipelines.made(&program);
-                            state
-                        }
-                        Err(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
-                        Err(failed) => Err(failed),
-                    }
+            Ok(program) => match self.loaded(shared, chosen) {
+                Ok(loaded) => {
+                    let state = prepare(self, loaded, &program);
+                    // What its compiler said may explain why it has no time.
+                    case.kernels = self.workbench.pipelines.made(&program);
+                    state
                 }
+                Err(Outcome::Failed { .. }) if self.keeper.interrupted() => Err(Outcome::Interrupted),
+                Err(outcome) => Err(outcome),
             },
         };
         if let Some(time) = self.last_run.take() {

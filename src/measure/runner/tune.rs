@@ -154,6 +154,7 @@ impl<'a> TileSearch<'a> {
         algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
         let chosen =
             Configuration { algorithm, variant, spec: CaseSpec { tile: Some(built_in), ..spec }, notes: vec![] };
+        runner.check_execution().map_err(|outcome| Refusal::Failed(outcome.failure().unwrap_or_default()))?;
         if let Some(reason) = runner.too_long(&chosen, problem.as_ref()) {
             return Err(Refusal::Unsupported(reason));
         }

@@ -26,6 +26,9 @@ const WITHOUT_CACHES: [(&str, &str); 2] = [("MESA_SHADER_CACHE_DISABLE", "true")
 const LOOK: Duration = Duration::from_millis(50);
 /// Time that a worker has to close its device when nothing is left to do.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// Timeouts of a call after which a worker that has not listed its devices hangs. It watches its calls itself, unless a
+/// driver stops the whole process.
+const START_PATIENCE: u32 = 10;
 /// Lines of standard error that are kept.
 const LAST_LINES: usize = 8;
 /// Bytes of such a line that are kept.
@@ -47,6 +50,8 @@ pub(super) struct Process {
     said: Option<JoinHandle<Vec<String>>>,
     /// When it was told to end its case.
     interrupted: Option<Instant>,
+    /// Time left for its next report, where that is limited.
+    patience: Option<Duration>,
     /// The device that it has opened.
     pub(super) device: Option<usize>,
     /// The last name reported on the device for this order.
@@ -119,7 +124,9 @@ impl Process {
     fn begin(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
         let mut process =
             Self::spawn(std::env::current_exe(), drivers, setup.inspects).map_err(|error| cannot_start(&error))?;
+        process.patience = Some(setup.timeout.saturating_mul(START_PATIENCE));
         let (devices, _) = process.ask(&Order::Begin(Box::new(setup.clone())), interrupted, &mut |_| None)?;
+        process.patience = None;
         Ok((process, devices))
     }
 
@@ -157,6 +164,7 @@ impl Process {
             events,
             said,
             interrupted: None,
+            patience: None,
             device: None,
             on_device: None,
         })
@@ -213,6 +221,11 @@ impl Process {
                 Ok(event) => return Ok(event),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end(How::Crashed, None)),
                 Err(RecvTimeoutError::Timeout) => {
+                    // Looks are counted, not time: this process may have been stopped meanwhile.
+                    self.patience = self.patience.map(|left| left.saturating_sub(LOOK));
+                    if self.patience == Some(Duration::ZERO) {
+                        return Err(self.end(How::Hung, Some("it has not listed its devices".into())));
+                    }
                     if self.interrupted.is_some_and(|told| told.elapsed() > HEARD) {
                         return Err(self.end(How::Killed, Some("it ignored the request to end".into())));
                     }
@@ -304,6 +317,20 @@ mod tests {
         assert!(ended.cause.contains("; --in-process works without one"), "{ended}");
         #[cfg(target_os = "linux")]
         assert!(ended.cause.contains("is /proc mounted?"), "{ended}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_worker_that_says_nothing_hangs_once_its_time_is_up() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("silent");
+        std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").expect("written");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("allowed");
+        let mut process = Process::spawn(Ok(program), None, false).expect("it starts");
+        process.patience = Some(3 * LOOK);
+        let ended = process.receive(&AtomicBool::new(false)).map(drop).expect_err("nothing is reported");
+        assert_eq!((ended.how, ended.cause.as_str()), (How::Hung, "it has not listed its devices"));
     }
 
     #[test]

@@ -124,8 +124,15 @@ fn interrupt() {
 }
 
 /// Reports a call that does not return in time, or, of a worker that only compiles, takes too much memory.
+///
+/// Returns once the watch is under way. A library whose constructor hangs holds the dynamic linker's lock, which a thread
+/// needs to start and to write for the first time.
 fn watch(timeout: Duration, inspects: bool) {
+    let (sender, started) = mpsc::channel();
     std::thread::spawn(move || {
+        let _ = std::io::stdout().lock().write(&[]);
+        let _ = guarded::resident().filter(|_| inspects);
+        let _ = sender.send(());
         let patience = if inspects { 1 } else { PATIENCE };
         let mut calls = CallWatch { patience, ..CallWatch::new(timeout, Instant::now()) };
         let mut memory = MemoryWatch::default();
@@ -142,6 +149,7 @@ fn watch(timeout: Duration, inspects: bool) {
             }
         }
     });
+    let _ = started.recv();
 }
 
 /// Watches over the memory of the call that the worker is in.
@@ -325,6 +333,7 @@ impl Worker<'_> {
         let device = Device::open_with(&self.instance, physical, self.setup.robust_access()).map_err(text)?;
         let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
         runner.wait_for_runs_of(self.setup.max_run);
+        runner.repeat(self.setup.repeat);
         runner.watched_by(Rc::new(Reporter { device: Some(Rc::clone(&device)), ..Reporter::default() }));
         if canary {
             runner.prove()?;

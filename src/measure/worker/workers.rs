@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The loader's variable for further manifests.
 const MORE_DRIVER_FILES: &str = "VK_ADD_DRIVER_FILES";
+/// A manifest that is not there, with which the loader loads no driver.
+const NO_DRIVER: &str = "/nonexistent/driver.json";
 /// The folder of manifests below the system's and the user's folders.
 const MANIFESTS: &str = "vulkan/icd.d";
 
@@ -59,7 +61,13 @@ impl<'a> Workers<'a> {
     fn start_without_dead_drivers(&mut self, ended: &Ended) -> Result<Started, String> {
         let uninterrupted = AtomicBool::new(false);
         let mut alive = vec![];
-        for manifest in manifests(self.drivers.as_ref()) {
+        // A worker that dies without a driver dies of the loader or a layer.
+        let suspects = match Process::start(self.setup, Some(OsStr::new(NO_DRIVER)), &uninterrupted) {
+            Err(ended) if ended.how != How::Refused => vec![],
+            _ => manifests(self.drivers.as_ref()),
+        };
+        let culprit = if suspects.is_empty() { "the Vulkan loader or a layer" } else { "a driver or a layer" };
+        for manifest in suspects {
             match Process::start(self.setup, Some(manifest.as_os_str()), &uninterrupted) {
                 Err(ended) if ended.how != How::Refused => {
                     let how = match ended.how {
@@ -76,9 +84,9 @@ impl<'a> Workers<'a> {
         let said = self.dead.iter().map(|driver| format!("; {driver}")).collect::<String>();
         if self.dead.is_empty() || alive.is_empty() {
             let what = match ended.how {
-                How::Killed => "the worker that lists devices died twice",
-                How::Hung => "a driver or a layer hung while listing devices",
-                How::Crashed | How::Refused => "a driver or a layer crashed while listing devices",
+                How::Killed => "the worker that lists devices died twice".into(),
+                How::Hung => format!("{culprit} hung while listing devices"),
+                How::Crashed | How::Refused => format!("{culprit} crashed while listing devices"),
             };
             return Err(format!("{what}: {ended}{said}"));
         }

@@ -3,7 +3,9 @@
 
 use crate::algorithms::{CheckMethod, WrongElements};
 use crate::basis::units::Metric;
-use crate::record::{Conditions, Correctness, Death, Energy, Measured, Outcome, Phases, Sample, Verification, Warning};
+use crate::record::{
+    Conditions, Correctness, Death, Energy, Measured, Outcome, Phases, Repeated, Sample, Verification, Warning,
+};
 use crate::stats::Summary;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -34,6 +36,7 @@ struct Fields {
     #[serde(default)]
     conditions: Conditions,
     energy: Option<Energy>,
+    repeated: Option<Repeated>,
     phases: Option<Phases>,
     // Rejected.
     residual: Option<f64>,
@@ -118,6 +121,7 @@ impl<'de> Deserialize<'de> for Outcome {
                 warnings: there(fields.warnings, "warnings")?,
                 conditions: fields.conditions,
                 energy: fields.energy,
+                repeated: fields.repeated,
                 phases: there(fields.phases, "phases")?,
             })),
             Status::Rejected => Self::Rejected(Verification {

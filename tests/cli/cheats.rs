@@ -1,0 +1,56 @@
+//! Kernels that try to be timed for less work than they are verified for.
+
+use super::{BRIEF, expect_exit, gpukern, read_json, stderr};
+use serde_json::Value;
+use std::path::Path;
+
+/// Cases of a run of the cheats, with these options.
+fn run(options: &[&str], code: i32) -> (Vec<Value>, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let cheats = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cheats");
+    let mut command = gpukern(&["run", "cheats.toml"]);
+    let output = expect_exit(command.args(BRIEF).args(options).arg("--json").arg(&path).current_dir(cheats), code);
+    (read_json(&path)["cases"].as_array().expect("cases").clone(), stderr(&output))
+}
+
+#[test]
+fn a_kernel_that_leaves_its_work_to_other_runs_is_rejected_and_an_honest_one_is_not() {
+    let (cases, notes) = run(&[], 1);
+    assert_eq!(cases.len(), 12, "{notes}");
+    for case in &cases {
+        let (variant, size) = (case["variant"].as_str().expect("a name"), case["id"].as_str().expect("an id"));
+        let is_honest = variant == "honest" || variant == "knows-a-size" && size.ends_with("N=1000");
+        let expected = if is_honest { "measured" } else { "rejected" };
+        assert_eq!(case["outcome"]["status"], expected, "{size}: {notes}");
+    }
+    for line in [
+        "/finds-its-answer/f32/N=1000: its time depends on what its outputs and scratch hold: ",
+        "/keeps-its-answer/f32/N=1000: its time depends on what its outputs and scratch hold: ",
+        "/stops-working/f32/N=1000: right at first, wrong after ",
+    ] {
+        assert!(notes.contains(line), "{line}: {notes}");
+    }
+}
+
+#[test]
+fn a_kernel_that_changes_its_input_or_what_is_outside_once_it_was_verified_is_rejected() {
+    for (kernel, found) in [
+        ("spoils-its-input.comp", "in timed runs, the kernel changed its input A"),
+        ("marks-what-is-outside.comp", "in timed runs, the kernel wrote outside buffer B: it wrote byte 4020 "),
+    ] {
+        let (cases, notes) = run(&[kernel, "-s", "N=1000"], 1);
+        assert_eq!(cases[0]["outcome"]["status"], "rejected");
+        assert!(notes.contains(found), "{notes}");
+    }
+}
+
+#[test]
+fn repeated_runs_start_with_the_same_bits_and_say_so() {
+    let (cases, notes) = run(&["honest.comp", "-s", "N=1000", "--repeat", "5"], 0);
+    assert_eq!(cases[0]["outcome"]["repeated"], serde_json::json!({ "runs": 5, "differing": 0 }));
+    assert!(notes.contains("1 case gave the same bits in 5 runs"), "{notes}");
+    let verify = ["verify", "row-sum", "-s", "8x8", "-t", "f32", "--input", "uniform", "--repeat", "3"];
+    let notes = stderr(&expect_exit(&mut gpukern(&verify), 0));
+    assert!(notes.contains(" cases gave the same bits in 3 runs"), "{notes}");
+}
