@@ -280,6 +280,10 @@ pub trait Oracle {
     fn doubt(&self, _outputs: &[HostArray]) -> Option<String> {
         None
     }
+    /// What a reader should know about the right answer.
+    fn notes(&self) -> Vec<String> {
+        vec![]
+    }
 }
 
 /// How far an answer is from the right one.

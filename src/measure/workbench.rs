@@ -190,6 +190,11 @@ impl Rounds {
 }
 
 impl LoadedProblem {
+    /// What a reader should know about the right answer.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.oracle.notes()
+    }
+
     /// The data of the buffers, as programs number them.
     fn regions(&self) -> Vec<Region<'_>> {
         self.buffers.iter().zip(&self.specs).map(|(buffer, spec)| region(buffer, spec)).collect()

@@ -185,8 +185,16 @@ mod tests {
     fn values(element: DType, fill: &str, len: u64) -> Vec<f64> {
         let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
         let tolerance = Tolerance::Exact;
-        let buffer =
-            Buffer { name: "A".into(), element, shape: vec![len], role: Role::Input, fill, tolerance, checked: true };
+        let buffer = Buffer {
+            name: "A".into(),
+            element,
+            shape: vec![len],
+            role: Role::Input,
+            fill,
+            tolerance,
+            checked: true,
+            members: crate::run::member_map::MemberMap::default(),
+        };
         let bytes = buffer.contents(1, 0, Path::new("")).expect("bytes");
         assert_eq!(bytes.len() as u64, buffer.bytes());
         bytes.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes)).collect()

@@ -8,7 +8,7 @@ use super::resolved::Tolerance;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::printable::{printable, shown_word};
-use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SlotKind, SpecConstant};
+use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar, Slot, SlotKind, SpecConstant};
 use std::fmt::Write;
 
 /// The tolerance of outputs that state none.
@@ -284,17 +284,42 @@ fn buffer(slot: &Slot, access: Access, grid: &Grid, text: &mut String) {
     let remark = format!("set {set}, binding {binding}: {}{also}", done(access));
     let _ = writeln!(text, "{}", marked(&format!("\n[buffer.{}]", key(&name)), &remark));
     let array = slot.blocks.iter().find_map(|block| block.array);
-    let element = element(slot);
+    let element = element(&[slot]);
     let (shape, remark) = match array {
         _ if numbers(slot).is_some() => {
             (format!("[{}]", numbers(slot).map_or(0, |(_, count)| count)), "the block's size".to_string())
         }
-        Some(_) if element != "bytes" => (grid.shape(1), "(…)".to_string()),
+        Some(array) if element != "bytes" => (grid.shape(per_element(slot)), structures(slot, array)),
         Some(array) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
         None => (format!("[{}]", fixed(slot).unwrap_or_default()), "the block's size".to_string()),
     };
     let _ = writeln!(text, "type = \"{element}\"\n{}", marked(&format!("shape = {shape}"), &remark));
     contents(&element, access, text);
+}
+
+/// Numbers in each element of the array at a block's end, where these are structures or have padding; 1 for vectors, as many
+/// of which as are wanted may be elements of the problem.
+fn per_element(slot: &Slot) -> u64 {
+    let of = |block: &Block| {
+        let array = block.array?;
+        let bytes = u64::from(array.scalar?.bytes());
+        let own = block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64;
+        (own * bytes != array.stride || ![1, 2, 4].contains(&own)).then_some(array.stride / bytes)
+    };
+    slot.blocks.iter().find_map(of).unwrap_or(1)
+}
+
+/// The remark on the elements of an array of structures, or of vectors with padding.
+fn structures(slot: &Slot, array: Elements) -> String {
+    let own =
+        slot.blocks.iter().map(|block| block.members.iter().filter(|at| u64::from(at.offset) >= block.fixed).count());
+    match (per_element(slot), own.max().unwrap_or_default() as u64) {
+        (1, _) => "(…)".into(),
+        (count, own) if own < count && own > 0 => {
+            format!("(…) {own} numbers and {} of padding each, which is not compared", count - own)
+        }
+        (count, _) => format!("(…) structures of {count} numbers, {} bytes", array.stride),
+    }
 }
 
 /// The bytes of a buffer without an array at its end.
@@ -305,16 +330,16 @@ fn fixed(slot: &Slot) -> Option<u64> {
 
 /// The type and the number of a buffer's elements, where a block without an array at its end is made of one type.
 fn numbers(slot: &Slot) -> Option<(Scalar, u64)> {
-    fixed(slot).and_then(|_| slot.blocks.iter().find_map(Block::numbers))
+    fixed(slot).and_then(|_| slot.blocks.iter().find_map(Block::fills))
 }
 
-/// The type of a buffer's elements: that of the first block that is an array of numbers.
-pub(crate) fn element(slot: &Slot) -> String {
-    if let Some((scalar, _)) = numbers(slot) {
-        return scalar.name();
-    }
-    let scalar = slot.blocks.iter().filter_map(|block| block.array).find_map(|array| array.scalar);
-    scalar.map_or_else(|| "bytes".to_string(), Scalar::name)
+/// The type of a buffer's elements, by the types of the blocks that see it: floats that another block sees as integers, to
+/// take them apart or to add to them, are floats.
+pub(crate) fn element(slots: &[&Slot]) -> String {
+    let of = |block: &Block| block.array.map_or(block.scalar, |array| array.scalar);
+    let all: Vec<Scalar> = slots.iter().flat_map(|slot| slot.blocks.iter()).filter_map(of).collect();
+    let is_float = |scalar: &&Scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
+    all.iter().find(is_float).or(all.first()).map_or_else(|| "bytes".to_string(), |scalar| scalar.name())
 }
 
 /// Who fills a buffer, and how it is checked.
@@ -405,10 +430,11 @@ fn slot_options(slot: &Slot, access: Access, grid: &Grid, shape: &str) -> String
             (None, Some(bytes)) => bytes.to_string(),
             (None, None) => {
                 let stride = slot.blocks.iter().find_map(|block| block.array).map_or(1, |array| array.stride);
-                if element(slot) == "bytes" { format!("{shape},{stride}") } else { shape.to_string() }
+                let per_element = if element(&[slot]) == "bytes" { stride } else { per_element(slot) };
+                if per_element == 1 { shape.to_string() } else { format!("{shape},{per_element}") }
             }
         };
-        let options = buffer_options(&name, &element(slot), &extents, access);
+        let options = buffer_options(&name, &element(&[slot]), &extents, access);
         return format!("buffer {shown} (set {set}, binding {binding}): {options}");
     };
     let option = |member: &Argument| {

@@ -2,6 +2,7 @@
 //! and no names that are still to be looked up. It is what a worker is sent.
 
 use super::description::Captured;
+use super::member_map::MemberMap;
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
@@ -201,6 +202,9 @@ pub(crate) struct Buffer {
     pub tolerance: Tolerance,
     /// Whether that is what the description states, not what is usual.
     pub checked: bool,
+    /// How the kernels' blocks see it, which a worker reads from their modules.
+    #[serde(skip)]
+    pub members: MemberMap,
 }
 
 /// Reads the type of a buffer, which need not be one of built-in kernels.
@@ -393,6 +397,7 @@ mod tests {
             fill: Some(fill),
             tolerance: Tolerance::Exact,
             checked: false,
+            members: MemberMap::default(),
         };
         let references = [
             Reference::Files(vec![(0, Fill::Raw("right.bin".into()))]),

@@ -441,6 +441,7 @@ impl Runner {
                     match self.check_execution().and_then(|()| shared.load(&mut self.workbench, self.watcher.as_ref()))
                     {
                         Ok(loaded) => {
+                            case.notes.extend(loaded.notes());
                             let state = prepare(self, loaded, &program);
                             // What its compiler said may explain why it has no time.
                             case.kernels = self.workbench.pipelines.made(&program);
