@@ -1,5 +1,6 @@
 //! Makes an [`Algorithm`] like those of the table of what was resolved, and the problem of each point of its axes.
 
+use super::access::{Root, accesses};
 use super::array;
 use super::builtin::{AUTO, Counterpart, dtype};
 use super::guarded;
@@ -264,7 +265,12 @@ impl UserKernels {
 /// The kernel of a module, which no other has the name of.
 fn shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
     let spirv = loaded::bytes(&module.spirv);
-    let interface = loaded::interface(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
+    let mut interface = loaded::interface(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
+    let roots: Vec<_> = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding)).collect();
+    // Declarations may lie: what a kernel may write to is looked at after its runs.
+    for (slot, access) in interface.slots.to_mut().iter_mut().zip(accesses(&module.spirv, &roots)) {
+        slot.blocks.to_mut().iter_mut().for_each(|block| block.writable |= access.writes);
+    }
     let (name, spirv) = (name.into(), spirv.into());
     let shader = Shader { name, dtype: None, layout: None, spirv, interface, built_in: false };
     Ok(Handle::Shared(Arc::new(shader)))

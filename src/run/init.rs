@@ -50,7 +50,7 @@ fn template(described: &Described) -> Result<String, Fault> {
             None => buffer(slot, *access, &grid, &mut text),
         }
     }
-    let both = Access { reads: true, writes: true };
+    let both = Access::UNKNOWN;
     let blocks = pass.interface.slots.iter().zip(slots).filter_map(|(slot, access)| by_member(slot, *access));
     let held = blocks.flat_map(|block| block.members.iter());
     let held = held.filter(|member| member.kind == ArgumentKind::Address).map(|member| (member, &both));
@@ -60,7 +60,7 @@ fn template(described: &Described) -> Result<String, Fault> {
             marked(&format!("\n[buffer.{name}]"), &format!("at the address in {}: {}", member.name, done(*access)));
         let _ = writeln!(text, "{head}\n{}", marked("type = \"f32\"", "(…)"));
         let _ = writeln!(text, "{}", marked(&format!("shape = {}", grid.shape(1)), "(…)"));
-        contents("f32", *access, &mut text);
+        contents(&member.name, "f32", *access, &mut text);
     }
     let [x, y, z] = pass.local_size(&[]);
     let groups = grid.groups();
@@ -294,7 +294,7 @@ fn buffer(slot: &Slot, access: Access, grid: &Grid, text: &mut String) {
         None => (format!("[{}]", fixed(slot).unwrap_or_default()), "the block's size".to_string()),
     };
     let _ = writeln!(text, "type = \"{element}\"\n{}", marked(&format!("shape = {shape}"), &remark));
-    contents(&element, access, text);
+    contents(&name, &element, access, text);
 }
 
 /// Numbers in each element of the array at a block's end, where these are structures or have padding; 1 for vectors, as many
@@ -316,7 +316,7 @@ fn structures(slot: &Slot, array: Elements) -> String {
     match (per_element(slot), own.max().unwrap_or_default() as u64) {
         (1, _) => "(…)".into(),
         (count, own) if own < count && own > 0 => {
-            format!("(…) {own} numbers and {} of padding each, which is not compared", count - own)
+            format!("(…) {own} numbers and {} of padding each", count - own)
         }
         (count, _) => format!("(…) structures of {count} numbers, {} bytes", array.stride),
     }
@@ -343,10 +343,14 @@ pub(crate) fn element(slots: &[&Slot]) -> String {
 }
 
 /// Who fills a buffer, and how it is checked.
-fn contents(element: &str, access: Access, text: &mut String) {
+fn contents(name: &str, element: &str, access: Access, text: &mut String) {
     if access.reads || !access.writes {
-        let fill = format!("fill = \"{}\"", fill(element, access));
-        let _ = writeln!(text, "{}", marked(&fill, "(…) also iota, normal, @x.npy, @x.bin"));
+        let chosen = fill(name, element, access);
+        let remark = match chosen {
+            INDICES => "(…) used as indices: keep them in range",
+            _ => "(…) also iota, normal, @x.npy, @x.bin",
+        };
+        let _ = writeln!(text, "{}", marked(&format!("fill = \"{chosen}\""), remark));
     }
     let check = DType::of_buffer(element).map_or_else(|_| "\"exact\"".into(), |element| usual(element).to_string());
     if access.writes && access.reads {
@@ -358,13 +362,22 @@ fn contents(element: &str, access: Access, text: &mut String) {
     }
 }
 
-/// A fill with several values of the type; of a buffer of integers that a kernel changes, which counts as a rule, zeros.
-fn fill(element: &str, access: Access) -> &'static str {
-    match element.as_bytes() {
-        [b'f', ..] | b"bf16" => "uniform(-1, 1)",
-        _ if access.writes => "zero",
-        [b'i', ..] => "uniform(-1, 1)",
-        _ => "uniform(0, 255)",
+/// The fill of a buffer whose elements are indices.
+const INDICES: &str = "uniform(0, N - 1)";
+
+/// Parts of the names of buffers that hold nothing but yes and no.
+const MASKS: [&str; 7] = ["mask", "flag", "valid", "active", "enabled", "visible", "predicate"];
+
+/// A fill that covers the type; of integers that atomic operations change, which count as a rule, zeros.
+fn fill(name: &str, element: &str, access: Access) -> &'static str {
+    let is_float = element.starts_with('f') || element == "bf16";
+    let name = name.to_lowercase();
+    match element {
+        _ if !access.writes && MASKS.iter().any(|part| name.contains(part)) => "mask",
+        _ if is_float => "varied",
+        _ if access.counts => "zero",
+        _ if access.indexes && element != "bytes" => INDICES,
+        _ => "varied",
     }
 }
 
@@ -397,7 +410,7 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
                 lacks.push(format!("push constant {} ({}): --push {option}", printable(name), scalar.name()));
             }
             ArgumentKind::Address => {
-                let access = addresses.next().copied().unwrap_or(Access { reads: true, writes: true });
+                let access = addresses.next().copied().unwrap_or(Access::UNKNOWN);
                 lacks.push(format!(
                     "buffer {} (its address): {}",
                     printable(&member.name),
@@ -455,7 +468,7 @@ fn slot_options(slot: &Slot, access: Access, grid: &Grid, shape: &str) -> String
 fn buffer_options(name: &str, element: &str, shape: &str, access: Access) -> String {
     let mut buffer = format!("{name}={element}[{shape}]");
     if access.reads || !access.writes {
-        let _ = write!(buffer, ":{}", fill(element, access).replace(' ', ""));
+        let _ = write!(buffer, ":{}", fill(name, element, access).replace(' ', ""));
     }
     let mut options = format!("--buffer {}", shown_word(&buffer));
     if access.reads && access.writes {
@@ -480,12 +493,8 @@ mod tests {
         let text = format!("{} = 1\n{line}\n", key(hostile));
         let table: toml::Table = toml::from_str(&text).expect("TOML");
         assert_eq!(table.keys().collect::<Vec<_>>(), [hostile, "type"]);
-        let options = buffer_options("A';touch owned;'", "f32", "N", Access { reads: true, writes: true });
-        assert_eq!(
-            options.lines().next(),
-            Some(r"--buffer 'A'\'';touch owned;'\''=f32[N]:uniform(-1,1)'"),
-            "{options}"
-        );
+        let options = buffer_options("A';touch owned;'", "f32", "N", Access::UNKNOWN);
+        assert_eq!(options.lines().next(), Some(r"--buffer 'A'\'';touch owned;'\''=f32[N]:varied'"), "{options}");
         assert!(options.contains(r"--check 'A'\'';touch owned;'\''="), "{options}");
     }
 }

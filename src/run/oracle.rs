@@ -127,6 +127,12 @@ impl Oracle for Expected {
         (!unknown.is_empty()).then(|| format!("there is no reference for {unknown}"))
     }
 
+    fn element(&self, output: usize, index: usize) -> Option<String> {
+        let (_, data, _) = self.answers.iter().find(|(at, ..)| *at == output)?;
+        let is_padding = data.members.kind(index, data.element.bytes() as usize) == Kind::Padding;
+        (!is_padding).then(|| place(data, index))
+    }
+
     fn notes(&self) -> Vec<String> {
         self.answers.iter().filter_map(|(_, data, answer)| integers_in(data, answer)).collect()
     }
@@ -146,7 +152,8 @@ pub(crate) fn integer_like(element: DType, contents: &[u8], counts: impl Fn(usiz
     });
     let looks = |bytes: &[u8]| {
         let value = element.value(bytes);
-        value != 0.0 && value.abs() < smallest || value.is_nan() && !quiet.iter().any(|quiet| quiet == bytes)
+        value != 0.0 && value.abs() < smallest
+            || value.is_nan() && !quiet.iter().any(|quiet| quiet == bytes) && !is_filler(bytes)
     };
     let all = contents.chunks_exact(element.bytes() as usize).enumerate();
     let all = all.filter(|(at, bytes)| bytes.iter().any(|byte| *byte != 0) && counts(*at));
@@ -216,6 +223,10 @@ impl Oracle for Saving {
         self.oracle.doubt(outputs)
     }
 
+    fn element(&self, output: usize, index: usize) -> Option<String> {
+        self.oracle.element(output, index)
+    }
+
     fn notes(&self) -> Vec<String> {
         self.oracle.notes()
     }
@@ -264,6 +275,16 @@ fn rank(element: DType, bytes: &[u8]) -> i128 {
         DType::I8 | DType::I16 | DType::I32 | DType::I64 if bits >= half => bits - 2 * half,
         _ => bits,
     }
+}
+
+/// Whether these bytes are NaN of the filler. Of halves, one begins as the filler does and one ends so.
+fn is_filler(bytes: &[u8]) -> bool {
+    let has = |word: [u8; 4]| FILLER.contains(&u32::from_le_bytes(word));
+    bytes.chunks(4).all(|part| match *part {
+        [a, b] => has([a, b, 0xff, 0xff]),
+        [a, b, c, d] => has([a, b, c, d]),
+        _ => false,
+    })
 }
 
 /// An element in words, with all its digits.
@@ -335,28 +356,27 @@ impl Pair<'_> {
         }
     }
 
-    /// Whether an element still has what lay there before the run, or what such memory makes of a sum: a NaN with the
-    /// bits of the filler. Integers may have such bits by right.
-    fn is_filler(&self, index: usize) -> bool {
+    /// Whether these bytes of an element are what lay there before the run, or what such memory makes of a sum: a NaN with
+    /// the bits of the filler. Integers may have such bits by right.
+    fn is_filler(&self, contents: &[u8], index: usize) -> bool {
         let element = self.data.element;
-        let bytes = element_of(self.found, index, element.bytes() as usize);
-        // Of halves, one begins as the filler does and one ends so.
-        let has = |word: [u8; 4]| FILLER.contains(&u32::from_le_bytes(word));
-        let is = |part: &[u8]| match *part {
-            [a, b] => has([a, b, 0xff, 0xff]),
-            [a, b, c, d] => has([a, b, c, d]),
-            _ => false,
-        };
-        element.is_float() && self.integer(index).is_none() && bytes.chunks(4).all(is)
+        let bytes = element_of(contents, index, element.bytes() as usize);
+        element.is_float() && self.integer(index).is_none() && is_filler(bytes)
     }
 
     /// What an element is and should be, in a sentence.
     fn told(&self, index: usize) -> String {
         let WrongElement { element, got, expected } = self.described(index);
-        if self.is_filler(index) {
+        if self.is_filler(self.answer, index) {
+            return format!(
+                "{element} is {got}, the reference has NaN, from memory that was never written (it is gpukern's NaN filler): \
+                 the reference reads outside of its buffers, or leaves out {element}"
+            );
+        }
+        if self.is_filler(self.found, index) {
             return format!(
                 "{element} was never written, or was computed from memory that never was (it is gpukern's NaN filler); \
-                 the reference has {expected}: does the grid, or an `if`, leave it out?"
+                 the reference has {expected}"
             );
         }
         format!("{element} is {got}, the reference has {expected}")
@@ -540,6 +560,7 @@ fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> Check {
 mod tests {
     use super::*;
     use crate::kernel::buffer::Role;
+    use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar};
     use crate::run::member_map::MemberMap;
 
     fn data(element: DType, check: Tolerance) -> Buffer {
@@ -575,11 +596,13 @@ mod tests {
             let said = filler(word);
             assert!(said.starts_with("D[1,0] was never written, or was computed from memory that never was"), "{said}");
         }
+        let unwritten = check(near(), RIGHT, [1.0, -2.0, f32::from_bits(*FILLER.start()), 100.0]).worst;
+        assert!(unwritten.contains("the reference reads outside of its buffers, or leaves out D[1,0]"), "{unwritten}");
         assert!(filler(0x7fc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
         assert!(filler(0xffc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
         let (zeros, word) = ([0; 8], FILLER.start().to_le_bytes());
         let halves = Pair { data: &data(DType::F16, near()), found: &[word, word].concat(), answer: &zeros };
-        assert!((0..4).all(|index| halves.is_filler(index)));
+        assert!((0..4).all(|index| halves.is_filler(halves.found, index)));
     }
 
     #[test]
@@ -697,6 +720,104 @@ mod tests {
         assert!(passes(false, small.map(|value| value * 1.00009), small));
         // Zeros have no magnitude to go by.
         assert!(passes(false, [1e-6; 4], [0.0; 4]) && !passes(false, [1e-4; 4], [0.0; 4]));
+    }
+
+    #[test]
+    fn sentinels_have_no_part_in_a_magnitude_and_each_column_has_its_own() {
+        let of = |values: &[f64]| magnitude(values.iter().copied());
+        let ramp: Vec<f64> = (1..=1000).map(|at| f64::from(at) / 1000.0 - 0.5).collect();
+        assert_eq!((of(&ramp), of(&[]), of(&[0.0, f64::INFINITY])), (0.5, 0.0, 0.0));
+        for sentinel in [-3.4e38, -1e9, 1e4, -65504.0, f64::INFINITY, f64::NAN, 100.0] {
+            let masked: Vec<f64> = ramp.iter().flat_map(|value| [*value, sentinel, sentinel]).collect();
+            assert_eq!(of(&masked), 0.5, "{sentinel}");
+        }
+        // Columns of another size each: zeros are no answer in the small one.
+        let small = [1.0, 2e-6, -3.0, 1e-6];
+        let passes = |found: [f32; 4]| {
+            let close = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
+            let data = Buffer { checked: false, ..data(DType::F32, close) };
+            let expected = Expected::new(vec![(0, data, bytes(small))]).expect("numbers");
+            expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
+        };
+        assert!(passes(small) && !passes([1.0, 0.0, -3.0, 0.0]) && !passes([1.0, 2e-6, -3.0, 0.0]));
+        // What is squared beside a sentinel is not nothing.
+        let square = |found: [f32; 4]| check(Tolerance::Nmse(1e-6), found, [1.0, -2.0, -3.4e38, 100.0]).passes();
+        assert!(square([1.0, -2.0, -3.4e38, 100.0]) && square([1.0, -2.0, -3.400_001e38, 100.01]));
+        assert!(!square([5.0, 7.0, -3.4e38, 90.0]) && !square([1.0, -2.0, -3.3e38, 100.0]) && !square([0.0; 4]));
+    }
+
+    #[test]
+    fn integers_of_64_bits_are_compared_and_shown_in_full() {
+        let whole = |values: [u64; 4]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let answer = [1 << 60, u64::MAX, 5, 0];
+        let of = |tolerance: Tolerance, found: [u64; 4]| {
+            let expected = Expected::new(vec![(0, data(DType::U64, tolerance), whole(answer))]).expect("numbers");
+            expected.check(&[HostArray::U64(found.to_vec())]).expect("compared")
+        };
+        let near = |atol| Tolerance::Close { rtol: 0.0, atol };
+        for tolerance in [near(0.5), Tolerance::Exact, Tolerance::Ulp(0), Tolerance::Nmse(0.0), Tolerance::Set] {
+            assert!(of(tolerance.clone(), answer).passes(), "{tolerance:?}");
+            let off = of(tolerance.clone(), [(1 << 60) + 1, u64::MAX, 5, 0]);
+            let shown = off.worst.contains("1152921504606846977") && off.worst.contains("1152921504606846976");
+            assert!(!off.passes() && shown, "{tolerance:?}: {}", off.worst);
+        }
+        assert!(of(near(1.0), [1 << 60, u64::MAX - 1, 6, 1]).passes());
+        let keys = Buffer { shape: vec![1, 1], ..data(DType::F32, Tolerance::Exact) };
+        let answers = vec![(0, data(DType::U64, Tolerance::Picks(3)), whole(answer))];
+        let picks = Expected::new(answers).expect("numbers").picking([(3, (keys, vec![0; 4]))].into());
+        let found = HostArray::U64(vec![(1 << 60) + 1, u64::MAX, 5, 0]);
+        assert!(!picks.check(&[found]).expect("compared").passes());
+    }
+
+    #[test]
+    fn integers_beside_floats_are_compared_by_their_bits_and_padding_not_at_all() {
+        let block = |members: &[(u32, Scalar)], stride: u64| Block {
+            names: vec![].into(),
+            writable: true,
+            readable: true,
+            fixed: 0,
+            array: Some(Elements { stride, scalar: None }),
+            members: members.iter().map(|(offset, scalar)| member(*offset, *scalar)).collect(),
+            scalar: None,
+            long: None,
+        };
+        let (float, integer) = (Scalar::Float { bits: 32 }, Scalar::Int { bits: 32, signed: true });
+        let near = || Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
+        let hits = |found: [f32; 4], answer: [f32; 4], block: &Block| {
+            let mut data = data(DType::F32, near());
+            data.members.add(block, 0);
+            let expected = Expected::new(vec![(0, data, bytes(answer))]).expect("numbers");
+            assert_eq!(expected.notes(), Vec::<String>::new());
+            expected.check(&[HostArray::U8(bytes(found))]).expect("compared")
+        };
+        let id = |id: i32| f32::from_bits(id.cast_unsigned());
+        let mixed = block(&[(0, float), (4, integer)], 8);
+        assert!(hits([1.000_01, id(7), 2.0, id(-9)], [1.0, id(7), 2.0, id(-9)], &mixed).passes());
+        for other in [[id(7), id(-8)], [id(6), id(-9)]] {
+            let off = hits([1.0, other[0], 2.0, other[1]], [1.0, id(7), 2.0, id(-9)], &mixed);
+            assert!(!off.passes() && off.worst.contains("the reference has "), "{}", off.worst);
+            assert!(
+                off.worst.contains(" is -8, the reference has -9") || off.worst.contains(" is 6, "),
+                "{}",
+                off.worst
+            );
+        }
+        let padded = block(&[(0, float)], 8);
+        let filler = f32::from_bits(*FILLER.start());
+        assert!(hits([1.0, filler, 2.0, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
+        assert!(!hits([1.0, filler, 2.1, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
+        // Another block sees what is padding here.
+        let mut seen = data(DType::F32, near());
+        [&padded, &block(&[(0, float)], 4)].into_iter().for_each(|block| seen.members.add(block, 0));
+        assert!(seen.members.is_plain());
+        // Without a structure that says so, they are said to look like integers.
+        let expected = Expected::new(vec![(0, data(DType::F32, near()), bytes([1.0, id(7), 2.0, id(-200)]))]);
+        let notes = expected.expect("numbers").notes();
+        assert!(notes[0].starts_with("D: 2 of 4 elements of the reference look like integers"), "{notes:?}");
+    }
+
+    fn member(offset: u32, scalar: Scalar) -> Argument {
+        Argument { name: "m".into(), offset, kind: ArgumentKind::Scalar(scalar) }
     }
 
     #[test]

@@ -242,6 +242,10 @@ impl fmt::Display for Fill {
             Self::Iota => f.write_str("iota"),
             Self::Normal { mean, deviation } => write!(f, "normal({mean},{deviation})"),
             Self::Uniform { low, high } => write!(f, "uniform({low},{high})"),
+            Self::Whole { bits, negative: true } => write!(f, "{}", bits.cast_signed()),
+            Self::Whole { bits, negative: false } => write!(f, "{bits}"),
+            Self::Varied => f.write_str("varied"),
+            Self::Mask => f.write_str("mask"),
             Self::Npy(path) | Self::Raw(path) => {
                 write!(f, "@{}", path.file_name().unwrap_or_default().to_string_lossy())
             }
@@ -263,6 +267,13 @@ pub(crate) enum Fill {
     Normal { mean: f64, deviation: f64 },
     /// Evenly distributed from `low` to `high`, both included for integers.
     Uniform { low: f64, high: f64 },
+    /// A whole number that f64 does not have, by the bits of an `i64` or a `u64`.
+    Whole { bits: u64, negative: bool },
+    /// Values that cover their type: floats of both signs and several magnitudes, no two neighbours alike; integers of which
+    /// every bit varies, with zeros among them.
+    Varied,
+    /// 0 or 1.
+    Mask,
     /// The elements of an array in `NumPy`'s format, which has the type and the shape of the buffer.
     Npy(PathBuf),
     /// The bytes of a file, as many as the buffer has.

@@ -78,6 +78,7 @@ pub(super) fn data(
         let access = sharing.iter().fold(slots[at].1, |all, own| Access {
             reads: all.reads || own.1.reads,
             writes: all.writes || own.1.writes,
+            ..all
         });
         let (before, after) = match bound.region.map(|at| region(case, at)).transpose()? {
             None => (bound.inline.clone(), None),
@@ -166,7 +167,7 @@ fn pointers(
     let accesses = pass.accesses()?;
     let pushed: Vec<(u32, Access)> =
         pass.addresses().zip(&accesses[slots.len()..]).map(|(member, access)| (member.offset, *access)).collect();
-    let unknown = Access { reads: true, writes: true };
+    let unknown = Access::UNKNOWN;
     let mut found = vec![];
     let mut blocks: Vec<(Option<usize>, Vec<Argument>, Vec<u8>)> =
         vec![(None, pass.interface.arguments.to_vec(), case.push.clone())];
@@ -198,8 +199,8 @@ fn pointers(
             let region = &case.regions[number];
             let known = all.iter_mut().find(|own| own.region == Some(number as u32));
             let name = if let Some(data) = known {
-                let Access { reads, writes } = data.access;
-                data.access = Access { reads: reads || access.reads, writes: writes || access.writes };
+                let Access { reads, writes, .. } = data.access;
+                data.access = Access { reads: reads || access.reads, writes: writes || access.writes, ..data.access };
                 data.name.clone()
             } else {
                 let member =
