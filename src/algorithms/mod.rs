@@ -280,6 +280,14 @@ pub trait Oracle {
     fn doubt(&self, _outputs: &[HostArray]) -> Option<String> {
         None
     }
+    /// The name of an element of an output, by its place, where it is compared by itself.
+    fn element(&self, _output: usize, _index: usize) -> Option<String> {
+        None
+    }
+    /// What a reader should know about the right answer.
+    fn notes(&self) -> Vec<String> {
+        vec![]
+    }
 }
 
 /// How far an answer is from the right one.

@@ -134,6 +134,16 @@ impl DType {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
+    /// The type of integers of as many bytes, where there is one.
+    #[must_use]
+    pub(crate) fn as_integer(self, signed: bool) -> Option<Self> {
+        let alike = |other: &Self| {
+            let signed_alike = other.is_signed_integer() == signed;
+            other.is_integer() && *other != Self::Bytes && other.bytes() == self.bytes() && signed_alike
+        };
+        Self::OF_BUFFERS.into_iter().find(alike)
+    }
+
     /// Unit roundoff of the type that sums are accumulated in (Higham, *Accuracy and Stability*, section 2.1);
     /// 0 for integers, whose arithmetic is exact.
     #[must_use]

@@ -225,6 +225,21 @@ pub struct Block {
     /// The numbers and addresses that it is made of, in memory order, with the first element of such an array; none where
     /// it has something else or too many.
     pub members: Cow<'static, [Argument]>,
+    /// The one type of number that all of it is made of, with or without gaps.
+    pub scalar: Option<Scalar>,
+    /// The array of a fixed length at its end, where that makes too many members.
+    pub long: Option<LongArray>,
+}
+
+/// An array of a fixed length with more numbers than are listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongArray {
+    /// Bytes of the block before it.
+    pub start: u64,
+    /// Bytes from one element to the next.
+    pub stride: u64,
+    /// The members of the block up to the end of its first element.
+    pub first: Vec<Argument>,
 }
 
 impl Block {
@@ -258,6 +273,14 @@ impl Block {
         let same = self.members.iter().all(|member| member.kind == ArgumentKind::Scalar(scalar));
         (same && self.array.is_none() && self.fixed == count * u64::from(scalar.bytes())).then_some((scalar, count))
     }
+
+    /// The one type of number that all of it is made of, and how many fill it, gaps included, where it has no array at its
+    /// end.
+    #[must_use]
+    pub fn fills(&self) -> Option<(Scalar, u64)> {
+        let scalar = self.scalar.filter(|_| self.array.is_none())?;
+        Some((scalar, self.fixed / u64::from(scalar.bytes().max(1))))
+    }
 }
 
 /// The elements of an array without a length.
@@ -265,7 +288,7 @@ impl Block {
 pub struct Elements {
     /// Bytes from one to the next.
     pub stride: u64,
-    /// The type of which each element is made, where it is one number or several of one type.
+    /// The type of which each element is made, where it is one number or several of one type, with or without gaps.
     pub scalar: Option<Scalar>,
 }
 

@@ -6,7 +6,7 @@
 
 use super::instructions::{HEADER, Instruction as Words, MAGIC, instructions};
 use super::interface::{
-    Argument, ArgumentKind, Block, Elements, Interface, Scalar, SizeOp, Slot, SlotKind, SpecConstant, Word,
+    Argument, ArgumentKind, Block, Elements, Interface, LongArray, Scalar, SizeOp, Slot, SlotKind, SpecConstant, Word,
 };
 use super::required::Required;
 use rspirv::dr::{Instruction, Module, Operand};
@@ -456,7 +456,10 @@ impl<'a> Reflector<'a> {
             }
             let names = Cow::Owned(vec![name.into()]);
             let (array, members) = (None, Cow::Borrowed(&[][..]));
-            return Ok((SlotKind::Texel, Block { names, writable: false, readable: true, fixed: 0, array, members }));
+            return Ok((
+                SlotKind::Texel,
+                Block { names, writable: false, readable: true, fixed: 0, array, members, scalar: None, long: None },
+            ));
         }
         if definition.class.opcode != Op::TypeStruct {
             return Err(format!("'{name}' is not a block; declare each buffer as its own block"));
@@ -788,7 +791,7 @@ fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> 
             let element = ids(of).next().ok_or("an array has no elements")?;
             let bytes = size(reflector, element, DEEPEST)?;
             let stride = stride(reflector, *member).unwrap_or(bytes);
-            array = Some(Elements { stride, scalar: uniform_scalar(reflector, element, DEEPEST) });
+            array = Some(Elements { stride, scalar: uniform_scalar(reflector, element) });
             fixed = offset;
         } else {
             fixed = fixed.max(offset.saturating_add(size(reflector, *member, DEEPEST)?));
@@ -800,6 +803,7 @@ fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> 
         let end = |member: &Argument| u64::from(member.offset) + u64::from(member.kind.bytes());
         fixed = members.iter().map(end).fold(fixed, u64::max);
     }
+    let long = if members.is_empty() && array.is_none() { long_array(reflector, block_id, &parts) } else { None };
     Ok(Block {
         names: names.into_iter().map(Cow::Owned).collect(),
         writable: !marked(Decoration::NonWritable),
@@ -807,25 +811,46 @@ fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> 
         fixed,
         array,
         members: members.into(),
+        scalar: uniform_scalar(reflector, block_id),
+        long,
     })
 }
 
+/// The array of a fixed length that a block ends with, whose `members` these are.
+fn long_array(reflector: &Reflector<'_>, block_id: u32, members: &[u32]) -> Option<LongArray> {
+    let last = *members.last()?;
+    let array = reflector.definition(last).ok().filter(|of| of.class.opcode == Op::TypeArray)?;
+    let (element, stride) = (ids(array).next()?, stride(reflector, last)?);
+    let whole = Part { kind: block_id, name: String::new(), offset: 0, matrix: None };
+    let mut parts = parts(reflector, &whole, DEEPEST).ok()?;
+    let end = parts.last_mut()?;
+    end.kind = element;
+    let (start, mut first) = (u64::from(end.offset), vec![]);
+    parts.iter().try_for_each(|part| flatten(reflector, part, DEEPEST, &mut first)).ok()?;
+    reflector.members.set(reflector.members.get() + first.len());
+    first.sort_by_key(|member| member.offset);
+    Some(LongArray { start, stride, first })
+}
+
+/// Types that are looked at to find the one type of number of another: a structure may double at each level.
+const MOST_TYPES: usize = 1024;
+
 /// The one type of number that type `id` is made of.
-fn uniform_scalar(reflector: &Reflector<'_>, id: u32, depth: usize) -> Option<Scalar> {
-    let depth = depth.checked_sub(1)?;
-    let definition = reflector.definition(id).ok()?;
-    if let Some(scalar) = scalar(definition) {
-        return Some(scalar);
-    }
-    match definition.class.opcode {
-        Op::TypeVector | Op::TypeMatrix | Op::TypeArray => uniform_scalar(reflector, ids(definition).next()?, depth),
-        Op::TypeStruct => {
-            let mut members = ids(definition);
-            let first = members.next()?;
-            if members.next().is_some() { None } else { uniform_scalar(reflector, first, depth) }
+fn uniform_scalar(reflector: &Reflector<'_>, id: u32) -> Option<Scalar> {
+    let (mut found, mut left) = (None, vec![id]);
+    for _ in 0..MOST_TYPES {
+        let Some(id) = left.pop() else { return found };
+        let definition = reflector.definition(id).ok()?;
+        match (scalar(definition), definition.class.opcode) {
+            (Some(own), _) if found.is_none_or(|known| known == own) => found = Some(own),
+            (None, Op::TypeVector | Op::TypeMatrix | Op::TypeArray | Op::TypeRuntimeArray) => {
+                left.push(ids(definition).next()?);
+            }
+            (None, Op::TypeStruct) => left.extend(ids(definition)),
+            _ => return None,
         }
-        _ => None,
     }
+    None
 }
 
 /// Bytes of type `id` in a buffer, without padding behind it.

@@ -16,7 +16,7 @@ use crate::plan::{CacheState, Clock};
 use crate::record::{Correctness, Phases, Repeated, Sample, Verification};
 use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,6 +71,9 @@ impl Poison {
 const PATTERNS: usize = 0x30;
 /// Bytes of a set's repetitions, from which larger ones are copied.
 const PATTERN: u64 = 4096;
+
+/// Longest run, in seconds, of which the cause of a wrong answer is looked for by running it again.
+const MOST_PROBED: f64 = 1.0;
 
 /// A device, its pipelines and its staging buffers.
 pub struct Workbench {
@@ -247,6 +250,11 @@ impl Rounds {
 }
 
 impl LoadedProblem {
+    /// What a reader should know about the right answer.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.oracle.notes()
+    }
+
     /// The data of the buffers, as programs number them.
     fn regions(&self) -> Vec<Region<'_>> {
         self.buffers.iter().zip(&self.specs).map(|(buffer, spec)| region(buffer, spec)).collect()
@@ -354,6 +362,88 @@ impl Zone<'_> {
             "the kernel wrote outside buffer {name}: it wrote byte {place} of a buffer of {bytes} bytes (0 to {last})"
         ))
     }
+}
+
+/// Memory that holds other poison than in the first run.
+#[derive(Clone, Copy)]
+enum Changed {
+    Nothing,
+    /// The red zones of all buffers; of one, the one before its data, and the one behind.
+    Zones,
+    Before(usize),
+    Behind(usize),
+    /// Outputs and scratch; one output; scratch.
+    Data,
+    DataOf(usize),
+    Scratch,
+}
+
+impl Changed {
+    /// The cause of a wrong answer of which `element` changed with this.
+    fn told(self, loaded: &LoadedProblem, element: &str) -> String {
+        let name = |number: usize| &loaded.specs[number].name;
+        match self {
+            Self::Behind(number) => {
+                format!("the kernel reads past the end of {}: {element} depends on what lies there", name(number))
+            }
+            Self::Before(number) => {
+                format!("the kernel reads before the start of {}: {element} depends on what lies there", name(number))
+            }
+            Self::DataOf(number) => {
+                format!(
+                    "{element} depends on what {} held before: the kernel reads it and has not written it",
+                    name(number)
+                )
+            }
+            Self::Scratch => {
+                format!(
+                    "{element} depends on what scratch buffers held before: the kernel reads them and has not written them"
+                )
+            }
+            Self::Zones => format!("the kernel reads outside of its buffers: {element} depends on what lies there"),
+            Self::Nothing | Self::Data => {
+                format!("{element} depends on memory that the kernel reads and has not written")
+            }
+        }
+    }
+}
+
+/// Elements at most that are asked whether they were left out.
+const MOST_SUSPECTS: usize = 1 << 20;
+
+/// The number of the buffer of each output.
+fn numbers_of_outputs(loaded: &LoadedProblem) -> impl Iterator<Item = usize> {
+    let outputs = loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output());
+    outputs.map(|(number, _)| number)
+}
+
+/// The elements of outputs, each with its output, that are what lies there before a run.
+fn poisoned(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison) -> Vec<(usize, usize)> {
+    let mut found = vec![];
+    for (output, (number, contents)) in numbers_of_outputs(loaded).zip(outputs).enumerate() {
+        let BufferSpec { role, dtype, .. } = loaded.specs[number];
+        let (words, size) = (poison.words(number).map(u32::to_le_bytes), dtype.bytes() as usize);
+        let words = words.as_flattened();
+        // Poison begins with the red zone, a multiple of its words.
+        let is_left = |index: usize, element: &[u8]| {
+            (index * size..).zip(element).all(|(at, byte)| *byte == words[at % words.len()])
+        };
+        let elements = contents.as_bytes().chunks_exact(size).enumerate().filter(|_| role == Role::Output);
+        found.extend(elements.filter(|(index, own)| is_left(*index, own)).map(|(index, _)| (output, index)));
+    }
+    found.truncate(MOST_SUSPECTS);
+    found
+}
+
+/// The first element that differs between the outputs of two runs, by its places, and its name.
+fn difference(loaded: &LoadedProblem, a: &[HostArray], b: &[HostArray]) -> Option<((usize, usize), String)> {
+    let numbers = numbers_of_outputs(loaded).zip(a.iter().zip(b)).enumerate();
+    numbers.filter(|(_, (_, (a, b)))| a.as_bytes() != b.as_bytes()).find_map(|(output, (number, (a, b)))| {
+        let size = loaded.specs[number].dtype.bytes() as usize;
+        let elements = a.as_bytes().chunks_exact(size).zip(b.as_bytes().chunks_exact(size)).enumerate();
+        let mut other = elements.filter(|(_, (a, b))| a != b);
+        other.find_map(|(index, _)| loaded.oracle.element(output, index).map(|element| ((output, index), element)))
+    })
 }
 
 /// What the oracle says of `outputs`, with what the program promises and is allowed.
@@ -475,13 +565,19 @@ impl Workbench {
         if let Some((program, oracle)) = reference {
             drop(inputs);
             let refused = |reason| VulkanError::Problem(Error::Failure(format!("the reference {reason}")));
-            let program = program.feasible(&loaded.specs, &self.device.info);
-            let Run { outputs, trespass, .. } = self.run(&loaded, &program.map_err(refused)?, Poison::NaN)?;
+            let program = program.feasible(&loaded.specs, &self.device.info).map_err(refused)?;
+            let Run { outputs, trespass, .. } = self.run(&loaded, &program, Poison::NaN)?;
+            let unusable =
+                |why: String| VulkanError::Problem(Error::Usage(format!("the reference is unusable: {why}")));
             if let Some(trespass) = trespass {
-                let message = format!("the reference is unusable: {trespass}");
-                return Err(VulkanError::Problem(Error::Usage(message)));
+                return Err(unusable(trespass));
             }
+            let unwritten = self.unwritten(&loaded, &program, &outputs)?;
             loaded.oracle = oracle(outputs).map_err(VulkanError::Problem)?;
+            let named = |(output, index): &(usize, usize)| loaded.oracle.element(*output, *index);
+            if let Some(element) = unwritten.iter().find_map(named) {
+                return Err(unusable(format!("it never writes {element}; does its grid, or an `if`, leave it out?")));
+            }
         }
         loaded.phases.oracle = start.elapsed().into();
         Ok(loaded)
@@ -642,8 +738,103 @@ impl Workbench {
             };
             repeatable = Some((sampler, time));
         }
+        if let Ok(wrong) = &mut check
+            && !wrong.passes()
+            && program.is_users()
+            && time.seconds() < MOST_PROBED
+            && let Ok(Some(cause)) = self.cause(loaded, program)
+        {
+            wrong.worst = format!("{}; {cause}", wrong.worst);
+        }
         phases.verification = start.elapsed().into();
         Ok(Verified { check, answer, again: repeatable, unverified, time, phases })
+    }
+
+    /// The elements that a program left as they were, each with its output: they hold poison of one kind after a run over that
+    /// and of the other after a run over the other.
+    fn unwritten(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        outputs: &[HostArray],
+    ) -> Result<Vec<(usize, usize)>, VulkanError> {
+        let mut suspects = poisoned(loaded, outputs, Poison::NaN);
+        if !suspects.is_empty() {
+            let Run { outputs, .. } = self.run(loaded, program, Poison::Number)?;
+            let known: HashSet<_> = poisoned(loaded, &outputs, Poison::Number).into_iter().collect();
+            suspects.retain(|suspect| known.contains(suspect));
+        }
+        Ok(suspects)
+    }
+
+    /// The outputs of a run with numbers in place of NaN where `changed` says so. None where the program changed an input.
+    fn probe(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        changed: Changed,
+    ) -> Result<Option<Vec<HostArray>>, VulkanError> {
+        self.poison(loaded, Poison::NaN)?;
+        let mut recorder = Recorder::new(&self.device)?;
+        for (number, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
+            let data = region(buffer, spec);
+            let end = data.offset + data.bytes;
+            let mut change = |offset, end| {
+                let target = Region { buffer, offset, bytes: end - offset };
+                self.record_poison(&mut recorder, &target, (Poison::Number, number));
+            };
+            match changed {
+                Changed::Zones => {
+                    change(0, data.offset);
+                    change(end, buffer.size.0);
+                }
+                Changed::Before(own) if own == number => change(0, data.offset),
+                Changed::Behind(own) if own == number => change(end, buffer.size.0),
+                Changed::Data if spec.role == Role::Output => change(data.offset, end),
+                Changed::DataOf(own) if own == number && spec.role == Role::Output => change(data.offset, end),
+                _ => {}
+            }
+        }
+        // Nothing may be recorded.
+        recorder.barrier();
+        recorder.finish()?.run()?;
+        let scratch = if matches!(changed, Changed::Data | Changed::Scratch) { Poison::Number } else { Poison::NaN };
+        let kept = self.keep_inputs(loaded, program)?;
+        self.record(loaded, program, 1, (Clock::DeviceTimestamps, scratch), None)?.sample()?;
+        let outputs = self.outputs(loaded)?;
+        Ok(if self.changed_input(loaded, &kept)?.is_some() { None } else { Some(outputs) })
+    }
+
+    /// Why an answer of a user's kernel is wrong, where that depends on memory that it should not read, or on what it should
+    /// have written. A kernel that gives other answers each time is not asked.
+    fn cause(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Option<String>, VulkanError> {
+        let Some(first) = self.probe(loaded, program, Changed::Nothing)? else { return Ok(None) };
+        for changed in [Changed::Zones, Changed::Data] {
+            let Some(other) = self.probe(loaded, program, changed)? else { return Ok(None) };
+            let Some(((output, index), element)) = difference(loaded, &first, &other) else { continue };
+            // By their bits: NaN is no other than NaN.
+            let again = self.probe(loaded, program, Changed::Nothing)?;
+            if again.is_none_or(|again| fingerprint(&again) != fingerprint(&first)) {
+                return Ok(None);
+            }
+            let is_left = |outputs: &[_], poison| poisoned(loaded, outputs, poison).contains(&(output, index));
+            if matches!(changed, Changed::Data) && is_left(&first, Poison::NaN) && is_left(&other, Poison::Number) {
+                return Ok(Some(format!("{element} was never written: does the grid, or an `if`, leave it out?")));
+            }
+            let numbers = 0..loaded.specs.len();
+            let single: Vec<Changed> = match changed {
+                Changed::Zones => numbers.flat_map(|own| [Changed::Behind(own), Changed::Before(own)]).collect(),
+                _ => numbers.map(Changed::DataOf).chain([Changed::Scratch]).collect(),
+            };
+            for changed in single {
+                let own = self.probe(loaded, program, changed)?;
+                if let Some((_, element)) = own.and_then(|own| difference(loaded, &first, &own)) {
+                    return Ok(Some(changed.told(loaded, &element)));
+                }
+            }
+            return Ok(Some(changed.told(loaded, &element)));
+        }
+        Ok(None)
     }
 
     /// Takes another sample of a program whose `answer` was right, and returns the verdict on the answer that it leaves, if

@@ -515,6 +515,13 @@ impl Share {
         self.interval.filter(|[low, high]| *high > 2.0 * low).map(|[_, high]| high.min(1.0))
     }
 
+    /// Whether it says anything: not where the limit is known so badly that the share lies anywhere up to all of it, or
+    /// within a range of which one end is many times the other.
+    pub(crate) fn is_known(self) -> bool {
+        const WIDE: f64 = 8.0;
+        self.interval.is_none_or(|[low, high]| high <= 2.0 * low || high <= 1.0 && high < WIDE * low)
+    }
+
     /// The share of the same limit that another time has.
     pub(crate) fn of_time(self, median: Nanos) -> Self {
         let fraction = self.least.0 / median.0;

@@ -49,7 +49,8 @@ impl<'a> Section<'a> {
             None => (None, Cell::default()),
             Some((case, None)) => (None, case.outcome.status().into()),
             Some((case, time)) => {
-                let share = case.share.filter(|_| conditions.is_some()).map(|share| share.told(percent));
+                let known = case.share.filter(|share| conditions.is_some() && share.is_known());
+                let share = known.map(|share| share.told(percent));
                 let marks = conditions.map(|conditions| conditions.signs(case)).unwrap_or_default();
                 (time, Cell { detail: share.unwrap_or_default(), marks, ..Cell::default() })
             }

@@ -61,9 +61,9 @@ static COLUMNS: [Column; 17] = [
     column("bandwidth", "GB/s", 6, |case, _, _| of(case, |m| case.work.bandwidth(m.summary.median).to_string())),
     column("energy", "J/run", 10, |case, _, _| energy(case, |energy| significant(energy.joules))),
     column("efficiency", "GFLOP/J", 10, |case, _, _| energy(case, |e| case.work.per_joule(e.joules).to_string())),
-    column("limit", "of hardware", STAYS, |case, _, _| of(case, |_| case.share.map_or_else(String::new, share))),
+    column("limit", "of hardware", STAYS, |case, _, _| of(case, |_| known(case.share).map_or_else(String::new, share))),
     column("structure", "of its structure", 7, |case, _, _| {
-        of(case, |_| case.structure.map_or_else(String::new, share))
+        of(case, |_| known(case.structure).map_or_else(String::new, share))
     }),
     column("host", "× host", 12, |case, _, _| of(case, |_| case.speedup.map_or_else(String::new, significant))),
     column("reference", "× reference", 11, |case, view, _| {
@@ -184,7 +184,7 @@ fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> impl Iterator<Item = 
     };
     let multiples = (shown("residual") && cases.iter().any(multiple))
         .then(|| Mark::new("residual", "largest error, as a multiple of its tolerance"));
-    let open = |share: Option<Share>| share.is_some_and(|share| range(share).is_some());
+    let open = |share: Option<Share>| known(share).is_some_and(|share| range(share).is_some());
     let open = (shown("of hardware") && cases.iter().any(|case| open(case.share)))
         || (shown("of its structure") && cases.iter().any(|case| open(case.structure)));
     let open = open.then(|| {
@@ -219,6 +219,11 @@ fn figure(value: f64) -> String {
         }
         v => format!("{v:.3e}"),
     }
+}
+
+/// A share, where it says anything.
+fn known(share: Option<Share>) -> Option<Share> {
+    share.filter(|share| share.is_known())
 }
 
 /// How much of its limit a case reaches, and which limit it is.
@@ -336,10 +341,16 @@ mod tests {
         let table = |record: &Record| long(record, &View::of_width(120));
         assert!(!table(&record).contains('…') && !table(&record).contains('≤'), "{}", table(&record));
         let least = crate::basis::units::Nanos(1.0);
-        let share = Share { limit: Limit::Memory, least, fraction: 0.2, interval: Some([0.05, 0.5]) };
+        let share = Share { limit: Limit::Memory, least, fraction: 0.2, interval: Some([0.1, 0.5]) };
         record.cases[0].share = Some(share);
         let text = table(&record);
-        assert!(text.contains(" 5 … 50 % memory") && text.contains("\n…  the true share is in this range"), "{text}");
+        assert!(text.contains(" 10 … 50 % memory") && text.contains("\n…  the true share is in this range"), "{text}");
         assert!(!text.contains('≤') && !text.contains("at most this share"), "{text}");
+        for interval in [[0.14, 1.17], [0.03, 2.17], [0.05, 0.5]] {
+            record.cases[0].share = Some(Share { interval: Some(interval), ..share });
+            assert!(!table(&record).contains('…'), "nothing is known: {}", table(&record));
+        }
+        record.cases[0].share = Some(Share { interval: Some([0.92, 1.02]), fraction: 0.97, ..share });
+        assert!(table(&record).contains(" 92 … 102 % memory"), "{}", table(&record));
     }
 }

@@ -6,10 +6,19 @@ use rspirv::spirv::{Decoration, Op, StorageClass};
 use std::collections::HashMap;
 
 /// What a kernel does with a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) reads: bool,
     pub(crate) writes: bool,
+    /// Whether atomic operations change it, as they do counters.
+    pub(crate) counts: bool,
+    /// Whether what is read of it is an index of something, within no bounds that the kernel sets.
+    pub(crate) indexes: bool,
+}
+
+impl Access {
+    /// What a kernel may do with a buffer of which nothing is known.
+    pub(crate) const UNKNOWN: Self = Self { reads: true, writes: true, counts: false, indexes: false };
 }
 
 /// Where a pointer to a buffer comes from.
@@ -23,7 +32,7 @@ pub(super) enum Root {
 
 /// What the kernel of `words` does with the buffers of `roots`: that of each, in their order.
 pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
-    let both = || vec![Access { reads: true, writes: true }; roots.len()];
+    let both = || vec![Access::UNKNOWN; roots.len()];
     let Ok(all) = instructions(words).collect::<Result<Vec<_>, _>>() else { return both() };
     if roots.len() > Set::BITS as usize {
         return both();
@@ -40,12 +49,15 @@ pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
         flow.changed = false;
         for own in body {
             flow.follow(*own);
+            flow.follow_value(*own);
         }
         if !flow.changed {
-            let bit = |set: Set, at: usize| set >> at & 1 == 1;
-            return (0..roots.len())
-                .map(|at| Access { reads: bit(flow.reads, at), writes: bit(flow.writes, at) })
-                .collect();
+            let access = |at: usize| {
+                let is = |set: Set| set >> at & 1 == 1;
+                let [reads, writes] = [flow.reads, flow.writes].map(is);
+                Access { reads, writes, counts: is(flow.counts), indexes: is(flow.indexes) }
+            };
+            return (0..roots.len()).map(access).collect();
         }
     }
     both()
@@ -79,6 +91,11 @@ struct Flow<'a> {
     stored: Set,
     reads: Set,
     writes: Set,
+    /// The buffers that atomic operations change, and those with indices.
+    counts: Set,
+    indexes: Set,
+    /// The buffers that a value was read from, or computed of what was.
+    values: HashMap<u32, Set>,
     changed: bool,
     types: HashMap<u32, &'a [u32]>,
     constants: HashMap<u32, u32>,
@@ -329,6 +346,68 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// The buffers that a value, or what a variable of the kernel's own holds, comes from.
+    fn value(&mut self, id: u32) -> Set {
+        let id = self.local(id);
+        self.values.get(&id).copied().unwrap_or_default()
+    }
+
+    fn add_value(&mut self, id: u32, set: Set) {
+        let id = self.local(id);
+        let known = self.values.entry(id).or_default();
+        self.changed |= *known | set != *known;
+        *known |= set;
+    }
+
+    fn join_values(&mut self, to: u32, from: &[u32]) {
+        let set = from.iter().fold(0, |set, own| set | self.value(*own));
+        self.add_value(to, set);
+    }
+
+    /// Follows what was read through an instruction, to where it is an index.
+    fn follow_value(&mut self, own: Instruction<'a>) {
+        let words = own.operands();
+        let Some(op) = own.op() else { return };
+        match (op, words) {
+            (Op::AccessChain | Op::InBoundsAccessChain, [_, _, _, indices @ ..])
+            | (Op::PtrAccessChain | Op::InBoundsPtrAccessChain, [_, _, _, indices @ ..]) => {
+                let set = indices.iter().fold(0, |set, index| set | self.value(*index));
+                self.changed |= self.indexes | set != self.indexes;
+                self.indexes |= set;
+            }
+            (Op::Load, &[_, id, pointer, ..]) => {
+                let own = self.locals.contains_key(&pointer);
+                let set = if own { self.value(pointer) } else { self.get(pointer) };
+                self.add_value(id, set);
+            }
+            (Op::Store, &[pointer, value, ..]) if self.locals.contains_key(&pointer) => {
+                self.join_values(pointer, &[value]);
+            }
+            (Op::FunctionCall, [_, id, function, given @ ..]) => {
+                let parameters = self.parameters.get(function).cloned().unwrap_or_default();
+                parameters.into_iter().zip(given).for_each(|(to, from)| self.join_values(to, &[*from]));
+                self.join_values(*id, &[*function]);
+            }
+            (Op::ReturnValue, &[id]) => self.join_values(self.function, &[id]),
+            (Op::Select, &[_, id, _, a, b]) => self.join_values(id, &[a, b]),
+            (Op::Phi, [_, id, pairs @ ..]) => {
+                pairs.chunks(2).for_each(|pair| self.join_values(*id, &pair[..1]));
+            }
+            (Op::CompositeExtract | Op::CopyObject, &[_, id, from, ..]) => self.join_values(id, &[from]),
+            (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => self.join_values(id, &[a, b]),
+            (Op::ExtInst, [_, id, _, number, operands @ ..]) if !BOUNDING.contains(number) => {
+                self.join_values(*id, operands);
+            }
+            (_, &[_, _, pointer, ..]) if is_atomic(op) => {
+                let set = self.get(pointer);
+                self.changed |= self.counts | set != self.counts;
+                self.counts |= set;
+            }
+            (_, [_, id, operands @ ..]) if is_arithmetic(op) && !is_bounding(op) => self.join_values(*id, operands),
+            _ => {}
+        }
+    }
+
     fn variable(&mut self, kind: u32, id: u32, class: u32) {
         let place = |decoration: Decoration| self.decorations.get(&(id, None, decoration as u32)).copied();
         if let (Some(set), Some(binding)) = (place(Decoration::DescriptorSet), place(Decoration::Binding)) {
@@ -362,6 +441,31 @@ impl<'a> Flow<'a> {
         }
         self.join(id, &[function]);
     }
+}
+
+/// Instructions of GLSL.std.450 whose result lies within bounds: `min` and `clamp`.
+const BOUNDING: [u32; 6] = [37, 38, 39, 43, 44, 45];
+
+/// Whether an instruction takes a part of a number, as of a key, or compares.
+fn is_bounding(op: Op) -> bool {
+    let part = [
+        Op::BitwiseAnd,
+        Op::UMod,
+        Op::SRem,
+        Op::SMod,
+        Op::ShiftRightLogical,
+        Op::ShiftRightArithmetic,
+        Op::BitFieldUExtract,
+        Op::BitFieldSExtract,
+        Op::BitCount,
+    ];
+    part.contains(&op) || (Op::LogicalEqual as u32..=Op::FUnordGreaterThanEqual as u32).contains(&(op as u32))
+}
+
+/// Whether an instruction changes memory in one step, depending on what it held.
+fn is_atomic(op: Op) -> bool {
+    (Op::AtomicExchange as u32..=Op::AtomicXor as u32).contains(&(op as u32))
+        || matches!(op, Op::AtomicFAddEXT | Op::AtomicFMinEXT | Op::AtomicFMaxEXT)
 }
 
 /// Whether an instruction of a function does nothing with what its operands point to.
@@ -461,6 +565,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_as_an_index_and_what_is_counted_in_are_known() {
+        const ABC: &str = "layout(binding = 0) buffer A { uint a[]; }; layout(binding = 1) buffer B { float b[]; };
+            layout(binding = 2) buffer C { uint c[]; };";
+        for (declared, body, indexes, counts) in [
+            ("", "b[i] = b[a[i]];", "A", ""),
+            ("", "uint k = a[i] + 1u; b[k] = 1.0;", "A", ""),
+            ("uint at(uint k) { return 2u * a[k]; }", "b[at(i)] = 1.0;", "A", ""),
+            ("", "float s = 0.0; for (uint k = a[i]; k < a[i + 1u]; k++) s += b[k]; b[i] = s;", "A", ""),
+            ("", "if (a[i] > 0u) b[i] = 1.0;", "", ""),
+            // The digit of a key, and what is held within bounds.
+            ("", "atomicAdd(c[(a[i] >> 8) & 255u], 1u);", "", "C"),
+            ("", "c[min(a[i], 7u)] = c[a[i] % 8u];", "", ""),
+            ("", "atomicAdd(c[a[i]], 1u);", "A", "C"),
+        ] {
+            let head = "#version 460\nlayout(local_size_x = 64) in;";
+            let text = format!("{head}\n{ABC}{declared}\nvoid main() {{ uint i = gl_GlobalInvocationID.x; {body} }}");
+            let (words, _) = compiled("comp", &text);
+            let found = accesses(&words, &[0, 1, 2].map(|at| Root::Slot(0, at)));
+            let named = |is: fn(&Access) -> bool| {
+                found.iter().zip(["A", "B", "C"]).filter(|(own, _)| is(own)).map(|(_, name)| name).collect::<String>()
+            };
+            assert_eq!([named(|own| own.indexes), named(|own| own.counts)], [indexes, counts], "{declared} {body}");
+        }
+    }
+
+    #[test]
     fn addresses_are_followed_through_variables_functions_structures_and_arithmetic() {
         const PUSH: &str = "layout(push_constant) uniform P { uint n; Floats A; Floats B; uint64_t C; } p;";
         for (declared, body, expected) in [
@@ -513,7 +643,7 @@ mod tests {
         words.extend([0x4_003b, 2, 300_000, StorageClass::Function as u32, 0x1_0038]);
         let begun = Instant::now();
         assert_eq!(accesses(&words, &roots).len(), 2);
-        assert_eq!(accesses(&words, &[roots[0]; 200])[199], Access { reads: true, writes: true }, "too many to follow");
+        assert_eq!(accesses(&words, &[roots[0]; 200])[199], Access::UNKNOWN, "too many to follow");
         assert!(begun.elapsed() < Duration::from_secs(300), "{:?}", begun.elapsed());
     }
 }

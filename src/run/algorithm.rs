@@ -1,9 +1,11 @@
 //! Makes an [`Algorithm`] like those of the table of what was resolved, and the problem of each point of its axes.
 
+use super::access::{Root, accesses};
 use super::array;
 use super::builtin::{AUTO, Counterpart, dtype};
 use super::guarded;
 use super::loaded;
+use super::member_map::MemberMap;
 use super::oracle::{Expected, NoReference, Saving};
 use super::resolved::{
     Buffer, Command, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
@@ -22,7 +24,7 @@ use crate::basis::units::Work;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{Binding, BufferSpec, Descriptor, RED_ZONE, Role, SpecValue, Start};
-use crate::kernel::interface::SlotKind;
+use crate::kernel::interface::{Slot, SlotKind};
 use crate::kernel::lengths::with_constant_lengths;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
@@ -132,7 +134,7 @@ impl UserKernels {
     ///
     /// # Errors
     /// When a kernel cannot be read, or a built-in algorithm does not fit.
-    pub(crate) fn algorithm(self) -> Result<Handle<Algorithm>, String> {
+    pub(crate) fn algorithm(mut self) -> Result<Handle<Algorithm>, String> {
         for point in &self.run.points {
             if let Reference::Builtin(builtin) = &point.reference {
                 let counterpart = Counterpart::new(builtin, point)?;
@@ -142,9 +144,10 @@ impl UserKernels {
             }
         }
         let kernel = |(index, module): (_, &Module)| shader(module, format!("{}/{}#{index}", self.name, module.name));
-        let shaders = self.run.modules.iter().enumerate().map(kernel).collect::<Result<_, _>>()?;
+        let shaders = self.run.modules.iter().enumerate().map(kernel).collect::<Result<Vec<_>, _>>()?;
         // What is in the kernels is part of what they are: records of others are not taken for records of these.
         let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
+        self.run.points.iter_mut().for_each(|point| lay_out(point, &shaders));
         let loaded = Arc::new(Loaded { shaders, sizes: self.run.sizes(), own: self });
         let own = &loaded.own;
         let kernels = own.run.configurations.iter().map(label).enumerate().map(|(index, label)| {
@@ -263,10 +266,44 @@ impl UserKernels {
 /// The kernel of a module, which no other has the name of.
 fn shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
     let spirv = loaded::bytes(&module.spirv);
-    let interface = loaded::interface(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
+    let mut interface = loaded::interface(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
+    let roots: Vec<_> = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding)).collect();
+    // Declarations may lie: what a kernel may write to is looked at after its runs.
+    for (slot, access) in interface.slots.to_mut().iter_mut().zip(accesses(&module.spirv, &roots)) {
+        slot.blocks.to_mut().iter_mut().for_each(|block| block.writable |= access.writes);
+    }
     let (name, spirv) = (name.into(), spirv.into());
     let shader = Shader { name, dtype: None, layout: None, spirv, interface, built_in: false };
     Ok(Handle::Shared(Arc::new(shader)))
+}
+
+/// Notes how the blocks of the kernels see each buffer of a point. The reference may see it in another way: it is compared
+/// where kernels can write.
+fn lay_out(point: &mut Point, shaders: &[Handle<Shader>]) {
+    for (place, buffer) in point.buffers.iter_mut().enumerate() {
+        let mut members = MemberMap::default();
+        let lists = point.pass_lists.iter().flatten();
+        let reached = |fill: &Option<Fill>| match fill {
+            Some(Fill::Block { addresses, .. }) => addresses.iter().any(|address| address.buffer.0 == place),
+            _ => false,
+        };
+        for pass in lists.clone().flat_map(|list| &list.passes) {
+            for at in pass.bindings.iter().filter(|at| at.buffer.0 == place) {
+                let same = |slot: &&Slot| (slot.set, slot.binding, slot.element) == (at.set, at.binding, at.element);
+                match shaders[pass.module].interface.slots.iter().find(same) {
+                    Some(slot) => slot.blocks.iter().for_each(|block| members.add(block, at.offset)),
+                    None => members.open(),
+                }
+            }
+            if pass.addresses.iter().any(|address| address.buffer.0 == place) {
+                members.open();
+            }
+        }
+        if lists.flat_map(|list| &list.scratch).any(|scratch| reached(&scratch.fill)) {
+            members.open();
+        }
+        buffer.members = members;
+    }
 }
 
 /// A buffer as programs know it.

@@ -77,7 +77,7 @@ fn stored(element: DType, name: &str) -> Option<DType> {
 }
 
 /// An element as an integer, where it is one.
-fn integer(element: DType, bytes: &[u8]) -> Option<i128> {
+pub(super) fn integer(element: DType, bytes: &[u8]) -> Option<i128> {
     match element {
         DType::U64 => Some(i128::from(u64::from_le_bytes(bytes.try_into().ok()?))),
         DType::I64 => Some(i128::from(i64::from_le_bytes(bytes.try_into().ok()?))),

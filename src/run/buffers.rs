@@ -5,6 +5,7 @@ use super::expression::{Expression, Values};
 use super::fill;
 use super::init;
 use super::loaded::{LoadedKernel, LoadedPass};
+use super::member_map::MemberMap;
 use super::members::{Members, Part};
 use super::resolved::{Buffer, Fill, Tolerance};
 use crate::basis::dtype::DType;
@@ -292,7 +293,16 @@ impl DescribedBuffer {
             let message = format!("has {} values of atol for {columns} columns; write one for each", atol.len());
             return Err(Fault::new(field("check"), message));
         }
-        Ok(Buffer { name: self.name.clone(), element, shape, role, fill, tolerance, checked })
+        Ok(Buffer {
+            name: self.name.clone(),
+            element,
+            shape,
+            role,
+            fill,
+            tolerance,
+            checked,
+            members: MemberMap::default(),
+        })
     }
 
     /// What it holds before a run; files must be there and fit.

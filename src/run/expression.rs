@@ -15,7 +15,7 @@ pub(crate) struct Expression {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Node {
-    Integer(i64),
+    Integer(i128),
     Fraction(f64),
     Name(String),
     Negated(Box<Node>),
@@ -127,7 +127,7 @@ impl Expression {
     /// The expression of a number.
     #[must_use]
     pub(crate) fn integer(value: i64) -> Self {
-        Self { root: Node::Integer(value), text: value.to_string() }
+        Self { root: Node::Integer(value.into()), text: value.to_string() }
     }
 
     /// The text that it was read from.
@@ -149,6 +149,17 @@ impl Expression {
     /// # Errors
     /// When a name is unknown, something is divided by zero, or a value leaves 64 bits.
     pub(crate) fn value(&self, scope: &Values) -> Result<i64, String> {
+        let value = self.wide_value(scope)?;
+        i64::try_from(value).map_err(|_| {
+            format!("expression '{}' is {value}, beyond 64 bits with a sign: 2^63 - 1 is the most", brief(&self.text))
+        })
+    }
+
+    /// Its value as an integer from that of `i64` to that of `u64`.
+    ///
+    /// # Errors
+    /// Those of [`Self::value`].
+    pub(crate) fn wide_value(&self, scope: &Values) -> Result<i128, String> {
         integer(&self.root, scope).map_err(|reason| format!("expression '{}' {reason}", brief(&self.text)))
     }
 
@@ -178,29 +189,32 @@ fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
     }
 }
 
-fn integer(node: &Node, scope: &Values) -> Result<i64, String> {
+fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
     let of = |node: &Node| integer(node, scope);
-    let fits = |value: Option<i64>| value.ok_or_else(|| "has a value beyond 64 bits".to_string());
+    let range = i128::from(i64::MIN)..=i128::from(u64::MAX);
+    let fits = |value: Option<i128>| {
+        value.filter(|value| range.contains(value)).ok_or_else(|| "has a value beyond 64 bits".to_string())
+    };
     match node {
         Node::Integer(value) => Ok(*value),
         Node::Fraction(value) => Err(format!("has the fraction {value} where an integer is wanted")),
-        Node::Name(name) => scope.get(name),
+        Node::Name(name) => scope.get(name).map(i128::from),
         Node::Negated(node) => fits(of(node)?.checked_neg()),
-        Node::Not(node) => Ok(i64::from(of(node)? == 0)),
+        Node::Not(node) => Ok(i128::from(of(node)? == 0)),
         Node::Binary(operator, left, right) => {
             let left = of(left)?;
             // A guard may stand before a division.
             let right = if operator.decided_by(left != 0) { 0 } else { of(right)? };
             let not_zero = || if right == 0 { Err("divides by zero".to_string()) } else { Ok(()) };
             match operator {
-                Operator::Or => Ok(i64::from(left != 0 || right != 0)),
-                Operator::And => Ok(i64::from(left != 0 && right != 0)),
-                Operator::Equal => Ok(i64::from(left == right)),
-                Operator::NotEqual => Ok(i64::from(left != right)),
-                Operator::Less => Ok(i64::from(left < right)),
-                Operator::AtMost => Ok(i64::from(left <= right)),
-                Operator::More => Ok(i64::from(left > right)),
-                Operator::AtLeast => Ok(i64::from(left >= right)),
+                Operator::Or => Ok(i128::from(left != 0 || right != 0)),
+                Operator::And => Ok(i128::from(left != 0 && right != 0)),
+                Operator::Equal => Ok(i128::from(left == right)),
+                Operator::NotEqual => Ok(i128::from(left != right)),
+                Operator::Less => Ok(i128::from(left < right)),
+                Operator::AtMost => Ok(i128::from(left <= right)),
+                Operator::More => Ok(i128::from(left > right)),
+                Operator::AtLeast => Ok(i128::from(left >= right)),
                 Operator::Add => fits(left.checked_add(right)),
                 Operator::Sub => fits(left.checked_sub(right)),
                 Operator::Mul => fits(left.checked_mul(right)),
@@ -217,7 +231,7 @@ fn integer(node: &Node, scope: &Values) -> Result<i64, String> {
                 (Function::Cdiv, &[_, 0]) => Err("divides by zero".into()),
                 (Function::Cdiv, &[a, b]) => {
                     let (quotient, rest) = (fits(a.checked_div(b))?, fits(a.checked_rem(b))?);
-                    fits(quotient.checked_add(i64::from(rest != 0 && (rest < 0) == (b < 0))))
+                    fits(quotient.checked_add(i128::from(rest != 0 && (rest < 0) == (b < 0))))
                 }
                 // Rounded down, as divisions are.
                 (Function::Log2, &[a]) if a > 0 => Ok(a.ilog2().into()),
@@ -345,11 +359,15 @@ impl Parser<'_> {
         self.rest = rest;
         let plain = digits.replace('_', "");
         let malformed = || format!("has the malformed number '{}'", brief(digits));
+        let beyond = || "has a number beyond 64 bits: 2^64 - 1 is the most".to_string();
         if let Some(digits) = plain.strip_prefix("0x") {
-            return i64::from_str_radix(digits, 16).map(Node::Integer).map_err(|_| malformed());
+            let is_hexadecimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            let value =
+                u64::from_str_radix(digits, 16).map_err(|_| if is_hexadecimal { beyond() } else { malformed() });
+            return value.map(|value| Node::Integer(value.into()));
         }
         if plain.bytes().all(|b| b.is_ascii_digit()) {
-            return plain.parse().map(Node::Integer).map_err(|_| "has a number beyond 64 bits".into());
+            return plain.parse().map(|value: u64| Node::Integer(value.into())).map_err(|_| beyond());
         }
         // What Rust reads beside decimal fractions, such as `inf`, does not begin with a digit.
         plain.parse().ok().filter(|value: &f64| value.is_finite()).map(Node::Fraction).ok_or_else(malformed)
@@ -462,9 +480,14 @@ mod tests {
             ("M < 100 || !(BM != 64)", 1),
             ("!1 + 1", 1),
             ("0x10 + 1_000", 1016),
+            ("0xFFFFFFFFFFFFFFFF - 18446744073709551610", 5),
         ] {
             assert_eq!(value(text), Ok(expected), "{text}");
         }
+        let wide = Expression::parse("2^64 - 1").expect("parsed").wide_value(&scope());
+        assert!(wide.expect_err("2^64 is none").contains("beyond 64 bits"));
+        let wide = Expression::parse("2^63 + (2^63 - 1)").expect("parsed").wide_value(&scope());
+        assert_eq!(wide, Ok(u64::MAX.into()));
     }
 
     #[test]
@@ -493,6 +516,8 @@ mod tests {
             ("2^63", "beyond 64 bits"),
             ("2^(-1)", "beyond 64 bits"),
             ("99999999999999999999", "beyond 64 bits"),
+            ("0x10000000000000000", "beyond 64 bits"),
+            ("0x", "malformed number '0x'"),
             ("ceil(M)", "unknown function 'ceil'"),
             ("cdvi(M, 2)", "did you mean 'cdiv'?"),
             ("cdiv(M)", "gives cdiv 1 of its 2 arguments"),

@@ -11,8 +11,7 @@ use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
 
 /// How a fill is written, for messages.
-pub(crate) const FORMS: &str =
-    "zero, a number, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy, @x.bin or @x.bin.zst";
+pub(crate) const FORMS: &str = "zero, a number, varied, mask, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy, @x.bin or @x.bin.zst";
 
 /// Understands a fill; file names are relative to `folder` and have their placeholders replaced already.
 ///
@@ -31,25 +30,48 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
             (name.trim(), split(inner))
         }
     };
-    let numbers = arguments.iter().map(|text| Expression::parse(text)?.number(scope)).collect::<Result<Vec<_>, _>>()?;
+    let numbers = arguments.iter().map(|text| bound(text, scope)).collect::<Result<Vec<_>, _>>()?;
     match (name, numbers.as_slice()) {
         ("zero", []) => Ok(Fill::Zero),
         ("iota", []) => Ok(Fill::Iota),
+        ("varied", []) => Ok(Fill::Varied),
+        ("mask", []) => Ok(Fill::Mask),
         ("normal", []) => Ok(Fill::Normal { mean: 0.0, deviation: 1.0 }),
         ("normal", &[mean, deviation]) if deviation >= 0.0 => Ok(Fill::Normal { mean, deviation }),
         ("uniform", []) => Ok(Fill::Uniform { low: 0.0, high: 1.0 }),
         ("uniform", &[low, high]) if low <= high && (high - low).is_finite() => Ok(Fill::Uniform { low, high }),
-        ("normal" | "uniform" | "zero" | "iota", _) => {
+        ("normal" | "uniform" | "zero" | "iota" | "varied" | "mask", _) => {
             Err(format!("fill '{text}' has the wrong arguments; write {FORMS}"))
         }
         // A number is all of them.
         _ if !text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
-            let value = Expression::parse(text)?.number(scope)?;
+            let expression = Expression::parse(text)?;
+            if let Some(whole) = beyond_f64(&expression, scope) {
+                return Ok(Fill::Whole { bits: whole as u64, negative: whole < 0 });
+            }
+            let value = expression.number(scope)?;
             Ok(Fill::Uniform { low: value, high: value })
         }
         _ => {
-            Err(format!("{}; write {FORMS}", error::unknown("fill", name, "", &["zero", "iota", "normal", "uniform"])))
+            let known = ["zero", "iota", "varied", "mask", "normal", "uniform"];
+            Err(format!("{}; write {FORMS}", error::unknown("fill", name, "", &known)))
         }
+    }
+}
+
+/// The whole number that an expression is, where f64 does not have it.
+fn beyond_f64(expression: &Expression, scope: &Values) -> Option<i128> {
+    expression.wide_value(scope).ok().filter(|whole| *whole as f64 as i128 != *whole)
+}
+
+/// A bound of random numbers: that of a type of integers, or a number that f64 has.
+fn bound(text: &str, scope: &Values) -> Result<f64, String> {
+    let expression = Expression::parse(text)?;
+    match beyond_f64(&expression, scope) {
+        Some(whole) if ![i64::MAX.into(), u64::MAX.into()].contains(&whole) => {
+            Err(format!("expression '{text}' is {whole}, a bound that f64 does not have; use {}", whole as f64 as i128))
+        }
+        _ => expression.number(scope),
     }
 }
 
@@ -89,9 +111,8 @@ impl Fill {
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Npy(path) | Self::Raw(path) => Some(path),
-            Self::Zero | Self::Iota | Self::Normal { .. } | Self::Uniform { .. } | Self::Made | Self::Block { .. } => {
-                None
-            }
+            Self::Zero | Self::Iota | Self::Varied | Self::Mask | Self::Normal { .. } => None,
+            Self::Uniform { .. } | Self::Whole { .. } | Self::Made | Self::Block { .. } => None,
         }
     }
 
@@ -103,6 +124,11 @@ impl Fill {
         match self {
             Self::Npy(path) => array::check(path, element, shape),
             Self::Raw(path) => array::check_raw(path, shape.iter().product::<u64>() * element.bytes()),
+            Self::Whole { negative, bits } => match element {
+                DType::U64 if !negative => Ok(()),
+                DType::I64 if *negative || i64::try_from(*bits).is_ok() => Ok(()),
+                _ => Err(format!("is {self}, which the buffer's type {element} does not have; use another")),
+            },
             _ => Ok(()),
         }
     }
@@ -123,6 +149,21 @@ impl Buffer {
             Some(Fill::Iota) => (0..len).for_each(|at| {
                 element.push(counted(element, at as u64), &mut bytes);
             }),
+            // The 53 bits of an f64 leave some of these as they are.
+            Some(Fill::Uniform { low, high }) if element.is_integer() && high - low >= 2f64.powi(53) => {
+                let most: i128 = if element.is_signed_integer() { i64::MAX.into() } else { u64::MAX.into() };
+                let least: i128 = if element.is_signed_integer() { i64::MIN.into() } else { 0 };
+                let [low, high] = [low.ceil(), high.floor()].map(|end| (end as i128).clamp(least, most));
+                (0..len).for_each(|_| {
+                    let above = u128::from(random.next_u64()) * ((high - low) as u128 + 1) >> 64;
+                    let value = low + above as i128;
+                    if element.bytes() == 8 {
+                        bytes.extend((value as u64).to_le_bytes());
+                    } else {
+                        element.push(value as f64, &mut bytes);
+                    }
+                });
+            }
             Some(Fill::Uniform { low, high }) => (0..len).for_each(|_| {
                 let unit = (random.next_u64() >> 11) as f64 * 2f64.powi(-53);
                 let value = if element.is_float() {
@@ -137,6 +178,11 @@ impl Buffer {
                 let [first, second] = [0, 1].map(|_| ((random.next_u64() >> 11) as f64 + 0.5) * 2f64.powi(-53));
                 let value = mean + deviation * (-2.0 * first.ln()).sqrt() * (TAU * second).cos();
                 element.push(if element.is_float() { value } else { value.round() }, &mut bytes);
+            }),
+            Some(Fill::Whole { bits, .. }) => (0..len).for_each(|_| bytes.extend(bits.to_le_bytes())),
+            Some(Fill::Varied) => (0..len).for_each(|_| varied(element, &mut random, &mut bytes)),
+            Some(Fill::Mask) => (0..len).for_each(|_| {
+                element.push((random.next_u64() >> 63) as f64, &mut bytes);
             }),
             Some(Fill::Block { bytes: block, .. }) => bytes.extend(block),
             Some(Fill::Npy(path)) => return array::read(path, element, &self.shape),
@@ -154,6 +200,31 @@ impl Buffer {
             }
         }
         Ok(bytes)
+    }
+}
+
+/// Binary exponents of varied floats: magnitudes from 2^-6 to 2, whose products and sums stay within f16.
+const EXPONENTS: std::ops::Range<u64> = 0..7;
+
+/// Zeros among varied integers, one in so many: masks are of both kinds, and keys come twice.
+const ZERO_IN: u64 = 8;
+
+/// Appends a value of [`Fill::Varied`].
+fn varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
+    let (size, start) = (element.bytes() as usize, bytes.len());
+    if element.is_integer() {
+        let value = if random.next_u64().is_multiple_of(ZERO_IN) { 0 } else { random.next_u64() };
+        return bytes.extend(&value.to_le_bytes()[..size]);
+    }
+    loop {
+        let bits = random.next_u64();
+        let exponent = (bits >> 1) % EXPONENTS.end;
+        let magnitude = (1.0 + (bits >> 11) as f64 * 2f64.powi(-53)) * 2f64.powi(exponent as i32 - 6);
+        element.push(if bits & 1 == 0 { magnitude } else { -magnitude }, bytes);
+        if start < size || bytes[start..] != bytes[start - size..start] {
+            return;
+        }
+        bytes.truncate(start);
     }
 }
 
@@ -185,8 +256,16 @@ mod tests {
     fn values(element: DType, fill: &str, len: u64) -> Vec<f64> {
         let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
         let tolerance = Tolerance::Exact;
-        let buffer =
-            Buffer { name: "A".into(), element, shape: vec![len], role: Role::Input, fill, tolerance, checked: true };
+        let buffer = Buffer {
+            name: "A".into(),
+            element,
+            shape: vec![len],
+            role: Role::Input,
+            fill,
+            tolerance,
+            checked: true,
+            members: crate::run::member_map::MemberMap::default(),
+        };
         let bytes = buffer.contents(1, 0, Path::new("")).expect("bytes");
         assert_eq!(bytes.len() as u64, buffer.bytes());
         bytes.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes)).collect()
@@ -213,6 +292,78 @@ mod tests {
             let count = dice.iter().filter(|value| **value == f64::from(side)).count();
             assert!((800..1200).contains(&count), "{side}: {count}");
         }
+    }
+
+    fn bytes(element: DType, fill: &str, len: u64) -> Vec<u8> {
+        let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
+        let (name, shape, role, tolerance) = ("A".into(), vec![len], Role::Input, Tolerance::Exact);
+        let members = crate::run::member_map::MemberMap::default();
+        let buffer = Buffer { name, element, shape, role, fill, tolerance, checked: true, members };
+        buffer.contents(1, 0, Path::new("")).expect("bytes")
+    }
+
+    #[test]
+    fn varied_fills_cover_their_type_and_masks_are_of_both_kinds() {
+        const LEN: u64 = 1 << 14;
+        for element in DType::OF_BUFFERS {
+            let size = element.bytes() as usize;
+            let contents = bytes(element, "varied", LEN);
+            let elements: Vec<&[u8]> = contents.chunks_exact(size).collect();
+            let kinds = [0.0, 1.0].map(|kind| {
+                let mask = bytes(element, "mask", LEN);
+                mask.chunks_exact(size).filter(|bytes| element.value(bytes) == kind).count()
+            });
+            assert!(kinds.iter().all(|count| *count > LEN as usize / 3), "{element}: {kinds:?}");
+            if element.is_float() {
+                let values = values(element, "varied", LEN);
+                assert!(values.windows(2).all(|pair| pair[0] != pair[1]), "{element}");
+                for exponent in -6..=0 {
+                    for sign in [-1.0, 1.0] {
+                        let from = 2f64.powi(exponent);
+                        let count = values.iter().filter(|own| (from..2.0 * from).contains(&(sign * **own))).count();
+                        assert!(count > 500, "{element}: {count} of {sign} 2^{exponent}");
+                    }
+                }
+            } else {
+                let zeros = elements.iter().filter(|bytes| bytes.iter().all(|byte| *byte == 0)).count();
+                assert!((1000..4000).contains(&zeros), "{element}: {zeros}");
+                for bit in 0..8 * size {
+                    let set = elements.iter().filter(|bytes| bytes[bit / 8] >> (bit % 8) & 1 == 1).count();
+                    assert!((LEN as usize / 3..LEN as usize / 2).contains(&set), "{element}: bit {bit}: {set}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whole_numbers_of_64_bits_are_what_they_are() {
+        let first = |element: DType, fill: &str| u64::from_le_bytes(bytes(element, fill, 1).try_into().expect("eight"));
+        assert_eq!(first(DType::U64, "0xFFFFFFFFFFFFFFFF"), u64::MAX);
+        assert_eq!(first(DType::U64, "9007199254740993"), 9_007_199_254_740_993);
+        assert_eq!(first(DType::I64, "-2^53 - 1").cast_signed(), -9_007_199_254_740_993);
+        for (element, range) in [
+            (DType::U64, "uniform(0, 18446744073709551615)"),
+            (DType::I64, "uniform(-9223372036854775808, 9223372036854775807)"),
+        ] {
+            let contents = bytes(element, range, 4096);
+            for bit in 0..64 {
+                let set = contents.chunks_exact(8).filter(|bytes| bytes[bit / 8] >> (bit % 8) & 1 == 1).count();
+                assert!((1800..2300).contains(&set), "{element}: bit {bit}: {set}");
+            }
+        }
+        let checked = |fill: &str, element| {
+            parse(fill, Path::new(""), &Values::default()).and_then(|fill: Fill| fill.check(element, &[1]))
+        };
+        assert_eq!(checked("0xFFFFFFFFFFFFFFFF", DType::U64), Ok(()));
+        for element in [DType::I64, DType::F64, DType::U32] {
+            let refused = checked("0xFFFFFFFFFFFFFFFF", element).expect_err("too large");
+            assert!(refused.contains("18446744073709551615"), "{refused}");
+        }
+        let refused = checked("uniform(0, 9007199254740993)", DType::U64).expect_err("no bound of f64");
+        assert!(refused.contains("use 9007199254740992"), "{refused}");
+        let fill = parse("-9007199254740993", Path::new(""), &Values::default()).expect("a fill");
+        let sent = serde_json::to_string(&fill).expect("JSON");
+        assert_eq!(serde_json::from_str::<Fill>(&sent).expect("a fill"), fill);
     }
 
     #[test]

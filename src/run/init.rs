@@ -8,7 +8,7 @@ use super::resolved::Tolerance;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::printable::{printable, shown_word};
-use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SlotKind, SpecConstant};
+use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar, Slot, SlotKind, SpecConstant};
 use std::fmt::Write;
 
 /// The tolerance of outputs that state none.
@@ -50,7 +50,7 @@ fn template(described: &Described) -> Result<String, Fault> {
             None => buffer(slot, *access, &grid, &mut text),
         }
     }
-    let both = Access { reads: true, writes: true };
+    let both = Access::UNKNOWN;
     let blocks = pass.interface.slots.iter().zip(slots).filter_map(|(slot, access)| by_member(slot, *access));
     let held = blocks.flat_map(|block| block.members.iter());
     let held = held.filter(|member| member.kind == ArgumentKind::Address).map(|member| (member, &both));
@@ -60,7 +60,7 @@ fn template(described: &Described) -> Result<String, Fault> {
             marked(&format!("\n[buffer.{name}]"), &format!("at the address in {}: {}", member.name, done(*access)));
         let _ = writeln!(text, "{head}\n{}", marked("type = \"f32\"", "(…)"));
         let _ = writeln!(text, "{}", marked(&format!("shape = {}", grid.shape(1)), "(…)"));
-        contents("f32", *access, &mut text);
+        contents(&member.name, "f32", *access, &mut text);
     }
     let [x, y, z] = pass.local_size(&[]);
     let groups = grid.groups();
@@ -284,17 +284,42 @@ fn buffer(slot: &Slot, access: Access, grid: &Grid, text: &mut String) {
     let remark = format!("set {set}, binding {binding}: {}{also}", done(access));
     let _ = writeln!(text, "{}", marked(&format!("\n[buffer.{}]", key(&name)), &remark));
     let array = slot.blocks.iter().find_map(|block| block.array);
-    let element = element(slot);
+    let element = element(&[slot]);
     let (shape, remark) = match array {
         _ if numbers(slot).is_some() => {
             (format!("[{}]", numbers(slot).map_or(0, |(_, count)| count)), "the block's size".to_string())
         }
-        Some(_) if element != "bytes" => (grid.shape(1), "(…)".to_string()),
+        Some(array) if element != "bytes" => (grid.shape(per_element(slot)), structures(slot, array)),
         Some(array) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
         None => (format!("[{}]", fixed(slot).unwrap_or_default()), "the block's size".to_string()),
     };
     let _ = writeln!(text, "type = \"{element}\"\n{}", marked(&format!("shape = {shape}"), &remark));
-    contents(&element, access, text);
+    contents(&name, &element, access, text);
+}
+
+/// Numbers in each element of the array at a block's end, where these are structures or have padding; 1 for vectors, as many
+/// of which as are wanted may be elements of the problem.
+fn per_element(slot: &Slot) -> u64 {
+    let of = |block: &Block| {
+        let array = block.array?;
+        let bytes = u64::from(array.scalar?.bytes());
+        let own = block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64;
+        (own * bytes != array.stride || ![1, 2, 4].contains(&own)).then_some(array.stride / bytes)
+    };
+    slot.blocks.iter().find_map(of).unwrap_or(1)
+}
+
+/// The remark on the elements of an array of structures, or of vectors with padding.
+fn structures(slot: &Slot, array: Elements) -> String {
+    let own =
+        slot.blocks.iter().map(|block| block.members.iter().filter(|at| u64::from(at.offset) >= block.fixed).count());
+    match (per_element(slot), own.max().unwrap_or_default() as u64) {
+        (1, _) => "(…)".into(),
+        (count, own) if own < count && own > 0 => {
+            format!("(…) {own} numbers and {} of padding each", count - own)
+        }
+        (count, _) => format!("(…) structures of {count} numbers, {} bytes", array.stride),
+    }
 }
 
 /// The bytes of a buffer without an array at its end.
@@ -305,23 +330,27 @@ fn fixed(slot: &Slot) -> Option<u64> {
 
 /// The type and the number of a buffer's elements, where a block without an array at its end is made of one type.
 fn numbers(slot: &Slot) -> Option<(Scalar, u64)> {
-    fixed(slot).and_then(|_| slot.blocks.iter().find_map(Block::numbers))
+    fixed(slot).and_then(|_| slot.blocks.iter().find_map(Block::fills))
 }
 
-/// The type of a buffer's elements: that of the first block that is an array of numbers.
-pub(crate) fn element(slot: &Slot) -> String {
-    if let Some((scalar, _)) = numbers(slot) {
-        return scalar.name();
-    }
-    let scalar = slot.blocks.iter().filter_map(|block| block.array).find_map(|array| array.scalar);
-    scalar.map_or_else(|| "bytes".to_string(), Scalar::name)
+/// The type of a buffer's elements, by the types of the blocks that see it: floats that another block sees as integers, to
+/// take them apart or to add to them, are floats.
+pub(crate) fn element(slots: &[&Slot]) -> String {
+    let of = |block: &Block| block.array.map_or(block.scalar, |array| array.scalar);
+    let all: Vec<Scalar> = slots.iter().flat_map(|slot| slot.blocks.iter()).filter_map(of).collect();
+    let is_float = |scalar: &&Scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
+    all.iter().find(is_float).or(all.first()).map_or_else(|| "bytes".to_string(), |scalar| scalar.name())
 }
 
 /// Who fills a buffer, and how it is checked.
-fn contents(element: &str, access: Access, text: &mut String) {
+fn contents(name: &str, element: &str, access: Access, text: &mut String) {
     if access.reads || !access.writes {
-        let fill = format!("fill = \"{}\"", fill(element, access));
-        let _ = writeln!(text, "{}", marked(&fill, "(…) also iota, normal, @x.npy, @x.bin"));
+        let chosen = fill(name, element, access);
+        let remark = match chosen {
+            INDICES => "(…) used as indices: keep them in range",
+            _ => "(…) also iota, normal, @x.npy, @x.bin",
+        };
+        let _ = writeln!(text, "{}", marked(&format!("fill = \"{chosen}\""), remark));
     }
     let check = DType::of_buffer(element).map_or_else(|_| "\"exact\"".into(), |element| usual(element).to_string());
     if access.writes && access.reads {
@@ -333,13 +362,22 @@ fn contents(element: &str, access: Access, text: &mut String) {
     }
 }
 
-/// A fill with several values of the type; of a buffer of integers that a kernel changes, which counts as a rule, zeros.
-fn fill(element: &str, access: Access) -> &'static str {
-    match element.as_bytes() {
-        [b'f', ..] | b"bf16" => "uniform(-1, 1)",
-        _ if access.writes => "zero",
-        [b'i', ..] => "uniform(-1, 1)",
-        _ => "uniform(0, 255)",
+/// The fill of a buffer whose elements are indices.
+const INDICES: &str = "uniform(0, N - 1)";
+
+/// Parts of the names of buffers that hold nothing but yes and no.
+const MASKS: [&str; 7] = ["mask", "flag", "valid", "active", "enabled", "visible", "predicate"];
+
+/// A fill that covers the type; of integers that atomic operations change, which count as a rule, zeros.
+fn fill(name: &str, element: &str, access: Access) -> &'static str {
+    let is_float = element.starts_with('f') || element == "bf16";
+    let name = name.to_lowercase();
+    match element {
+        _ if !access.writes && MASKS.iter().any(|part| name.contains(part)) => "mask",
+        _ if is_float => "varied",
+        _ if access.counts => "zero",
+        _ if access.indexes && element != "bytes" => INDICES,
+        _ => "varied",
     }
 }
 
@@ -372,7 +410,7 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
                 lacks.push(format!("push constant {} ({}): --push {option}", printable(name), scalar.name()));
             }
             ArgumentKind::Address => {
-                let access = addresses.next().copied().unwrap_or(Access { reads: true, writes: true });
+                let access = addresses.next().copied().unwrap_or(Access::UNKNOWN);
                 lacks.push(format!(
                     "buffer {} (its address): {}",
                     printable(&member.name),
@@ -405,10 +443,11 @@ fn slot_options(slot: &Slot, access: Access, grid: &Grid, shape: &str) -> String
             (None, Some(bytes)) => bytes.to_string(),
             (None, None) => {
                 let stride = slot.blocks.iter().find_map(|block| block.array).map_or(1, |array| array.stride);
-                if element(slot) == "bytes" { format!("{shape},{stride}") } else { shape.to_string() }
+                let per_element = if element(&[slot]) == "bytes" { stride } else { per_element(slot) };
+                if per_element == 1 { shape.to_string() } else { format!("{shape},{per_element}") }
             }
         };
-        let options = buffer_options(&name, &element(slot), &extents, access);
+        let options = buffer_options(&name, &element(&[slot]), &extents, access);
         return format!("buffer {shown} (set {set}, binding {binding}): {options}");
     };
     let option = |member: &Argument| {
@@ -429,7 +468,7 @@ fn slot_options(slot: &Slot, access: Access, grid: &Grid, shape: &str) -> String
 fn buffer_options(name: &str, element: &str, shape: &str, access: Access) -> String {
     let mut buffer = format!("{name}={element}[{shape}]");
     if access.reads || !access.writes {
-        let _ = write!(buffer, ":{}", fill(element, access).replace(' ', ""));
+        let _ = write!(buffer, ":{}", fill(name, element, access).replace(' ', ""));
     }
     let mut options = format!("--buffer {}", shown_word(&buffer));
     if access.reads && access.writes {
@@ -454,12 +493,8 @@ mod tests {
         let text = format!("{} = 1\n{line}\n", key(hostile));
         let table: toml::Table = toml::from_str(&text).expect("TOML");
         assert_eq!(table.keys().collect::<Vec<_>>(), [hostile, "type"]);
-        let options = buffer_options("A';touch owned;'", "f32", "N", Access { reads: true, writes: true });
-        assert_eq!(
-            options.lines().next(),
-            Some(r"--buffer 'A'\'';touch owned;'\''=f32[N]:uniform(-1,1)'"),
-            "{options}"
-        );
+        let options = buffer_options("A';touch owned;'", "f32", "N", Access::UNKNOWN);
+        assert_eq!(options.lines().next(), Some(r"--buffer 'A'\'';touch owned;'\''=f32[N]:varied'"), "{options}");
         assert!(options.contains(r"--check 'A'\'';touch owned;'\''="), "{options}");
     }
 }

@@ -290,10 +290,8 @@ pub(crate) fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<
         };
         return Ok((bits, value));
     }
-    let value = expression.value(scope)?;
-    let (low, high) = match scalar {
-        Scalar::Int { bits: 64, signed: true } => (i64::MIN, i64::MAX),
-        Scalar::Int { bits: 64, signed: false } => (0, i64::MAX),
+    let value = expression.wide_value(scope)?;
+    let (low, high): (i128, i128) = match scalar {
         Scalar::Int { bits, signed: true } => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
         Scalar::Int { bits, signed: false } => (0, (1 << bits) - 1),
         _ => (0, 1),
@@ -306,7 +304,7 @@ pub(crate) fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<
         ));
     }
     let unused = 64 - 8 * scalar.bytes();
-    Ok((value.cast_unsigned() << unused >> unused, value as f64))
+    Ok(((value as u64) << unused >> unused, value as f64))
 }
 
 /// The number that the low bits of `bits` are.

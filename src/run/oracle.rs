@@ -1,6 +1,7 @@
 //! Whether what kernels of the user's left is right: compared with a reference, element by element.
 
-use super::array;
+use super::array::{self, integer};
+use super::member_map::Kind;
 use super::resolved::{Buffer, Tolerance};
 use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
 use crate::basis::destination::Destination;
@@ -28,6 +29,7 @@ impl Expected {
     /// Where a buffer has no number at all.
     pub(super) fn new(mut answers: Vec<(usize, Buffer, Vec<u8>)>) -> Result<Self, String> {
         for (_, data, answer) in &mut answers {
+            *answer = data.members.without_padding(answer).into_owned();
             if let Some(odd) = non_finite(data, answer)
                 && values(data, answer).all(f64::is_nan)
             {
@@ -50,23 +52,62 @@ impl Expected {
 }
 
 /// Every element of a buffer.
-fn values(data: &Buffer, contents: &[u8]) -> impl Iterator<Item = f64> {
+fn values(data: &Buffer, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
     contents.chunks_exact(data.element.bytes() as usize).map(|bytes| data.element.value(bytes))
 }
 
-/// Lowers the usual absolute tolerance where the largest element of the reference is small: zeros are no answer then.
-fn fit(data: &mut Buffer, answer: &[u8]) {
-    let largest =
-        values(data, answer).filter(|value| value.is_finite()).fold(0.0, |most: f64, value| most.max(value.abs()));
-    if let (Tolerance::Close { rtol, atol }, false) = (&mut data.tolerance, data.checked || largest == 0.0) {
-        *atol = atol.min(*rtol * largest);
+/// Values that are looked at to find the magnitude of many.
+const MOST_SAMPLED: usize = 1 << 20;
+
+/// Multiple of the quartile of distinct magnitudes beyond which a value is an outlier: of normally distributed values none
+/// is, of most others few are.
+const OUTLIER: f64 = 16.0;
+
+/// The largest magnitude of `values` without outliers, such as sentinels and masks: these are few values, however often they
+/// come. Zeros have no magnitude, and what is not finite has none either.
+pub(crate) fn magnitude(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let step = values.len().div_ceil(MOST_SAMPLED).max(1);
+    let finite = values.step_by(step).map(f64::abs).filter(|value| *value > 0.0 && value.is_finite());
+    let mut known: Vec<f64> = finite.collect();
+    known.sort_unstable_by(f64::total_cmp);
+    known.dedup();
+    let Some(quartile) = known.get(known.len().saturating_sub(1) / 4) else { return 0.0 };
+    known[..known.partition_point(|value| *value <= OUTLIER * quartile)].last().copied().unwrap_or(0.0)
+}
+
+/// Columns along the last extent that have a magnitude each at most.
+const MOST_COLUMNS: usize = 16;
+
+/// The magnitude of each of so many columns; none where they are too many, or all alike.
+pub(crate) fn magnitudes(element: DType, contents: &[u8], columns: usize) -> Option<Vec<f64>> {
+    let size = element.bytes() as usize;
+    if !(2..=MOST_COLUMNS).contains(&columns) || !contents.len().is_multiple_of(columns * size) {
+        return None;
     }
+    let column =
+        |at: usize| magnitude(contents.chunks_exact(columns * size).map(|row| element.value(&row[at * size..])));
+    let found: Vec<f64> = (0..columns).map(column).collect();
+    let known = || found.iter().copied().filter(|own| *own > 0.0);
+    let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
+    (most > OUTLIER * least).then_some(found)
+}
+
+/// Lowers the usual absolute tolerance where the reference is small, in a column or everywhere: zeros are no answer then.
+fn fit(data: &mut Buffer, answer: &[u8]) {
+    let (Tolerance::Close { rtol, atol }, false) = (&data.tolerance, data.checked) else { return };
+    let (rtol, atol) = (*rtol, *atol);
+    let lowered = |magnitude: f64| if magnitude > 0.0 { atol.min(rtol * magnitude) } else { atol };
+    let columns = data.shape.last().filter(|_| data.shape.len() > 1).copied().unwrap_or(1) as usize;
+    data.tolerance = match magnitudes(data.element, answer, columns) {
+        Some(found) => Tolerance::Columns { rtol, atol: found.into_iter().map(lowered).collect() },
+        None => Tolerance::Close { rtol, atol: lowered(magnitude(values(data, answer))) },
+    };
 }
 
 impl Oracle for Expected {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
         let found = self.answers.iter().map(|(at, data, answer)| {
-            let found = outputs[*at].as_bytes();
+            let found = &*data.members.without_padding(outputs[*at].as_bytes());
             match &data.tolerance {
                 Tolerance::Set => same_rows(data, found, answer),
                 Tolerance::Picks(place) => same_picks(data, found, answer, self.keys.get(place)),
@@ -85,6 +126,56 @@ impl Oracle for Expected {
         let unknown = self.unknown.join(", ");
         (!unknown.is_empty()).then(|| format!("there is no reference for {unknown}"))
     }
+
+    fn element(&self, output: usize, index: usize) -> Option<String> {
+        let (_, data, _) = self.answers.iter().find(|(at, ..)| *at == output)?;
+        let is_padding = data.members.kind(index, data.element.bytes() as usize) == Kind::Padding;
+        (!is_padding).then(|| place(data, index))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.answers.iter().filter_map(|(_, data, answer)| integers_in(data, answer)).collect()
+    }
+}
+
+/// Share of a reference's elements other than 0, one in so many, from which those that look like integers are said to be.
+const ONE_IN: usize = 64;
+
+/// How many elements of these floats look like integers, and how many there are beside zeros, of those that `counts`: small
+/// integers are below the smallest normal number, those below 0 are NaN.
+pub(crate) fn integer_like(element: DType, contents: &[u8], counts: impl Fn(usize) -> bool) -> [usize; 2] {
+    let smallest = element.smallest_normal();
+    let quiet = [f64::NAN, -f64::NAN].map(|value| {
+        let mut bytes = vec![];
+        element.push(value, &mut bytes);
+        bytes
+    });
+    let looks = |bytes: &[u8]| {
+        let value = element.value(bytes);
+        value != 0.0 && value.abs() < smallest
+            || value.is_nan() && !quiet.iter().any(|quiet| quiet == bytes) && !is_filler(bytes)
+    };
+    let all = contents.chunks_exact(element.bytes() as usize).enumerate();
+    let all = all.filter(|(at, bytes)| bytes.iter().any(|byte| *byte != 0) && counts(*at));
+    all.fold([0, 0], |[odd, count], (_, bytes)| [odd + usize::from(looks(bytes)), count + 1])
+}
+
+/// A note on a buffer of f32 or f64 whose contents look like integers, which no tolerance tells apart.
+fn integers_in(data: &Buffer, answer: &[u8]) -> Option<String> {
+    let (element, size) = (data.element, data.element.bytes() as usize);
+    if ![DType::F32, DType::F64].contains(&element) || matches!(data.tolerance, Tolerance::Exact) {
+        return None;
+    }
+    let is_number = |at: usize| data.members.kind(at, size) == Kind::Number;
+    let [odd, count] = integer_like(element, answer, is_number);
+    (odd * ONE_IN > count).then(|| {
+        let integers = element.as_integer(false).map_or("bytes", DType::name);
+        format!(
+            "{}: {odd} of {count} elements of the reference look like integers, which as {element} are below every \
+             tolerance: nobody checks them; give it type = \"{integers}\", or declare them as integers in the kernel's structure",
+            data.name
+        )
+    })
 }
 
 /// No reference: whatever was found passes, and is said to be unverified.
@@ -100,7 +191,11 @@ impl Oracle for NoReference {
     }
 
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
-        let odd = self.outputs.iter().zip(outputs).filter_map(|(data, found)| non_finite(data, found.as_bytes()));
+        let odd = self
+            .outputs
+            .iter()
+            .zip(outputs)
+            .filter_map(|(data, found)| non_finite(data, &data.members.without_padding(found.as_bytes())));
         Some(std::iter::once("there is no reference".into()).chain(odd).collect::<Vec<_>>().join("; "))
     }
 }
@@ -127,6 +222,14 @@ impl Oracle for Saving {
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
         self.oracle.doubt(outputs)
     }
+
+    fn element(&self, output: usize, index: usize) -> Option<String> {
+        self.oracle.element(output, index)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.oracle.notes()
+    }
 }
 
 /// Describes the elements that are not finite, if any.
@@ -134,7 +237,8 @@ fn non_finite(data: &Buffer, contents: &[u8]) -> Option<String> {
     if !data.element.is_float() {
         return None;
     }
-    let mut odd = values(data, contents).enumerate().filter(|(_, value)| !value.is_finite());
+    let is_number = |index: usize| data.members.kind(index, data.element.bytes() as usize) == Kind::Number;
+    let mut odd = values(data, contents).enumerate().filter(|(at, value)| !value.is_finite() && is_number(*at));
     let (first, value) = odd.next()?;
     let what = if value.is_nan() { "not a number" } else { "infinite" };
     let others = match odd.count() {
@@ -173,6 +277,26 @@ fn rank(element: DType, bytes: &[u8]) -> i128 {
     }
 }
 
+/// Whether these bytes are NaN of the filler. Of halves, one begins as the filler does and one ends so.
+fn is_filler(bytes: &[u8]) -> bool {
+    let has = |word: [u8; 4]| FILLER.contains(&u32::from_le_bytes(word));
+    bytes.chunks(4).all(|part| match *part {
+        [a, b] => has([a, b, 0xff, 0xff]),
+        [a, b, c, d] => has([a, b, c, d]),
+        _ => false,
+    })
+}
+
+/// An element in words, with all its digits.
+pub(super) fn shown(element: DType, bytes: &[u8]) -> String {
+    let value = element.value(bytes);
+    match integer(element, bytes) {
+        Some(whole) if !element.is_float() => whole.to_string(),
+        _ if element.bytes() <= 4 => (value as f32).to_string(),
+        _ => value.to_string(),
+    }
+}
+
 /// What a kernel left, and what it should have.
 struct Pair<'a> {
     data: &'a Buffer,
@@ -186,6 +310,28 @@ impl Pair<'_> {
         (element.value(&self.found[index * size..]), element.value(&self.answer[index * size..]))
     }
 
+    /// How far an element is off. Of integers of 64 bits the difference may be smaller than what f64 tells apart.
+    fn difference(&self, index: usize) -> f64 {
+        let (element, size) = (self.data.element, self.data.element.bytes() as usize);
+        let whole = |bytes| integer(element, element_of(bytes, index, size)).filter(|_| !element.is_float());
+        match (whole(self.found), whole(self.answer)) {
+            (Some(got), Some(expected)) => (got - expected).abs() as f64,
+            _ => {
+                let (got, expected) = self.values(index);
+                (got - expected).abs()
+            }
+        }
+    }
+
+    /// Whether an element of a buffer of floats is an integer, of a structure that has both, and whether that has a sign.
+    fn integer(&self, index: usize) -> Option<bool> {
+        let element = self.data.element;
+        match self.data.members.kind(index, element.bytes() as usize) {
+            Kind::Integer { signed } if element.is_float() => Some(signed),
+            _ => None,
+        }
+    }
+
     /// The error of an element, by the measure of the tolerance. What is infinite or no number is beyond all, unless
     /// the reference has the same.
     fn error(&self, index: usize) -> f64 {
@@ -194,42 +340,43 @@ impl Pair<'_> {
         let part = |bytes| -> &[u8] { element_of(bytes, index, element.bytes() as usize) };
         let (found, answer) = (part(self.found), part(self.answer));
         match &self.data.tolerance {
+            _ if found == answer => 0.0,
             // A zero is a zero, whatever its sign.
-            _ if found == answer || got == 0.0 && expected == 0.0 => 0.0,
+            _ if element.is_float() && got == 0.0 && expected == 0.0 => 0.0,
+            _ if self.integer(index).is_some() => f64::INFINITY,
             _ if got.is_nan() && expected.is_nan() => 0.0,
             Tolerance::Exact | Tolerance::Set | Tolerance::Picks(_) | Tolerance::Moments { .. } => 1.0,
             _ if !got.is_finite() || !expected.is_finite() => f64::INFINITY,
-            Tolerance::Close { rtol, atol } => (got - expected).abs() / (atol + rtol * expected.abs()),
+            Tolerance::Close { rtol, atol } => self.difference(index) / (atol + rtol * expected.abs()),
             Tolerance::Columns { rtol, atol } => {
-                (got - expected).abs() / (atol[index % atol.len()] + rtol * expected.abs())
+                self.difference(index) / (atol[index % atol.len()] + rtol * expected.abs())
             }
-            Tolerance::Nmse(_) => (got - expected).powi(2),
+            Tolerance::Nmse(_) => self.difference(index).powi(2),
             Tolerance::Ulp(_) => (rank(element, found) - rank(element, answer)).unsigned_abs() as f64,
         }
     }
 
-    /// Whether an element still has what lay there before the run, or what such memory makes of a sum: a NaN with the
-    /// bits of the filler. Of integers nobody can tell.
-    fn is_filler(&self, index: usize) -> bool {
+    /// Whether these bytes of an element are what lay there before the run, or what such memory makes of a sum: a NaN with
+    /// the bits of the filler. Integers may have such bits by right.
+    fn is_filler(&self, contents: &[u8], index: usize) -> bool {
         let element = self.data.element;
-        let bytes = element_of(self.found, index, element.bytes() as usize);
-        // Of halves, one begins as the filler does and one ends so.
-        let has = |word: [u8; 4]| FILLER.contains(&u32::from_le_bytes(word));
-        let is = |part: &[u8]| match *part {
-            [a, b] => has([a, b, 0xff, 0xff]),
-            [a, b, c, d] => has([a, b, c, d]),
-            _ => false,
-        };
-        element.is_float() && bytes.chunks(4).all(is)
+        let bytes = element_of(contents, index, element.bytes() as usize);
+        element.is_float() && self.integer(index).is_none() && is_filler(bytes)
     }
 
     /// What an element is and should be, in a sentence.
     fn told(&self, index: usize) -> String {
         let WrongElement { element, got, expected } = self.described(index);
-        if self.is_filler(index) {
+        if self.is_filler(self.answer, index) {
+            return format!(
+                "{element} is {got}, the reference has NaN, from memory that was never written (it is gpukern's NaN filler): \
+                 the reference reads outside of its buffers, or leaves out {element}"
+            );
+        }
+        if self.is_filler(self.found, index) {
             return format!(
                 "{element} was never written, or was computed from memory that never was (it is gpukern's NaN filler); \
-                 the reference has {expected}: does the grid, or an `if`, leave it out?"
+                 the reference has {expected}"
             );
         }
         format!("{element} is {got}, the reference has {expected}")
@@ -238,10 +385,9 @@ impl Pair<'_> {
     /// The element in words, with the digits that tell it from its neighbours, where it has those of f32 at most.
     fn described(&self, index: usize) -> WrongElement {
         let element = self.data.element;
-        let single = element.bytes() <= 4 && element.is_float();
-        let shown = |value: f64| if single { (value as f32).to_string() } else { value.to_string() };
-        let (got, expected) = self.values(index);
-        WrongElement::new(place(self.data, index), shown(got), shown(expected))
+        let integer = self.integer(index).and_then(|signed| element.as_integer(signed)).unwrap_or(element);
+        let shown = |bytes| shown(integer, element_of(bytes, index, element.bytes() as usize));
+        WrongElement::new(place(self.data, index), shown(self.found), shown(self.answer))
     }
 }
 
@@ -249,10 +395,9 @@ impl Pair<'_> {
 fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
     let pair = Pair { data, found, answer };
     let count = data.len() as usize;
-    let (mut worst, mut largest, mut sum, mut different) = (None, 0.0, 0.0, 0u64);
+    let (mut worst, mut largest, mut different) = (None, 0.0, 0u64);
     for index in 0..count {
         let error = pair.error(index);
-        sum += error;
         different += u64::from(error > 0.0);
         // 0 ÷ 0 of a tolerance of nothing is no number, and beyond it.
         if error > largest || error.is_nan() && !f64::is_nan(largest) {
@@ -261,11 +406,7 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
     }
     let (residual, tolerance) = match data.tolerance {
         Tolerance::Close { .. } | Tolerance::Columns { .. } => (largest, 1.0),
-        Tolerance::Nmse(most) => {
-            let expected = (0..count).map(|index| pair.values(index).1).filter(|expected| expected.is_finite());
-            let scale: f64 = expected.map(|expected| expected.powi(2)).sum();
-            (if sum == 0.0 { 0.0 } else { sum / scale }, most)
-        }
+        Tolerance::Nmse(most) => (nmse(&pair), most),
         Tolerance::Ulp(most) => (largest, most as f64),
         _ => (different as f64, 0.0),
     };
@@ -284,6 +425,26 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
     }
     let worst = worst.map_or_else(String::new, |index| pair.told(index));
     Check { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
+}
+
+/// Multiple of the magnitude of a reference beyond which a value is compared by itself: beside the square of a sentinel all
+/// other errors would be nothing.
+const APART: f64 = 1e3;
+
+/// The normalised mean squared error; at least that of each value that is far beyond the others.
+fn nmse(pair: &Pair<'_>) -> f64 {
+    let beyond = APART * magnitude(values(pair.data, pair.answer));
+    let (mut sum, mut scale, mut apart) = (0.0, 0.0, 0.0);
+    for index in 0..pair.data.len() as usize {
+        let (error, expected) = (pair.error(index), pair.values(index).1);
+        if expected.is_finite() && expected.abs() > beyond {
+            apart = f64::max(apart, error / expected.powi(2));
+        } else {
+            sum += error;
+            scale += if expected.is_finite() && pair.integer(index).is_none() { expected.powi(2) } else { 0.0 };
+        }
+    }
+    if sum == 0.0 { apart } else { f64::max(sum / scale, apart) }
 }
 
 /// The check of an answer of which so many elements are wrong; `first` says which, what it is and should be.
@@ -306,7 +467,7 @@ fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
         order
     };
     let row = |contents: &[u8], at: usize| {
-        let numbers = values(data, &contents[at * bytes..][..bytes]).map(|value| value.to_string());
+        let numbers = contents[at * bytes..][..bytes].chunks_exact(element).map(|own| shown(data.element, own));
         if bytes == element { numbers.collect() } else { format!("[{}]", numbers.collect::<Vec<_>>().join(", ")) }
     };
     let (own, right) = (sorted(found), sorted(answer));
@@ -343,28 +504,31 @@ fn same_picks(data: &Buffer, found: &[u8], answer: &[u8], keys: Option<&(Buffer,
     let size = of.element.bytes() as usize;
     let key_rows = (keys.len() / size / choices).max(1);
     let (mut wrong, mut count) = (WrongElements::default(), 0);
-    let picked: Vec<[f64; 2]> = values(data, found).zip(values(data, answer)).map(|(a, b)| [a, b]).collect();
+    let own = data.element.bytes() as usize;
+    let picked: Vec<[&[u8]; 2]> = found.chunks_exact(own).zip(answer.chunks_exact(own)).map(|(a, b)| [a, b]).collect();
     for (row, picks) in picked.chunks(columns).enumerate() {
-        let key = |index: f64| {
-            let is_index = index >= 0.0 && index < choices as f64 && index.fract() == 0.0;
-            is_index.then(|| element_of(keys, (row % key_rows) * choices + index as usize, size))
+        let key = |index: &[u8]| {
+            let index = integer(data.element, index).and_then(|index| usize::try_from(index).ok());
+            let index = index.filter(|index| *index < choices)?;
+            Some(element_of(keys, (row % key_rows) * choices + index, size))
         };
-        let mut seen: HashMap<u64, i64> = HashMap::new();
+        let mut seen: HashMap<&[u8], i64> = HashMap::new();
         for [_, right] in picks {
-            *seen.entry(right.to_bits()).or_default() += 1;
+            *seen.entry(right).or_default() += 1;
         }
         for (column, [own, right]) in picks.iter().enumerate() {
             // Which of equal elements come in is open, how often each does is not.
-            let left = seen.entry(own.to_bits()).or_insert(1);
+            let left = seen.entry(own).or_insert(1);
             *left -= 1;
-            let same = match (key(*own), key(*right)) {
+            let same = match (key(own), key(right)) {
                 (Some(a), Some(b)) => a == b && *left >= 0,
                 _ => own == right,
             };
             if !same {
                 count += 1;
                 let name = place(data, row * columns + column);
-                wrong.add(|| WrongElement::new(name, own.to_string(), right.to_string()));
+                let [own, right] = [own, right].map(|bytes| shown(data.element, bytes));
+                wrong.add(|| WrongElement::new(name, own, right));
             }
         }
     }
@@ -396,6 +560,8 @@ fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> Check {
 mod tests {
     use super::*;
     use crate::kernel::buffer::Role;
+    use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar};
+    use crate::run::member_map::MemberMap;
 
     fn data(element: DType, check: Tolerance) -> Buffer {
         Buffer {
@@ -406,6 +572,7 @@ mod tests {
             fill: None,
             tolerance: check,
             checked: true,
+            members: MemberMap::default(),
         }
     }
 
@@ -429,11 +596,13 @@ mod tests {
             let said = filler(word);
             assert!(said.starts_with("D[1,0] was never written, or was computed from memory that never was"), "{said}");
         }
+        let unwritten = check(near(), RIGHT, [1.0, -2.0, f32::from_bits(*FILLER.start()), 100.0]).worst;
+        assert!(unwritten.contains("the reference reads outside of its buffers, or leaves out D[1,0]"), "{unwritten}");
         assert!(filler(0x7fc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
         assert!(filler(0xffc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
         let (zeros, word) = ([0; 8], FILLER.start().to_le_bytes());
         let halves = Pair { data: &data(DType::F16, near()), found: &[word, word].concat(), answer: &zeros };
-        assert!((0..4).all(|index| halves.is_filler(index)));
+        assert!((0..4).all(|index| halves.is_filler(halves.found, index)));
     }
 
     #[test]
@@ -551,6 +720,104 @@ mod tests {
         assert!(passes(false, small.map(|value| value * 1.00009), small));
         // Zeros have no magnitude to go by.
         assert!(passes(false, [1e-6; 4], [0.0; 4]) && !passes(false, [1e-4; 4], [0.0; 4]));
+    }
+
+    #[test]
+    fn sentinels_have_no_part_in_a_magnitude_and_each_column_has_its_own() {
+        let of = |values: &[f64]| magnitude(values.iter().copied());
+        let ramp: Vec<f64> = (1..=1000).map(|at| f64::from(at) / 1000.0 - 0.5).collect();
+        assert_eq!((of(&ramp), of(&[]), of(&[0.0, f64::INFINITY])), (0.5, 0.0, 0.0));
+        for sentinel in [-3.4e38, -1e9, 1e4, -65504.0, f64::INFINITY, f64::NAN, 100.0] {
+            let masked: Vec<f64> = ramp.iter().flat_map(|value| [*value, sentinel, sentinel]).collect();
+            assert_eq!(of(&masked), 0.5, "{sentinel}");
+        }
+        // Columns of another size each: zeros are no answer in the small one.
+        let small = [1.0, 2e-6, -3.0, 1e-6];
+        let passes = |found: [f32; 4]| {
+            let close = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
+            let data = Buffer { checked: false, ..data(DType::F32, close) };
+            let expected = Expected::new(vec![(0, data, bytes(small))]).expect("numbers");
+            expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
+        };
+        assert!(passes(small) && !passes([1.0, 0.0, -3.0, 0.0]) && !passes([1.0, 2e-6, -3.0, 0.0]));
+        // What is squared beside a sentinel is not nothing.
+        let square = |found: [f32; 4]| check(Tolerance::Nmse(1e-6), found, [1.0, -2.0, -3.4e38, 100.0]).passes();
+        assert!(square([1.0, -2.0, -3.4e38, 100.0]) && square([1.0, -2.0, -3.400_001e38, 100.01]));
+        assert!(!square([5.0, 7.0, -3.4e38, 90.0]) && !square([1.0, -2.0, -3.3e38, 100.0]) && !square([0.0; 4]));
+    }
+
+    #[test]
+    fn integers_of_64_bits_are_compared_and_shown_in_full() {
+        let whole = |values: [u64; 4]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let answer = [1 << 60, u64::MAX, 5, 0];
+        let of = |tolerance: Tolerance, found: [u64; 4]| {
+            let expected = Expected::new(vec![(0, data(DType::U64, tolerance), whole(answer))]).expect("numbers");
+            expected.check(&[HostArray::U64(found.to_vec())]).expect("compared")
+        };
+        let near = |atol| Tolerance::Close { rtol: 0.0, atol };
+        for tolerance in [near(0.5), Tolerance::Exact, Tolerance::Ulp(0), Tolerance::Nmse(0.0), Tolerance::Set] {
+            assert!(of(tolerance.clone(), answer).passes(), "{tolerance:?}");
+            let off = of(tolerance.clone(), [(1 << 60) + 1, u64::MAX, 5, 0]);
+            let shown = off.worst.contains("1152921504606846977") && off.worst.contains("1152921504606846976");
+            assert!(!off.passes() && shown, "{tolerance:?}: {}", off.worst);
+        }
+        assert!(of(near(1.0), [1 << 60, u64::MAX - 1, 6, 1]).passes());
+        let keys = Buffer { shape: vec![1, 1], ..data(DType::F32, Tolerance::Exact) };
+        let answers = vec![(0, data(DType::U64, Tolerance::Picks(3)), whole(answer))];
+        let picks = Expected::new(answers).expect("numbers").picking([(3, (keys, vec![0; 4]))].into());
+        let found = HostArray::U64(vec![(1 << 60) + 1, u64::MAX, 5, 0]);
+        assert!(!picks.check(&[found]).expect("compared").passes());
+    }
+
+    #[test]
+    fn integers_beside_floats_are_compared_by_their_bits_and_padding_not_at_all() {
+        let block = |members: &[(u32, Scalar)], stride: u64| Block {
+            names: vec![].into(),
+            writable: true,
+            readable: true,
+            fixed: 0,
+            array: Some(Elements { stride, scalar: None }),
+            members: members.iter().map(|(offset, scalar)| member(*offset, *scalar)).collect(),
+            scalar: None,
+            long: None,
+        };
+        let (float, integer) = (Scalar::Float { bits: 32 }, Scalar::Int { bits: 32, signed: true });
+        let near = || Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
+        let hits = |found: [f32; 4], answer: [f32; 4], block: &Block| {
+            let mut data = data(DType::F32, near());
+            data.members.add(block, 0);
+            let expected = Expected::new(vec![(0, data, bytes(answer))]).expect("numbers");
+            assert_eq!(expected.notes(), Vec::<String>::new());
+            expected.check(&[HostArray::U8(bytes(found))]).expect("compared")
+        };
+        let id = |id: i32| f32::from_bits(id.cast_unsigned());
+        let mixed = block(&[(0, float), (4, integer)], 8);
+        assert!(hits([1.000_01, id(7), 2.0, id(-9)], [1.0, id(7), 2.0, id(-9)], &mixed).passes());
+        for other in [[id(7), id(-8)], [id(6), id(-9)]] {
+            let off = hits([1.0, other[0], 2.0, other[1]], [1.0, id(7), 2.0, id(-9)], &mixed);
+            assert!(!off.passes() && off.worst.contains("the reference has "), "{}", off.worst);
+            assert!(
+                off.worst.contains(" is -8, the reference has -9") || off.worst.contains(" is 6, "),
+                "{}",
+                off.worst
+            );
+        }
+        let padded = block(&[(0, float)], 8);
+        let filler = f32::from_bits(*FILLER.start());
+        assert!(hits([1.0, filler, 2.0, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
+        assert!(!hits([1.0, filler, 2.1, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
+        // Another block sees what is padding here.
+        let mut seen = data(DType::F32, near());
+        [&padded, &block(&[(0, float)], 4)].into_iter().for_each(|block| seen.members.add(block, 0));
+        assert_eq!([0, 1].map(|index| seen.members.kind(index, 4)), [Kind::Number; 2]);
+        // Without a structure that says so, they are said to look like integers.
+        let expected = Expected::new(vec![(0, data(DType::F32, near()), bytes([1.0, id(7), 2.0, id(-200)]))]);
+        let notes = expected.expect("numbers").notes();
+        assert!(notes[0].starts_with("D: 2 of 4 elements of the reference look like integers"), "{notes:?}");
+    }
+
+    fn member(offset: u32, scalar: Scalar) -> Argument {
+        Argument { name: "m".into(), offset, kind: ArgumentKind::Scalar(scalar) }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::buffers::{DescribedBuffer, bound, buffers, fits_blocks, indirect};
 use super::description::{Described, Fault, Formula, Named};
 use super::expression::Values;
 use super::loaded::{self, LoadedKernel, LoadedPass, Order, bytes};
+use super::member_map::MemberMap;
 use super::members::{Members, Part, pack};
 use super::resolved::{Buffer, Fill, Module, Pass, PassList, Tolerance};
 use crate::basis::dtype::DType;
@@ -284,7 +285,16 @@ impl Unrolled<'_> {
         Ok(known.unwrap_or_else(|| {
             let (name, element, role) = (members.name().to_string(), DType::Bytes, Role::Scratch);
             let tolerance = Tolerance::Exact;
-            self.all.push(Buffer { name, element, shape, role, fill, tolerance, checked: false });
+            self.all.push(Buffer {
+                name,
+                element,
+                shape,
+                role,
+                fill,
+                tolerance,
+                checked: false,
+                members: MemberMap::default(),
+            });
             self.all.len() - 1
         }))
     }

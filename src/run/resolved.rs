@@ -2,6 +2,7 @@
 //! and no names that are still to be looked up. It is what a worker is sent.
 
 use super::description::Captured;
+use super::member_map::MemberMap;
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
@@ -201,6 +202,9 @@ pub(crate) struct Buffer {
     pub tolerance: Tolerance,
     /// Whether that is what the description states, not what is usual.
     pub checked: bool,
+    /// How the kernels' blocks see it, which a worker reads from their modules.
+    #[serde(skip)]
+    pub members: MemberMap,
 }
 
 /// Reads the type of a buffer, which need not be one of built-in kernels.
@@ -238,6 +242,10 @@ impl fmt::Display for Fill {
             Self::Iota => f.write_str("iota"),
             Self::Normal { mean, deviation } => write!(f, "normal({mean},{deviation})"),
             Self::Uniform { low, high } => write!(f, "uniform({low},{high})"),
+            Self::Whole { bits, negative: true } => write!(f, "{}", bits.cast_signed()),
+            Self::Whole { bits, negative: false } => write!(f, "{bits}"),
+            Self::Varied => f.write_str("varied"),
+            Self::Mask => f.write_str("mask"),
             Self::Npy(path) | Self::Raw(path) => {
                 write!(f, "@{}", path.file_name().unwrap_or_default().to_string_lossy())
             }
@@ -259,6 +267,13 @@ pub(crate) enum Fill {
     Normal { mean: f64, deviation: f64 },
     /// Evenly distributed from `low` to `high`, both included for integers.
     Uniform { low: f64, high: f64 },
+    /// A whole number that f64 does not have, by the bits of an `i64` or a `u64`.
+    Whole { bits: u64, negative: bool },
+    /// Values that cover their type: floats of both signs and several magnitudes, no two neighbours alike; integers of which
+    /// every bit varies, with zeros among them.
+    Varied,
+    /// 0 or 1.
+    Mask,
     /// The elements of an array in `NumPy`'s format, which has the type and the shape of the buffer.
     Npy(PathBuf),
     /// The bytes of a file, as many as the buffer has.
@@ -393,6 +408,7 @@ mod tests {
             fill: Some(fill),
             tolerance: Tolerance::Exact,
             checked: false,
+            members: MemberMap::default(),
         };
         let references = [
             Reference::Files(vec![(0, Fill::Raw("right.bin".into()))]),

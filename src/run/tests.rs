@@ -294,7 +294,7 @@ fn options_say_what_a_description_says() {
     assert_eq!(two.configurations.iter().map(|c| c.kernel.as_str()).collect::<Vec<_>>(), ["copy2", "copy"]);
     let lacks = typed(&[&k, "-D", "A_TYPE=float"]).expect_err("nothing is described");
     for part in [
-        "buffer A (set 0, binding 0): --buffer 'A=f32[M,N]:uniform(-1,1)'",
+        "buffer A (set 0, binding 0): --buffer 'A=f32[M,N]:varied'",
         "uniform Shape (set 0, binding 2):\n    --uniform Shape.width=N\n    --uniform Shape.bias.x=1.0\n",
         "push constant size.y (u32)",
         "--init",

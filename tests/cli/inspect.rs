@@ -38,6 +38,18 @@ fn a_compiler_that_crashes_costs_its_kernel_alone() {
 }
 
 #[test]
+fn a_driver_that_opens_one_device_in_a_process_is_given_another_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kernels = ["softmax.toml", "reduction.toml", "scan.toml"];
+    let kernels = kernels.map(|name| format!("{}/examples/kernels/{name}", env!("CARGO_MANIFEST_DIR")));
+    let inspect = ["inspect", &kernels[0], &kernels[1], &kernels[2], "--json", "-"];
+    let mut command = with_failing("vkCreateDevice", &inspect, folder.path());
+    let output = expect_exit(command.env("GPUKERN_TEST_HOW", "segv").env("GPUKERN_TEST_SECOND", "1"), 0);
+    let record = valid_record(&stdout(&output));
+    assert!(statuses(&record).iter().all(|status| *status == "inspected"), "{:?}", statuses(&record));
+}
+
+#[test]
 fn a_compiler_that_hangs_is_abandoned_after_the_timeout() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = with_bad_naive("vkCreateComputePipelines", "hang", &INSPECT, folder.path());

@@ -6,6 +6,7 @@
 //! `load` hangs while the library is loaded. `GPUKERN_TEST_CLOCK` is what the device's clock does: `back` or `zero`. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
 //! least allocation that does, and `GPUKERN_TEST_KERNEL`, the bytes of the SPIR-V whose pipelines, submissions and waits
 //! do. `GPUKERN_TEST_ONCE` names a file: once it is there nothing fails, and the first failure makes it.
+//! With `GPUKERN_TEST_SECOND` the first call in each process does not fail.
 //! `GPUKERN_TEST_SIGN` names one that is made by the first call that is to fail, even where it `never` does. Where
 //! `GPUKERN_TEST_FAULT` is set, the device has `VK_EXT_device_fault` and tells of an invalid write. Where `GPUKERN_TEST_NULL`
 //! is set, the first device is as that of a null driver: its sub-groups have no invocations.
@@ -16,6 +17,7 @@ use ash::vk::{self, Handle};
 use std::collections::HashSet;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 /// `VkNegotiateLayerInterface`.
@@ -153,6 +155,9 @@ fn variable(name: &str) -> Option<String> {
 
 /// Fails as it was asked for: returns an error, or never. `None` once the one failure is over.
 fn misbehave() -> Option<vk::Result> {
+    if variable("GPUKERN_TEST_SECOND").is_some() && !CALLED.swap(true, Ordering::Relaxed) {
+        return None;
+    }
     if let Some(once) = variable("GPUKERN_TEST_ONCE") {
         let mark = std::fs::OpenOptions::new().write(true).create_new(true).open(once);
         mark.ok()?;
@@ -194,6 +199,9 @@ fn misbehave() -> Option<vk::Result> {
 
 /// The device that was made last.
 static DEVICE: Mutex<vk::Device> = Mutex::new(vk::Device::null());
+/// Whether a call that may fail was made in this process.
+static CALLED: AtomicBool = AtomicBool::new(false);
+
 /// The modules, pipelines and command buffers that have the kernel of `GPUKERN_TEST_KERNEL`.
 static MARKED: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
 /// Whether a marked command buffer was submitted last.

@@ -3,10 +3,11 @@
 use super::store::Store;
 use super::{Slot, Starts, place};
 use crate::basis::dtype::DType;
-use crate::kernel::interface::{Argument, ArgumentKind, Scalar, SlotKind};
+use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, SlotKind};
 use crate::run::access::Access;
 use crate::run::init::{element, usual};
 use crate::run::loaded::{LoadedPass, slot_key};
+use crate::run::oracle::{integer_like, magnitude, magnitudes};
 use crate::run::resolved::Tolerance;
 use gpukern_layer::format::{Binding, Case, Region};
 use std::path::Path;
@@ -16,6 +17,8 @@ pub(super) struct Data {
     pub(super) name: String,
     pub(super) element: DType,
     pub(super) bytes: u64,
+    /// Numbers in each element, where these have tolerances of their own; else 1.
+    pub(super) columns: u64,
     /// The region that it is, unless it is an inline uniform block.
     pub(super) region: Option<u32>,
     /// The set and binding of an inline uniform block.
@@ -75,19 +78,19 @@ pub(super) fn data(
         let access = sharing.iter().fold(slots[at].1, |all, own| Access {
             reads: all.reads || own.1.reads,
             writes: all.writes || own.1.writes,
+            ..all
         });
         let (before, after) = match bound.region.map(|at| region(case, at)).transpose()? {
             None => (bound.inline.clone(), None),
             Some(region) => contents(region, &read)?,
         };
-        let mut kinds: Vec<String> = sharing.iter().map(|own| element(&own.0)).collect();
-        kinds.dedup();
-        let kind = if kinds.len() < 2 { element(slot) } else { String::new() };
-        let mut data = Data::new(unlike(&slot_key(slot), &all), (&kind, computed), access, (before, after));
+        let kind = kind(&sharing, after.as_ref().unwrap_or(&before));
+        let mut data =
+            Data::new(unlike(&slot_key(slot), &all), (&kind, of_element(slot), computed), access, (before, after));
         data.region = bound.region;
         data.inline = bound.region.is_none().then_some((bound.set, bound.binding));
         let few = slot.blocks.iter().find(|block| (1..=MOST_LISTED).contains(&block.members.len()));
-        let by_member = |block: &crate::kernel::interface::Block| {
+        let by_member = |block: &Block| {
             let holds = block.members.iter().any(|member| member.kind == ArgumentKind::Address);
             block.array.is_none() && (slot.kind == SlotKind::Uniform || holds || addressed && !access.writes)
         };
@@ -102,6 +105,27 @@ pub(super) fn data(
     }
     all.iter_mut().try_for_each(|data| data.store(folder, store))?;
     Ok((all, pointers))
+}
+
+/// Numbers in each element of the array at the end of a block, where it has nothing else.
+fn of_element(slot: &Slot) -> usize {
+    let of = |block: &Block| match (block.array, &block.long) {
+        (Some(array), _) if block.fixed == 0 => Some(array.stride / u64::from(array.scalar?.bytes())),
+        (None, Some(long)) if long.start == 0 => Some(long.stride / u64::from(block.scalar?.bytes())),
+        _ => None,
+    };
+    slot.blocks.iter().find_map(of).unwrap_or(1) as usize
+}
+
+/// The type of a buffer that these slots see. One that is seen as floats and as integers may hold both.
+fn kind(sharing: &[&Bound<'_>], contents: &[u8]) -> String {
+    let slots: Vec<&Slot> = sharing.iter().map(|own| &own.0).collect();
+    let mut kinds: Vec<String> = slots.iter().map(|slot| element(&[slot])).collect();
+    kinds.dedup();
+    let kind = element(&slots);
+    let holds_integers = |of: DType| of.is_float() && integer_like(of, contents, |_| true)[0] > 0;
+    let is_open = kinds.iter().any(|own| own == "bytes") || DType::of_buffer(&kind).is_ok_and(holds_integers);
+    if kinds.len() > 1 && is_open { String::new() } else { kind }
 }
 
 fn region(case: &Case, at: u32) -> Result<&Region, String> {
@@ -143,7 +167,7 @@ fn pointers(
     let accesses = pass.accesses()?;
     let pushed: Vec<(u32, Access)> =
         pass.addresses().zip(&accesses[slots.len()..]).map(|(member, access)| (member.offset, *access)).collect();
-    let unknown = Access { reads: true, writes: true };
+    let unknown = Access::UNKNOWN;
     let mut found = vec![];
     let mut blocks: Vec<(Option<usize>, Vec<Argument>, Vec<u8>)> =
         vec![(None, pass.interface.arguments.to_vec(), case.push.clone())];
@@ -175,14 +199,14 @@ fn pointers(
             let region = &case.regions[number];
             let known = all.iter_mut().find(|own| own.region == Some(number as u32));
             let name = if let Some(data) = known {
-                let Access { reads, writes } = data.access;
-                data.access = Access { reads: reads || access.reads, writes: writes || access.writes };
+                let Access { reads, writes, .. } = data.access;
+                data.access = Access { reads: reads || access.reads, writes: writes || access.writes, ..data.access };
                 data.name.clone()
             } else {
                 let member =
                     members.iter().find(pointer).map_or("", |member| member.name.rsplit('.').next().unwrap_or(""));
                 let name = unlike(if member.is_empty() { "buffer" } else { member }, all);
-                let mut data = Data::new(name.clone(), ("bytes", None), access, contents(region, read)?);
+                let mut data = Data::new(name.clone(), ("bytes", 1, None), access, contents(region, read)?);
                 data.region = Some(number as u32);
                 all.push(data);
                 name
@@ -213,7 +237,7 @@ fn held(case: &Case, all: &[Data]) -> Result<(), String> {
 impl Data {
     fn new(
         name: String,
-        (kind, computed): (&str, Option<DType>),
+        (kind, of_element, computed): (&str, usize, Option<DType>),
         access: Access,
         (before, after): (Vec<u8>, Option<Vec<u8>>),
     ) -> Self {
@@ -222,16 +246,22 @@ impl Data {
         let after = after.unwrap_or_else(|| if access.writes { before.clone() } else { vec![] });
         let element = DType::of_buffer(kind).ok().filter(|of| bytes.is_multiple_of(of.bytes())).unwrap_or(DType::Bytes);
         // What is no number at all is compared by its bits.
-        let values = || after.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes));
+        let values = || after.chunks_exact(element.bytes() as usize).map(move |bytes| element.value(bytes));
         let nothing = element.is_float() && access.writes && values().all(f64::is_nan);
         let element = if nothing { DType::Bytes } else { element };
         let mut tolerance = usual(computed.filter(|_| matches!(element, DType::F32 | DType::F16)).unwrap_or(element));
-        // Sums of large terms that cancel are as far off as the terms.
+        // Sums of large terms that cancel are as far off as the terms; a sentinel is no term.
+        let mut columns = 1;
         if let (Tolerance::Close { rtol, atol }, true) = (&mut tolerance, access.writes) {
-            let finite = after.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes).abs());
-            let largest = finite.filter(|value| value.is_finite()).fold(0.0, f64::max);
+            let rtol = *rtol;
+            let largest = magnitude(values());
             if largest > 0.0 {
-                *atol = *rtol * largest;
+                *atol = rtol * largest;
+            }
+            if let Some(found) = magnitudes(element, &after, of_element) {
+                columns = found.len() as u64;
+                let atol = found.iter().map(|own| rtol * if *own > 0.0 { *own } else { largest }).collect();
+                tolerance = Tolerance::Columns { rtol, atol };
             }
         }
         let (fill, answer, members, remark) = (None, None, None, "");
@@ -239,6 +269,7 @@ impl Data {
             name,
             element,
             bytes,
+            columns,
             region: None,
             inline: None,
             access,

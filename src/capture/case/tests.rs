@@ -257,3 +257,81 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
     assert_eq!(kernels(None), [(2, 60.0, 60.0), (1, 44.0, 24.0)]);
     assert_eq!(kernels(Some(1)), [(2, 60.0, 60.0)]);
 }
+
+/// The description of a call that writes these floats to a block, and the file of its buffer.
+fn written(declarations: &str, bindings: Vec<Binding>, values: &[f32]) -> String {
+    let glsl = format!("#version 460\nlayout(local_size_x = 1) in;\n{declarations}");
+    let bytes = 4 * values.len() as u64;
+    let told = Told::new(&glsl, case(bindings, vec![region("d", bytes, true, None)], vec![]), vec![]);
+    told.file("d.before", &vec![0; bytes as usize]);
+    told.file("d.after", &floats(values));
+    told.write(&Starts::Known).expect("taken").1
+}
+
+#[test]
+fn a_tolerance_has_the_magnitude_of_an_element_not_that_of_a_sentinel() {
+    let ramp: Vec<f32> = (1..=4096).map(|at| at as f32 / 4096.0).collect();
+    for sentinel in [-3.4e38, 1e9, f32::NEG_INFINITY, 65504.0] {
+        let mut values = ramp.clone();
+        values[7] = sentinel;
+        let text = written(
+            "layout(binding = 0) buffer D { float d[]; }; void main() { d[0] = 1.0; }",
+            vec![bound(0, 0, 0, 4 * 4096)],
+            &values,
+        );
+        assert!(text.contains("check = { rtol = 1e-4, atol = 1e-4 }"), "{sentinel}: {text}");
+    }
+    let columns: Vec<f32> = (1..=1024).flat_map(|at| [at as f32, 1.0, 1e-6 * at as f32, 0.5]).collect();
+    let text = written(
+        "layout(binding = 0) buffer D { vec4 d[]; }; void main() { d[0] = vec4(1.0); }",
+        vec![bound(0, 0, 0, 4 * 4096)],
+        &columns,
+    );
+    assert!(text.contains("shape = [1024, 4]") && text.contains("atol = [0.1024"), "{text}");
+}
+
+#[test]
+fn arrays_of_a_fixed_length_structures_of_floats_and_floats_seen_as_integers_are_floats() {
+    let values: Vec<f32> = (1..=16_384).map(|at| at as f32).collect();
+    let whole = |binding| bound(binding, 0, 0, 4 * 16_384);
+    for (declarations, bindings, expected) in [
+        ("layout(binding = 0) buffer D { float d[16384]; }; void main() { d[0] = 1; }", vec![whole(0)], "f32"),
+        ("layout(binding = 0) buffer D { mat4 m[1024]; }; void main() { m[0][0] = vec4(1); }", vec![whole(0)], "f32"),
+        (
+            "struct P { vec3 at; float mass; vec4 v; }; layout(binding = 0) buffer D { P p[]; };
+             void main() { p[0].mass = 1; }",
+            vec![whole(0)],
+            "f32",
+        ),
+        (
+            "layout(binding = 0) buffer D { float d[]; }; layout(binding = 1) buffer E { uint e[]; };
+             void main() { d[0] = 1; e[1] = 2; }",
+            vec![whole(0), whole(1)],
+            "f32",
+        ),
+        (
+            "layout(binding = 0) buffer E { uint e[]; }; layout(binding = 0) buffer D { float d[]; };
+             void main() { d[0] = 1; e[1] = 2; }",
+            vec![whole(0)],
+            "f32",
+        ),
+        (
+            "struct H { float t; uint id; }; layout(binding = 0) buffer D { H h[]; }; void main() { h[0].id = 1; }",
+            vec![whole(0)],
+            "bytes",
+        ),
+    ] {
+        let text = written(declarations, bindings, &values);
+        assert!(text.contains(&format!("type = \"{expected}\"")), "{declarations}: {text}");
+    }
+    // Integers among them.
+    let mut mixed = values.clone();
+    mixed[0] = f32::from_bits(3);
+    let text = written(
+        "layout(binding = 0) buffer D { float d[]; }; layout(binding = 1) buffer E { uint e[]; };
+         void main() { d[0] = 1; e[1] = 2; }",
+        vec![whole(0), whole(1)],
+        &mixed,
+    );
+    assert!(text.contains("type = \"bytes\""), "{text}");
+}

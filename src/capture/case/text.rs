@@ -131,7 +131,11 @@ impl Draft<'_> {
         let mut answers = vec![];
         for data in self.data.iter().filter(|data| data.members.is_none()) {
             let _ = writeln!(text, "\n[buffer.{}]\ntype = \"{}\"", key(&data.name), data.element.name());
-            let _ = writeln!(text, "shape = [{}]", data.bytes / data.element.bytes());
+            let elements = data.bytes / data.element.bytes();
+            let _ = match data.columns {
+                1 => writeln!(text, "shape = [{elements}]"),
+                columns => writeln!(text, "shape = [{}, {columns}]", elements / columns),
+            };
             let fill = match &data.fill {
                 Some(file) => Some(format!("@{file}")),
                 None if data.answer.is_none() => Some("zero".into()),

@@ -237,7 +237,16 @@ mod tests {
 
     fn matrix(shape: &[u64]) -> Buffer {
         let (element, role, tolerance) = (DType::F32, Role::Output, Tolerance::Exact);
-        Buffer { name: "D".into(), element, shape: shape.to_vec(), role, fill: None, tolerance, checked: true }
+        Buffer {
+            name: "D".into(),
+            element,
+            shape: shape.to_vec(),
+            role,
+            fill: None,
+            tolerance,
+            checked: true,
+            members: crate::run::member_map::MemberMap::default(),
+        }
     }
 
     fn text(shape: &[u64], ranges: Option<&str>) -> String {

@@ -483,6 +483,7 @@ impl Runner {
             Ok(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
             Ok(program) => match self.loaded(shared, chosen) {
                 Ok(loaded) => {
+                    case.notes.extend(loaded.notes());
                     let state = prepare(self, loaded, &program);
                     // What its compiler said may explain why it has no time.
                     case.kernels = self.workbench.pipelines.made(&program);

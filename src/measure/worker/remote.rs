@@ -61,7 +61,13 @@ impl<'a> Remote<'a> {
         let idle = workers.idle.borrow_mut().take();
         // A worker is for one device.
         let idle = idle.filter(|process| process.device.is_none_or(|index| index == remote.device.index));
-        match remote.opened(idle) {
+        let was_used = idle.as_ref().is_some_and(|process| process.device.is_some());
+        let mut opened = remote.opened(idle);
+        // Some drivers open a device once in a process. Whatever others left in one is not the fault of what comes next.
+        if opened.as_ref().is_err_and(|ended| was_used && ended.how.is_death()) {
+            opened = remote.opened(None);
+        }
+        match opened {
             Ok(()) => {}
             Err(ended) if ended.how == How::Refused => return Err(ended.to_string()),
             Err(ended) => {

@@ -873,7 +873,7 @@ fn facts(case: &Case) -> Vec<String> {
             facts.push(format!("{} {value}", metric.name));
         }
     }
-    if let Some(share) = case.share {
+    if let Some(share) = case.share.filter(|share| share.is_known()) {
         let (told, limit) = (share.told(percent), share.limit.name());
         facts.push(format!("{told} of the {limit} limit, which allows {} at best", share.least_told(case)));
     }

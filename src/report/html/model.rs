@@ -614,7 +614,7 @@ fn bandwidth_ceilings(peaks: &[&Peak]) -> Vec<(String, Bytes, f64)> {
 
 /// The share of its limit that a case reaches, where that is a number.
 pub(super) fn finite_share(case: &Case) -> Option<Share> {
-    case.share.filter(|share| share.fraction.is_finite())
+    case.share.filter(|share| share.fraction.is_finite() && share.is_known())
 }
 
 /// The name of a case's series: its variant, with the sub-group size where one was required and what sets its answer apart.

@@ -50,7 +50,16 @@ fn compiled(name: &str, source: &str) -> Module {
 
 fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
     let tolerance = Tolerance::Close { rtol: 1e-6, atol: 1e-6 };
-    Buffer { name: name.into(), element: DType::F32, shape: vec![len], role, fill, tolerance, checked: true }
+    Buffer {
+        name: name.into(),
+        element: DType::F32,
+        shape: vec![len],
+        role,
+        fill,
+        tolerance,
+        checked: true,
+        members: crate::run::member_map::MemberMap::default(),
+    }
 }
 
 fn bound(set: u32, binding: u32, kind: SlotKind, buffer: usize) -> Binding {
@@ -520,4 +529,86 @@ fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
         let said = fault(Some(line), "true");
         assert!(said.starts_with(expected), "{line}: {said}");
     }
+}
+
+/// Why the kernel of `source` is rejected, over A and D of so many elements, where `reference` is right.
+fn rejected(element: DType, [source, reference]: [&str; 2], fill: Fill, len: u64) -> String {
+    let modules = vec![compiled("k", source), compiled("reference", reference)];
+    let with = |own: Buffer| Buffer { element, ..own };
+    let buffers = vec![
+        with(buffer("A", len, Role::Input, Some(fill))),
+        Buffer { tolerance: Tolerance::Exact, ..with(buffer("D", len, Role::Output, None)) },
+    ];
+    let (list, right) = (over(0, &buffers), Reference::Kernel(over(1, &buffers)));
+    let cases = run(&kernels("cause", modules, buffers, right, vec![list]));
+    match &cases[0].outcome {
+        Outcome::Rejected(wrong) => wrong.worst.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A kernel over A and D of one type.
+fn over_two(element: &str, body: &str) -> String {
+    format!(
+        "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer A {{ {element} a[]; }};
+        layout(binding = 1) buffer D {{ {element} d[]; }};
+        void main() {{ uint i = gl_GlobalInvocationID.x; if (i < 100) {{ {body} }} }}"
+    )
+}
+
+#[test]
+fn a_wrong_answer_has_its_cause_in_memory_that_the_kernel_should_not_read() {
+    let ones = Fill::Uniform { low: 1.0, high: 1.0 };
+    for (element, name) in [(DType::F32, "float"), (DType::U32, "uint"), (DType::I32, "int")] {
+        let right = over_two(name, "d[i] = a[i] + (i < 99 ? a[i + 1] : 0);");
+        let cause = |body: &str| rejected(element, [&over_two(name, body), &right], ones.clone(), 100);
+        let said = cause("d[i] = a[i] + a[i + 1];");
+        assert!(said.ends_with("the kernel reads past the end of A: D[99] depends on what lies there"), "{said}");
+        let said = cause("d[i] = d[i] + a[i];");
+        assert!(said.contains("; D[0] depends on what D held before"), "{said}");
+        let said = cause("if (i != 7) d[i] = a[i] + (i < 99 ? a[i + 1] : 0);");
+        assert!(said.ends_with("D[7] was never written: does the grid, or an `if`, leave it out?"), "{said}");
+        // Neither.
+        let said = cause("d[i] = 5;");
+        assert!(said.starts_with("D[") && said.contains(" is 5, the reference has ") && !said.contains(';'), "{said}");
+        // The reference's own fault.
+        let right = over_two(name, "if (i != 41) d[i] = 2;");
+        let said = rejected(element, [&over_two(name, "d[i] = 2;"), &right], ones.clone(), 100);
+        assert!(said.contains("the reference is unusable: it never writes D[41]"), "{said}");
+    }
+}
+
+#[test]
+fn padding_is_neither_compared_nor_asked_for() {
+    for (element, name) in [(DType::F32, "vec3"), (DType::U32, "uvec3"), (DType::I32, "ivec3")] {
+        let kernel = |body: &str| over_two(name, body).replace("i < 100", "i < 25");
+        let right = kernel("d[i] = 2 * a[i];");
+        let of = |body: &str| rejected(element, [&kernel(body), &right], Fill::Iota, 100);
+        assert!(of("d[i] = a[i] + a[i];").starts_with("Measured"), "{}", of("d[i] = a[i] + a[i];"));
+        assert!(of("d[i] = a[i];").starts_with("D["), "{}", of("d[i] = a[i];"));
+        let unwritten = of("d[i].xy = a[i].xy + a[i].xy; if (i != 3) d[i].z = a[i].z + a[i].z;");
+        assert!(unwritten.contains("D[14] was never written"), "{unwritten}");
+    }
+}
+
+#[test]
+fn a_kernel_that_writes_an_input_which_it_declares_readonly_is_found_out() {
+    let mut lying = compiled("k", &over_two("float", "d[i] = 2 * a[i]; a[i] = 0;"));
+    let (decorate, binding, readonly) = (71, 33, 24);
+    // Set 0, binding 0 is A.
+    let mut at = 5;
+    while lying.spirv[at] & 0xffff != decorate || lying.spirv[at + 2..at + 4] != [binding, 0] {
+        at += (lying.spirv[at] >> 16) as usize;
+    }
+    let words = [3 << 16 | decorate, lying.spirv[at + 1], readonly];
+    lying.spirv.splice(at..at, words);
+    let numbers = Some(Fill::Uniform { low: 1.0, high: 2.0 });
+    let buffers = vec![buffer("A", 100, Role::Input, numbers), buffer("D", 100, Role::Output, None)];
+    let right = compiled("reference", &over_two("float", "d[i] = 2 * a[i];"));
+    let (list, reference) = (over(0, &buffers), Reference::Kernel(over(1, &buffers)));
+    let cases = run(&kernels("lying", vec![lying, right], buffers, reference, vec![list]));
+    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
+    assert!(wrong.worst.starts_with("the kernel changed its input A"), "{}", wrong.worst);
 }

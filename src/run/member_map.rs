@@ -1,0 +1,113 @@
+//! The bytes of a buffer as the blocks of kernels declare them: which are padding, and which hold integers beside floats.
+
+use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar};
+use std::borrow::Cow;
+
+/// Kind of byte of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Between members, where no kernel writes.
+    Padding,
+    /// Of an integer of a structure that has floats too.
+    Integer { signed: bool },
+    /// Of anything else.
+    Number,
+}
+
+/// Longest block, or array element, whose bytes are told apart.
+const MOST_BYTES: u64 = 1 << 16;
+
+/// The bytes of a block from its place in a buffer on: those before an array at its end, and those of each element.
+#[derive(Clone, Debug, PartialEq)]
+struct View {
+    offset: u64,
+    fixed: Vec<Kind>,
+    element: Vec<Kind>,
+}
+
+/// The members of a buffer: how blocks see it. Of a buffer that no block sees, or one in a way that is not known, every byte
+/// is a number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct MemberMap {
+    views: Vec<View>,
+    /// Whether something else may reach any byte.
+    open: bool,
+}
+
+impl MemberMap {
+    /// Adds a block that sees the buffer from byte `offset` on.
+    pub(super) fn add(&mut self, block: &Block, offset: u64) {
+        let (start, stride, members) = match &block.long {
+            Some(long) => (long.start, long.stride, &long.first[..]),
+            None => (block.fixed, block.array.map_or(0, |array| array.stride), &*block.members),
+        };
+        if members.is_empty() || start > MOST_BYTES || stride > MOST_BYTES {
+            return self.open();
+        }
+        let is = |wanted: fn(Scalar) -> bool| {
+            members.iter().any(|member| matches!(member.kind, ArgumentKind::Scalar(own) if wanted(own)))
+        };
+        let is_float = |scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
+        let mixed = is(is_float) && is(|scalar| matches!(scalar, Scalar::Int { .. }));
+        let kind = |member: &Argument| match member.kind {
+            ArgumentKind::Scalar(Scalar::Int { signed, .. }) if mixed => Kind::Integer { signed },
+            _ => Kind::Number,
+        };
+        let [fixed, element] = [start, stride].map(|bytes| vec![Kind::Padding; bytes as usize]);
+        let mut view = View { offset, fixed, element };
+        for member in members {
+            let (at, bytes) = (member.offset as usize, member.kind.bytes() as usize);
+            let (part, at) = match at.checked_sub(view.fixed.len()) {
+                Some(at) => (&mut view.element, at),
+                None => (&mut view.fixed, at),
+            };
+            part.iter_mut().skip(at).take(bytes).for_each(|byte| *byte = kind(member));
+        }
+        self.views.push(view);
+    }
+
+    /// Has something else reach any byte: an address, a block of a type that is not known.
+    pub(super) fn open(&mut self) {
+        self.open = true;
+    }
+
+    /// Whether every byte is a number.
+    pub(super) fn is_plain(&self) -> bool {
+        let plain = |view: &View| view.fixed.iter().chain(&view.element).all(|byte| *byte == Kind::Number);
+        self.open || self.views.iter().all(plain)
+    }
+
+    /// The kind of a byte: what most is known of by one block is what it is.
+    fn byte(&self, at: u64) -> Kind {
+        let seen = self.views.iter().filter_map(|view| {
+            let at = at.checked_sub(view.offset)? as usize;
+            match at.checked_sub(view.fixed.len()) {
+                None => view.fixed.get(at).copied(),
+                Some(at) => view.element.get(at.checked_rem(view.element.len())?).copied(),
+            }
+        });
+        seen.max().unwrap_or(Kind::Number)
+    }
+
+    /// The kind of the element of so many bytes at this place.
+    pub(super) fn kind(&self, index: usize, bytes: usize) -> Kind {
+        let start = (index * bytes) as u64;
+        let kinds = (start..start + bytes as u64).map(|at| self.byte(at));
+        // A member covers it in part at least.
+        kinds.max().unwrap_or(Kind::Number)
+    }
+
+    /// The contents of the buffer with zeros for padding.
+    pub(super) fn without_padding<'a>(&self, contents: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.is_plain() {
+            return contents.into();
+        }
+        let mut contents = contents.to_vec();
+        for (at, byte) in (0..).zip(&mut contents) {
+            if self.byte(at) == Kind::Padding {
+                *byte = 0;
+            }
+        }
+        contents.into()
+    }
+}
