@@ -29,7 +29,17 @@ pub(crate) fn failed(error: &impl ToString) -> Outcome {
 pub(crate) fn once(verification: Correctness, time: Nanos, phases: Phases) -> Measured {
     let summary = Summary::of(&[time]).expect("one time");
     let conditions = Conditions::default();
-    Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], conditions, energy: None, phases }
+    Measured {
+        verification,
+        accepts: vec![],
+        summary,
+        repeats: 1,
+        samples: vec![],
+        warnings: vec![],
+        conditions,
+        energy: None,
+        phases,
+    }
 }
 
 /// A verified program or baseline, and its samples so far.
