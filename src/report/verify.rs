@@ -47,9 +47,10 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
     out
 }
 
-/// The mutations that the checks of a device's cases would also accept: a paragraph for each algorithm and sentence.
+/// The mutations that users' checks would also accept on a device: a paragraph for each algorithm and sentence. Nobody can
+/// choose another check for a built-in algorithm.
 fn blind_spots(record: &Record, device: usize, width: usize) -> String {
-    let cases = record.cases.iter().filter(|case| case.device == device);
+    let cases = record.cases.iter().filter(|case| case.device == device && !case.buffers.is_empty());
     let sentences = cases.filter_map(|case| {
         let sentence = AcceptedMutation::sentence(&case.measured()?.accepts)?;
         Some(format!("{}: {sentence}", case.algorithm))

@@ -103,8 +103,11 @@ impl Oracle for Expected {
         }
         let size = data.element.bytes() as usize;
         let parts: Vec<_> = stretches.iter().map(|part| &answer[part.start * size..part.end * size]).collect();
-        let answer = parts.concat();
-        let pair = Pair { data, found, answer: &answer };
+        let (answer, mut data) = (parts.concat(), data.clone());
+        if let Tolerance::Columns { atol, .. } = &mut data.tolerance {
+            *atol = stretches.iter().flat_map(Clone::clone).map(|index| atol[index % atol.len()]).collect();
+        }
+        let pair = Pair { data: &data, found, answer: &answer };
         let Errors { residual, tolerance, most, sum, .. } = pair.errors(found.len() / size);
         if residual <= tolerance {
             return Some(1.0);

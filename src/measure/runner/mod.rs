@@ -517,15 +517,15 @@ impl Runner {
     }
 
     /// Looks for mistakes that the check of an answer would not notice; returns the correctness of the answer in view of
-    /// them, the mutations that the check accepts, and the time spent. A user's check may be any; those of built-in
-    /// algorithms are asked by `verify` only.
+    /// them, the mutations that the check accepts, and the time spent. A user's check may be any; that of a built-in
+    /// algorithm is asked by `verify` only, once for all variants.
     fn blind_spots(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
         verification: Correctness,
     ) -> Result<(Correctness, Vec<AcceptedMutation>, Nanos), VulkanError> {
-        let asks = program.is_users() || self.timing == Timing::VerifyOnly;
+        let asks = program.is_users() || self.timing == Timing::VerifyOnly && !loaded.is_asked.replace(true);
         if !asks || verification.verified().is_none() {
             return Ok((verification, vec![], Nanos::default()));
         }
