@@ -641,7 +641,8 @@ impl Workbench {
             spots.accepts_nothing_done &= !output.is_divisible || accepts(&output.before, 1) >= 1.0;
             let last = (spec.len / groups).max(1) as usize;
             let (dtype, contents, before) = (spec.dtype, &output.right, &output.before);
-            let answer = RightAnswer { dtype, comparison, contents, before, last };
+            let stretch = output.stretches.first().map_or(1, Range::len);
+            let answer = RightAnswer { dtype, comparison, contents, before, last, stretch };
             let check = [loaded.fills.join(", "), comparison.tolerance.clone()];
             let check = check.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
             let found = answer.accepted(&mut accepts).into_iter().map(|(mutation, member, share)| AcceptedMutation {

@@ -236,7 +236,8 @@ fn a_check_that_could_not_fail_is_told_so_under_the_table_and_in_the_record() {
     let accepts = &cases(&output)[0]["outcome"]["accepts"];
     assert_eq!((&accepts[0]["buffer"], &accepts[0]["mutation"]), (&"D".into(), &"neighbors".into()), "{accepts}");
     let text = stdout(&expect_exit(&mut command(folder.path(), &["--config=blind.toml"]), 0));
-    assert!(text.contains("this check would also accept: in D zeros"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("this check would also accept: in D zeros"), "{text}");
 }
 
 #[test]

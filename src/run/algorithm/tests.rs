@@ -227,7 +227,7 @@ fn where_the_first_contents_are_the_answer_a_case_is_unverified() {
     }
     let case = of(2, 2.0);
     assert!(case.measured().is_some_and(|own| own.verification.verified().is_some()), "{:?}", case.outcome);
-    assert_eq!(accepts(&case), [], "a third of its elements change");
+    assert!(accepts(&case).is_empty(), "a third of its elements change");
     assert!(matches!(of(3, 2.0).outcome, Outcome::Rejected(_)));
 }
 
@@ -241,9 +241,9 @@ fn neighbors_that_are_within_the_tolerance_are_said_to_be() {
     assert!(own.share > 0.5 && own.share < 1.0, "{}", own.share);
     let exact = blind(1, 0, Fill::Iota, output(Tolerance::Exact));
     assert!(matches!(exact.outcome, Outcome::Rejected(_)), "{:?}", exact.outcome);
-    assert_eq!(accepts(&blind(0, 0, Fill::Iota, output(Tolerance::Exact))), []);
+    assert!(accepts(&blind(0, 0, Fill::Iota, output(Tolerance::Exact))).is_empty());
     let uniform = Fill::Uniform { low: -1.0, high: 1.0 };
-    assert_eq!(accepts(&blind(0, 0, uniform, output(close(1e-4, 1e-5)))), []);
+    assert!(accepts(&blind(0, 0, uniform, output(close(1e-4, 1e-5)))).is_empty());
 }
 
 #[test]
