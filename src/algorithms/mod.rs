@@ -10,6 +10,7 @@ pub(crate) mod input;
 pub(crate) mod lu;
 pub(crate) mod matmul;
 pub(crate) mod matrix;
+pub(crate) mod mutation;
 pub(crate) mod probes;
 pub(crate) mod product;
 pub(crate) mod tile;
@@ -27,10 +28,12 @@ use crate::kernel::program::Program;
 use crate::kernel::shaders::{SHADERS, Shader};
 pub use case::{CaseOptions, CaseSpec, Goal, StopRule, StopTest};
 use input::Input;
+use mutation::Comparison;
 use probes::Quantity;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use tile::{Tile, Tunable};
 
 /// Every algorithm, in the order that lists show them.
@@ -245,6 +248,10 @@ pub trait Problem {
     fn data(&self) -> Vec<String> {
         vec![]
     }
+    /// The fills of its inputs, each once, where input and seed of a case do not say it: `iota`.
+    fn fills(&self) -> Vec<String> {
+        vec![]
+    }
     /// The contents of the buffers that the host fills, in their order.
     ///
     /// # Errors
@@ -287,6 +294,22 @@ pub trait Oracle {
     /// What a reader should know about the right answer.
     fn notes(&self) -> Vec<String> {
         vec![]
+    }
+    /// Keeps the outputs, right or wrong, where somebody wants them.
+    ///
+    /// # Errors
+    /// Why they cannot be written.
+    fn save(&self, _outputs: &[HostArray]) -> Result<(), String> {
+        Ok(())
+    }
+    /// Returns how the output at this place is compared; `None` where it is not.
+    fn comparison(&self, _output: usize) -> Option<Comparison> {
+        Some(Comparison::default())
+    }
+    /// Checks `found`, the contents of these stretches of an output. Returns the share of `changed` elements that would
+    /// pass, the others being right: 1 where the answer as a whole passes. `None` where only whole answers can be checked.
+    fn accepted_share(&self, _output: usize, _stretches: &[Range<usize>], _found: &[u8], _changed: u64) -> Option<f64> {
+        None
     }
 }
 

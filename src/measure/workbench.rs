@@ -1,5 +1,6 @@
 //! One device with a problem loaded: inputs uploaded, outputs poisoned, programs run, verified and timed.
 
+use crate::algorithms::mutation::{self, AcceptedMutation, Comparison, RightAnswer};
 use crate::algorithms::probes::MEMORY_READ;
 use crate::algorithms::{CaseSpec, Check, Oracle, Problem};
 use crate::basis::dtype::{DType, HostArray};
@@ -18,6 +19,7 @@ use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, Times
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -107,6 +109,10 @@ pub struct LoadedProblem {
     zones: Cell<Poison>,
     /// The first trace of what a kernel did that no kernel may do, found after timed runs.
     trespass: RefCell<Option<String>>,
+    /// The fills of the inputs, for messages.
+    fills: Vec<String>,
+    /// Whether its check has been asked about mutations.
+    pub(super) is_asked: Cell<bool>,
     /// Host time spent so far.
     pub phases: Phases,
 }
@@ -126,6 +132,30 @@ pub struct Verified {
     pub time: Nanos,
     /// Host time of everything, and of the download.
     pub phases: Phases,
+}
+
+/// Mistakes that the check of a case would not notice.
+#[derive(Debug, Default)]
+pub struct BlindSpots {
+    /// Mutations of the right answer that it accepts.
+    pub accepts: Vec<AcceptedMutation>,
+    /// Whether it accepts what the outputs held before the run.
+    pub accepts_nothing_done: bool,
+}
+
+/// An output of a problem, as it is mutated.
+struct MutatedOutput {
+    /// Its place among the buffers, and among the outputs.
+    place: usize,
+    output: usize,
+    comparison: Comparison,
+    /// Whether the check takes a part of it.
+    is_divisible: bool,
+    /// The elements that are mutated.
+    stretches: Vec<Range<usize>>,
+    /// Those elements, right and before the run.
+    right: Vec<u8>,
+    before: Vec<u8>,
 }
 
 /// What it takes to see whether an answer is the same as another.
@@ -448,10 +478,39 @@ fn difference(loaded: &LoadedProblem, a: &[HostArray], b: &[HostArray]) -> Optio
 
 /// What the oracle says of `outputs`, with what the program promises and is allowed.
 fn judged(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<Check, String> {
+    loaded.oracle.save(outputs)?;
+    checked(loaded, program, outputs)
+}
+
+/// The same for outputs that nobody wants to keep.
+fn checked(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<Check, String> {
     let mut check = loaded.oracle.check(outputs)?;
     check.tolerance += program.allowance;
     program.promise.into_iter().for_each(|promise| check.hold(promise));
     Ok(check)
+}
+
+/// Elements of all outputs up to which an answer is mutated whose check cannot be asked about a part of it.
+const MOST_CHECKED_WHOLE: u64 = 1 << 16;
+
+/// Elements of all outputs.
+fn elements(loaded: &LoadedProblem) -> u64 {
+    loaded.specs.iter().filter(|spec| spec.role.is_output()).map(|spec| spec.len).sum()
+}
+
+/// The share of the changed elements that the check accepts if `wrong` replaces one of the right outputs: 1 or 0.
+fn accepted_whole(
+    loaded: &LoadedProblem,
+    program: &Program,
+    outputs: &mut [HostArray],
+    output: usize,
+    wrong: &[u8],
+) -> f64 {
+    let right = outputs[output].clone();
+    outputs[output].as_bytes_mut().copy_from_slice(wrong);
+    let passes = checked(loaded, program, outputs).is_ok_and(|check| check.passes());
+    outputs[output] = right;
+    f64::from(u8::from(passes))
 }
 
 /// The correctness of an answer with this check, and with the reason why nobody knows whether it is right where nobody does;
@@ -561,7 +620,18 @@ impl Workbench {
             Some(_) => Box::new(|_: &[HostArray]| Err("the reference has not run".into())),
         };
         let (kept, zones, trespass) = (RefCell::default(), Cell::new(Poison::NaN), RefCell::default());
-        let mut loaded = LoadedProblem { specs, buffers, pristine, oracle, kept, zones, trespass, phases };
+        let mut loaded = LoadedProblem {
+            specs,
+            buffers,
+            pristine,
+            oracle,
+            fills: problem.fills(),
+            is_asked: Cell::new(false),
+            kept,
+            zones,
+            trespass,
+            phases,
+        };
         if let Some((program, oracle)) = reference {
             drop(inputs);
             let refused = |reason| VulkanError::Problem(Error::Failure(format!("the reference {reason}")));
@@ -835,6 +905,108 @@ impl Workbench {
             return Ok(Some(changed.told(loaded, &element)));
         }
         Ok(None)
+    }
+
+    /// Mutates the right answer that the outputs hold after [`Self::verify`], and asks the check of the problem about each
+    /// wrong one. Outputs are sampled where the check allows it; large ones that can only be checked as a whole are left
+    /// out.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn blind_spots(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<BlindSpots, VulkanError> {
+        let outputs = self.mutated_outputs(loaded)?;
+        let mut whole = vec![];
+        if outputs.iter().any(|output| !output.is_divisible) {
+            whole = self.outputs(loaded)?;
+        }
+        let groups = program.dispatches().last().map_or([1; 3], |dispatch| dispatch.groups);
+        let groups = groups.into_iter().fold(1, u64::saturating_mul).max(1);
+        let all = loaded.specs.iter().filter(|spec| spec.role.is_output()).enumerate();
+        let mut in_place =
+            all.filter(|(output, spec)| spec.role == Role::InPlace && loaded.oracle.comparison(*output).is_some());
+        let mut spots = BlindSpots { accepts: vec![], accepts_nothing_done: in_place.next().is_some() };
+        for output in &outputs {
+            let (spec, comparison) = (&loaded.specs[output.place], &output.comparison);
+            let mut accepts = |wrong: &[u8], changed: u64| match output.is_divisible {
+                true => loaded.oracle.accepted_share(output.output, &output.stretches, wrong, changed).unwrap_or(0.0),
+                false => accepted_whole(loaded, program, &mut whole, output.output, wrong),
+            };
+            spots.accepts_nothing_done &= !output.is_divisible || accepts(&output.before, 1) >= 1.0;
+            let last = (spec.len / groups).max(1) as usize;
+            let (dtype, contents, before) = (spec.dtype, &output.right, &output.before);
+            let stretch = output.stretches.first().map_or(1, Range::len);
+            let answer = RightAnswer { dtype, comparison, contents, before, last, stretch };
+            let check = [loaded.fills.join(", "), comparison.tolerance.clone()];
+            let check = check.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+            let found = answer.accepted(&mut accepts).into_iter().map(|(mutation, member, share)| AcceptedMutation {
+                buffer: spec.name.to_string(),
+                mutation,
+                member,
+                share,
+                check: check.clone(),
+            });
+            spots.accepts.extend(found);
+        }
+        spots.accepts_nothing_done = spots.accepts_nothing_done && self.accepts_nothing_done(loaded, program)?;
+        Ok(spots)
+    }
+
+    /// The outputs that are compared, each with a sample of its elements.
+    fn mutated_outputs(&mut self, loaded: &LoadedProblem) -> Result<Vec<MutatedOutput>, VulkanError> {
+        let mut outputs = vec![];
+        let all = loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output());
+        for (output, (place, spec)) in all.enumerate() {
+            let Some(comparison) = loaded.oracle.comparison(output) else { continue };
+            let is_divisible = loaded.oracle.accepted_share(output, &[], &[], 0).is_some();
+            let stretches = match is_divisible {
+                true => mutation::sampled(spec.len as usize, comparison.row),
+                false if elements(loaded) <= MOST_CHECKED_WHOLE => std::iter::once(0..spec.len as usize).collect(),
+                false => continue,
+            };
+            let (mut right, mut before) = (vec![], vec![]);
+            for stretch in &stretches {
+                right.extend(self.read(&loaded.buffers[place], spec, stretch)?);
+                before.extend(self.before(loaded, place, stretch)?);
+            }
+            outputs.push(MutatedOutput { place, output, comparison, is_divisible, stretches, right, before });
+        }
+        Ok(outputs)
+    }
+
+    /// Elements of a buffer.
+    fn read(&mut self, buffer: &Buffer, spec: &BufferSpec, elements: &Range<usize>) -> Result<Vec<u8>, VulkanError> {
+        let size = spec.dtype.bytes();
+        let mut bytes = vec![0; elements.len() * size as usize];
+        self.download(buffer, RED_ZONE + elements.start as u64 * size, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Elements of an output as a run finds them: its first contents, or poison.
+    fn before(
+        &mut self,
+        loaded: &LoadedProblem,
+        place: usize,
+        elements: &Range<usize>,
+    ) -> Result<Vec<u8>, VulkanError> {
+        let spec = &loaded.specs[place];
+        match &loaded.pristine[place] {
+            Some(pristine) => self.read(pristine, spec, elements),
+            None => {
+                let word = Poison::NaN.words(place)[0].to_le_bytes();
+                let size = spec.dtype.bytes() as usize;
+                Ok((elements.start * size..elements.end * size).map(|at| word[at % 4]).collect())
+            }
+        }
+    }
+
+    /// Whether the check accepts what all outputs held before the run.
+    fn accepts_nothing_done(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<bool, VulkanError> {
+        let mut outputs = vec![];
+        for (place, spec) in loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output()) {
+            let before = self.before(loaded, place, &(0..spec.len as usize))?;
+            outputs.push(HostArray::of_bytes(spec.dtype, &before));
+        }
+        Ok(checked(loaded, program, &outputs).is_ok_and(|check| check.passes()))
     }
 
     /// Takes another sample of a program whose `answer` was right, and returns the verdict on the answer that it leaves, if

@@ -1,6 +1,7 @@
 //! What is true of all cases of a device, and what sets a case apart from the rest of them.
 
 use super::{Case, Measured, Record, SLOW, Warning};
+use crate::algorithms::mutation::AcceptedMutation;
 use crate::basis::units::significant;
 use crate::stats;
 use std::borrow::Cow;
@@ -139,6 +140,7 @@ impl RunConditions {
         let Some(m) = case.measured() else { return vec![] };
         let of = self.0.iter().find(|of| of.device == case.device);
         let mut marks: Vec<_> = m.verification.unverified().map(|why| Mark::new("u", why)).into_iter().collect();
+        marks.extend(AcceptedMutation::sentence(&m.accepts).map(|sentence| Mark::new("w", sentence)));
         let said = |kind: fn(&Warning) -> bool| m.warnings.iter().copied().find(kind);
         let stated = [
             ("i", said(|w| matches!(w, Warning::Interrupted))),

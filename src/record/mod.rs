@@ -10,6 +10,7 @@ pub(crate) mod peak;
 pub(crate) mod processes;
 pub(crate) mod reader;
 
+use crate::algorithms::mutation::AcceptedMutation;
 use crate::algorithms::{
     self, ALGORITHMS, CaseOptions, Check, CheckMethod, Form, Problem, Shortcut, Variant, WrongElements,
 };
@@ -343,6 +344,9 @@ impl std::fmt::Display for Death {
 pub struct Measured {
     /// Whether the answer is right.
     pub verification: Correctness,
+    /// Wrong answers, made from the right one, that its check would also accept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepts: Vec<AcceptedMutation>,
     /// Device time of one run of the program.
     pub summary: Summary,
     /// Runs of the program in each sample; a sample's device time is divided by it.
@@ -463,10 +467,11 @@ impl From<Verification> for Correctness {
 }
 
 impl Measured {
-    /// What a reader should know before believing it, a sentence each: that its answer is unverified, its warnings.
+    /// What a reader should know before believing it, a sentence each: that its answer is unverified, what its check would
+    /// also accept, its warnings.
     pub fn cautions(&self) -> impl Iterator<Item = String> {
         let warnings = self.warnings.iter().map(|warning| warning.explanation().to_string());
-        self.verification.unverified().into_iter().chain(warnings)
+        self.verification.unverified().into_iter().chain(AcceptedMutation::sentence(&self.accepts)).chain(warnings)
     }
 }
 

@@ -280,6 +280,7 @@ pub(crate) mod tests {
         let times = [0.98, 0.99, 1.0, 1.0, 1.01, 1.02].map(|scale| Nanos(scale * micros * 1e3));
         Outcome::Measured(Box::new(Measured {
             verification: verification(1.2e-7).into(),
+            accepts: vec![],
             summary: Summary::of(&times).expect("six samples"),
             repeats: 1,
             samples: times.map(|device| Sample { device, host: device, outlier: false }).to_vec(),

@@ -1,7 +1,8 @@
 //! The table of `verify`.
 
 use super::bench::named;
-use super::table::Table;
+use super::table::{self, Table};
+use crate::algorithms::mutation::AcceptedMutation;
 use crate::basis::alike::{alike, distinct};
 use crate::plan::axes::{self, AXES, Axis};
 use crate::record::{Case, Outcome, Record, Verification};
@@ -38,11 +39,23 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
         let table = table.terminal(width);
         let _ = write!(
             out,
-            "{}\n{table}\nof bound  largest error of those that passed, as a share of its error bound\n",
-            named(device, width)
+            "{}\n{table}\nof bound  largest error of those that passed, as a share of its error bound\n{}",
+            named(device, width),
+            blind_spots(record, device.index, width)
         );
     }
     out
+}
+
+/// The mutations that users' checks would also accept on a device: a paragraph for each algorithm and sentence. Nobody can
+/// choose another check for a built-in algorithm.
+fn blind_spots(record: &Record, device: usize, width: usize) -> String {
+    let cases = record.cases.iter().filter(|case| case.device == device && !case.buffers.is_empty());
+    let sentences = cases.filter_map(|case| {
+        let sentence = AcceptedMutation::sentence(&case.measured()?.accepts)?;
+        Some(format!("{}: {sentence}", case.algorithm))
+    });
+    distinct(sentences).iter().map(|sentence| table::prose(sentence, width, 2)).collect()
 }
 
 /// What cases of a variant were asked for, each word once: `f32 f64 nt`. Every kind of input counts towards the same row.

@@ -579,6 +579,10 @@ impl Problem for PointProblem {
         self.point().buffers.iter().map(ToString::to_string).collect()
     }
 
+    fn fills(&self) -> Vec<String> {
+        distinct(self.filled().filter_map(|(_, buffer)| buffer.fill.as_ref().map(ToString::to_string)))
+    }
+
     fn inputs(&self) -> Result<Vec<HostArray>, Error> {
         let made = match &self.point().inputs {
             None => None,

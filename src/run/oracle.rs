@@ -3,6 +3,7 @@
 use super::array::{self, integer};
 use super::member_map::Kind;
 use super::resolved::{Buffer, Tolerance};
+use crate::algorithms::mutation::Comparison;
 use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
@@ -10,6 +11,7 @@ use crate::basis::dtype::HostArray;
 use crate::kernel::buffer::FILLER;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// The right contents of buffers.
@@ -136,6 +138,53 @@ impl Oracle for Expected {
     fn notes(&self) -> Vec<String> {
         self.answers.iter().filter_map(|(_, data, answer)| integers_in(data, answer)).collect()
     }
+
+    fn comparison(&self, output: usize) -> Option<Comparison> {
+        let (_, data, _) = self.answers.iter().find(|(place, ..)| *place == output)?;
+        let ordered = !matches!(data.tolerance, Tolerance::Set | Tolerance::Moments { .. });
+        let row = data.shape.last().filter(|_| data.shape.len() > 1).map_or(1, |row| (*row).max(1) as usize);
+        let tolerance = data.tolerance.to_string();
+        Some(Comparison { row, tolerance: tolerance.trim_matches(['{', '}', ' ', '"']).to_string(), ordered })
+    }
+
+    fn accepted_share(&self, output: usize, stretches: &[Range<usize>], found: &[u8], changed: u64) -> Option<f64> {
+        let (_, data, answer) = self.answers.iter().find(|(place, ..)| *place == output)?;
+        if matches!(data.tolerance, Tolerance::Set | Tolerance::Picks(_) | Tolerance::Moments { .. }) {
+            return None;
+        }
+        let size = data.element.bytes() as usize;
+        let parts: Vec<_> = stretches.iter().map(|part| &answer[part.start * size..part.end * size]).collect();
+        let (answer, mut data) = (parts.concat(), data.clone());
+        if let Tolerance::Columns { atol, .. } = &mut data.tolerance {
+            *atol = stretches.iter().flat_map(Clone::clone).map(|index| atol[index % atol.len()]).collect();
+        }
+        let pair = Pair { data: &data, found, answer: &answer };
+        let Errors { residual, tolerance, most, sum, .. } = pair.errors(found.len() / size);
+        if residual <= tolerance {
+            return Some(1.0);
+        }
+        let count = found.len() / size;
+        let wrong = match (most, &data.tolerance) {
+            (Some(most), _) => {
+                (0..count).filter(|index| pair.error(*index).is_nan() || pair.error(*index) > most).count()
+            }
+            // As many of the smallest errors as the tolerance allows together.
+            (None, Tolerance::Nmse(_)) => {
+                let mut left = sum * tolerance / residual;
+                let mut errors: Vec<f64> = (0..count).map(|index| pair.error(index)).collect();
+                errors.sort_by(f64::total_cmp);
+                errors
+                    .iter()
+                    .filter(|error| {
+                        left -= **error;
+                        left.is_nan() || left < 0.0
+                    })
+                    .count()
+            }
+            _ => return Some(0.0),
+        };
+        Some((1.0 - wrong as f64 / changed.max(1) as f64).max(0.0))
+    }
 }
 
 /// Share of a reference's elements other than 0, one in so many, from which those that look like integers are said to be.
@@ -200,7 +249,7 @@ impl Oracle for NoReference {
     }
 }
 
-/// An oracle that writes buffers to files before it looks at them.
+/// An oracle that writes buffers to files.
 pub(super) struct Saving {
     pub(super) oracle: Box<dyn Oracle>,
     /// The place of each among the outputs, what it is, and the file.
@@ -208,7 +257,7 @@ pub(super) struct Saving {
 }
 
 impl Oracle for Saving {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn save(&self, outputs: &[HostArray]) -> Result<(), String> {
         for (at, buffer, path) in &self.saves {
             // What an earlier run saved there stays until this is whole.
             let contents =
@@ -216,7 +265,19 @@ impl Oracle for Saving {
             let written = Destination::open(path).and_then(|destination| destination.write_by(contents));
             written.map_err(|e| format!("cannot write {} to '{}': {e}", buffer.name, path.display()))?;
         }
+        Ok(())
+    }
+
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
         self.oracle.check(outputs)
+    }
+
+    fn comparison(&self, output: usize) -> Option<Comparison> {
+        self.oracle.comparison(output)
+    }
+
+    fn accepted_share(&self, output: usize, stretches: &[Range<usize>], found: &[u8], changed: u64) -> Option<f64> {
+        self.oracle.accepted_share(output, stretches, found, changed)
     }
 
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
@@ -391,32 +452,52 @@ impl Pair<'_> {
     }
 }
 
+/// The errors of an answer by the measure of its tolerance.
+struct Errors {
+    residual: f64,
+    tolerance: f64,
+    /// Sum of the errors of all elements.
+    sum: f64,
+    /// The element that errs most, if any errs.
+    worst: Option<usize>,
+    /// Largest error of a right element; `None` where no single element is to blame.
+    most: Option<f64>,
+}
+
+impl Pair<'_> {
+    /// The errors of the first `count` elements.
+    fn errors(&self, count: usize) -> Errors {
+        let (mut worst, mut largest, mut sum, mut different) = (None, 0.0, 0.0, 0u64);
+        for index in 0..count {
+            let error = self.error(index);
+            sum += error;
+            different += u64::from(error > 0.0);
+            // 0 ÷ 0 of a tolerance of nothing is no number, and beyond it.
+            if error > largest || error.is_nan() && !f64::is_nan(largest) {
+                (worst, largest) = (Some(index), error);
+            }
+        }
+        let (residual, tolerance) = match self.data.tolerance {
+            Tolerance::Close { .. } | Tolerance::Columns { .. } => (largest, 1.0),
+            Tolerance::Nmse(most) => (nmse(self, count), most),
+            Tolerance::Ulp(most) => (largest, most as f64),
+            _ => (different as f64, 0.0),
+        };
+        let most = match self.data.tolerance {
+            Tolerance::Close { .. } | Tolerance::Columns { .. } => Some(1.0),
+            Tolerance::Ulp(most) => Some(most as f64),
+            Tolerance::Nmse(_) => None,
+            _ => Some(0.0),
+        };
+        Errors { residual, tolerance, sum, worst, most }
+    }
+}
+
 /// How far `found` is from `answer`.
 fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
     let pair = Pair { data, found, answer };
     let count = data.len() as usize;
-    let (mut worst, mut largest, mut different) = (None, 0.0, 0u64);
-    for index in 0..count {
-        let error = pair.error(index);
-        different += u64::from(error > 0.0);
-        // 0 ÷ 0 of a tolerance of nothing is no number, and beyond it.
-        if error > largest || error.is_nan() && !f64::is_nan(largest) {
-            (worst, largest) = (Some(index), error);
-        }
-    }
-    let (residual, tolerance) = match data.tolerance {
-        Tolerance::Close { .. } | Tolerance::Columns { .. } => (largest, 1.0),
-        Tolerance::Nmse(most) => (nmse(&pair), most),
-        Tolerance::Ulp(most) => (largest, most as f64),
-        _ => (different as f64, 0.0),
-    };
-    let most = match data.tolerance {
-        Tolerance::Close { .. } | Tolerance::Columns { .. } => Some(1.0),
-        Tolerance::Ulp(most) => Some(most as f64),
-        // No single element is to blame.
-        Tolerance::Nmse(_) => None,
-        _ => Some(0.0),
-    };
+    let Errors { residual, tolerance, worst, most } = pair.errors(count);
     let mut wrong = WrongElements::default();
     if let (Some(most), false) = (most, residual <= tolerance) {
         for index in (0..count).filter(|index| pair.error(*index) > most || pair.error(*index).is_nan()) {
@@ -431,11 +512,11 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
 /// other errors would be nothing.
 const APART: f64 = 1e3;
 
-/// The normalised mean squared error; at least that of each value that is far beyond the others.
-fn nmse(pair: &Pair<'_>) -> f64 {
+/// The normalised mean squared error of the first `count` elements; at least that of each value that is far beyond the others.
+fn nmse(pair: &Pair<'_>, count: usize) -> f64 {
     let beyond = APART * magnitude(values(pair.data, pair.answer));
     let (mut sum, mut scale, mut apart) = (0.0, 0.0, 0.0);
-    for index in 0..pair.data.len() as usize {
+    for index in 0..count {
         let (error, expected) = (pair.error(index), pair.values(index).1);
         if expected.is_finite() && expected.abs() > beyond {
             apart = f64::max(apart, error / expected.powi(2));
@@ -676,6 +757,26 @@ mod tests {
         }
         let none = check(Tolerance::Close { rtol: 0.0, atol: 0.0 }, [1.0, -2.0, 1e-30, 100.0], RIGHT);
         assert!(!none.passes());
+    }
+
+    #[test]
+    fn a_part_of_an_output_is_accepted_by_element_or_by_the_smallest_errors_together() {
+        let share = |tolerance: Tolerance, found: [f32; 2], changed| {
+            let answers = vec![(3, data(DType::F32, tolerance), bytes([1.0, 2.0, 3.0, -1e30]))];
+            let expected = Expected::new(answers).expect("numbers");
+            let found: Vec<u8> = found.iter().flat_map(|value| value.to_le_bytes()).collect();
+            expected.accepted_share(3, &[1..2, 3..4], &found, changed).expect("a tolerance of elements")
+        };
+        let near = Tolerance::Close { rtol: 1e-3, atol: 0.0 };
+        assert_eq!(share(near.clone(), [2.001, -1e30], 1), 1.0);
+        assert_eq!(share(near, [2.001, 0.0], 2), 0.5);
+        assert_eq!(share(Tolerance::Exact, [2.0, 0.0], 1), 0.0);
+        // One element is so large that the other does not matter.
+        assert_eq!(share(Tolerance::Nmse(1e-6), [-50.0, 0.0], 2), 0.5);
+        let set = vec![(0, data(DType::F32, Tolerance::Set), bytes(RIGHT))];
+        let set = Expected::new(set).expect("numbers");
+        assert_eq!(set.accepted_share(0, &[], &[], 0), None);
+        assert!(set.comparison(0).is_some_and(|own| !own.ordered && own.row == 2) && set.comparison(1).is_none());
     }
 
     #[test]

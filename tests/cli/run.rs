@@ -251,6 +251,25 @@ fn without_a_reference_a_time_is_marked_and_elements_are_shown_and_saved() {
 }
 
 #[test]
+fn a_check_that_could_not_fail_is_told_so_under_the_table_and_in_the_record() {
+    let loose = DESCRIPTION.replace("rtol = 1e-5", "rtol = 1e-3") + "[reference]\n kernel = 'double.comp'\n";
+    let blind = loose.replace("fill = 'iota'", "fill = 'zero'");
+    let folder = folder(&[("loose.toml", loose.as_str()), ("blind.toml", blind.as_str())]);
+    let loose = ["--config=loose.toml", "--size=N=8192"];
+    let text = stdout(&expect_exit(&mut command(folder.path(), &loose), 0));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("all answers verified"), "{text}");
+    let said = "w this check would also accept: in D every element from its neighbor (in most places)";
+    assert!(words.contains(said) && words.contains("(iota; rtol = 1e-3, atol = 1e-5)"), "{text}");
+    let output = expect_exit(&mut command(folder.path(), &[loose[0], loose[1], "--json=-"]), 0);
+    let accepts = &cases(&output)[0]["outcome"]["accepts"];
+    assert_eq!((&accepts[0]["buffer"], &accepts[0]["mutation"]), (&"D".into(), &"neighbors".into()), "{accepts}");
+    let text = stdout(&expect_exit(&mut command(folder.path(), &["--config=blind.toml"]), 0));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("this check would also accept: in D zeros"), "{text}");
+}
+
+#[test]
 fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let slow = DOUBLE.replace("const int WORK = 1", "const int WORK = 600");
     let folder = folder(&[("slow.comp", slow.as_str())]);

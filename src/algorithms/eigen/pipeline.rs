@@ -28,6 +28,7 @@ use super::{fused, power, stop_check};
 use crate::algorithms::elements::{GROUP, buffer, matrix_order, over_matrix, over_vector};
 use crate::algorithms::error_bound::Worst;
 use crate::algorithms::input::{generator, random};
+use crate::algorithms::mutation::Comparison;
 use crate::algorithms::{
     Algorithm, CaseSpec, Check, Input, Measures, Oracle, Problem, StopRule, StopTest, Variant, matrix,
 };
@@ -288,15 +289,26 @@ fn doubles(array: &HostArray) -> Vec<f64> {
 }
 
 impl Oracle for Expected {
+    fn comparison(&self, output: usize) -> Option<Comparison> {
+        // Of the last matrix only the row sums are promised, which converge to one number. The rounds are a figure to
+        // report.
+        (output != ROUNDS).then(|| Comparison { ordered: output != M, ..Comparison::default() })
+    }
+
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
         let (lambda, stop, k) = (outputs[LAMBDA].get(0), outputs[STOP].get(0), outputs[ROUNDS].get(0));
         let [v, d] = [V, D].map(|index| doubles(&outputs[index]));
         let mut s = power::product(&reals(&outputs[M]), &d);
         s.iter_mut().zip(&d).for_each(|(s, d)| *s /= d);
-        let finite = lambda.is_finite() && v.iter().chain(&s).all(|value| value.is_finite());
+        // −v is an eigenvector too, but no product of row sums.
+        let finite = lambda.is_finite()
+            && s.iter().all(|value| value.is_finite())
+            && v.iter().chain(&d).all(|value| value.is_finite() && *value > 0.0);
         let mut worst = Worst::default();
         if !finite || !(0.0..=1.0).contains(&stop) || k < 0.0 {
-            let place = format!("λ is {lambda}, the stop flag {stop}, rounds {k}; matrix and vector finite: {finite}");
+            let place = format!(
+                "λ is {lambda}, the stop flag {stop}, rounds {k}; matrix and vectors finite and positive: {finite}"
+            );
             worst.see(f64::INFINITY, || place);
             return Ok(worst.check(1.0));
         }

@@ -16,6 +16,7 @@
 
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::{Worst, gamma};
+use crate::algorithms::mutation::Comparison;
 use crate::algorithms::product::{Combinations, Dims, Factors};
 use crate::algorithms::{CaseSpec, Check, CheckMethod, Input, Oracle, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
@@ -152,6 +153,12 @@ impl Factorisation {
 }
 
 impl Oracle for Factorisation {
+    fn comparison(&self, output: usize) -> Option<Comparison> {
+        // Variants may leave anything in A.
+        let row = if matches!(BufferId(output), L | U) { self.n } else { 1 };
+        (output != A.0).then(|| Comparison { row, ..Comparison::default() })
+    }
+
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
         let [_, l, u, status, rows] = outputs else {
             return Err("the outputs are not A, L, U, status and rows".into());

@@ -10,6 +10,7 @@
 use super::factors::{self, BUFFERS, L, order, sound};
 use crate::algorithms::elements::Plain;
 use crate::algorithms::input::{generator, random};
+use crate::algorithms::mutation::Comparison;
 use crate::algorithms::{CaseSpec, Check, CheckMethod, Input, Oracle, Problem, WrongElements, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::units::Metric;
@@ -182,6 +183,15 @@ impl Residual {
 }
 
 impl Oracle for Residual {
+    /// The status and the solution decide, whatever the factors are.
+    fn comparison(&self, output: usize) -> Option<Comparison> {
+        let is_compared = match self.b {
+            HostArray::F64(_) => output < 3,
+            _ => matches!(output, 2 | 4),
+        };
+        is_compared.then(Comparison::default)
+    }
+
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
         match outputs {
             // A, U, status, rows and x.

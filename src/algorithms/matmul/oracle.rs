@@ -9,6 +9,7 @@
 //! [`crate::algorithms::product`].
 
 use crate::algorithms::error_bound::{Worst, gamma};
+use crate::algorithms::mutation::Comparison;
 use crate::algorithms::product::{BLOCK, Combinations, Dims, Factors};
 use crate::algorithms::{CaseSpec, Check, CheckMethod, Oracle, WrongElement};
 use crate::basis::dtype::{DType, HostArray};
@@ -64,6 +65,10 @@ impl Oracle for Expected {
             }
         }
         Ok(Check { method: self.combinations.method, ..worst.check(self.tolerance()) })
+    }
+
+    fn comparison(&self, _: usize) -> Option<Comparison> {
+        Some(Comparison { row: self.dims.n as usize, ..Comparison::default() })
     }
 }
 

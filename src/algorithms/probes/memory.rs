@@ -14,7 +14,10 @@ use super::{AtomicPattern, GROUP, Pattern, Quantity, integers, power_of_two, wor
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::{exact, without_error};
 use crate::algorithms::input::Input;
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements};
+use crate::algorithms::mutation::Comparison;
+use crate::algorithms::{
+    Algorithm, CaseSpec, Check, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
+};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
@@ -209,7 +212,7 @@ fn problem(case: &CaseSpec, pattern: Pattern) -> Result<Box<dyn Problem>, String
         }),
         oracle: Box::new(move |inputs| match pattern {
             // Every word is touched equally often: a power of two below 2^32, of which 2^31 wraps to the same.
-            Pattern::Read => total(sum(integers(&inputs[0])).wrapping_mul((touched / words) as i32)),
+            Pattern::Read => Box::new(Total(sum(integers(&inputs[0])).wrapping_mul((touched / words) as i32))),
             Pattern::Copy => exact("Y", integers(&inputs[0]).to_vec()),
             Pattern::Write => exact("Y", (0..len as u32).map(|word| word.wrapping_mul(0x9e37_79b1) as i32).collect()),
         }),
@@ -221,17 +224,23 @@ fn sum(words: &[i32]) -> i32 {
 }
 
 /// Compares the sum of all that was read. Who reads which word is the kernels' affair.
-fn total(expected: i32) -> Box<dyn Oracle> {
-    Box::new(move |outputs: &[HostArray]| {
+struct Total(i32);
+
+impl Oracle for Total {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
         let HostArray::I32(sums) = &outputs[0] else {
             return Err("S is not of 32-bit integers".into());
         };
         let (total, mut wrong) = (sum(sums), WrongElements::default());
-        if total != expected {
-            wrong.add(|| WrongElement::new("the sum of S".into(), total, expected));
+        if total != self.0 {
+            wrong.add(|| WrongElement::new("the sum of S".into(), total, self.0));
         }
         Ok(without_error(wrong))
-    })
+    }
+
+    fn comparison(&self, _: usize) -> Option<Comparison> {
+        Some(Comparison { ordered: false, ..Comparison::default() })
+    }
 }
 
 /// Reads of shared memory.

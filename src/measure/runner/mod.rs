@@ -4,6 +4,7 @@ mod forecast;
 mod tune;
 
 use crate::algorithms::Problem;
+use crate::algorithms::mutation::AcceptedMutation;
 use crate::basis::units::{Nanos, percent};
 use crate::compare::paired::{Round, orders_seed};
 use crate::device::cache::CacheFolder;
@@ -42,6 +43,9 @@ impl DeviceWatcher for Silent {}
 
 /// What is said of a device that takes commands and drops them.
 pub(crate) const EXECUTES_NOTHING: &str = "the device executes nothing: a fill of four bytes did not arrive; `gpukern inspect` shows what its driver compiles";
+/// The doubt about a case whose outputs hold a right answer before the kernel runs.
+const NOTHING_DONE_PASSES: &str = "a kernel that does nothing would pass: before the run the outputs already hold what the reference expects; use \
+     another fill";
 /// Submissions whose median is the time from submission to completion.
 const SUBMISSIONS: usize = 200;
 /// Copies in each direction.
@@ -527,9 +531,11 @@ impl Runner {
             Ok(verification) => verification,
             Err(wrong) => return Ok(Err(Outcome::Rejected(wrong))),
         };
-        let phases = Phases { device: verified.time, ..verified.phases };
+        let (verification, accepts, spent) = self.blind_spots(loaded, program, verification)?;
+        let verification_time = verified.phases.verification + spent;
+        let phases = Phases { device: verified.time, verification: verification_time, ..verified.phases };
         let (answer, again) = (Some(verified.answer), verified.again);
-        let measured = once(verification, verified.time, phases);
+        let measured = Measured { accepts, ..once(verification, verified.time, phases) };
         if self.timing == Timing::VerifyOnly {
             let Some((sampler, _)) = again else { return Ok(Err(Outcome::Measured(Box::new(measured)))) };
             let recorded = self.ready(name, program, sampler)?;
@@ -549,6 +555,29 @@ impl Runner {
         };
         let contender = self.keeper.warm(recorded, measured, sampling.patience.unwrap_or(usual), recount);
         Ok(contender.map_err(|error| self.keeper.broken(&error)))
+    }
+
+    /// Looks for mistakes that the check of an answer would not notice; returns the correctness of the answer in view of
+    /// them, the mutations that the check accepts, and the time spent. A user's check may be any; that of a built-in
+    /// algorithm is asked by `verify` only, once for all variants.
+    fn blind_spots(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        verification: Correctness,
+    ) -> Result<(Correctness, Vec<AcceptedMutation>, Nanos), VulkanError> {
+        let asks = program.is_users() || self.timing == Timing::VerifyOnly && !loaded.is_asked.replace(true);
+        if !asks || verification.verified().is_none() {
+            return Ok((verification, vec![], Nanos::default()));
+        }
+        let start = Instant::now();
+        let spots = self.workbench.blind_spots(loaded, program)?;
+        // Of one element, steps of the eigenvalue iteration leave the input as it was.
+        let verification = match spots.accepts_nothing_done && program.is_users() {
+            true => Correctness::Unverified { unverified: NOTHING_DONE_PASSES.into() },
+            false => verification,
+        };
+        Ok((verification, spots.accepts, start.elapsed().into()))
     }
 
     /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.

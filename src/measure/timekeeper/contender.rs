@@ -29,9 +29,18 @@ pub(crate) fn failed(error: &impl ToString) -> Outcome {
 pub(crate) fn once(verification: Correctness, time: Nanos, phases: Phases) -> Measured {
     let summary = Summary::of(&[time]).expect("one time");
     let conditions = Conditions::default();
-    let (samples, warnings) = (vec![], vec![]);
-    let (energy, repeated) = (None, None);
-    Measured { verification, summary, repeats: 1, samples, warnings, conditions, energy, repeated, phases }
+    Measured {
+        verification,
+        accepts: vec![],
+        summary,
+        repeats: 1,
+        samples: vec![],
+        warnings: vec![],
+        conditions,
+        energy: None,
+        repeated: None,
+        phases,
+    }
 }
 
 /// A verified program or baseline, and its samples so far.

@@ -1,6 +1,7 @@
 //! Reads an outcome straight into its fields. What serde derives for a tagged enum keeps everything in between, which
 //! costs more than all else of reading a record: its samples are in there.
 
+use crate::algorithms::mutation::AcceptedMutation;
 use crate::algorithms::{CheckMethod, WrongElements};
 use crate::basis::units::Metric;
 use crate::record::{
@@ -29,6 +30,8 @@ struct Fields {
     status: Status,
     // Measured.
     verification: Option<Correctness>,
+    #[serde(default)]
+    accepts: Vec<AcceptedMutation>,
     summary: Option<Summary>,
     repeats: Option<u32>,
     samples: Option<Vec<Sample>>,
@@ -115,6 +118,7 @@ impl<'de> Deserialize<'de> for Outcome {
         Ok(match fields.status {
             Status::Measured => Self::Measured(Box::new(Measured {
                 verification: there(fields.verification, "verification")?,
+                accepts: fields.accepts,
                 summary: there(fields.summary, "summary")?,
                 repeats: there(fields.repeats, "repeats")?,
                 samples: there(fields.samples, "samples")?,

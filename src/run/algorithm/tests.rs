@@ -2,6 +2,7 @@
 
 use super::{REFERENCE, Save, UserKernels, folders, guarded, shell};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::mutation::Mutation;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
@@ -174,6 +175,104 @@ fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_t
     let a = buffers[0].contents(1, 0, Path::new(".")).expect("values");
     let value = |bytes: &[u8], at: usize| DType::F32.value(&bytes[4 * at..]);
     assert!((0..100).all(|i| (value(&d, i) - (2.0 - 2.0 * value(&a, i))).abs() < 1e-6));
+}
+
+/// Kernels and references of checks that could not fail, one for each mode.
+const BLIND: &str = "#version 460
+    layout(local_size_x = 64) in;
+    layout(constant_id = 0) const int MODE = 0;
+    layout(binding = 0) readonly buffer A { float a[]; };
+    layout(binding = 1) buffer D { float d[]; };
+    void main() {
+        uint i = gl_GlobalInvocationID.x;
+        if (MODE == 0) d[i] = a[i];
+        if (MODE == 1) d[i] = a[i < 16384 ? i : i - 1];
+        if (MODE == 2) d[i] = clamp(d[i], -1.0, 1.0);
+        if (MODE == 3 && i == 65536) d[i] = 0.0;
+        if (MODE == 4) d[i] = i == 7 ? -3.4e38 : a[i] * 2.0;
+        if (MODE == 5) d[i] = i == 7 ? -3.4e38 : a[i] * -50.0 + 9.0;
+        if (MODE == 6) d[i] = i % 2 == 0 ? exp(a[i]) : uintBitsToFloat(i / 2);
+        if (MODE == 7) d[i] = i % 2 == 0 ? exp(a[i]) : uintBitsToFloat(i / 2 ^ 1);
+    }";
+
+/// The case of a kernel of [`BLIND`] with another of its modes for a reference, over this fill of A and this output.
+fn blind(kernel: u64, reference: u64, fill: Fill, output: Buffer) -> Case {
+    let list = |mode| {
+        let pass = Pass {
+            module: 0,
+            constants: vec![constant(0, mode, 4)],
+            groups: [output.len() / 64, 1, 1],
+            indirect: None,
+            subgroup: None,
+            push: vec![],
+            addresses: vec![],
+            bindings: vec![bound(0, 0, SlotKind::Storage, 0), bound(0, 1, SlotKind::Storage, 1)],
+        };
+        PassList { passes: vec![pass], scratch: vec![] }
+    };
+    let buffers = vec![buffer("A", output.len(), Role::Input, Some(fill)), output.clone()];
+    let (module, reference) = (compiled("blind", BLIND), Reference::Kernel(list(reference)));
+    run(&kernels("blind", vec![module], buffers, reference, vec![list(kernel)])).remove(0)
+}
+
+fn close(rtol: f64, atol: f64) -> Tolerance {
+    Tolerance::Close { rtol, atol }
+}
+
+/// The mutations that the check of a measured case accepts, those of a member with it.
+fn accepts(case: &Case) -> Vec<(Mutation, Option<u32>)> {
+    let measured = case.measured().unwrap_or_else(|| panic!("{:?}", case.outcome));
+    measured.accepts.iter().map(|own| (own.mutation, own.member)).collect()
+}
+
+#[test]
+fn where_the_first_contents_are_the_answer_a_case_is_unverified() {
+    let fill = |high| Some(Fill::Uniform { low: -1.0, high });
+    let of = |kernel, high| blind(kernel, 2, Fill::Iota, buffer("D", 1024, Role::InPlace, fill(high)));
+    for kernel in [2, 3] {
+        let case = of(kernel, 1.0);
+        let unverified = case.measured().and_then(|measured| measured.verification.unverified()).expect("unverified");
+        assert!(unverified.starts_with("unverified: a kernel that does nothing would pass: "), "{unverified}");
+    }
+    let case = of(2, 2.0);
+    assert!(case.measured().is_some_and(|own| own.verification.verified().is_some()), "{:?}", case.outcome);
+    assert!(accepts(&case).is_empty(), "a third of its elements change");
+    assert!(matches!(of(3, 2.0).outcome, Outcome::Rejected(_)));
+}
+
+#[test]
+fn neighbors_that_are_within_the_tolerance_are_said_to_be() {
+    let output = |tolerance| Buffer { tolerance, ..buffer("D", 1 << 16, Role::Output, None) };
+    let case = blind(1, 0, Fill::Iota, output(close(1e-4, 1e-5)));
+    assert_eq!(accepts(&case), [(Mutation::Neighbors, None), (Mutation::FewNeighbors, None)]);
+    let own = &case.measured().expect("it passes").accepts[0];
+    assert_eq!((own.check.as_str(), own.buffer.as_str()), ("iota; rtol = 1e-4, atol = 1e-5", "D"));
+    assert!(own.share > 0.5 && own.share < 1.0, "{}", own.share);
+    let exact = blind(1, 0, Fill::Iota, output(Tolerance::Exact));
+    assert!(matches!(exact.outcome, Outcome::Rejected(_)), "{:?}", exact.outcome);
+    assert!(accepts(&blind(0, 0, Fill::Iota, output(Tolerance::Exact))).is_empty());
+    let uniform = Fill::Uniform { low: -1.0, high: 1.0 };
+    assert!(accepts(&blind(0, 0, uniform, output(close(1e-4, 1e-5)))).is_empty());
+}
+
+#[test]
+fn a_tolerance_above_most_elements_accepts_zeros_in_their_place() {
+    let uniform = || Fill::Uniform { low: -1.0, high: 1.0 };
+    for tolerance in [close(1e-4, 3.4e34), Tolerance::Nmse(1e-6)] {
+        let output = Buffer { tolerance, ..buffer("D", 4096, Role::Output, None) };
+        let found = accepts(&blind(5, 4, uniform(), output.clone()));
+        assert!(found.contains(&(Mutation::Zeros, None)), "{:?}: {found:?}", output.tolerance);
+        assert!(found.contains(&(Mutation::SignsFlipped, None)), "{:?}: {found:?}", output.tolerance);
+    }
+}
+
+#[test]
+fn a_member_that_the_check_does_not_see_is_told_by_its_column() {
+    let uniform = Fill::Uniform { low: 0.0, high: 1.0 };
+    let output = Buffer { shape: vec![1024, 2], tolerance: close(1e-4, 1e-5), ..buffer("D", 2048, Role::Output, None) };
+    let found = accepts(&blind(7, 6, uniform, output));
+    assert!(found.contains(&(Mutation::Zeros, Some(1))), "{found:?}");
+    assert!(found.iter().all(|(_, member)| *member != Some(0)), "{found:?}");
 }
 
 #[test]

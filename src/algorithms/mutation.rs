@@ -1,0 +1,487 @@
+//! Wrong answers made from a right one. A check that accepts one of them could not fail on the mistake that makes it.
+
+use crate::basis::dtype::DType;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Range;
+
+/// Share of the changed elements that a check must accept one by one before it counts as blind to a mutation.
+const MIN_SHARE: f64 = 0.25;
+/// Fewest changed elements of which a share means anything.
+const MIN_CHANGED: u64 = 8;
+/// Elements of an output that are mutated: so many cost a few milliseconds, whatever the size of the output.
+const SAMPLED_ELEMENTS: usize = 1 << 13;
+/// Stretches of an output that these lie in, the first and the last elements among them.
+const STRETCHES: usize = 8;
+/// Longest row whose columns are taken for the members of a structure.
+const MOST_MEMBERS: usize = 16;
+/// One element of so many is replaced by its neighbor.
+const ONE_IN: usize = 1000;
+
+/// Mutations of an output that a sentence names.
+const MOST_NAMED: usize = 4;
+
+/// A mistake of a kernel, as it changes a right answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Mutation {
+    /// Every element is its neighbor's.
+    Neighbors,
+    /// Every row is its neighbor's.
+    NeighborRows,
+    /// The first and the last quarter are exchanged.
+    BlocksExchanged,
+    /// One element in a thousand is its neighbor's.
+    FewNeighbors,
+    /// The contents before the run.
+    FirstContents,
+    /// The elements of the last work-group are as they were before the run.
+    LastGroupMissing,
+    /// Zeros.
+    Zeros,
+    /// Only the leading bits are right: see [`leading_bits`].
+    LowBitsCleared,
+    /// Every number is negated.
+    SignsFlipped,
+}
+
+impl Mutation {
+    const ALL: [Self; 9] = [
+        Self::Neighbors,
+        Self::NeighborRows,
+        Self::BlocksExchanged,
+        Self::FewNeighbors,
+        Self::FirstContents,
+        Self::LastGroupMissing,
+        Self::Zeros,
+        Self::LowBitsCleared,
+        Self::SignsFlipped,
+    ];
+
+    /// Whether it only moves elements.
+    fn moves(self) -> bool {
+        matches!(self, Self::Neighbors | Self::NeighborRows | Self::BlocksExchanged | Self::FewNeighbors)
+    }
+}
+
+impl fmt::Display for Mutation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Neighbors => "every element from its neighbor",
+            Self::NeighborRows => "every row from its neighbor",
+            Self::BlocksExchanged => "two blocks exchanged",
+            Self::FewNeighbors => "one element in a thousand from its neighbor",
+            Self::FirstContents => "what it held before the run",
+            Self::LastGroupMissing => "the last work-group's part missing",
+            Self::Zeros => "zeros",
+            Self::LowBitsCleared => "low bits cleared",
+            Self::SignsFlipped => "signs flipped",
+        })
+    }
+}
+
+/// A mutation of an output that the check of a case accepts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AcceptedMutation {
+    /// The output.
+    pub buffer: String,
+    pub mutation: Mutation,
+    /// The column to which it was confined, where rows are short enough to be structures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<u32>,
+    /// Share of the changed elements that are accepted: 1 where the answer as a whole is.
+    pub share: f64,
+    /// Fills of the inputs, and the tolerance of the output: `iota; rtol = 1e-4, atol = 1e-5`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub check: String,
+}
+
+impl AcceptedMutation {
+    /// The sentence for the mutations of a case, with a remedy; `None` if there are none.
+    #[must_use]
+    pub fn sentence(all: &[Self]) -> Option<String> {
+        let mut buffers: Vec<(&str, &str)> = vec![];
+        for Self { buffer, check, .. } in all {
+            if !buffers.contains(&(buffer, check)) {
+                buffers.push((buffer, check));
+            }
+        }
+        let of_buffer = |(buffer, check): (&str, &str)| {
+            let mut own: Vec<_> = all.iter().filter(|own| own.buffer == buffer).collect();
+            own.sort_by_key(|own| own.share < 1.0);
+            let more = match own.len().saturating_sub(MOST_NAMED) {
+                0 => String::new(),
+                more => format!(", or {more} more mistakes"),
+            };
+            let list = own.iter().take(MOST_NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", or ");
+            let check = if check.is_empty() { String::new() } else { format!(" ({check})") };
+            format!("in {buffer} {list}{more}{check}")
+        };
+        let list = buffers.into_iter().map(of_buffer).collect::<Vec<_>>().join("; ");
+        let moved = all.iter().any(|own| own.mutation.moves());
+        let remedy = match (moved, all.iter().any(|own| !own.mutation.moves())) {
+            (true, false) => "choose a fill whose neighbors differ by more than the tolerance, or check = \"exact\"",
+            (false, _) => "choose a smaller tolerance, or one for each column, or another fill",
+            (true, true) => "choose a smaller tolerance, or a fill whose elements differ by more than it",
+        };
+        (!list.is_empty()).then(|| format!("this check would also accept: {list}; {remedy}"))
+    }
+}
+
+impl fmt::Display for AcceptedMutation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.mutation.fmt(f)?;
+        if let Some(member) = self.member {
+            write!(f, " in column {member}")?;
+        }
+        match self.share {
+            share if share >= 1.0 => Ok(()),
+            share if share >= 0.5 => f.write_str(" (in most places)"),
+            _ => f.write_str(" (in some places)"),
+        }
+    }
+}
+
+/// The comparison of an output with the right answer, as far as mutations depend on it.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Elements of a row; 1 for a vector.
+    pub row: usize,
+    /// The tolerance, for messages; empty where it is the algorithm's own.
+    pub tolerance: String,
+    /// Whether the place of an element matters.
+    pub ordered: bool,
+}
+
+impl Default for Comparison {
+    fn default() -> Self {
+        Self { row: 1, tolerance: String::new(), ordered: true }
+    }
+}
+
+/// Stretches of an output of `len` elements in rows of `row`, with about [`SAMPLED_ELEMENTS`] of them, in whole rows if
+/// these are shorter; all elements if there are no more.
+pub(crate) fn sampled(len: usize, row: usize) -> Vec<Range<usize>> {
+    let row = if row > SAMPLED_ELEMENTS / 2 { 1 } else { row.max(1) };
+    let rows = len / row;
+    let stretches = (SAMPLED_ELEMENTS / row).clamp(1, STRETCHES);
+    let of_stretch = (SAMPLED_ELEMENTS / stretches / row).max(2);
+    if rows <= stretches * of_stretch {
+        return std::iter::once(0..len).collect();
+    }
+    // Evenly over the rows, the first and the last among them; the only one is the last.
+    let last = rows - of_stretch;
+    let first = |stretch: usize| if stretches == 1 { last } else { stretch * last / (stretches - 1) };
+    (0..stretches).map(|stretch| first(stretch) * row..(first(stretch) + of_stretch) * row).collect()
+}
+
+/// A right answer: an output, or a sample of it.
+pub(crate) struct RightAnswer<'a> {
+    pub(crate) dtype: DType,
+    pub(crate) comparison: &'a Comparison,
+    pub(crate) contents: &'a [u8],
+    /// Contents before the run.
+    pub(crate) before: &'a [u8],
+    /// Elements that the last work-group writes.
+    pub(crate) last: usize,
+    /// Elements of each stretch of a sample; all of a whole output.
+    pub(crate) stretch: usize,
+}
+
+impl RightAnswer<'_> {
+    /// Asks the check for each mutation: `accepts` returns the share of so many changed elements that it accepts.
+    pub(crate) fn accepted(&self, mut accepts: impl FnMut(&[u8], u64) -> f64) -> Vec<(Mutation, Option<u32>, f64)> {
+        let row = self.comparison.row;
+        let members = if (2..=MOST_MEMBERS).contains(&row) { row as u32 } else { 0 };
+        let of_members = (0..members)
+            .flat_map(|member| [Mutation::NeighborRows, Mutation::Zeros].map(|mutation| (mutation, Some(member))));
+        let whole = Mutation::ALL.into_iter().map(|mutation| (mutation, None));
+        let mut found: Vec<(Mutation, Option<u32>, f64)> = vec![];
+        for (mutation, member) in whole.chain(of_members) {
+            // A mutation accepted everywhere is accepted in each member.
+            let known =
+                |(own, of, share): &(Mutation, Option<u32>, f64)| *own == mutation && of.is_none() && *share >= 1.0;
+            if !self.comparison.ordered && mutation.moves() || found.iter().any(known) {
+                continue;
+            }
+            let Some(wrong) = self.mutated(mutation, member) else { continue };
+            let changed = self.changed(&wrong);
+            // A kernel that only clears passes where all of an output should be zeros.
+            let is_whole = member.is_none() && self.stretch == self.len() && self.len() as u64 >= MIN_CHANGED;
+            if changed == 0 && !(mutation == Mutation::Zeros && is_whole) {
+                continue;
+            }
+            let share = accepts(&wrong, changed);
+            let partly = share >= MIN_SHARE && changed >= MIN_CHANGED && mutation != Mutation::LowBitsCleared;
+            if share >= 1.0 || partly {
+                found.push((mutation, member, share));
+            }
+        }
+        found
+    }
+
+    fn size(&self) -> usize {
+        self.dtype.bytes() as usize
+    }
+
+    fn len(&self) -> usize {
+        self.contents.len() / self.size()
+    }
+
+    /// Number of elements that differ from the right ones in value.
+    fn changed(&self, wrong: &[u8]) -> u64 {
+        let size = self.size();
+        let differ = |(a, b): &(&[u8], &[u8])| {
+            let [own, right] = [a, b].map(|bytes| self.dtype.value(bytes));
+            a != b && !(own == 0.0 && right == 0.0 || own.is_nan() && right.is_nan())
+        };
+        wrong.chunks_exact(size).zip(self.contents.chunks_exact(size)).filter(differ).count() as u64
+    }
+
+    /// The answer with one mistake; `None` where the mistake makes no sense.
+    fn mutated(&self, mutation: Mutation, member: Option<u32>) -> Option<Vec<u8>> {
+        let (size, len, row) = (self.size(), self.len(), self.comparison.row);
+        let mut wrong = self.contents.to_vec();
+        match mutation {
+            Mutation::Neighbors => {
+                (len > 1).then_some(())?;
+                wrong.rotate_right(size);
+            }
+            Mutation::NeighborRows => {
+                (row > 1 && 2 * row <= len).then_some(())?;
+                wrong.rotate_right(row * size);
+            }
+            Mutation::BlocksExchanged => {
+                let row = if 4 * row <= len { row } else { 1 };
+                let quarter = len / row / 4 * row * size;
+                let (first, rest) = wrong.split_at_mut(quarter);
+                let last = rest.len().checked_sub(quarter)?;
+                first.swap_with_slice(&mut rest[last..]);
+            }
+            Mutation::FewNeighbors => self.replace_few(&mut wrong),
+            Mutation::FirstContents => wrong.copy_from_slice(self.before),
+            Mutation::LastGroupMissing => {
+                let kept = len.checked_sub(self.last).filter(|kept| *kept > 0)? * size;
+                wrong[kept..].copy_from_slice(&self.before[kept..]);
+            }
+            Mutation::Zeros => wrong.fill(0),
+            Mutation::LowBitsCleared => self.each(&mut wrong, leading_bits)?,
+            Mutation::SignsFlipped => self.each(&mut wrong, negated)?,
+        }
+        if let Some(member) = member {
+            let others = (0..len).filter(|index| index % row != member as usize);
+            others.for_each(|index| {
+                let place = index * size..(index + 1) * size;
+                wrong[place.clone()].copy_from_slice(&self.contents[place]);
+            });
+        }
+        Some(wrong)
+    }
+
+    /// Replaces one element of each thousand by its neighbor: the one that differs most from it, so that a check of few
+    /// elements does not accept it by chance.
+    fn replace_few(&self, wrong: &mut [u8]) {
+        let (size, len) = (self.size(), self.len());
+        let element = |index: usize| &self.contents[index * size..(index + 1) * size];
+        let difference = |index: &usize| {
+            let [own, other] = [*index, index - 1].map(|index| self.dtype.value(element(index)));
+            // NaN is more than any other.
+            if own == other { 0.0 } else { (own - other).abs() }
+        };
+        for start in (0..len).step_by(ONE_IN.min(self.stretch)) {
+            // The first element of a stretch is not the neighbor of the one before.
+            let places = (start..len.min(start + ONE_IN)).filter(|index| index % self.stretch != 0);
+            if let Some(place) = places.max_by(|a, b| difference(a).total_cmp(&difference(b))) {
+                wrong[place * size..(place + 1) * size].copy_from_slice(element(place - 1));
+            }
+        }
+    }
+
+    /// Changes the bits of every element that is not zero nor NaN.
+    fn each(&self, wrong: &mut [u8], change: fn(DType, u64) -> Option<u64>) -> Option<()> {
+        let size = self.size();
+        for element in wrong.chunks_exact_mut(size) {
+            let value = self.dtype.value(element);
+            let mut bits = [0; 8];
+            bits[..size].copy_from_slice(element);
+            let changed = change(self.dtype, u64::from_le_bytes(bits))?;
+            if value != 0.0 && !value.is_nan() {
+                element.copy_from_slice(&changed.to_le_bytes()[..size]);
+            }
+        }
+        Some(())
+    }
+}
+
+/// Bits of the significand that a float stores.
+fn stored_bits(dtype: DType) -> Option<u32> {
+    match dtype {
+        DType::F64 => Some(52),
+        DType::F32 => Some(23),
+        DType::F16 => Some(10),
+        DType::Bf16 => Some(7),
+        _ => None,
+    }
+}
+
+fn is_signed(dtype: DType) -> bool {
+    matches!(dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64)
+}
+
+/// The number's negative.
+fn negated(dtype: DType, bits: u64) -> Option<u64> {
+    match stored_bits(dtype) {
+        Some(_) => Some(bits ^ 1 << (8 * dtype.bytes() - 1)),
+        None => is_signed(dtype).then(|| bits.wrapping_neg()),
+    }
+}
+
+/// The number with its four leading significant bits, 13 of f64, and zeros behind them. No arithmetic has fewer than four
+/// (fp8 e4m3 has), so that no rounding justifies a tolerance of 12 %; to lose three quarters of the 53 bits of f64, a sum
+/// would need 2^40 terms in the worst case.
+fn leading_bits(dtype: DType, bits: u64) -> Option<u64> {
+    if let Some(stored) = stored_bits(dtype) {
+        let kept = if dtype == DType::F64 { 12 } else { 3 };
+        return Some(bits & !0 << (stored - kept));
+    }
+    let unused = 64 - 8 * dtype.bytes() as u32;
+    let is_negative = is_signed(dtype) && bits << unused >> 63 == 1;
+    let magnitude = if is_negative { bits.wrapping_neg() << unused >> unused } else { bits };
+    let cut = magnitude & !0 << (64 - magnitude.leading_zeros()).saturating_sub(4);
+    Some(if is_negative { cut.wrapping_neg() } else { cut })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The mutations of an f32 answer that a check by element accepts.
+    fn accepted(
+        comparison: &Comparison,
+        right: &[f32],
+        before: &[f32],
+        is_near: impl Fn(f32, f32) -> bool,
+    ) -> Vec<(Mutation, Option<u32>, f64)> {
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let (contents, before) = (bytes(right), bytes(before));
+        let (dtype, last, stretch) = (DType::F32, 4, right.len());
+        let answer = RightAnswer { dtype, comparison, contents: &contents, before: &before, last, stretch };
+        answer.accepted(|wrong, changed| {
+            let own = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
+            let wrong = own.zip(right).filter(|(own, right)| !is_near(*own, **right)).count();
+            1.0 - wrong as f64 / changed.max(1) as f64
+        })
+    }
+
+    /// Values of both signs without two equal neighbors.
+    fn varied(len: usize) -> Vec<f32> {
+        (0..len).map(|index| ((index * 37 + 11) % 101) as f32 - 50.5).collect()
+    }
+
+    #[test]
+    fn an_exact_check_of_varied_values_accepts_no_mutation() {
+        let (right, before) = (varied(64), vec![f32::NAN; 64]);
+        for row in [1, 4, 32] {
+            let comparison = Comparison { row, ..Comparison::default() };
+            assert!(accepted(&comparison, &right, &before, |a, b| a == b).is_empty(), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_check_without_bound_accepts_every_mutation_of_numbers() {
+        let right = varied(64);
+        let before: Vec<f32> = right.iter().map(|value| value + 1.0).collect();
+        let comparison = Comparison { row: 4, ..Comparison::default() };
+        let found = accepted(&comparison, &right, &before, |_, _| true);
+        assert_eq!(found.iter().map(|(mutation, ..)| *mutation).collect::<Vec<_>>(), Mutation::ALL);
+        let unordered = Comparison { ordered: false, ..comparison };
+        let found = accepted(&unordered, &right, &before, |_, _| true);
+        assert!(found.iter().all(|(mutation, ..)| !mutation.moves()) && found.len() == 5, "{found:?}");
+    }
+
+    #[test]
+    fn neighbors_of_a_slope_within_a_relative_tolerance_are_accepted_in_most_places() {
+        let slope: Vec<f32> = (0..1 << 13).map(|index| index as f32).collect();
+        let near = |a: f32, b: f32| (a - b).abs() <= 1e-3 * b.abs();
+        let found = accepted(&Comparison::default(), &slope, &vec![f32::NAN; 1 << 13], near);
+        let [(Mutation::Neighbors, None, share), (Mutation::FewNeighbors, None, _)] = found[..] else {
+            panic!("{found:?}")
+        };
+        assert!((0.8..1.0).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn a_member_that_is_far_smaller_than_the_tolerance_is_told_by_its_column() {
+        let pair = |index: u32| [1.5 + index as f32, f32::from_bits(index)];
+        let right: Vec<f32> = (0..100).flat_map(pair).collect();
+        let comparison = Comparison { row: 2, ..Comparison::default() };
+        let near = |a: f32, b: f32| (a - b).abs() <= 1e-5;
+        let found = accepted(&comparison, &right, &vec![f32::NAN; 200], near);
+        let of_member: Vec<_> = found.iter().filter(|(_, member, _)| *member == Some(1)).collect();
+        assert_eq!(of_member, [&(Mutation::NeighborRows, Some(1), 1.0), &(Mutation::Zeros, Some(1), 1.0)]);
+        assert!(found.iter().all(|(_, member, _)| *member != Some(0)), "{found:?}");
+    }
+
+    #[test]
+    fn what_leaves_the_answer_as_it_is_is_no_mutation_but_clearing_zeros_is() {
+        let constant = vec![2.5; 64];
+        let found = accepted(&Comparison::default(), &constant, &constant, |a, b| a == b);
+        assert!(found.is_empty(), "{found:?}");
+        let zeros = vec![0.0; 64];
+        let found = accepted(&Comparison::default(), &zeros, &vec![f32::NAN; 64], |a, b| a == b);
+        assert_eq!(found, [(Mutation::Zeros, None, 1.0)]);
+    }
+
+    #[test]
+    fn low_bits_are_those_that_no_rounding_loses() {
+        let kept = |dtype, bits| leading_bits(dtype, bits).expect("a number");
+        assert_eq!(kept(DType::F32, u64::from(1.999f32.to_bits())), u64::from(1.875f32.to_bits()));
+        assert_eq!(f64::from_bits(kept(DType::F64, 1.9999999f64.to_bits())), 2.0 - 2f64.powi(-12));
+        assert_eq!(kept(DType::F16, 0x3fff), 0x3f80);
+        assert_eq!(kept(DType::U32, 0x1234_5678), 0x1200_0000);
+        assert_eq!(kept(DType::U8, 0b111), 0b111);
+        assert_eq!(kept(DType::I16, u64::from((-0x123i16).cast_unsigned())) as u16, (-0x120i16).cast_unsigned());
+        assert_eq!(negated(DType::U8, 3), None);
+        assert_eq!(negated(DType::I8, 3).expect("signed") as u8, (-3i8).cast_unsigned());
+    }
+
+    #[test]
+    fn a_sample_has_whole_rows_with_the_first_and_the_last() {
+        assert_eq!(sampled(8192, 1), [0..8192]);
+        for (len, row) in [(1 << 20, 1), (1 << 20, 100), (3 << 20, 1 << 12), (1 << 24, 1 << 22)] {
+            let row = if row > SAMPLED_ELEMENTS { 1 } else { row };
+            let all = sampled(len, row);
+            let rows = len / row;
+            let whole = |part: &Range<usize>| part.start % row == 0 && part.end % row == 0 && part.len() >= 2 * row;
+            assert!(
+                all.iter().all(whole) && all.last().is_some_and(|last| last.end == rows * row),
+                "{len} {row}: {all:?}"
+            );
+            assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start), "{all:?}");
+            assert!(all.iter().map(Range::len).sum::<usize>() <= 2 * SAMPLED_ELEMENTS, "{all:?}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_names_the_buffer_its_mutations_and_a_remedy() {
+        let of = |buffer: &str, mutation, member, share| AcceptedMutation {
+            buffer: buffer.into(),
+            mutation,
+            member,
+            share,
+            check: "iota; rtol = 1e-4".into(),
+        };
+        assert_eq!(AcceptedMutation::sentence(&[]), None);
+        let one = AcceptedMutation::sentence(&[of("Y", Mutation::Neighbors, None, 0.85)]).expect("one");
+        assert_eq!(
+            one,
+            "this check would also accept: in Y every element from its neighbor (in most places) (iota; rtol = 1e-4); \
+             choose a fill whose neighbors differ by more than the tolerance, or check = \"exact\""
+        );
+        let two = [of("Y", Mutation::Zeros, Some(1), 1.0), of("Z", Mutation::FirstContents, None, 1.0)];
+        let two = AcceptedMutation::sentence(&two).expect("two");
+        assert!(two.contains("in Y zeros in column 1 (iota; rtol = 1e-4); in Z what it held before the run"), "{two}");
+    }
+}
