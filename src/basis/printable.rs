@@ -1,11 +1,13 @@
 //! Text that others wrote, made fit for a terminal, a shell and the log of a CI service, and safe inside JSON, XML, HTML and
 //! Markdown.
 
+use super::destination::FileId;
 use super::{color, prose};
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Characters of a name that a message shows.
 const MOST_OF_A_NAME: usize = 60;
@@ -18,6 +20,18 @@ const MOST_OF_A_LINE: usize = 160;
 #[must_use]
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, false)
+}
+
+/// Paths in messages. `Path::display` would pass a line break on.
+pub(crate) trait Shown {
+    /// The path as [`printable`] text.
+    fn shown(&self) -> String;
+}
+
+impl Shown for Path {
+    fn shown(&self) -> String {
+        printable(&self.to_string_lossy()).into_owned()
+    }
 }
 
 /// [`printable`] text of several lines.
@@ -50,11 +64,27 @@ pub(crate) fn json(text: String) -> String {
 /// Writes `text` to standard error, with what a terminal would act on made visible. A reader that went away, or a full
 /// disk behind it, takes nothing from what is measured: `eprint!` would end the process with a panic.
 pub fn say(text: &str) {
-    let mut stream = std::io::stderr().lock();
     // Escaped after wrapping, which may put a command of a CI service at the beginning of a line.
     let shown = color::for_errors(printable_lines(&prose::for_errors(text)).into_owned());
     // What cannot be said there is not said, and nothing else changes.
-    let _ = stream.write_all(shown.as_bytes()).and_then(|()| stream.flush());
+    let _ = if ERRORS_LEAD_TO_INPUT.load(Ordering::Relaxed) {
+        let (output, errors) = (FileId::of_stream(&std::io::stdout()), FileId::of_stream(&std::io::stderr()));
+        if output == errors { Ok(()) } else { write(&mut std::io::stdout().lock(), &shown) }
+    } else {
+        write(&mut std::io::stderr().lock(), &shown)
+    };
+}
+
+fn write(stream: &mut impl std::io::Write, text: &str) -> std::io::Result<()> {
+    stream.write_all(text.as_bytes()).and_then(|()| stream.flush())
+}
+
+/// Whether standard error is a file that this command reads or writes.
+static ERRORS_LEAD_TO_INPUT: AtomicBool = AtomicBool::new(false);
+
+/// Has [`say`] use standard output from here on: standard error is a file that a message would damage.
+pub(crate) fn keep_errors_out() {
+    ERRORS_LEAD_TO_INPUT.store(true, Ordering::Relaxed);
 }
 
 /// A name of any length that somebody else chose, fit for a message.
@@ -152,8 +182,8 @@ pub(crate) fn markdown(text: &str) -> String {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // A backslash does not keep GitHub from mentioning somebody or linking to an issue.
-            '@' => out.push_str("&#64;"),
+            // Neither a backslash nor an entity keeps GitHub from mentioning a person or a team: that takes a sign without width.
+            '@' => out.push_str("&#64;&#8203;"),
             '#' => out.push_str("&#35;"),
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '|' | '~' | '!' | '$' => {
                 out.push('\\');
@@ -175,6 +205,9 @@ pub(crate) fn markdown_prose(text: &str) -> String {
 #[must_use]
 pub(crate) fn markdown_code(text: &str) -> String {
     let flat = one_line(text);
+    if flat.contains('@') {
+        return format!("<code>{}</code>", markdown(&flat));
+    }
     let longest = flat.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     let padding = if flat.starts_with('`') || flat.ends_with('`') { " " } else { "" };
@@ -344,8 +377,9 @@ mod tests {
 
     #[test]
     fn text_stays_in_its_cell_of_markdown() {
-        assert_eq!(markdown("a|*b*<i>@c\n"), "a\\|\\*b\\*&lt;i&gt;&#64;c ");
+        assert_eq!(markdown("a|*b*<i>@c\n"), "a\\|\\*b\\*&lt;i&gt;&#64;&#8203;c ");
         assert_eq!(markdown_code("a``b|"), "```a``b\\|```");
+        assert_eq!(markdown_code("`@org/team`|"), "<code>\\`&#64;&#8203;org/team\\`\\|</code>");
         assert_eq!(markdown("a\u{202e}\u{9b}"), "a\\\\u\\{202e\\}\\\\u\\{9b\\}");
         assert_eq!(markdown_code("a\u{202e}\u{9b}"), "`a\\u{202e}\\u{9b}`");
     }

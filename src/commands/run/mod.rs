@@ -11,7 +11,7 @@ use super::{CommandOutput, ab, bench};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::handle::Handle;
-use crate::basis::printable::{printable, say};
+use crate::basis::printable::{Shown, printable, say};
 use crate::commands::cli::RunArgs;
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
@@ -131,7 +131,7 @@ fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error>
     let command = printable(&command);
     let message = match (&described.file, forbidden) {
         (Some((path, _)), false) => {
-            format!("a case runs no commands, and this has `{command}`; name {} if you trust it", path.display())
+            format!("a case runs no commands, and this has `{command}`; name {} if you trust it", path.shown())
         }
         _ => format!("--no-commands forbids `{command}`; leave --no-commands out if you trust it"),
     };

@@ -11,10 +11,13 @@ use crate::measure::session::Setup;
 use crate::plan::Plan;
 use crate::plan::request::{Request, VulkanOptions};
 use crate::record::{Case, Outcome, Record};
+use crate::run::options::CASE;
 use crate::run::resolved::ResolvedRun;
 use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
 use std::fs::Metadata;
+#[cfg(unix)]
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +25,13 @@ use std::time::{Duration, SystemTime};
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The state of files by which a change is seen.
-type Seen = Vec<Option<(SystemTime, u64)>>;
+type Seen = Vec<Option<(SystemTime, u64, Identity)>>;
+
+/// Device, inode and time of the last change of a file, which no editor sets back.
+#[cfg(unix)]
+type Identity = (u64, u64, i64, i64);
+#[cfg(not(unix))]
+type Identity = ();
 
 pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
     // What is forbidden once is refused; what a later edit brings is told, and waits to be mended.
@@ -30,6 +39,8 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     interrupt::listen()?;
     let request = args.request(vulkan);
     let mut files: BTreeSet<PathBuf> = args.kernel.iter().chain(&args.config).cloned().collect();
+    // Of a folder only the names in it have a time.
+    files.extend(args.kernel.iter().map(|path| path.join(CASE)));
     let mut last: Option<Record> = None;
     loop {
         let (mut known, read) = read(args, &mut files);
@@ -65,7 +76,11 @@ fn say(text: &str) {
 }
 
 fn seen(files: &BTreeSet<PathBuf>) -> Seen {
-    let state = |there: Metadata| Some((there.modified().ok()?, there.len()));
+    #[cfg(unix)]
+    let identity = |there: &Metadata| (there.dev(), there.ino(), there.ctime(), there.ctime_nsec());
+    #[cfg(not(unix))]
+    let identity = |_: &Metadata| ();
+    let state = |there: Metadata| Some((there.modified().ok()?, there.len(), identity(&there)));
     files.iter().map(|path| path.metadata().ok().and_then(state)).collect()
 }
 
@@ -75,8 +90,7 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Vec<Reso
     loop {
         let known = seen(files);
         let read = resolved(args);
-        let modules = read.iter().flatten().flat_map(|run| &run.modules);
-        files.extend(modules.flat_map(|module| module.files.iter().cloned()));
+        files.extend(read.iter().flatten().flat_map(ResolvedRun::files).map(|(_, path)| path));
         if files.len() == known.len() {
             return (known, read);
         }

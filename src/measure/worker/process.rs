@@ -2,6 +2,7 @@
 
 use super::protocol::{self, Event, Order};
 use crate::basis::printable::{ending, is_kill, say};
+use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
 use crate::measure::session::Setup;
 use crate::run::guarded::Tie;
@@ -136,7 +137,7 @@ impl Process {
         let mut child = command.spawn()?;
         let (sender, events) = mpsc::channel();
         if let Some(source) = child.stdout.take() {
-            std::thread::spawn(move || {
+            threads::start(move || {
                 // What is no report was printed by a driver, where it would have gone without a worker.
                 for line in lines(source) {
                     match protocol::parse(&line) {
@@ -146,9 +147,9 @@ impl Process {
                         Some(Err(_)) => return,
                     }
                 }
-            });
+            })?;
         }
-        let said = child.stderr.take().map(|source| std::thread::spawn(|| last_lines(source)));
+        let said = child.stderr.take().map(|source| threads::start(|| last_lines(source))).transpose()?;
         let orders = child.stdin.take();
         Ok(Self {
             _tie: Tie::of(&child, true),

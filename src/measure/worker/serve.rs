@@ -5,6 +5,7 @@ use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle;
 use crate::basis::printable::say;
+use crate::basis::threads;
 use crate::basis::units::Bytes;
 use crate::measure::executor::{Executor, Observer, Side};
 use crate::measure::host;
@@ -49,10 +50,10 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// When an order cannot be understood: the other process is no such program.
 pub(crate) fn serve() -> Result<(), Error> {
     die_with_parent();
-    let orders = listen();
+    let orders = listen()?;
     let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
     let setup = &*setup;
-    watch(setup.timeout, setup.inspects);
+    watch(setup.timeout, setup.inspects)?;
     guarded::limit(setup.timeout, &INTERRUPTED);
     let algorithms = catalogue(&setup.kernels).map_err(Error::Failure)?;
     let opened = Instance::new(setup.validation, setup.loader.as_deref().map(Path::new));
@@ -92,9 +93,9 @@ fn die_with_parent() {
 }
 
 /// Orders as they come; an interruption is noted while another is carried out.
-fn listen() -> Receiver<Order> {
+fn listen() -> Result<Receiver<Order>, Error> {
     let (sender, orders) = mpsc::channel();
-    std::thread::spawn(move || {
+    let listening = threads::start(move || {
         read_orders(&sender);
         drop(sender);
         // Nobody is left to report to: a case on the device is not worth its end.
@@ -102,7 +103,7 @@ fn listen() -> Receiver<Order> {
         std::thread::sleep(ORPHANED);
         std::process::exit(0);
     });
-    orders
+    listening.map(|_| orders).map_err(|e| Error::Failure(e.to_string()))
 }
 
 fn read_orders(sender: &Sender<Order>) {
@@ -124,8 +125,8 @@ fn interrupt() {
 }
 
 /// Reports a call that does not return in time, or, of a worker that only compiles, takes too much memory.
-fn watch(timeout: Duration, inspects: bool) {
-    std::thread::spawn(move || {
+fn watch(timeout: Duration, inspects: bool) -> Result<(), Error> {
+    let watching = threads::start(move || {
         let patience = if inspects { 1 } else { PATIENCE };
         let mut calls = CallWatch { patience, ..CallWatch::new(timeout, Instant::now()) };
         let mut memory = MemoryWatch::default();
@@ -142,6 +143,7 @@ fn watch(timeout: Duration, inspects: bool) {
             }
         }
     });
+    watching.map(drop).map_err(|e| Error::Failure(e.to_string()))
 }
 
 /// Watches over the memory of the call that the worker is in.
