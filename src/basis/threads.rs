@@ -12,7 +12,7 @@ use std::thread::{self, Builder, JoinHandle, Scope, ScopedJoinHandle};
 /// # Errors
 /// When the system starts no more of them.
 pub(crate) fn start<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
-    Builder::new().spawn(work).map_err(explained)
+    Builder::new().spawn(work).map_err(|error| refused(&error))
 }
 
 /// Starts a thread that may borrow from the owner of `scope`.
@@ -23,12 +23,20 @@ pub(crate) fn start_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> io::Result<ScopedJoinHandle<'scope, T>> {
-    Builder::new().spawn_scoped(scope, work).map_err(explained)
+    Builder::new().spawn_scoped(scope, work).map_err(|error| refused(&error))
 }
 
-fn explained(error: io::Error) -> io::Error {
-    let remedy = "raise the limit on processes (`ulimit -u`, or a container's pids.max)";
-    io::Error::new(error.kind(), format!("cannot start a thread: {error}; {remedy}"))
+fn refused(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{CANNOT_START} a thread: {}", explained(error)))
+}
+
+/// Beginning of messages about a thread or a process that the system does not start: no mistake of the user's.
+pub(crate) const CANNOT_START: &str = "cannot start";
+
+/// Returns the reason why a thread or a process was not started, with the remedy if a limit forbids it.
+pub(crate) fn explained(error: &io::Error) -> String {
+    let remedy = "; raise the limit on processes (`ulimit -u`, or a container's pids.max)";
+    format!("{error}{}", if error.kind() == io::ErrorKind::WouldBlock { remedy } else { "" })
 }
 
 /// Starts the threads of parallel loops, before the first such loop: rayon by itself panics if it cannot start one for each
@@ -98,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_cannot_be_started_is_an_error_with_the_remedy() {
-        let error = explained(io::ErrorKind::WouldBlock.into()).to_string();
+        let error = refused(&io::ErrorKind::WouldBlock.into()).to_string();
         assert!(error.starts_with("cannot start a thread: ") && error.contains("ulimit -u"), "{error}");
         assert_eq!(start(|| 7).expect("started").join().expect("ended"), 7);
     }

@@ -5,6 +5,7 @@ use super::{CommandOutput, interrupt};
 use crate::basis::destination::{Scratch, make_private_folder};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::{Shown, brief, ending, printable};
+use crate::basis::threads::{CANNOT_START, explained};
 use crate::basis::units::Nanos;
 use crate::capture::case::chosen;
 use crate::capture::profile::{Process, Profile, SCHEMA, name_of};
@@ -203,6 +204,9 @@ fn load(command: &mut Command, folder: &Path) {
 
 fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
     let shown = program.to_string_lossy();
+    if error.kind() == ErrorKind::WouldBlock {
+        return Error::Failure(format!("{CANNOT_START} '{}': {}", brief(&shown), explained(error)));
+    }
     let remedy = match error.kind() {
         ErrorKind::NotFound if Path::new(program).components().count() > 1 => "check the path".to_string(),
         ErrorKind::NotFound => format!("name a program in PATH, or give its path: ./{}", brief(&shown)),

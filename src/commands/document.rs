@@ -180,8 +180,10 @@ pub(super) fn check_words(words: &[OsString]) -> Result<(), Error> {
         }
         if errors.is_some() && paths.any(|path| path.is_file() && FileId::of(path) == errors) {
             printable::keep_errors_out();
-            let message =
-                format!("standard error goes to a file that '{}' names; choose another", printable::brief(&text));
+            let message = format!(
+                "standard error would overwrite '{}', which the command line names; choose another path",
+                printable::brief(&text)
+            );
             return Err(Error::Usage(message));
         }
     }

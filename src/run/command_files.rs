@@ -165,7 +165,7 @@ fn split(line: &str) -> Vec<String> {
             ('\\', None | Some('"')) if !cfg!(windows) => word.extend(rest.next()),
             ('\'' | '"', None) => quote = Some(c),
             (c, Some(own)) if c == own => quote = None,
-            (c, None) if c.is_whitespace() || "`;|&<>()".contains(c) => words.push(std::mem::take(&mut word)),
+            (c, None) if " \t\r\n`;|&<>()".contains(c) => words.push(std::mem::take(&mut word)),
             (c, _) => word.push(c),
         }
     }

@@ -3,6 +3,7 @@
 use super::expression::Expression;
 use crate::basis::error::{self, Error};
 use crate::basis::printable::{Shown, brief};
+use crate::basis::threads::CANNOT_START;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::fmt;
@@ -592,6 +593,9 @@ impl Described {
     /// The error that ends the command, with the option that stated the field, or file and line.
     #[must_use]
     pub(crate) fn error(&self, fault: &Fault) -> Error {
+        if fault.message.starts_with(CANNOT_START) {
+            return Error::Failure(fault.message.clone());
+        }
         if let Some((_, option)) = self.options.iter().find(|(field, _)| *field == fault.field) {
             let whole = if option.is_empty() { fault.message.clone() } else { format!("{option}: {fault}") };
             return Error::Usage(whole);

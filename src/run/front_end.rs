@@ -7,7 +7,7 @@ use super::compile::{Compiled, Source};
 use super::guarded;
 use crate::basis::error::Error;
 use crate::basis::printable::{Shown, ending, is_kill};
-use crate::basis::threads;
+use crate::basis::threads::{self, CANNOT_START};
 use crate::basis::units::Bytes;
 use std::any::Any;
 use std::io::{BufRead, BufReader, Write};
@@ -51,7 +51,10 @@ pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Co
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     // One that somebody ended since is not to blame.
     let alive = kept.take().and_then(|mut last| matches!(last.child.try_wait(), Ok(None)).then_some(last));
-    let start = || FrontEnd::start().map_err(|e| format!("cannot start this program again to compile: {e}"));
+    let start = || {
+        FrontEnd::start()
+            .map_err(|e| format!("{CANNOT_START} this program again to compile: {}", threads::explained(&e)))
+    };
     let shown = source.path.shown();
     let mut attempt = |process: Result<FrontEnd, String>| {
         let mut process = process?;

@@ -261,6 +261,10 @@ impl Drop for Process {
 
 /// That no worker can be started, and what does without.
 fn cannot_start(error: &io::Error) -> Ended {
+    // Raising a limit mends this, a process fewer hardly ever does.
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return Ended::refused(format!("cannot start a worker process: {}", threads::explained(error)));
+    }
     let proc = if cfg!(target_os = "linux") { " (is /proc mounted?)" } else { "" };
     Ended::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
 }

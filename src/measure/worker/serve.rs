@@ -50,13 +50,19 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// When an order cannot be understood: the other process is no such program.
 pub(crate) fn serve() -> Result<(), Error> {
     die_with_parent();
-    let orders = listen()?;
+    let orders = match listen() {
+        Ok(orders) => orders,
+        Err(error) => {
+            report_done(Err::<(), _>(error.to_string()), vec![]);
+            return Ok(());
+        }
+    };
     let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
     let setup = &*setup;
-    watch(setup.timeout, setup.inspects)?;
+    let watched = watch(setup.timeout, setup.inspects).map_err(VulkanError::Problem);
     guarded::limit(setup.timeout, &INTERRUPTED);
     let algorithms = catalogue(&setup.kernels).map_err(Error::Failure)?;
-    let opened = Instance::new(setup.validation, setup.loader.as_deref().map(Path::new));
+    let opened = watched.and_then(|()| Instance::new(setup.validation, setup.loader.as_deref().map(Path::new)));
     let listed = opened.and_then(|instance| instance.devices().map(|physicals| (instance, physicals)));
     let (instance, physicals) = match listed {
         Ok(listed) => listed,
