@@ -108,7 +108,10 @@ impl Files {
     /// # Errors
     /// Which one, and by what.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let refuse = |option: &str, path: &Path, other: &str| {
+        let refuse = |option: &str, (path, id): (&Path, &FileId), other: &str| {
+            if FileId::of_stream(&io::stderr()).as_ref() == Some(id) {
+                printable::keep_errors_out();
+            }
             Err(Error::Usage(format!(
                 "{option} would overwrite '{}', which is {other} too; choose another path",
                 path.shown()
@@ -125,10 +128,7 @@ impl Files {
             let Some(id) = id else { continue };
             // Such as `>> run.json`: the shell has opened it, and nothing has been written yet.
             if let Some((stream, _)) = streams.iter().find(|(_, stream)| *stream == id) {
-                if *stream == "standard error" {
-                    printable::keep_errors_out();
-                }
-                return refuse(stream, path, what);
+                return refuse(stream, (path, &id), what);
             }
             taken.push((*what, id));
         }
@@ -138,13 +138,10 @@ impl Files {
             let is_stream = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
             let others = taken.iter().chain(streams.iter().filter(|_| !is_stream));
             if let Some((other, _)) = others.into_iter().find(|(_, other)| *other == id) {
-                if *other == "standard error" {
-                    printable::keep_errors_out();
-                }
-                return refuse(option, path, other);
+                return refuse(option, (path, &id), other);
             }
             if let Some(other) = program(path) {
-                return refuse(option, path, other);
+                return refuse(option, (path, &id), other);
             }
             for (owner, folder) in self.reserved.iter().filter(|(owner, _)| owner != option) {
                 if FileId::of(folder).is_some_and(|folder| FileId::folders(path).contains(&folder)) {

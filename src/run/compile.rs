@@ -7,6 +7,7 @@ use super::guarded::{self, Ended};
 use crate::basis::destination::Scratch;
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
+use crate::basis::threads::{CANNOT_START, explained};
 use crate::basis::units::Bytes;
 use crate::kernel::instructions::{HEADER, MAGIC};
 use crate::kernel::interface::{Scalar, SpecConstant};
@@ -316,6 +317,9 @@ impl Source {
             command.arg(if self.path.is_absolute() { self.path.clone() } else { Path::new(".").join(&self.path) });
             match guarded::run(&command, &scratch, true) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                    return Err(format!("{CANNOT_START} {name}: {}", explained(&e)));
+                }
                 Err(e) => return Err(format!("{shown}: {name} {e}")),
                 Ok(Ended { failed: None, .. }) if output.is_file() => {
                     let bytes = input_file::read(&output, MOST_BYTES as u64);

@@ -4,13 +4,14 @@ use super::store::Store;
 use super::{Slot, Starts, place};
 use crate::basis::dtype::DType;
 use crate::basis::file_name::is_plain;
-use crate::basis::printable::Shown;
+use crate::basis::printable::{Shown, brief};
 use crate::kernel::interface::{Argument, ArgumentKind, Scalar, SlotKind};
 use crate::run::access::Access;
 use crate::run::init::{element, usual};
 use crate::run::loaded::{LoadedPass, slot_key};
 use crate::run::resolved::Tolerance;
 use gpukern_layer::format::{Binding, Case, Region};
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// A buffer of a case.
@@ -66,7 +67,11 @@ pub(super) fn data(
     let has = |name: &str| pass.interface.capabilities.iter().any(|own| own == name);
     let computed = [("BFloat16TypeKHR", DType::Bf16), ("Float16", DType::F16)];
     let computed = computed.into_iter().find(|(name, _)| has(name)).map(|(_, of)| of);
-    let read = |name: &str| std::fs::read(spool.join(name)).map_err(|e| format!("'{name}': {e}"));
+    let read = |name: &str| {
+        let there =
+            if is_plain(name) { std::fs::read(spool.join(name)) } else { Err(ErrorKind::InvalidFilename.into()) };
+        there.map_err(|e| format!("'{}': {e}", brief(name)))
+    };
     let mut all: Vec<Data> = vec![];
     for (at, (slot, _, bound)) in slots.iter().enumerate() {
         if all.iter().any(|own| bound.region.is_some() && own.region == bound.region) {
