@@ -58,7 +58,7 @@ impl Destination {
                 return Ok(Self::Stream(stream));
             }
             if !there.is_file() {
-                return Ok(Self::Stream(open_stream(path)?));
+                return Ok(Self::Stream(open_stream(path, READER_TIMEOUT)?));
             }
         }
         let path = behind_links(path)?;
@@ -353,12 +353,12 @@ fn same_owner(_: &Metadata, _: &Metadata) -> bool {
 }
 
 /// Opens what is there for writing: a device, or a pipe, whose opening waits for a reader.
-fn open_stream(path: &Path) -> io::Result<File> {
+fn open_stream(path: &Path, timeout: Duration) -> io::Result<File> {
     let (sender, opened) = mpsc::channel();
     let own = path.to_path_buf();
     threads::start(move || sender.send(File::options().write(true).open(own)))?;
-    opened.recv_timeout(READER_TIMEOUT).unwrap_or_else(|_| {
-        let message = format!("it is a pipe that nobody opened for reading within {READER_TIMEOUT:?}");
+    opened.recv_timeout(timeout).unwrap_or_else(|_| {
+        let message = format!("it is a pipe that nobody opened for reading within {timeout:?}");
         Err(io::Error::new(ErrorKind::TimedOut, message))
     })
 }
@@ -438,6 +438,30 @@ mod tests {
         }
         write(&folder.path().join("run.json"), "{}").expect("written");
         assert_eq!(paths.map(|path| path.exists()), [false, true, true, true]);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_another_user_left_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(".gpukern-other.draft");
+        let file = File::create(&path).expect("made");
+        file.set_modified(std::time::SystemTime::now() - 2 * SURELY_LOCKED).expect("set");
+        // Only root may give files away.
+        if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
+            write(&folder.path().join("run.json"), "{}").expect("written");
+            assert!(path.exists());
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_that_nobody_reads_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        let error = open_stream(&pipe, Duration::from_millis(1)).expect_err("nobody reads").to_string();
+        assert!(error.starts_with("it is a pipe that nobody opened for reading"), "{error}");
     }
 
     #[test]

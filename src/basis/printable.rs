@@ -117,10 +117,26 @@ pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
-/// Text as one word of a command that is printed: a name that a terminal would obey is shown, and cannot be pasted.
+/// Text as one word of a command that is printed. Characters that a terminal or a CI service would act on are escaped so
+/// that bash, zsh and POSIX.1-2024 read the same word: `$'a\nb'`.
 #[must_use]
 pub(crate) fn shown_word(text: &str) -> String {
-    shell_word(&printable(text)).into_owned()
+    if printable(text) == text {
+        return shell_word(text).into_owned();
+    }
+    let mut word = String::from("$'");
+    for (at, c) in text.char_indices() {
+        let _ = match c {
+            '\n' => word.write_str("\\n"),
+            '\'' | '\\' => write!(word, "\\{c}"),
+            ':' if at == 0 => word.write_str("\\x3a"),
+            '#' => word.write_str("\\x23"),
+            _ if c.is_ascii() && acts(c) => write!(word, "\\x{:02x}", u32::from(c)),
+            _ if acts(c) => write!(word, "\\U{:08x}", u32::from(c)),
+            _ => word.write_char(c),
+        };
+    }
+    word + "'"
 }
 
 /// `text` as the content of an element or of a quoted attribute, in XML and in HTML. Characters that XML 1.0 forbids
@@ -308,6 +324,9 @@ mod tests {
         assert_eq!(shell_word("--size=M=64,128"), "--size=M=64,128");
         assert_eq!(shell_word("a b; rm 'x'.json"), r"'a b; rm '\''x'\''.json'");
         assert_eq!(shell_word(""), "''");
+        assert_eq!(shown_word("a b"), "'a b'");
+        assert_eq!(shown_word("a\n\u{1b}'\\\u{202e}##[x]"), r"$'a\n\x1b\'\\\U0000202e\x23\x23[x]'");
+        assert_eq!(shown_word("::x"), r"$'\x3a:x'");
     }
 
     #[test]

@@ -38,9 +38,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     check_commands(&described(args)?.concat(), args.no_commands)?;
     interrupt::listen()?;
     let request = args.request(vulkan);
-    let mut files: BTreeSet<PathBuf> = args.kernel.iter().chain(&args.config).cloned().collect();
-    // Of a folder only the names in it have a time.
-    files.extend(args.kernel.iter().map(|path| path.join(CASE)));
+    let mut files = named(args);
     let mut last: Option<Record> = None;
     loop {
         let (mut known, read) = read(args, &mut files);
@@ -73,6 +71,12 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
 fn say(text: &str) {
     let now = jiff::Zoned::now().strftime("%H:%M:%S").to_string();
     progress::line(&format!("{now}  {text}"));
+}
+
+/// The files that the command line names, with the descriptions in folders: a folder changes only with the names in it.
+fn named(args: &RunArgs) -> BTreeSet<PathBuf> {
+    let descriptions = args.kernel.iter().map(|path| path.join(CASE));
+    args.kernel.iter().chain(&args.config).cloned().chain(descriptions).collect()
 }
 
 fn seen(files: &BTreeSet<PathBuf>) -> Seen {
@@ -150,4 +154,33 @@ fn change(case: &Case, last: &Record, now: &Record) -> Option<String> {
     let compared = comparison.cases.into_iter().next()?;
     let [low, high] = compared.interval?.map(ratio);
     Some(format!("× {} ({low} … {high})", ratio(compared.ratio?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::cli::{Cli, Command};
+    use std::ffi::OsString;
+
+    #[test]
+    fn a_folder_is_watched_with_all_that_its_description_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let kernel = "#version 460
+            layout(binding = 0) buffer A { float a[]; };
+            void main() { a[0] += 1.0; }";
+        let text = "kernel.source = 'k.comp'\nbuffer.A = { type = 'f32', shape = [2], fill = '@a.bin' }\ndispatch.groups = [1]\n";
+        for (name, contents) in [("k.comp", kernel), ("case.toml", text), ("a.bin", "12345678")] {
+            std::fs::write(path(name), contents).expect("written");
+        }
+        let words = ["gpukern".into(), "run".into(), OsString::from(folder.path())];
+        let Command::Run(args) = Cli::parsed(&words).expect("it parses").command else { panic!("another command") };
+        let mut files = named(&args);
+        let (known, resolved) = read(&args, &mut files);
+        resolved.expect("it is understood");
+        assert!(["k.comp", "case.toml", "a.bin"].iter().all(|name| files.contains(&path(name))), "{files:?}");
+        // As an editor does that truncates, within the same length.
+        std::fs::write(path("case.toml"), text.replace("[2]", "[1]")).expect("written");
+        assert_ne!(seen(&files), known);
+    }
 }
