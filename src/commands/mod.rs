@@ -44,7 +44,7 @@ use crate::record::{Case, NamedRecord, Record, reader};
 use crate::run::{front_end, guarded};
 use crate::vulkan::Validation;
 use config::Defaults;
-use document::Target;
+use document::{Files, Target};
 use journal::{Journal, Watch};
 use progress::{Progress, Verbosity};
 use serde::Serialize;
@@ -178,6 +178,8 @@ fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
     if setup.isolation == Isolation::Workers {
         front_end::set_apart();
     }
+    // What is printed may go to a file that every command reads.
+    Files::default().check()?;
     match cli.command {
         Command::Devices { device, json } => listing::devices(&device, &defaults.devices(), json, &setup),
         Command::List { algorithm, json } => listing::algorithms(algorithm.as_deref(), json),

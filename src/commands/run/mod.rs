@@ -35,6 +35,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
         return watch::run(args, vulkan, setup);
     }
     if args.init {
+        Files::default().read("a source", args.kernel.iter().chain(&args.config)).check()?;
         let described = described(args)?.concat();
         let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
         return Ok(CommandOutput::document(texts.concat(), String::new(), Exit::Success));
