@@ -11,6 +11,7 @@ use super::CheckMethod;
 use super::input::generator;
 use crate::basis::dtype::HostArray;
 use crate::basis::size::Size;
+use crate::basis::threads;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rand::Rng;
@@ -137,6 +138,7 @@ impl Factors<'_> {
         let [m, k] = [self.dims.m, self.dims.k].map(|extent| extent as usize);
         let (s, most_rows) = (x.columns.len(), (ELEMENTS / k).clamp(1, ROWS));
         let mut result = vec![0.0; m * s];
+        threads::prepare();
         for (panel, columns) in x.columns.chunks(PANEL).enumerate() {
             let depth = self.terms(m, columns.iter().map(Combination::end).max().unwrap_or(0));
             // The panel of B·X, column by column; a thread has neighbours, which share what they read of B.

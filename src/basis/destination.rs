@@ -1,12 +1,15 @@
 //! Places to write to: a file that is replaced in one step or not at all, a device or pipe as it is, a private folder; and
 //! which paths are one file.
 
+use crate::basis::printable::Shown;
 #[cfg(unix)]
 use crate::basis::printable::shell_word;
+use crate::basis::threads;
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::time::Duration;
 use tempfile::{Builder, NamedTempFile, TempDir};
 
@@ -19,6 +22,8 @@ const DRAFT: &str = ".draft";
 const SCRATCH: &str = ".scratch";
 /// The file for a lock on its folder.
 const LOCK: &str = ".gpukern-lock";
+/// Time in which somebody has to open a pipe for reading.
+const READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Age at which a draft or a folder without a lock is nobody's.
 const SURELY_LOCKED: Duration = Duration::from_secs(10);
 
@@ -53,19 +58,19 @@ impl Destination {
                 return Ok(Self::Stream(stream));
             }
             if !there.is_file() {
-                return Ok(Self::Stream(File::options().write(true).open(path)?));
+                return Ok(Self::Stream(open_stream(path, READER_TIMEOUT)?));
             }
         }
         let path = behind_links(path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if folder.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-            let missing = format!("there is no folder '{}'", folder.display());
+            let missing = format!("there is no folder '{}'", folder.shown());
             return Err(io::Error::new(ErrorKind::NotFound, missing));
         }
-        remove_orphans(folder);
         let draft = as_public_as_any(Builder::new().prefix(PREFIX).suffix(DRAFT)).tempfile_in(folder)?;
         // Where files cannot be locked, drafts of dead processes stay.
         let _ = draft.as_file().try_lock();
+        remove_orphans(folder, draft.path());
         if let Some(there) = there {
             draft.as_file().set_permissions(there.permissions())?;
         }
@@ -239,13 +244,12 @@ impl Scratch {
     pub(crate) fn new() -> io::Result<Self> {
         let place = std::path::absolute(std::env::temp_dir())?;
         if !place.is_dir() {
-            let message =
-                format!("TMPDIR: there is no folder '{}'; make it, or set TMPDIR to another", place.display());
+            let message = format!("TMPDIR: there is no folder '{}'; make it, or set TMPDIR to another", place.shown());
             return Err(io::Error::new(ErrorKind::NotFound, message));
         }
         // The error itself has a path that nobody chose.
         let named = |e: io::Error| {
-            io::Error::new(e.kind(), format!("'{}' ({}); set TMPDIR to another folder", place.display(), e.kind()))
+            io::Error::new(e.kind(), format!("'{}' ({}); set TMPDIR to another folder", place.shown(), e.kind()))
         };
         Self::inside(&place).map_err(named)?.plain()
     }
@@ -255,12 +259,12 @@ impl Scratch {
     /// # Errors
     /// When there can be none.
     pub(crate) fn inside(place: &Path) -> io::Result<Self> {
-        remove_orphans(place);
         let mut builder = Builder::new();
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
         let folder = builder.prefix(PREFIX).suffix(SCRATCH).tempdir_in(place)?;
         let lock = lockable(folder.path()).ok().filter(|folder| folder.try_lock().is_ok());
+        remove_orphans(place, folder.path());
         Ok(Self { _lock: lock, folder, link: None })
     }
 
@@ -278,7 +282,7 @@ impl Scratch {
         let Some(link) = PLACES_OF_LINKS.iter().find_map(|place| linked(place)) else {
             let message = format!(
                 "the path '{}' has characters that a shell interprets; set TMPDIR to another folder",
-                own.display()
+                own.shown()
             );
             return Err(io::Error::other(message));
         };
@@ -313,17 +317,17 @@ pub(crate) fn lockable(folder: &Path) -> io::Result<File> {
     File::open(folder)
 }
 
-/// Removes the drafts and scratch folders of dead processes in `folder`: a living one holds a lock on its own. One that was
-/// just made may not be locked yet.
-fn remove_orphans(folder: &Path) {
-    let Ok(entries) = folder.read_dir() else { return };
+/// Removes the drafts and scratch folders of this user's dead processes in `folder`: a living one holds a lock on its own.
+/// One that was just made, as `own` was, may not be locked yet.
+fn remove_orphans(folder: &Path, own: &Path) {
+    let (Ok(entries), Ok(own)) = (folder.read_dir(), own.metadata()) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
         let Ok(there) = entry.metadata() else { continue };
         let is_draft = name.ends_with(DRAFT) && there.is_file();
         let is_scratch = name.ends_with(SCRATCH) && there.is_dir();
-        if !is_draft && !is_scratch {
+        if !is_draft && !is_scratch || !same_owner(&there, &own) {
             continue;
         }
         let age = there.modified().ok().and_then(|made| made.elapsed().ok());
@@ -334,6 +338,29 @@ fn remove_orphans(folder: &Path) {
             let _ = if is_draft { std::fs::remove_file(path) } else { std::fs::remove_dir_all(path) };
         }
     }
+}
+
+/// Whether two files have the same owner; root could remove those of others.
+#[cfg(unix)]
+fn same_owner(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    one.uid() == other.uid()
+}
+
+#[cfg(not(unix))]
+fn same_owner(_: &Metadata, _: &Metadata) -> bool {
+    true
+}
+
+/// Opens what is there for writing: a device, or a pipe, whose opening waits for a reader.
+fn open_stream(path: &Path, timeout: Duration) -> io::Result<File> {
+    let (sender, opened) = mpsc::channel();
+    let own = path.to_path_buf();
+    threads::start(move || sender.send(File::options().write(true).open(own)))?;
+    opened.recv_timeout(timeout).unwrap_or_else(|_| {
+        let message = format!("it is a pipe that nobody opened for reading within {timeout:?}");
+        Err(io::Error::new(ErrorKind::TimedOut, message))
+    })
 }
 
 /// The path that `path` links to, also where there is nothing yet.
@@ -411,6 +438,30 @@ mod tests {
         }
         write(&folder.path().join("run.json"), "{}").expect("written");
         assert_eq!(paths.map(|path| path.exists()), [false, true, true, true]);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_another_user_left_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(".gpukern-other.draft");
+        let file = File::create(&path).expect("made");
+        file.set_modified(std::time::SystemTime::now() - 2 * SURELY_LOCKED).expect("set");
+        // Only root may give files away.
+        if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
+            write(&folder.path().join("run.json"), "{}").expect("written");
+            assert!(path.exists());
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_that_nobody_reads_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        let error = open_stream(&pipe, Duration::from_millis(1)).expect_err("nobody reads").to_string();
+        assert!(error.starts_with("it is a pipe that nobody opened for reading"), "{error}");
     }
 
     #[test]

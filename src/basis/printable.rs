@@ -1,11 +1,13 @@
 //! Text that others wrote, made fit for a terminal, a shell and the log of a CI service, and safe inside JSON, XML, HTML and
 //! Markdown.
 
+use super::destination::FileId;
 use super::{color, prose};
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Characters of a name that a message shows.
 const MOST_OF_A_NAME: usize = 60;
@@ -18,6 +20,18 @@ const MOST_OF_A_LINE: usize = 160;
 #[must_use]
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, false)
+}
+
+/// Paths in messages. `Path::display` would pass a line break on.
+pub(crate) trait Shown {
+    /// The path as [`printable`] text.
+    fn shown(&self) -> String;
+}
+
+impl Shown for Path {
+    fn shown(&self) -> String {
+        printable(&self.to_string_lossy()).into_owned()
+    }
 }
 
 /// [`printable`] text of several lines.
@@ -50,11 +64,27 @@ pub(crate) fn json(text: String) -> String {
 /// Writes `text` to standard error, with what a terminal would act on made visible. A reader that went away, or a full
 /// disk behind it, takes nothing from what is measured: `eprint!` would end the process with a panic.
 pub fn say(text: &str) {
-    let mut stream = std::io::stderr().lock();
     // Escaped after wrapping, which may put a command of a CI service at the beginning of a line.
     let shown = color::for_errors(printable_lines(&prose::for_errors(text)).into_owned());
     // What cannot be said there is not said, and nothing else changes.
-    let _ = stream.write_all(shown.as_bytes()).and_then(|()| stream.flush());
+    let _ = if ERRORS_LEAD_TO_INPUT.load(Ordering::Relaxed) {
+        let (output, errors) = (FileId::of_stream(&std::io::stdout()), FileId::of_stream(&std::io::stderr()));
+        if output == errors { Ok(()) } else { write(&mut std::io::stdout().lock(), &shown) }
+    } else {
+        write(&mut std::io::stderr().lock(), &shown)
+    };
+}
+
+fn write(stream: &mut impl std::io::Write, text: &str) -> std::io::Result<()> {
+    stream.write_all(text.as_bytes()).and_then(|()| stream.flush())
+}
+
+/// Whether standard error is a file that this command reads or writes.
+static ERRORS_LEAD_TO_INPUT: AtomicBool = AtomicBool::new(false);
+
+/// Has [`say`] use standard output from here on: standard error is a file that a message would damage.
+pub(crate) fn keep_errors_out() {
+    ERRORS_LEAD_TO_INPUT.store(true, Ordering::Relaxed);
 }
 
 /// A name of any length that somebody else chose, fit for a message.
@@ -87,10 +117,26 @@ pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
-/// Text as one word of a command that is printed: a name that a terminal would obey is shown, and cannot be pasted.
+/// Text as one word of a command that is printed. Characters that a terminal or a CI service would act on are escaped so
+/// that bash, zsh and POSIX.1-2024 read the same word: `$'a\nb'`.
 #[must_use]
 pub(crate) fn shown_word(text: &str) -> String {
-    shell_word(&printable(text)).into_owned()
+    if printable(text) == text {
+        return shell_word(text).into_owned();
+    }
+    let mut word = String::from("$'");
+    for (at, c) in text.char_indices() {
+        let _ = match c {
+            '\n' => word.write_str("\\n"),
+            '\'' | '\\' => write!(word, "\\{c}"),
+            ':' if at == 0 => word.write_str("\\x3a"),
+            '#' => word.write_str("\\x23"),
+            _ if c.is_ascii() && acts(c) => write!(word, "\\x{:02x}", u32::from(c)),
+            _ if acts(c) => write!(word, "\\U{:08x}", u32::from(c)),
+            _ => word.write_char(c),
+        };
+    }
+    word + "'"
 }
 
 /// `text` as the content of an element or of a quoted attribute, in XML and in HTML. Characters that XML 1.0 forbids
@@ -152,8 +198,8 @@ pub(crate) fn markdown(text: &str) -> String {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // A backslash does not keep GitHub from mentioning somebody or linking to an issue.
-            '@' => out.push_str("&#64;"),
+            // Neither a backslash nor an entity keeps GitHub from mentioning a person or a team: that takes a sign without width.
+            '@' => out.push_str("&#64;&#8203;"),
             '#' => out.push_str("&#35;"),
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '|' | '~' | '!' | '$' => {
                 out.push('\\');
@@ -175,6 +221,9 @@ pub(crate) fn markdown_prose(text: &str) -> String {
 #[must_use]
 pub(crate) fn markdown_code(text: &str) -> String {
     let flat = one_line(text);
+    if flat.contains('@') {
+        return format!("<code>{}</code>", markdown(&flat));
+    }
     let longest = flat.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     let padding = if flat.starts_with('`') || flat.ends_with('`') { " " } else { "" };
@@ -275,6 +324,9 @@ mod tests {
         assert_eq!(shell_word("--size=M=64,128"), "--size=M=64,128");
         assert_eq!(shell_word("a b; rm 'x'.json"), r"'a b; rm '\''x'\''.json'");
         assert_eq!(shell_word(""), "''");
+        assert_eq!(shown_word("a b"), "'a b'");
+        assert_eq!(shown_word("a\n\u{1b}'\\\u{202e}##[x]"), r"$'a\n\x1b\'\\\U0000202e\x23\x23[x]'");
+        assert_eq!(shown_word("::x"), r"$'\x3a:x'");
     }
 
     #[test]
@@ -344,8 +396,9 @@ mod tests {
 
     #[test]
     fn text_stays_in_its_cell_of_markdown() {
-        assert_eq!(markdown("a|*b*<i>@c\n"), "a\\|\\*b\\*&lt;i&gt;&#64;c ");
+        assert_eq!(markdown("a|*b*<i>@c\n"), "a\\|\\*b\\*&lt;i&gt;&#64;&#8203;c ");
         assert_eq!(markdown_code("a``b|"), "```a``b\\|```");
+        assert_eq!(markdown_code("`@org/team`|"), "<code>\\`&#64;&#8203;org/team\\`\\|</code>");
         assert_eq!(markdown("a\u{202e}\u{9b}"), "a\\\\u\\{202e\\}\\\\u\\{9b\\}");
         assert_eq!(markdown_code("a\u{202e}\u{9b}"), "`a\\u{202e}\\u{9b}`");
     }

@@ -5,6 +5,7 @@ pub(crate) mod case;
 pub(crate) mod profile;
 pub(crate) mod trace;
 
+use crate::basis::printable::Shown;
 use gpukern_layer::format::{self, Event};
 use std::io;
 use std::path::Path;
@@ -25,7 +26,7 @@ pub(crate) fn read(folder: &Path) -> io::Result<Vec<Vec<Event>>> {
             0..8 if format::MAGIC.starts_with(&bytes) => Ok(vec![]),
             _ => format::events(&bytes),
         });
-        let events = events.map_err(|e| io::Error::new(e.kind(), format!("'{}' {e}", path.display())))?;
+        let events = events.map_err(|e| io::Error::new(e.kind(), format!("'{}' {e}", path.shown())))?;
         if !events.is_empty() {
             processes.push(events);
         }

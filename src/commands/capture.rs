@@ -4,16 +4,18 @@ use super::document::{Document, Files, JSON, Target};
 use super::{CommandOutput, interrupt};
 use crate::basis::destination::{Scratch, make_private_folder};
 use crate::basis::error::{Error, Exit};
-use crate::basis::printable::{brief, ending, printable};
+use crate::basis::printable::{Shown, brief, ending, printable};
+use crate::basis::threads::{CANNOT_START, explained};
 use crate::basis::units::Nanos;
 use crate::capture::case::chosen;
 use crate::capture::profile::{Process, Profile, SCHEMA, name_of};
 use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
 use crate::commands::run::replay::{Written, write_cases};
-use crate::device::cache::{CacheFolder, fingerprint};
+use crate::device::cache::{CacheFolder, LAYER_FOLDER, fingerprint};
 use crate::measure::session::Setup;
 use crate::report;
+use crate::run::command_files;
 use gpukern_layer::NAME as LAYER_NAME;
 use gpukern_layer::format::{self, Event, Settings, Take};
 use serde_json::json;
@@ -58,14 +60,17 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup) -> Result<CommandOutput, Er
     }
     let mut text = report::capture::text(&profile, args.top as usize, report::table::width());
     // The profile is worth having without its cases.
-    let mut failed = None;
+    let (mut failed, mut exit) = (None, Exit::Success);
     if let Some(output) = &args.output {
         match cases(args, &folder, output, &told, setup) {
-            Ok(said) => text += &said,
+            Ok((said, all_verified)) => {
+                text += &said;
+                exit = if all_verified { exit } else { Exit::Rejected };
+            }
             Err(error) => failed = Some(error),
         }
     }
-    let mut answer = CommandOutput::new(text, String::new(), Exit::Success);
+    let mut answer = CommandOutput::new(text, String::new(), exit);
     if let Some(target) = trace {
         answer.deliver_json(Some(target), &trace::trace(&profile));
     }
@@ -94,7 +99,10 @@ fn settings(args: &CaptureArgs) -> Result<Settings, Error> {
 fn files(args: &CaptureArgs) -> Files {
     // A program without a folder in its name is looked for elsewhere.
     let program = Path::new(&args.program[0]);
+    let words: Vec<_> = args.program.iter().map(|word| word.to_string_lossy()).collect();
+    let named = command_files::of_arguments(words.iter().map(AsRef::as_ref), Path::new("."));
     let files = Files::default().read("the program", Some(program).filter(|program| program.components().count() > 1));
+    let files = files.read("a file of the program", named);
     let files = files.written("--json", &args.json).written("--trace", &args.trace).written("--page", &args.page);
     files.folder("--output", args.output.as_deref())
 }
@@ -106,7 +114,7 @@ fn scratch(cases: Option<&Path>) -> Result<Scratch, Error> {
         return Scratch::new().map_err(|e| Error::Failure(format!("no folder for what the layer tells: {e}")));
     };
     let refuse = |reason: String| {
-        Error::Usage(format!("--output '{}': {reason}; choose a folder that is new or empty", cases.display()))
+        Error::Usage(format!("--output '{}': {reason}; choose a folder that is new or empty", cases.shown()))
     };
     make_private_folder(cases).map_err(|e| refuse(e.to_string()))?;
     match cases.read_dir().map(|mut entries| entries.next().is_some()) {
@@ -116,12 +124,19 @@ fn scratch(cases: Option<&Path>) -> Result<Scratch, Error> {
     }
 }
 
-/// Writes what the layer took as cases below `output`, and says what became of each.
-fn cases(args: &CaptureArgs, spool: &Path, output: &Path, told: &[Vec<Event>], setup: &Setup) -> Result<String, Error> {
+/// Writes what the layer took as cases below `output`; returns what became of each, and whether every case was verified.
+fn cases(
+    args: &CaptureArgs,
+    spool: &Path,
+    output: &Path,
+    told: &[Vec<Event>],
+    setup: &Setup,
+) -> Result<(String, bool), Error> {
     let called = |process: usize, pipeline: &format::Pipeline| name_of(&told[process], pipeline);
     let chosen = chosen(told, Some(args.top as usize), &called);
-    let mut text = String::new();
+    let (mut text, mut all_verified) = (String::new(), true);
     for Written { name, folder, verified } in write_cases(&chosen, spool, output, Some(setup))? {
+        all_verified &= folder.is_none() || verified.is_ok();
         let shown = folder.as_deref().map_or_else(|| name.into(), |folder| folder.to_string_lossy());
         let what = match (&folder, verified) {
             (Some(_), Ok(())) => "verified".to_string(),
@@ -131,7 +146,7 @@ fn cases(args: &CaptureArgs, spool: &Path, output: &Path, told: &[Vec<Event>], s
         };
         let _ = writeln!(text, "{}  {}", printable(&shown), printable(&what));
     }
-    Ok(if text.is_empty() { text } else { format!("\n{text}") })
+    Ok((if text.is_empty() { text } else { format!("\n{text}") }, all_verified))
 }
 
 /// The folder of the layer and its manifest: in the cache, or where that cannot be used, in `folder`.
@@ -147,7 +162,7 @@ fn unpacked(cache: &CacheFolder, folder: &Path) -> Result<PathBuf, Error> {
         fingerprint(&[LAYER]),
     );
     let unpack = |cache: &CacheFolder| -> io::Result<PathBuf> {
-        let below = format!("capture-{hash}");
+        let below = format!("{LAYER_FOLDER}{hash}");
         let library = cache.file_of(&below, &name, LAYER)?;
         let manifest = json!({
             "file_format_version": "1.1.0",
@@ -189,6 +204,9 @@ fn load(command: &mut Command, folder: &Path) {
 
 fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
     let shown = program.to_string_lossy();
+    if error.kind() == ErrorKind::WouldBlock {
+        return Error::Failure(format!("{CANNOT_START} '{}': {}", brief(&shown), explained(error)));
+    }
     let remedy = match error.kind() {
         ErrorKind::NotFound if Path::new(program).components().count() > 1 => "check the path".to_string(),
         ErrorKind::NotFound => format!("name a program in PATH, or give its path: ./{}", brief(&shown)),

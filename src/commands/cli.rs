@@ -2,15 +2,15 @@
 
 #![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
 
-use super::{help, suggest};
-use crate::basis::printable::say;
+use super::{document, help, suggest};
+use crate::basis::printable::{printable, printable_lines, say};
 use crate::basis::units::Bytes;
 use crate::compare::REFUSED;
 use crate::plan::axes::AxisValues;
 use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::request::{KernelFiles, Request, VulkanOptions};
 use crate::run::options::Fields;
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::collections::BTreeMap;
@@ -88,13 +88,18 @@ impl Cli {
     /// The parsed command line; its mistakes, and its help, end the process.
     #[must_use]
     pub fn from_command_line() -> Self {
-        Self::parsed(&std::env::args_os().collect::<Vec<_>>()).unwrap_or_else(|error| {
+        let words = std::env::args_os().collect::<Vec<_>>();
+        if let Err(error) = document::check_words(&words) {
+            say(&format!("error: {error}\n"));
+            std::process::exit(error.exit() as i32);
+        }
+        Self::parsed(&words).unwrap_or_else(|error| {
             // clap takes a variable of an option for an argument, and then prints no help where nothing was typed.
             if error.kind() == ErrorKind::MissingSubcommand {
                 say(&help::documented().render_help().to_string());
                 std::process::exit(error.exit_code());
             }
-            error.exit()
+            refuse(error)
         })
     }
 
@@ -118,6 +123,27 @@ impl Cli {
         let name = understood.as_ref().and_then(ArgMatches::subcommand_name);
         cli.map_err(|error| suggest::improved(error, name, words))
     }
+}
+
+/// Ends the process with the message of `error`: words that a terminal or a CI service would act on are shown escaped.
+fn refuse(mut error: clap::Error) -> ! {
+    let quoted: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
+    for (kind, value) in quoted {
+        let value = match value {
+            ContextValue::String(text) => ContextValue::String(printable(&text).into_owned()),
+            ContextValue::Strings(all) => {
+                ContextValue::Strings(all.iter().map(|text| printable(text).into_owned()).collect())
+            }
+            _ => continue,
+        };
+        error.insert(kind, value);
+    }
+    let text = error.render().to_string();
+    if error.use_stderr() && printable_lines(&text) != text {
+        say(&text);
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }
 
 /// The commands. There is one of them a process: its size is nothing.

@@ -4,7 +4,7 @@ use super::document::{Document, Files, JSON, Target};
 use super::{CommandOutput, command_line, judging};
 use crate::basis::error::Error;
 use crate::basis::input_file;
-use crate::basis::printable::{excerpt, printable};
+use crate::basis::printable::{Shown, excerpt, printable};
 use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare;
 use crate::compare::gate::{self, ComparisonDocument, GateLimit};
@@ -43,7 +43,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
     let sides = [Kept { records: &baseline, paths: &paths[0] }, Kept { records: &candidate, paths: &paths[1] }];
     (comparison.remarks, comparison.decide) =
         recipe(&comparison, sides, &settings, &|_| (String::new(), command_line()));
-    let gate = args.gate.as_deref().map_or_else(String::new, |path| printable(&path.display().to_string()).into());
+    let gate = args.gate.as_deref().map_or_else(String::new, |path| path.shown());
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;
     let exit = judging::exit(&comparison, &ruling);
@@ -66,7 +66,7 @@ fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
 }
 
 fn read_limits(path: &Path) -> Result<Vec<GateLimit>, Error> {
-    let shown = printable(&path.display().to_string()).into_owned();
+    let shown = path.shown();
     let text = input_file::read_text(path)
         .map_err(|e| Error::Usage(format!("cannot read limits '{shown}': {e}; docs/compare.md shows a file")))?;
     gate::parse(&text).map_err(|reason| Error::Usage(format!("limits '{shown}' are not valid: {}", excerpt(&reason))))

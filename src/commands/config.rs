@@ -4,7 +4,7 @@ use super::CommandOutput;
 use super::cli::{BenchArgs, ColorWhen, Command, ConfigArgs, OutputArgs, TableForm};
 use crate::basis::error::{self, Error};
 use crate::basis::input_file;
-use crate::basis::printable::{brief, excerpt, printable};
+use crate::basis::printable::{Shown, brief, excerpt, printable};
 use crate::device::cache::CacheFolder;
 use crate::device::selector;
 use crate::plan::options;
@@ -62,10 +62,10 @@ impl Defaults {
             }
             Err(e) => {
                 let remedy = format!("set {VARIABLE} to another file, or to nothing for none");
-                return Err(Error::Usage(format!("cannot read your defaults '{}': {e}; {remedy}", path.display())));
+                return Err(Error::Usage(format!("cannot read your defaults '{}': {e}; {remedy}", path.shown())));
             }
         };
-        let defaults = Self::parse(&text).map_err(|reason| Error::Usage(format!("{}{reason}", path.display())))?;
+        let defaults = Self::parse(&text).map_err(|reason| Error::Usage(format!("{}{reason}", path.shown())))?;
         Ok(Self { file: Some(path), ..defaults })
     }
 
@@ -141,7 +141,7 @@ impl Defaults {
                     options.push(format!("--device={}", value[0]));
                 }
                 Some(Stated { value, line }) => {
-                    let file = self.file.as_deref().unwrap_or(Path::new("config.toml")).display();
+                    let file = self.file.as_deref().unwrap_or(Path::new("config.toml")).shown();
                     return Err(Error::Usage(format!(
                         "ab runs on one device, and {file}, line {line}, names {}; choose one with --device",
                         value.len()
@@ -247,9 +247,9 @@ pub(super) fn show(
     rows.insert(3, color_row(color, defaults));
     rows.extend(args.rows_of_vulkan(vulkan));
     let mut out = match (&defaults.file, path()) {
-        (Some(file), _) => format!("your defaults: {}\n", file.display()),
+        (Some(file), _) => format!("your defaults: {}\n", file.shown()),
         (None, Some(file)) => {
-            format!("your defaults: none in {}\n`gpukern help config` shows what the file may say\n", file.display())
+            format!("your defaults: none in {}\n`gpukern help config` shows what the file may say\n", file.shown())
         }
         (None, None) => format!("your defaults: none ({VARIABLE} is empty)\n"),
     };
@@ -302,7 +302,7 @@ impl ConfigArgs {
     fn rows(&self, defaults: &Defaults) -> Vec<Row> {
         let list = |devices: &[String]| (!devices.is_empty()).then(|| devices.join(","));
         let form = |form: TableForm| form.to_possible_value().map(name_of).unwrap_or_default();
-        let shown = |path: &PathBuf| path.display().to_string();
+        let shown = |path: &PathBuf| path.shown();
         let device = defaults.device.as_ref().and_then(|own| Some((own.line, list(&own.value)?)));
         let precision = defaults.precision.as_ref().map(|own| (own.line, own.value.clone()));
         let table = defaults.table.as_ref().map(|own| (own.line, form(own.value)));
@@ -320,7 +320,7 @@ impl ConfigArgs {
 
     fn rows_of_vulkan(&self, options: &VulkanOptions) -> Vec<Row> {
         let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
-        let shown = |path: &PathBuf| path.display().to_string();
+        let shown = |path: &PathBuf| path.shown();
         let flag = |on: bool| String::from(if on { "on" } else { "off" });
         let cache = CacheFolder::usual().as_ref().map_or_else(|| "none".into(), shown);
         vec![

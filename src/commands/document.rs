@@ -3,15 +3,21 @@
 use super::{config, journal};
 use crate::basis::destination::{Destination, FileId};
 use crate::basis::error::Error;
+use crate::basis::input_file;
 use crate::basis::printable;
+use crate::basis::printable::Shown;
 use crate::commands::cli::OutputArgs;
+use crate::device::cache::CacheFolder;
+use crate::measure::worker::{manifest_files, manifests};
 use crate::plan::request::Request;
 use crate::run::algorithm::UserKernels;
 use crate::tuning::tuned;
 use serde::Serialize;
+use serde_json::Value;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The name of a document, and the option that says where it goes: for messages.
 pub(super) type Document = [&'static str; 2];
@@ -27,9 +33,12 @@ pub(super) struct Target {
     destination: Option<Destination>,
 }
 
+/// The cache of this process, whose files no output replaces.
+pub(super) static CACHE: OnceLock<CacheFolder> = OnceLock::new();
+
 /// The files that a command reads and those that it writes. They are checked before any is opened for writing: what it
 /// wrote over one would be lost.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Files {
     /// Each with what it is.
     read: Vec<(&'static str, PathBuf)>,
@@ -99,10 +108,13 @@ impl Files {
     /// # Errors
     /// Which one, and by what.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let refuse = |option: &str, path: &Path, other: &str| {
+        let refuse = |option: &str, (path, id): (&Path, &FileId), other: &str| {
+            if FileId::of_stream(&io::stderr()).as_ref() == Some(id) {
+                printable::keep_errors_out();
+            }
             Err(Error::Usage(format!(
                 "{option} would overwrite '{}', which is {other} too; choose another path",
-                path.display()
+                path.shown()
             )))
         };
         let streams = [
@@ -111,13 +123,12 @@ impl Files {
         ];
         let streams = streams.into_iter().filter_map(|(name, stream)| Some((name, stream?)));
         let (mut taken, streams) = (vec![], streams.collect::<Vec<_>>());
-        let defaults = config::path().map(|path| ("the file of your defaults", path));
-        for (what, path) in self.read.iter().chain(&defaults) {
+        for (what, path) in self.read.iter().chain(&surroundings()) {
             let id = if path == Path::new("-") { FileId::of_stream(&io::stdin()) } else { FileId::of(path) };
             let Some(id) = id else { continue };
             // Such as `>> run.json`: the shell has opened it, and nothing has been written yet.
             if let Some((stream, _)) = streams.iter().find(|(_, stream)| *stream == id) {
-                return refuse(stream, path, what);
+                return refuse(stream, (path, &id), what);
             }
             taken.push((*what, id));
         }
@@ -127,19 +138,124 @@ impl Files {
             let is_stream = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
             let others = taken.iter().chain(streams.iter().filter(|_| !is_stream));
             if let Some((other, _)) = others.into_iter().find(|(_, other)| *other == id) {
-                return refuse(option, path, other);
+                return refuse(option, (path, &id), other);
+            }
+            if let Some(other) = program(path) {
+                return refuse(option, (path, &id), other);
             }
             for (owner, folder) in self.reserved.iter().filter(|(owner, _)| owner != option) {
                 if FileId::of(folder).is_some_and(|folder| FileId::folders(path).contains(&folder)) {
                     return Err(Error::Usage(format!(
                         "{option} '{}' lies in the folder of {owner}, which has it alone; choose another path",
-                        path.display()
+                        path.shown()
                     )));
                 }
             }
             taken.push((option, id));
         }
         Ok(())
+    }
+}
+
+/// Refuses words of the command line, and variables for it, that no message could quote: those with a line break that name no
+/// file, and those that name the file to which standard error goes. Words behind `--` are a program's, those of `capture` may be.
+///
+/// # Errors
+/// The word, and why.
+pub(super) fn check_words(words: &[OsString]) -> Result<(), Error> {
+    let of_program = words.iter().any(|word| word == "capture");
+    let end = words.iter().position(|word| word == "--").unwrap_or(if of_program { 0 } else { words.len() });
+    let variables = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GPUKERN_"));
+    let errors = FileId::of_stream(&io::stderr());
+    for word in words[..end].iter().skip(1).cloned().chain(variables.map(|(_, value)| value)) {
+        let text = word.to_string_lossy();
+        let paths = std::iter::once(Path::new(&word)).chain(text.split_once('=').map(|(_, value)| Path::new(value)));
+        let mut paths = paths.filter(|path| !["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)));
+        if text.contains('\n') && !paths.clone().any(Path::exists) {
+            let message = format!("the argument '{}' has a line break; write it in one line", printable::brief(&text));
+            return Err(Error::Usage(message));
+        }
+        if errors.is_some() && paths.any(|path| path.is_file() && FileId::of(path) == errors) {
+            printable::keep_errors_out();
+            let message = format!(
+                "standard error would overwrite '{}', which the command line names; choose another path",
+                printable::brief(&text)
+            );
+            return Err(Error::Usage(message));
+        }
+    }
+    Ok(())
+}
+
+/// Files that every command depends on without being told of them: this program, the user's defaults, the cache, drivers and
+/// layers and what else variables of the loader and the linker name.
+fn surroundings() -> Vec<(&'static str, PathBuf)> {
+    let own = std::env::current_exe().into_iter().map(|path| ("the running program", path));
+    let defaults = config::path().map(|path| ("the file of your defaults", path));
+    let cache = CACHE.get().map(CacheFolder::files).unwrap_or_default();
+    let mut all: Vec<_> =
+        own.chain(defaults).chain(cache.into_iter().map(|path| ("a file of the cache", path))).collect();
+    let mut named = manifests(None);
+    for (name, value) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if !["VK_", "LD_", "DYLD_"].iter().any(|prefix| name.starts_with(prefix)) {
+            continue;
+        }
+        for path in std::env::split_paths(&value) {
+            // A folder of layers has other files, too.
+            let is_layers = name.starts_with("VK_") && path.is_dir();
+            named.extend(if is_layers { manifest_files(&path) } else { vec![path] });
+        }
+        // LD_PRELOAD may have spaces between its files.
+        named.extend(value.to_string_lossy().split_whitespace().map(PathBuf::from));
+    }
+    for path in named.into_iter().filter(|path| path.is_file()) {
+        let text = if path.extension().is_some_and(|ending| ending == "json") {
+            let text = input_file::read_text(&path).unwrap_or_default();
+            let manifest: Value = serde_json::from_str(&text).unwrap_or_default();
+            if !["ICD", "layer", "layers"].iter().any(|key| manifest.get(key).is_some()) {
+                continue;
+            }
+            text
+        } else {
+            String::new()
+        };
+        let folder = path.parent().unwrap_or(Path::new("."));
+        all.extend(
+            libraries(&text).into_iter().map(|library| ("a library that the environment names", folder.join(library))),
+        );
+        all.push(("a file that the environment names", path));
+    }
+    all
+}
+
+/// The libraries that a manifest names.
+fn libraries(manifest: &str) -> Vec<String> {
+    fn collect(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("library_path").and_then(Value::as_str).map(String::from));
+                fields.values().for_each(|value| collect(value, found));
+            }
+            Value::Array(values) => values.iter().for_each(|value| collect(value, found)),
+            _ => {}
+        }
+    }
+    let mut found = vec![];
+    collect(&serde_json::from_str(manifest).unwrap_or_default(), &mut found);
+    found
+}
+
+/// What is at `path` where that is a program or a library, which no option writes.
+fn program(path: &Path) -> Option<&'static str> {
+    let mut start = [0; 4];
+    if path.is_file() {
+        let _ = std::fs::File::open(path).ok()?.read(&mut start);
+    }
+    match start {
+        [0x7f, b'E', b'L', b'F'] => Some("a program or a library"),
+        [b'#', b'!', ..] => Some("a script"),
+        _ => None,
     }
 }
 
@@ -150,7 +266,7 @@ impl Target {
         let destination = (path != Path::new("-")).then(|| Destination::open(path)).transpose().map_err(|reason| {
             Error::Usage(format!(
                 "cannot write {name} to '{}': {reason}; choose another {option} path, or - for standard output",
-                path.display()
+                path.shown()
             ))
         })?;
         Ok(Self { document, path: path.to_path_buf(), destination })
@@ -170,7 +286,7 @@ impl Target {
     pub(super) fn deliver(self, text: &str) -> Result<Option<String>, Error> {
         let Some(destination) = self.destination else { return Ok(Some(text.to_string())) };
         destination.write(text.as_bytes()).map(|()| None).map_err(|error| {
-            Error::Failure(format!("cannot write {} to '{}': {error}", self.document[0], self.path.display()))
+            Error::Failure(format!("cannot write {} to '{}': {error}", self.document[0], self.path.shown()))
         })
     }
 

@@ -4,7 +4,9 @@
 use crate::algorithms::{self, Problem, WrongElements};
 use crate::basis::destination;
 use crate::basis::error::Error;
+use crate::basis::file_name::file_name;
 use crate::basis::printable;
+use crate::basis::printable::Shown;
 use crate::basis::units::{Bytes, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{Binding, Descriptor};
@@ -25,7 +27,7 @@ const MOST_INPUTS: Bytes = Bytes(64 << 20);
 /// Makes the folder that failures are kept in, before any time is spent measuring.
 pub(super) fn open(folder: &Path) -> Result<&Path, Error> {
     std::fs::create_dir_all(folder).map(|()| folder).map_err(|e| {
-        Error::Usage(format!("cannot make --keep-failures '{}': {e}; choose another folder", folder.display()))
+        Error::Usage(format!("cannot make --keep-failures '{}': {e}; choose another folder", folder.shown()))
     })
 }
 
@@ -73,7 +75,7 @@ pub(super) fn keep_sides(
 
 /// Says how many failures were kept.
 pub(super) fn told(kept: usize, folder: &Path) -> String {
-    if kept > 0 { format!("{} saved in {}\n", counted(kept, "failure"), folder.display()) } else { String::new() }
+    if kept > 0 { format!("{} saved in {}\n", counted(kept, "failure"), folder.shown()) } else { String::new() }
 }
 
 /// A case that failed, and what runs it again.
@@ -92,10 +94,10 @@ fn is_failure(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Rejected(_)) || outcome.failure().is_some()
 }
 
-/// The name of a case's folder: its id without what file systems refuse.
+/// The name of a case's folder: [`fresh`] tells cases apart that have the same one.
 fn name(case: &Case) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '_' };
-    format!("{}_device-{}", case.id.chars().map(plain).collect::<String>(), case.device)
+    let plain = |c: char| if "/=,@: ".contains(c) { '_' } else { c };
+    file_name(&format!("{}_device-{}", case.id.chars().map(plain).collect::<String>(), case.device))
 }
 
 /// The group of a case, and its variant as the device runs it; `None` for a case of the host.
@@ -130,7 +132,7 @@ impl Failure<'_> {
     /// Writes what is known of the case into a folder of this name in `folder`.
     fn write(&self, folder: &Path, name: &str) -> Result<(), Error> {
         fresh(folder, name).and_then(|own| self.try_write(&own)).map_err(|e| {
-            let (id, shown, reason) = (&self.case.id, folder.display(), destination::explained(e));
+            let (id, shown, reason) = (&self.case.id, folder.shown(), destination::explained(e));
             Error::Failure(format!("cannot keep the failure of {id} in '{shown}': {reason}"))
         })
     }
@@ -195,7 +197,10 @@ fn dispatches(
     let name = |buffer: BufferId| specs.iter().chain(&program.scratch).nth(buffer.0).map_or("", |spec| &*spec.name);
     let mut dispatches = vec![];
     for dispatch in program.dispatches() {
-        let file = format!("{}.spv", dispatch.shader.label().replace('/', "-"));
+        let label = dispatch.shader.label();
+        // Labels of built-in kernels have one form, in which no two differ by this sign alone.
+        let file =
+            file_name(&if dispatch.shader.built_in { label.replace('/', "-") } else { label.to_string() }) + ".spv";
         let in_its_place = substitute.filter(|(label, _)| *label == dispatch.shader.label());
         let spirv = in_its_place.map_or(&dispatch.shader.spirv[..], |(_, spirv)| spirv);
         std::fs::write(folder.join(&file), spirv)?;
@@ -261,8 +266,7 @@ fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
     let mut buffers = vec![];
     for spec in specs {
         let input = if spec.role.is_input() { inputs.next() } else { None };
-        let file =
-            input.as_ref().map(|_| format!("{}.bin", spec.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_")));
+        let file = input.as_ref().map(|_| file_name(&spec.name) + ".bin");
         if let (Some(input), Some(file)) = (&input, &file) {
             std::fs::write(folder.join(file), input.as_bytes())?;
         }

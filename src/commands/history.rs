@@ -4,7 +4,7 @@ use super::CommandOutput;
 use super::document::{Document, Files, Target};
 use crate::basis::error::{self, Error, Exit};
 use crate::basis::input_file;
-use crate::basis::printable::{brief, printable};
+use crate::basis::printable::{Shown, brief};
 use crate::commands::cli::HistoryArgs;
 use crate::compare::gate;
 use crate::export::otava;
@@ -42,7 +42,7 @@ pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
         let _ = writeln!(notes, "left out: {first}{more}");
     }
     if history.series.is_empty() {
-        let shown = printable(&args.folder.display().to_string()).into_owned();
+        let shown = args.folder.shown();
         let reasons = if notes.is_empty() { String::new() } else { format!("\n{}", notes.trim_end()) };
         return Err(Error::Usage(format!(
             "no measured case in the folder '{shown}'; put records there, written by `gpukern bench` or `gpukern run` with --json PATH{reasons}"
@@ -63,7 +63,7 @@ pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
 /// Writes files into a folder, made if need be.
 fn write_folder(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
     std::fs::create_dir_all(folder)
-        .map_err(|e| Error::Usage(format!("cannot write to '{}': {e}; choose another -o folder", folder.display())))?;
+        .map_err(|e| Error::Usage(format!("cannot write to '{}': {e}; choose another -o folder", folder.shown())))?;
     for (name, text) in files {
         Target::open(OTAVA, &folder.join(name))?.deliver(text)?;
     }

@@ -3,7 +3,8 @@
 use super::document::{Document, Files, JSON, Target};
 use super::{CommandOutput, beside, command_line, measure, measuring, origin};
 use crate::basis::error::Error;
-use crate::basis::printable::brief;
+use crate::basis::file_name::file_name;
+use crate::basis::printable::{Shown, brief};
 use crate::commands::cli::InspectArgs;
 use crate::export::Format;
 use crate::kernel::shaders::Representation;
@@ -28,7 +29,8 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup) -> Result<CommandOutput, Er
     let plan = plan.only(&args.only)?;
     let files = Files::default().read("the loader", &setup.loader).of_kernels(&kernels);
     let files = files.written("--json", &args.json).written("--junit", &args.junit);
-    files.written("--save", &args.save).check()?;
+    let files = files.written("--save", &args.save);
+    files.check()?;
     let json = args.json.as_deref().map(|path| Target::open(JSON, path)).transpose()?;
     let junit = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
     if let Some(folder) = &args.save {
@@ -47,7 +49,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup) -> Result<CommandOutput, Er
     let exit = beside(measuring::exit(&record), validated, &mut notes);
     let mut answer = CommandOutput::new(shown(args, &record)?, notes, exit);
     if let Some(folder) = &args.save {
-        answer.kept(save(folder, &record, args));
+        answer.kept(save(folder, &record, args, &files));
     }
     answer.deliver_json(json, &record);
     if let Some(target) = junit {
@@ -82,7 +84,7 @@ fn planned(args: &InspectArgs) -> Result<(Plan, Vec<UserKernels>), Error> {
         return Err(Error::Usage(format!(
             "'{}' is an algorithm and '{}' a file; inspect them one after the other",
             brief(algorithm),
-            files[0].display()
+            files[0].shown()
         )));
     }
     if let Some(variant) = args.variant.first() {
@@ -160,30 +162,28 @@ fn shown(args: &InspectArgs, record: &Record) -> Result<String, Error> {
 
 fn make(folder: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(folder)
-        .map_err(|e| Error::Usage(format!("cannot make --save '{}': {e}; choose another folder", folder.display())))
+        .map_err(|e| Error::Usage(format!("cannot make --save '{}': {e}; choose another folder", folder.shown())))
 }
 
 /// Writes the driver's representations, a file for each.
-fn save(folder: &Path, record: &Record, args: &InspectArgs) -> Result<String, Error> {
+fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files) -> Result<String, Error> {
     let mut count = 0;
     for row in rows(&record.cases) {
         for own in row.texts(|own| args.wants(own)) {
-            let name = slug(&format!("{} {} {}", row.subject, row.label(), own.name));
-            let path = folder.join(name + ".txt");
+            let path = folder.join(slug(&format!("{} {} {}", row.subject, row.label(), own.name)) + ".txt");
+            files.clone().written("--save", [&path]).check()?;
             std::fs::write(&path, &own.text)
-                .map_err(|e| Error::Failure(format!("cannot write '{}': {e}", path.display())))?;
+                .map_err(|e| Error::Failure(format!("cannot write '{}': {e}", path.shown())))?;
             count += 1;
         }
     }
     Ok(match count {
         0 => "note      the driver shows no representations; nothing was saved\n".into(),
-        count => format!("saved     {count} files in '{}'\n", folder.display()),
+        count => format!("saved     {count} files in '{}'\n", folder.shown()),
     })
 }
 
-/// A name that every file system takes.
+/// The name of a file for text of several words.
 fn slug(text: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_@".contains(c) { c } else { ' ' };
-    let text: String = text.chars().map(plain).collect();
-    text.split_whitespace().collect::<Vec<_>>().join("-")
+    file_name(&text.split_whitespace().collect::<Vec<_>>().join("-"))
 }

@@ -3,6 +3,8 @@
 
 use crate::basis::error::{Error, Exit};
 #[cfg(unix)]
+use crate::basis::threads;
+#[cfg(unix)]
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -74,15 +76,15 @@ fn register(ended: &'static AtomicBool) -> io::Result<()> {
 fn end_at_second_time() -> io::Result<()> {
     let typed = [consts::SIGINT, consts::SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
     let mut typed = Signals::new(typed)?;
-    std::thread::spawn(move || {
+    threads::start(move || {
         let first = typed.forever().next().map(|_| Instant::now());
         for _ in typed.forever() {
             if first.is_some_and(|first| first.elapsed() > ONE_WISH) {
                 low_level::exit(Exit::Interrupted as i32);
             }
         }
-    });
-    Ok(())
+    })
+    .map(drop)
 }
 
 /// Starts a program that hears Ctrl-C itself, as it is in the group of this process, and waits for its end. SIGTERM and SIGHUP,

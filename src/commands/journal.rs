@@ -4,7 +4,7 @@
 use super::progress::{self, Progress};
 use crate::basis::destination::{Destination, explained};
 use crate::basis::error::Error;
-use crate::basis::printable::printable;
+use crate::basis::printable::{Shown, printable};
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Observer;
 use crate::plan::CaseId;
@@ -45,7 +45,7 @@ pub(super) fn earlier(path: &Path, notes: &mut String) -> Result<Record, Error> 
         return Ok(super::read(&journal, notes)?.record);
     }
     if !path.exists() {
-        let (shown, journal) = (path.display(), journal.display());
+        let (shown, journal) = (path.shown(), journal.shown());
         return Err(Error::Usage(format!(
             "there is nothing to resume: neither '{journal}' nor '{shown}' is there; begin with --json '{shown}'"
         )));
@@ -68,8 +68,8 @@ pub(super) fn check_none(path: &Path) -> Result<(), Error> {
         cases.map_or_else(|_| "is in the way".into(), |count| format!("has {count} cases of a run that was killed"));
     Err(Error::Usage(format!(
         "'{}' {what}; --resume '{}' in place of --json completes it, or delete it",
-        journal.display(),
-        path.display()
+        journal.shown(),
+        path.shown()
     )))
 }
 
@@ -77,7 +77,7 @@ pub(super) fn check_none(path: &Path) -> Result<(), Error> {
 fn check_free(journal: &Path) -> Result<(), Error> {
     match File::open(journal).map(|file| file.try_lock()) {
         Ok(Err(TryLockError::WouldBlock)) => {
-            Err(Error::Usage(format!("'{}' is being written by another process; wait for it", journal.display())))
+            Err(Error::Usage(format!("'{}' is being written by another process; wait for it", journal.shown())))
         }
         _ => Ok(()),
     }
@@ -109,7 +109,7 @@ impl Journal {
             Ok((file, text.len() as u64))
         };
         let (file, length) = begin().map_err(|e| {
-            format!("no journal can be kept in '{}', so a run that is killed is lost: {e}", path.display())
+            format!("no journal can be kept in '{}', so a run that is killed is lost: {e}", path.shown())
         })?;
         Ok(Self { path, file, length, process, complained: false, closed: false })
     }
@@ -131,7 +131,7 @@ impl Journal {
                     progress::line(&format!(
                         "cannot add {} to '{}': {error}; it is kept in memory until the end",
                         printable(&case.id),
-                        self.path.display()
+                        self.path.shown()
                     ));
                 }
             }
@@ -147,11 +147,7 @@ impl Journal {
     pub(super) fn keep(self) -> String {
         let lacks = if self.complained { "some of " } else { "" };
         let record = self.path.with_extension("");
-        format!(
-            "{lacks}what was measured is in '{}'; --resume '{}' completes it\n",
-            self.path.display(),
-            record.display()
-        )
+        format!("{lacks}what was measured is in '{}'; --resume '{}' completes it\n", self.path.shown(), record.shown())
     }
 }
 

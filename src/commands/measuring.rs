@@ -6,7 +6,7 @@ use super::rounds::Rounds;
 use super::{CommandOutput, beside, command_line, failures, journal, measure_keeping};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
-use crate::basis::printable::{excerpt, printable, shown_word};
+use crate::basis::printable::{Shown, excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
 use crate::commands::progress;
 use crate::compare::recipe::without;
@@ -199,7 +199,7 @@ pub(super) fn view(output: &OutputArgs, notes: &mut String) -> Result<View, Erro
 
 /// Reads the file of `--reference`, a record or a CSV file of figures: the first sign tells which it is.
 fn reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>, Error> {
-    let shown = printable(&path.display().to_string()).into_owned();
+    let shown = path.shown();
     let text =
         input_file::read_text(path).map_err(|e| Error::Usage(format!("cannot read reference '{shown}': {e}")))?;
     if text.trim_start().starts_with('{') {
@@ -256,7 +256,7 @@ fn worse(measuring: Exit, comparing: Exit) -> Exit {
 }
 
 fn names(paths: &[PathBuf]) -> String {
-    let names: Vec<_> = paths.iter().map(|path| printable(&path.display().to_string()).into_owned()).collect();
+    let names: Vec<_> = paths.iter().map(|path| path.shown()).collect();
     names.join(", ")
 }
 

@@ -29,7 +29,7 @@ mod verify;
 
 use crate::basis::color;
 use crate::basis::error::{Error, Exit};
-use crate::basis::printable::{printable_lines, say};
+use crate::basis::printable::{Shown, printable_lines, say};
 use crate::basis::prose;
 use crate::basis::units::counted;
 use crate::commands::cli::{Cli, Command};
@@ -44,7 +44,7 @@ use crate::record::{Case, NamedRecord, Record, reader};
 use crate::run::{front_end, guarded};
 use crate::vulkan::Validation;
 use config::Defaults;
-use document::Target;
+use document::{Files, Target};
 use journal::{Journal, Watch};
 use progress::{Progress, Verbosity};
 use serde::Serialize;
@@ -178,6 +178,8 @@ fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
     if setup.isolation == Isolation::Workers {
         front_end::set_apart();
     }
+    // What is printed may go to a file that every command reads.
+    Files::default().check()?;
     match cli.command {
         Command::Devices { device, json } => listing::devices(&device, &defaults.devices(), json, &setup),
         Command::List { algorithm, json } => listing::algorithms(algorithm.as_deref(), json),
@@ -209,12 +211,20 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
     let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
     let validation = if *validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cache_dir.as_deref());
+    let _ = document::CACHE.set(cache.clone());
     // Nobody misses a folder that nobody named.
     if let Some(named) = cache_dir
         && let Some(trouble) = cache.trouble()
     {
-        let shown = named.display();
+        let shown = named.shown();
         say(&format!("note      nothing is kept in --cache-dir '{shown}' for later runs: {trouble}\n"));
+    }
+    // The system's loader waits for ever for the writer of a pipe.
+    if let Some(path) = loader.as_ref().filter(|path| path.metadata().is_ok_and(|there| !there.is_file())) {
+        return Err(Error::Usage(format!(
+            "--loader '{}' is not a file; name a library such as libvulkan.so.1",
+            path.shown()
+        )));
     }
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));

@@ -2,6 +2,7 @@
 
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
+use crate::basis::threads;
 use crate::record::{CHOOSING, LONGEST, Origin, is_commit};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -198,16 +199,16 @@ fn answer(command: &mut Command, patience: Duration) -> Option<String> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     let mut output = child.stdout.take()?;
     let (sender, whole) = mpsc::channel();
-    std::thread::spawn(move || {
+    let reading = threads::start(move || {
         let mut text = String::new();
         let _ = sender.send(output.read_to_string(&mut text).map(|_| text));
     });
-    let text = whole.recv_timeout(patience);
-    if text.is_err() {
+    let text = reading.ok().and_then(|_| whole.recv_timeout(patience).ok());
+    if text.is_none() {
         let _ = child.kill();
     }
     let status = child.wait().ok()?;
-    Some(text.ok()?.ok()?.trim().to_string()).filter(|_| status.success())
+    Some(text?.ok()?.trim().to_string()).filter(|_| status.success())
 }
 
 /// The names of this host and of its system.

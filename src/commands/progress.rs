@@ -3,6 +3,7 @@
 use crate::basis::printable::printable;
 use crate::basis::printable::say;
 use crate::basis::prose;
+use crate::basis::threads;
 use crate::basis::units::{Nanos, about, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::measure::executor::Observer;
@@ -247,17 +248,18 @@ impl Progress {
             bar.set_style(style.progress_chars("━╸ "));
         }
         let ahead = Arc::new(Mutex::new(Ahead::new(cases, expected, limits)));
-        let clock = Verbosity::Usual.asked().then(|| {
+        let clock = Verbosity::Usual.asked().then_some(()).and_then(|()| {
             let (alive, ended) = mpsc::channel();
             let (bar, ahead) = (bar.clone(), Arc::clone(&ahead));
             let tick = TICKS[usize::from(!terminal)];
-            let clock = std::thread::spawn(move || {
+            let clock = threads::start(move || {
                 while ended.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
                     let Ok(mut ahead) = ahead.lock() else { return };
                     if terminal { draw(&bar, &mut ahead) } else { line(&ahead.line()) }
                 }
             });
-            (alive, clock)
+            // Without a thread nothing is said between cases.
+            Some((alive, clock.ok()?))
         });
         Self { bar, ahead, skipped: BTreeSet::new(), clock }
     }

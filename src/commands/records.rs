@@ -3,6 +3,7 @@
 use super::document::{Files, JSON, Target};
 use super::{CommandOutput, command_line, judging, read};
 use crate::basis::error::{Error, Exit};
+use crate::basis::printable::Shown;
 use crate::basis::units::counted;
 use crate::commands::cli::ReportArgs;
 use crate::compare::recipe::{Kept, recipe};
@@ -45,7 +46,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<CommandOutput, Error> {
     files(&charts.collect::<Vec<_>>())?;
     let target = Target::open(["a report", "--output"], &args.output)?;
     if let Some(folder) = &args.svg {
-        let shown = folder.display();
+        let shown = folder.shown();
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::Usage(format!("cannot write charts to '{shown}': {e}; choose another --svg folder")))?;
         for (name, chart) in &report.charts {
@@ -100,7 +101,7 @@ fn shown(args: &ReportArgs, notes: &mut String) -> Result<(Vec<NamedRecord>, Opt
     let same = paths[0].first().map(|path| name(path)) == paths[1].first().map(|path| name(path));
     let shown = ["baseline", "candidate"].into_iter().zip(records).zip(paths).filter_map(|((side, records), paths)| {
         let name = match &paths[..] {
-            [only] if same => only.display().to_string(),
+            [only] if same => only.shown(),
             [only] => name(only),
             _ => side.to_string(),
         };
@@ -111,7 +112,7 @@ fn shown(args: &ReportArgs, notes: &mut String) -> Result<(Vec<NamedRecord>, Opt
 
 /// The name of a record's file.
 fn name(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into())
+    path.file_name().map_or_else(|| path.shown(), |name| name.to_string_lossy().into())
 }
 
 /// Joins records in one.
@@ -120,7 +121,7 @@ pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>) -> Result<CommandO
     let mut notes = String::new();
     let mut parts = vec![];
     for path in paths {
-        parts.push(NamedRecord { name: path.display().to_string(), ..read(path, &mut notes)? });
+        parts.push(NamedRecord { name: path.shown(), ..read(path, &mut notes)? });
     }
     let (record, missing) = merged(parts, command_line()).map_err(Error::Usage)?;
     for note in missing {

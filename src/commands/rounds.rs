@@ -6,6 +6,7 @@
 use super::document::{JSON, Target};
 use super::{before_files, command_line, interrupt, judging, measure_afresh};
 use crate::basis::error::{Error, Exit};
+use crate::basis::printable::Shown;
 use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::{Comparing, Judging};
 use crate::commands::progress;
@@ -310,7 +311,7 @@ fn time_of(record: &Record, ids: &[&str]) -> Duration {
 /// A folder to keep records in, made if need be. One that is not empty is refused: rounds of another run would later be
 /// taken for those of this one.
 fn empty_folder(path: &Path) -> Result<PathBuf, Error> {
-    let shown = path.display();
+    let shown = path.shown();
     let refuse = |reason: &str| Error::Usage(format!("cannot keep rounds in '{shown}': {reason}; name a new folder"));
     std::fs::create_dir_all(path).map_err(|e| refuse(&e.to_string()))?;
     let mut entries = std::fs::read_dir(path).map_err(|e| refuse(&e.to_string()))?;

@@ -6,6 +6,7 @@ use crate::algorithms::ALGORITHMS;
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::layout::Layout;
+use crate::basis::printable::Shown;
 use crate::export::Format;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
@@ -79,7 +80,7 @@ pub(super) fn man(folder: Option<&Path>) -> Result<CommandOutput, Error> {
         Target::open(PAGE, &path)?.deliver(&page(command)?)?;
         pages += 1;
     }
-    Ok(CommandOutput::new(String::new(), format!("{pages} pages in {}\n", folder.display()), Exit::Success))
+    Ok(CommandOutput::new(String::new(), format!("{pages} pages in {}\n", folder.shown()), Exit::Success))
 }
 
 /// The manual page of one command.
@@ -93,10 +94,7 @@ fn page(command: &clap::Command) -> Result<String, Error> {
 }
 
 fn unwritable(folder: &Path, error: &std::io::Error) -> Error {
-    Error::Usage(format!(
-        "cannot write manual pages to '{}': {error}; choose another --output folder",
-        folder.display()
-    ))
+    Error::Usage(format!("cannot write manual pages to '{}': {error}; choose another --output folder", folder.shown()))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::pattern::{self, is_pattern};
-use crate::basis::printable::printable;
+use crate::basis::printable::{Shown, printable};
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work, about, counted, rounded};
 use crate::commands::cli::{DeviceArgs, TuneArgs};
@@ -42,7 +42,7 @@ pub(super) fn kept(named: Option<&Path>) -> Result<Tuned, Error> {
         (Some(path), _) => read(path)?.ok_or_else(|| {
             Error::Usage(format!(
                 "there are no tuning results in '{}'; make them with `gpukern tune`, or add --no-tuned",
-                path.display()
+                path.shown()
             ))
         }),
         (None, Some(path)) => Ok(read(&path)?.unwrap_or_default()),
@@ -271,7 +271,7 @@ impl Tuning {
             return Err(Error::Usage(format!("nothing was found:\n{}", answer.notes.trim_end())));
         }
         if kept {
-            let _ = writeln!(answer.notes, "saved in {}", path.display());
+            let _ = writeln!(answer.notes, "saved in {}", path.shown());
         }
         let output = if tables.is_empty() && stopped { NOTHING_TIMED.into() } else { tables.join("\n") };
         Ok(CommandOutput { output, ..answer })
@@ -328,7 +328,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
 
 /// The sizes in a file: one `MxNxK` a line, and comments from # on.
 fn shapes(path: &Path) -> Result<Vec<String>, Error> {
-    let shown = path.display();
+    let shown = path.shown();
     let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read shapes from '{shown}': {e}; name a file with one MxNxK per line"))
     })?;

@@ -4,6 +4,7 @@ use super::document::{Document, Files, Target};
 use super::{CommandOutput, beside, command_line, failures, measure, measuring};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
+use crate::basis::printable::Shown;
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, Known};
 use crate::device::capability::DeviceKind;
@@ -91,7 +92,7 @@ const EXAMPLE: &str =
 
 /// Reads a file of known failures.
 fn read_known(path: &Path) -> Result<Vec<Known>, Error> {
-    let refuse = |reason: String| Error::Usage(format!("cannot read known failures in '{}': {reason}", path.display()));
+    let refuse = |reason: String| Error::Usage(format!("cannot read known failures in '{}': {reason}", path.shown()));
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     known::parse(&text).map_err(|reason| refuse(format!("{reason}\n{EXAMPLE}")))
 }

@@ -15,6 +15,7 @@ pub(crate) use differences::{Difference, REFUSED};
 pub(crate) use pair::{probability, significance};
 
 use crate::algorithms::input::generator;
+use crate::basis::threads;
 use crate::basis::units::{Nanos, Work};
 use crate::record::{Record, Share};
 use crate::stats::bootstrap;
@@ -321,6 +322,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
         }
     }
     // The stream of random numbers of a case is that of its place, so that cores may share the cases out as they like.
+    threads::prepare();
     let ratios: Vec<_> = pairs
         .par_iter()
         .enumerate()

@@ -20,6 +20,9 @@ pub struct CacheFolder {
 /// Largest file that is read: far more than a driver keeps of all kernels.
 const MOST_BYTES: u64 = 256 << 20;
 
+/// Beginning of the names of folders that hold the layer of `capture`.
+pub(crate) const LAYER_FOLDER: &str = "capture-";
+
 /// Bytes of the checksum before the contents of a file.
 const CHECKSUM: usize = 32;
 
@@ -59,6 +62,22 @@ impl CacheFolder {
         }
         key.update(device.driver.version.to_le_bytes());
         Some(Path::new(self.folder.as_ref()?).join(format!("{}.{kind}", hex(&key.finalize()[..8]))))
+    }
+
+    /// The files in the folder, and those of a layer in folders below it.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let entries = |folder: &Path| folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut files = vec![];
+        for path in self.folder.iter().flat_map(|folder| entries(Path::new(folder))) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let key = name.split('.').next().unwrap_or_default();
+            if key.len() == 16 && key.chars().all(|c| c.is_ascii_hexdigit()) {
+                files.push(path);
+            } else if name.starts_with(LAYER_FOLDER) {
+                files.extend(entries(&path));
+            }
+        }
+        files
     }
 
     /// The contents kept of this kind for a device with its driver; `None` where there are none, or damaged ones.

@@ -110,7 +110,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         let _ = writeln!(out, "- limit {}: {}", code(&violation.id), plain(&violation.message));
     }
     for (pattern, reason) in &ruling.unheld {
-        let _ = writeln!(out, "- limit {}: undecided: {reason}", code(pattern));
+        let _ = writeln!(out, "- limit {}: undecided: {}", code(pattern), plain(reason));
     }
     for case in changed(comparison) {
         let verdict = if case.verdict == Change::Worse { "**worse**" } else { case.verdict.name() };

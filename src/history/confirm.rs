@@ -3,7 +3,7 @@
 use super::event::{self, Event};
 use super::series::Series;
 use crate::algorithms::{self, CaseOptions};
-use crate::basis::printable::shell_word;
+use crate::basis::printable::shown_word;
 use crate::device::capability::DeviceKind;
 use crate::plan::HOST;
 use crate::plan::axes::AxisValues;
@@ -41,7 +41,7 @@ pub(super) fn commands(runs: &[NamedRecord], series: &[Series], event: &Event) -
         ],
         _ => {
             let earlier = series.points[..step.at].iter().rev().take(RECORDS).rev();
-            let names: Vec<_> = earlier.map(|point| shell_word(&runs[point.run].name)).collect();
+            let names: Vec<_> = earlier.map(|point| shown_word(&runs[point.run].name)).collect();
             vec![
                 format!("{bench} now.json"),
                 format!("gpukern compare --baseline {} --candidate now.json", names.join(" ")),

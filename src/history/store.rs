@@ -1,7 +1,8 @@
 //! A store: a folder of records, with folders below it, merged by copying; and the order of its runs.
 
 use crate::basis::error::Error;
-use crate::basis::printable::printable;
+use crate::basis::printable::{Shown, printable};
+use crate::basis::threads;
 use crate::record::{NamedRecord, reader};
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Error> {
     let (mut files, mut left_out) = (vec![], vec![]);
     let entries = std::fs::read_dir(folder).map_err(|e| {
-        let shown = printable(&folder.display().to_string()).into_owned();
+        let shown = folder.shown();
         Error::Usage(format!("cannot read the folder '{shown}': {e}; name a folder of records"))
     })?;
     walk(entries, &mut files, &mut left_out);
@@ -25,9 +26,10 @@ pub(crate) fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Error>
 /// The records in `files` by their paths, and a sentence for each that is none, behind those of `left_out`.
 pub(crate) fn read(files: &[PathBuf], mut left_out: Vec<String>) -> (Vec<NamedRecord>, Vec<String>) {
     let mut runs = vec![];
+    threads::prepare();
     for (path, read) in files.iter().zip(files.par_iter().map(|path| reader::read(path)).collect::<Vec<_>>()) {
         match read {
-            Ok(run) => runs.push(NamedRecord { name: path.display().to_string(), ..run }),
+            Ok(run) => runs.push(NamedRecord { name: path.shown(), ..run }),
             Err(error) => left_out.push(error.to_string()),
         }
     }
@@ -53,7 +55,7 @@ fn walk(entries: std::fs::ReadDir, files: &mut Vec<PathBuf>, left_out: &mut Vec<
         if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
             match std::fs::read_dir(&path) {
                 Ok(entries) => walk(entries, files, left_out),
-                Err(error) => left_out.push(format!("'{}': {error}", printable(&path.display().to_string()))),
+                Err(error) => left_out.push(format!("'{}': {error}", path.shown())),
             }
         } else if path.extension().is_some_and(|extension| extension == "json") && path.is_file() {
             files.push(path);

@@ -10,6 +10,7 @@ mod eigen;
 
 use crate::algorithms::{Algorithm, CaseSpec, Check, Problem, elements};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::threads::prepare;
 
 /// Every baseline, in the order of the algorithms.
 static BASELINES: &[&Baseline] = &[
@@ -71,6 +72,7 @@ pub(crate) fn program<'a>(
     case: &CaseSpec,
     inputs: &'a [HostArray],
 ) -> Option<Box<dyn HostProgram + 'a>> {
+    prepare();
     (baseline(algorithm, case)?.make)(case, inputs)
 }
 
@@ -85,6 +87,7 @@ pub(crate) fn check(problem: &dyn Problem, inputs: &[HostArray], program: &dyn H
 /// The threads that baselines run on: one a core, unless `RAYON_NUM_THREADS` says otherwise.
 #[must_use]
 pub(crate) fn threads() -> usize {
+    prepare();
     rayon::current_num_threads()
 }
 

@@ -219,7 +219,8 @@ fn entry_point(module: &Module) -> Result<(), String> {
         }
         [] => Err("it has no entry point; compile a compute shader with `void main()`".into()),
         [[Operand::ExecutionModel(model), _, Operand::LiteralString(name), ..], ..] => Err(format!(
-            "its entry point is '{name}' of execution model {}{}; compile one compute shader with `void main()`",
+            "its entry point is '{}' of execution model {}{}; compile one compute shader with `void main()`",
+            name.replace('\n', "\\n"),
             *model as u32,
             if entries.len() > 1 { ", and there are others" } else { "" }
         )),
@@ -298,7 +299,8 @@ impl<'a> Reflector<'a> {
     }
 
     fn name(&self, id: u32, member: Option<u32>) -> String {
-        self.names.get(&(id, member)).copied().unwrap_or_default().to_string()
+        // A message has a name in one line.
+        self.names.get(&(id, member)).copied().unwrap_or_default().replace('\n', "\\n")
     }
 
     /// The work-group size: the composite decorated `BuiltIn WorkgroupSize` where there is one (it overrides the

@@ -5,13 +5,16 @@ use super::executor::{Observer, Silent};
 use super::measurement::{DeviceRun, MeasureOptions, Measurement, Results};
 use super::session::Session;
 use crate::basis::error::Error;
+use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
 use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::{CaseId, PlannedRun, Purpose};
 use crate::record::{Case, Caveat};
 use crate::stats;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 
 /// How much slower a canary may be beside other devices: what its time varies by alone.
 const UNDISTURBED: f64 = 1.02;
@@ -44,7 +47,7 @@ pub(super) fn devices(
             let mut part = results.take(index);
             let beside = session.beside();
             let observer = &observer;
-            scope.spawn(move || {
+            threads::start_scoped(scope, move || {
                 let Some(session) = beside.map(|session| session()) else { return Ok(part) };
                 for run in measurement.device_runs.iter().filter(|run| run.device.index == index) {
                     measurement.add(&session, run, options, interrupted, &mut Shared(observer), &mut part)?;
@@ -52,9 +55,13 @@ pub(super) fn devices(
                 Ok(part)
             })
         };
-        let threads: Vec<_> = devices.iter().map(begin).collect();
+        let started: Vec<_> = devices.iter().map(begin).collect();
         let died = || Err(Error::Failure("the thread of a device panicked".into()));
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).collect::<Vec<_>>()
+        let failed = |e: io::Error| Err(Error::Failure(e.to_string()));
+        let join = |thread: io::Result<ScopedJoinHandle<'_, _>>| {
+            thread.map_or_else(failed, |thread| thread.join().unwrap_or_else(|_| died()))
+        };
+        started.into_iter().map(join).collect::<Vec<_>>()
     });
     for ((device, alone), part) in devices.iter().zip(alone).zip(parts) {
         let part = part?;

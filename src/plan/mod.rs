@@ -17,7 +17,7 @@ use crate::basis::error::{Error, nearest};
 use crate::basis::handle::Handle;
 use crate::basis::input_file;
 use crate::basis::pattern::is_pattern;
-use crate::basis::printable::{brief, excerpt};
+use crate::basis::printable::{Shown, brief, excerpt};
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
 use crate::device::selector;
@@ -213,7 +213,7 @@ impl Plan {
         };
         let runs = selections.iter().map(|selection| PlannedRun::new(selection, Purpose::Bench));
         let runs = runs.collect::<Result<Vec<_>, _>>().map_err(|message| {
-            Error::Usage(config.map_or(message.clone(), |(path, _)| format!("{}: {message}", path.display())))
+            Error::Usage(config.map_or(message.clone(), |(path, _)| format!("{}: {message}", path.shown())))
         })?;
         let method = |run: &PlannedRun| (run.sampling.clock, run.sampling.cache);
         if runs.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
@@ -425,7 +425,7 @@ fn merge(typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
 }
 
 fn read_config(path: &Path) -> Result<Config, Error> {
-    let shown = path.display();
+    let shown = path.shown();
     let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read configuration '{shown}': {e}; examples are in benches-config/"))
     })?;

@@ -16,9 +16,10 @@ use crate::basis::alike::distinct;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
+use crate::basis::file_name::{file_name, is_plain};
 use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
-use crate::basis::printable::{excerpt, say};
+use crate::basis::printable::{Shown, excerpt, printable, say};
 use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::device::cache::fingerprint;
@@ -467,15 +468,16 @@ impl PointProblem {
     fn asked(&self, command: &Command, inputs: &[HostArray]) -> Result<Expected, Error> {
         let (scratch, [given, answered]) = folders(REFERENCE, ["in", "out"])?;
         for ((_, buffer), input) in self.filled().zip(inputs) {
-            let path = given.join(format!("{}.npy", buffer.name));
+            let path = given.join(file_name(&buffer.name) + ".npy");
             let written = array::write(&path, buffer.element, &buffer.shape, input.as_bytes());
             written.map_err(|e| {
-                Error::Failure(format!("cannot write '{}' for the reference command: {e}", path.display()))
+                Error::Failure(format!("cannot write '{}' for the reference command: {e}", path.shown()))
             })?;
         }
+        name_files(REFERENCE, &given, self.filled().chain(self.outputs()))?;
         shell(REFERENCE, command, &scratch, &[("in", &given), ("out", &answered)])?;
         let there = |buffer: &Buffer| {
-            ["npy", "bin"].iter().any(|kind| answered.join(format!("{}.{kind}", buffer.name)).is_file())
+            ["npy", "bin"].iter().any(|kind| answered.join(format!("{}.{kind}", file_name(&buffer.name))).is_file())
         };
         // Random numbers have no answer.
         let is_open = |buffer: &&Buffer| !there(buffer) && !matches!(buffer.tolerance, Tolerance::Moments { .. });
@@ -486,7 +488,7 @@ impl PointProblem {
         });
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         if answers.is_empty() {
-            let names: Vec<_> = self.outputs().map(|(_, buffer)| format!("{}.npy", buffer.name)).collect();
+            let names: Vec<_> = self.outputs().map(|(_, buffer)| file_name(&buffer.name) + ".npy").collect();
             let wrote = match names_in(&answered).as_slice() {
                 [] => "nothing".to_string(),
                 others => others.join(", "),
@@ -501,7 +503,7 @@ impl PointProblem {
             return Err(Error::Usage(format!(
                 "the reference command `{}` wrote {2} to {{out}}; make it write {1}.npy too, which has a check",
                 excerpt(&command.line),
-                missing.name,
+                file_name(&missing.name),
                 names_in(&answered).join(", ")
             )));
         }
@@ -537,14 +539,29 @@ impl PointProblem {
     }
 }
 
+/// File in the folder of a command that names the files of buffers with unusual names.
+const NAMES: &str = "names.json";
+
+/// Tells a command in `folder` which files are those of buffers with unusual names, if there are any.
+fn name_files<'a>(what: &str, folder: &Path, buffers: impl Iterator<Item = (usize, &'a Buffer)>) -> Result<(), Error> {
+    let unusual = buffers.filter(|(_, buffer)| !is_plain(&buffer.name));
+    let files: BTreeMap<_, _> = unusual.map(|(_, buffer)| (&buffer.name, file_name(&buffer.name))).collect();
+    if files.is_empty() {
+        return Ok(());
+    }
+    let refused = |e| Error::Failure(format!("cannot write {NAMES} for the {what} command: {e}"));
+    let text = serde_json::to_string(&files).map_err(|e| refused(e.into()))?;
+    std::fs::write(folder.join(NAMES), text).map_err(refused)
+}
+
 /// The names of the files in a folder, in order.
 fn names_in(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let name = |file: std::fs::DirEntry| {
         let folder = if file.path().is_dir() { "/" } else { "" };
-        format!("{}{folder}", file.file_name().to_string_lossy())
+        format!("{}{folder}", printable(&file.file_name().to_string_lossy()))
     };
-    let mut names: Vec<_> = files.map(name).collect();
+    let mut names: Vec<_> = files.map(name).filter(|name| name != NAMES).collect();
     names.sort();
     names
 }
@@ -588,6 +605,7 @@ impl Problem for PointProblem {
             None => None,
             Some(command) => {
                 let (scratch, [out]) = folders(INPUTS, ["out"])?;
+                name_files(INPUTS, &out, self.filled())?;
                 shell(INPUTS, command, &scratch, &[("out", &out)])?;
                 Some((scratch, out))
             }

@@ -2,7 +2,7 @@
 
 use crate::basis::destination::explained;
 use crate::basis::dtype::DType;
-use crate::basis::printable::brief;
+use crate::basis::printable::{Shown, brief};
 use crate::basis::units::Bytes;
 use py_literal::Value;
 use std::fs::File;
@@ -208,7 +208,7 @@ fn names(element: DType) -> &'static [&'static str] {
 /// # Errors
 /// Why it does not.
 pub(crate) fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), String> {
-    let named = |reason: String| format!("{}: {reason}", path.display());
+    let named = |reason: String| format!("{}: {reason}", path.shown());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
     read_header(&mut file, element, shape).map(drop).map_err(named)
 }
@@ -219,7 +219,7 @@ pub(crate) fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), St
 /// # Errors
 /// Why it does not fit, or cannot be read.
 pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
-    let named = |reason: String| format!("{}: {reason}", path.display());
+    let named = |reason: String| format!("{}: {reason}", path.shown());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
     let (from, first_fastest) = read_header(&mut file, element, shape).map_err(named)?;
     let mut data = exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
@@ -234,7 +234,7 @@ pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>
 /// # Errors
 /// When there are more or fewer, or they cannot be read.
 pub(crate) fn read_raw(path: &Path, bytes: u64) -> Result<Vec<u8>, String> {
-    let named = |reason: String| format!("{}: {reason}", path.display());
+    let named = |reason: String| format!("{}: {reason}", path.shown());
     let file = open(path).map_err(|e| named(e.to_string()))?;
     if !is_compressed(path) {
         return exactly(file, bytes).map_err(named);
@@ -256,10 +256,10 @@ fn is_compressed(path: &Path) -> bool {
 /// When there are more or fewer.
 pub(crate) fn check_raw(path: &Path, bytes: u64) -> Result<(), String> {
     if is_compressed(path) {
-        return open(path).map(drop).map_err(|e| format!("{}: {e}", path.display()));
+        return open(path).map(drop).map_err(|e| format!("{}: {e}", path.shown()));
     }
-    let there = open(path).and_then(|file| file.metadata()).map_err(|e| format!("{}: {e}", path.display()))?.len();
-    if there == bytes { Ok(()) } else { Err(format!("{}: {}", path.display(), other_length(there, bytes))) }
+    let there = open(path).and_then(|file| file.metadata()).map_err(|e| format!("{}: {e}", path.shown()))?.len();
+    if there == bytes { Ok(()) } else { Err(format!("{}: {}", path.shown(), other_length(there, bytes))) }
 }
 
 fn other_length(there: u64, bytes: u64) -> String {

@@ -6,7 +6,8 @@ use super::front_end;
 use super::guarded::{self, Ended};
 use crate::basis::destination::Scratch;
 use crate::basis::input_file;
-use crate::basis::printable::brief;
+use crate::basis::printable::{Shown, brief};
+use crate::basis::threads::{CANNOT_START, explained};
 use crate::basis::units::Bytes;
 use crate::kernel::instructions::{HEADER, MAGIC};
 use crate::kernel::interface::{Scalar, SpecConstant};
@@ -112,17 +113,19 @@ impl Source {
     /// What the compiler says, with file and line; why the file cannot be read; how the compiler ended.
     pub(crate) fn compile(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
         let alone = |isolated| self.compiled(isolated, vec![self.path.clone()], vec![]);
-        match self.ending() {
+        let compiled = match self.ending() {
             "comp" | "glsl" | "wgsl" => front_end::compile(self, overrides),
             "spv" => Ok(alone(self.spirv(&self.bytes()?)?)),
             "slang" => self.by_program(&["slangc"]).map(alone),
             "hlsl" => self.by_program(&["dxc", "slangc"]).map(alone),
-            _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.display())),
+            _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.shown())),
             _ => {
                 let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
-                Err(format!("{}: gpukern does not know this extension; use one of {known}", self.path.display()))
+                Err(format!("{}: gpukern does not know this extension; use one of {known}", self.path.shown()))
             }
-        }
+        };
+        // Compilers repeat the path as they got it.
+        compiled.map_err(|reason| reason.replace(&*self.path.to_string_lossy(), &self.path.shown()))
     }
 
     /// What its name ends with, behind the last dot.
@@ -139,7 +142,7 @@ impl Source {
             return self.glsl();
         }
         let wgsl = self.wgsl()?;
-        let spirv = wgsl.spirv(overrides).map_err(|e| format!("{}: {e}", self.path.display()))?;
+        let spirv = wgsl.spirv(overrides).map_err(|e| format!("{}: {e}", self.path.shown()))?;
         Ok(self.compiled((spirv, vec![]), vec![self.path.clone()], wgsl.overrides()))
     }
 
@@ -153,17 +156,16 @@ impl Source {
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
-        input_file::read(&self.path, MOST_BYTES as u64)
-            .map_err(|e| format!("cannot read '{}': {e}", self.path.display()))
+        input_file::read(&self.path, MOST_BYTES as u64).map_err(|e| format!("cannot read '{}': {e}", self.path.shown()))
     }
 
     fn text(&self) -> Result<String, String> {
-        String::from_utf8(self.bytes()?).map_err(|_| format!("{}: it is not UTF-8 text", self.path.display()))
+        String::from_utf8(self.bytes()?).map_err(|_| format!("{}: it is not UTF-8 text", self.path.shown()))
     }
 
     /// A module with the one entry point that is wanted, called `main`.
     fn spirv(&self, bytes: &[u8]) -> Result<(Vec<u32>, Vec<String>), String> {
-        let shown = self.path.display();
+        let shown = self.path.shown();
         if !bytes.len().is_multiple_of(4) {
             return Err(format!(
                 "{shown}: it has {} bytes, which is not a multiple of 4, so it is not SPIR-V; compile it again",
@@ -180,7 +182,7 @@ impl Source {
 
     fn glsl(&self) -> Result<Compiled, String> {
         let source = self.text()?;
-        told_version(&source).map_err(|reason| format!("{}: {reason}", self.path.display()))?;
+        told_version(&source).map_err(|reason| format!("{}: {reason}", self.path.shown()))?;
         let failed = |e: &shaderc::Error| format!("shaderc does not start: {e}");
         let compiler = COMPILER.as_ref().map_err(failed)?;
         let includes = RefCell::new(Includes::default());
@@ -242,10 +244,10 @@ impl Source {
         let mut tried = vec![];
         for path in folders.map(|folder| plain(folder.join(requested))) {
             if path.is_file() {
-                let text = input_file::read_text(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+                let text = input_file::read_text(&path).map_err(|e| format!("{}: {e}", path.shown()))?;
                 return Ok((path, text));
             }
-            tried.push(path.display().to_string());
+            tried.push(path.shown());
         }
         let tried = if tried.is_empty() { "no folder".to_string() } else { tried.join(", ") };
         Err(format!("cannot find '{requested}': looked for {tried}; add its folder with -I or `include`"))
@@ -267,7 +269,7 @@ impl Source {
     }
 
     fn parsed(&self, source: &str) -> Result<Wgsl, String> {
-        let shown = self.path.display().to_string();
+        let shown = self.path.shown();
         if let Some((name, _)) = self.define.first() {
             return Err(format!("{shown}: WGSL has no macros ('{name}'); declare an `override` and set it in `spec`"));
         }
@@ -296,7 +298,7 @@ impl Source {
 
     /// SPIR-V by the first of these compilers that is on the PATH.
     fn by_program(&self, compilers: &[&str]) -> Result<(Vec<u32>, Vec<String>), String> {
-        let shown = self.path.display();
+        let shown = self.path.shown();
         let scratch = Scratch::new().map_err(|e| format!("no folder for compiled kernels: {e}"))?;
         let output = scratch.path().join("kernel.spv");
         let entry = self.entry.as_deref().unwrap_or("main");
@@ -315,6 +317,9 @@ impl Source {
             command.arg(if self.path.is_absolute() { self.path.clone() } else { Path::new(".").join(&self.path) });
             match guarded::run(&command, &scratch, true) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                    return Err(format!("{CANNOT_START} {name}: {}", explained(&e)));
+                }
                 Err(e) => return Err(format!("{shown}: {name} {e}")),
                 Ok(Ended { failed: None, .. }) if output.is_file() => {
                     let bytes = input_file::read(&output, MOST_BYTES as u64);
@@ -400,12 +405,11 @@ impl Includes {
             // One round of a circle says it all.
             let all: Vec<&Path> = std::iter::once(source).chain(self.open.iter().map(PathBuf::as_path)).collect();
             let again = (1..all.len()).find(|at| all[..*at].contains(&all[*at]));
-            let shown: Vec<_> =
-                all[..=again.unwrap_or(MOST_SHOWN)].iter().map(|file| file.display().to_string()).collect();
+            let shown: Vec<_> = all[..=again.unwrap_or(MOST_SHOWN)].iter().map(|file| file.shown()).collect();
             let what = if again.is_some() { "a file includes itself" } else { "files include each other too deeply" };
             return Err(format!("{what}: {}; {DEEPEST_INCLUDE} levels are the most", shown.join(" > ")));
         }
-        let last = path.display();
+        let last = path.shown();
         if self.bytes > MOST_BYTES {
             let most = Bytes(MOST_BYTES as u64);
             return Err(format!(

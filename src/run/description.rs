@@ -2,11 +2,14 @@
 
 use super::expression::Expression;
 use crate::basis::error::{self, Error};
+use crate::basis::printable::{Shown, brief};
+use crate::basis::threads::CANNOT_START;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
 
 /// The description of a kernel, or of several that solve the same problem. Everything is text and numbers here; the
 /// resolver gives it a meaning.
@@ -439,13 +442,16 @@ impl Description {
     /// What is wrong, with the line: an unknown field, a value of another type.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if let Ok(root) = DeTable::parse(text) {
+            check_lines(text, &DeValue::Table(root.into_inner()), 0)?;
+        }
         toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())
     }
 
     /// The line, from 1, at which `text` has `field`, such as `buffer.A.shape`, or the table that should have it.
     #[must_use]
     pub(crate) fn line(text: &str, field: &str) -> Option<usize> {
-        let root = toml::de::DeTable::parse(text).ok()?;
+        let root = DeTable::parse(text).ok()?;
         let mut table = root.get_ref();
         let (mut at, mut rest) = (None, field);
         // Names may hold dots, as `buffer."0.1"` does, so that the longest key that fits is followed.
@@ -457,7 +463,7 @@ impl Description {
             at = Some(key.span().start);
             rest = rest[key.get_ref().len()..].trim_start_matches('.');
             match value.get_ref() {
-                toml::de::DeValue::Table(inner) => table = inner,
+                DeValue::Table(inner) => table = inner,
                 _ => break,
             }
         }
@@ -526,6 +532,27 @@ impl Check {
     }
 }
 
+/// Values that may have several lines: commands, and what a captured program and its device are called.
+const MULTILINE: [&str; 5] = ["command", "entry", "program", "device", "driver"];
+
+/// Refuses names and values of several lines: they would end the line of a message that quotes them.
+fn check_lines(text: &str, value: &DeValue<'_>, at: usize) -> Result<(), String> {
+    let refuse = |at: usize, what: &str, quoted: &str| {
+        let line = text[..at.min(text.len())].matches('\n').count() + 1;
+        Err(format!("line {line}: the {what} '{}' has a line break; write it in one line", brief(quoted)))
+    };
+    match value {
+        DeValue::String(own) if own.contains('\n') => refuse(at, "value", own),
+        DeValue::Array(all) => all.iter().try_for_each(|own| check_lines(text, own.get_ref(), own.span().start)),
+        DeValue::Table(fields) => fields.iter().try_for_each(|(key, value)| match value.get_ref() {
+            _ if key.get_ref().contains('\n') => refuse(key.span().start, "name", key.get_ref()),
+            DeValue::String(_) if MULTILINE.contains(&&**key.get_ref()) => Ok(()),
+            own => check_lines(text, own, value.span().start),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Something wrong with a field of a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -566,13 +593,16 @@ impl Described {
     /// The error that ends the command, with the option that stated the field, or file and line.
     #[must_use]
     pub(crate) fn error(&self, fault: &Fault) -> Error {
+        if fault.message.starts_with(CANNOT_START) {
+            return Error::Failure(fault.message.clone());
+        }
         if let Some((_, option)) = self.options.iter().find(|(field, _)| *field == fault.field) {
             let whole = if option.is_empty() { fault.message.clone() } else { format!("{option}: {fault}") };
             return Error::Usage(whole);
         }
         let Some((path, text)) = &self.file else { return Error::Usage(fault.to_string()) };
         let line = Description::line(text, &fault.field).map_or_else(String::new, |line| format!(":{line}"));
-        Error::Usage(format!("{}{line}: {fault}", path.display()))
+        Error::Usage(format!("{}{line}: {fault}", path.shown()))
     }
 
     /// A path of the description, from the folder of this process.

@@ -17,7 +17,7 @@ pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'
     match (wanted, kernels) {
         (_, []) => Err("it has no compute shader; write one, with a work-group size".into()),
         (Some(wanted), all) => {
-            let found = all.iter().find(|name| **name == wanted);
+            let found = all.iter().find(|name| **name == wanted.replace('\n', "\\n"));
             found.copied().ok_or_else(|| error::unknown("entry point", wanted, "", all))
         }
         (None, [only]) => Ok(only),
@@ -57,6 +57,8 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
     let entries = points().filter_map(|own| match own.operands() {
         [COMPUTE, function, rest @ ..] if !rest.is_empty() => {
             let (name, literal) = string(rest);
+            // A message has a name in one line.
+            let name = name.replace('\n', "\\n");
             Some(Entry { name, function: *function, at: own.at, variables: &rest[literal..] })
         }
         _ => None,

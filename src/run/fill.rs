@@ -6,6 +6,7 @@ use super::resolved::{Buffer, Fill};
 use crate::algorithms::input::generator;
 use crate::basis::dtype::DType;
 use crate::basis::error;
+use crate::basis::file_name::file_name;
 use rand::Rng;
 use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
@@ -188,12 +189,13 @@ impl Buffer {
             Some(Fill::Npy(path)) => return array::read(path, element, &self.shape),
             Some(Fill::Raw(path)) => return array::read_raw(path, self.bytes()),
             Some(Fill::Made) => {
-                let [npy, raw] = ["npy", "bin"].map(|ending| folder.join(format!("{}.{ending}", self.name)));
+                let file = file_name(&self.name);
+                let [npy, raw] = ["npy", "bin"].map(|ending| folder.join(format!("{file}.{ending}")));
                 return match (npy.is_file(), raw.is_file()) {
                     (true, _) => array::read(&npy, element, &self.shape),
                     (false, true) => array::read_raw(&raw, self.bytes()),
                     (false, false) => Err(format!(
-                        "neither {0}.npy nor {0}.bin is in {{out}}; write one, or state buffer.{0}.fill",
+                        "neither {file}.npy nor {file}.bin is in {{out}}; write one, or state buffer.{}.fill",
                         self.name
                     )),
                 };

@@ -6,7 +6,8 @@
 use super::compile::{Compiled, Source};
 use super::guarded;
 use crate::basis::error::Error;
-use crate::basis::printable::{ending, is_kill};
+use crate::basis::printable::{Shown, ending, is_kill};
+use crate::basis::threads::{self, CANNOT_START};
 use crate::basis::units::Bytes;
 use std::any::Any;
 use std::io::{BufRead, BufReader, Write};
@@ -50,8 +51,11 @@ pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Co
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     // One that somebody ended since is not to blame.
     let alive = kept.take().and_then(|mut last| matches!(last.child.try_wait(), Ok(None)).then_some(last));
-    let start = || FrontEnd::start().map_err(|e| format!("cannot start this program again to compile: {e}"));
-    let shown = source.path.display();
+    let start = || {
+        FrontEnd::start()
+            .map_err(|e| format!("{CANNOT_START} this program again to compile: {}", threads::explained(&e)))
+    };
+    let shown = source.path.shown();
     let mut attempt = |process: Result<FrontEnd, String>| {
         let mut process = process?;
         if let Some(answer) = process.ask_until_interrupted(&order) {
@@ -97,7 +101,7 @@ impl FrontEnd {
         let Self { child, orders, answers, .. } = self;
         let (asked, answered) = mpsc::channel::<()>();
         thread::scope(|scope| {
-            scope.spawn(move || {
+            let watch = threads::start_scoped(scope, move || {
                 while answered.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                     if guarded::interrupted() {
                         let _ = child.kill();
@@ -105,7 +109,10 @@ impl FrontEnd {
                     }
                 }
             });
-            let answer = Self::ask(orders, answers, order);
+            let answer = match watch {
+                Ok(_) => Self::ask(orders, answers, order),
+                Err(error) => Some(Err(error.to_string())),
+            };
             drop(asked);
             answer
         })
@@ -145,8 +152,8 @@ pub(crate) fn serve() -> Result<(), Error> {
             return Err(Error::Failure("this is a process that compiles for another".into()));
         };
         let (compiled, watched) = mpsc::channel::<()>();
-        let shown = source.path.display().to_string();
-        let watch = thread::spawn(move || {
+        let shown = source.path.shown();
+        let watch = threads::start(move || {
             let mut most = format!("longer than {:?}", LOOK * LOOKS);
             for _ in 0..LOOKS {
                 if watched.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
@@ -161,9 +168,12 @@ pub(crate) fn serve() -> Result<(), Error> {
             answer(&Err(format!("{shown}: it takes {most} to compile; simplify it")));
             std::process::exit(0);
         });
-        let result = on_large_stack(|| source.compile_here(&overrides));
+        let result = match &watch {
+            Ok(_) => on_large_stack(|| source.compile_here(&overrides)),
+            Err(error) => Err(error.to_string()),
+        };
         drop(compiled);
-        let _ = watch.join();
+        let _ = watch.map(thread::JoinHandle::join);
         answer(&result);
     }
     Ok(())

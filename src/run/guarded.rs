@@ -7,6 +7,7 @@
 
 use crate::basis::destination::Scratch;
 use crate::basis::printable::ending;
+use crate::basis::threads;
 use crate::basis::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -105,7 +106,7 @@ pub(super) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
     // What a terminal sends to everybody is not for the guard.
     apart(&mut command);
     let mut guard = Guard { process: command.spawn()?, group: None };
-    let (said, reports) = (Said::of(guard.process.stderr.take()), reports(guard.process.stdout.take()));
+    let (said, reports) = (Said::of(guard.process.stderr.take())?, reports(guard.process.stdout.take())?);
     loop {
         match reports.recv_timeout(LOOK) {
             Ok(Report::Started(group)) => guard.group = Some(group),
@@ -136,7 +137,7 @@ fn alone(program: &Command, joined: bool, limits: &Limits) -> io::Result<Ended> 
     let mut family = Family::start(&mut command, false)?;
     // Its ends of the pipe, at whose end this process waits.
     drop(command);
-    let said = Said::of(Some(source));
+    let said = Said::of(Some(source))?;
     let status = family.wait(&mut |look| {
         std::thread::sleep(look);
         watch.look(limits)
@@ -237,11 +238,11 @@ struct Said {
 }
 
 impl Said {
-    fn of(source: Option<impl Read + Send + 'static>) -> Self {
+    fn of(source: Option<impl Read + Send + 'static>) -> io::Result<Self> {
         let tail = Arc::new(Mutex::new(VecDeque::new()));
         let (alive, whole) = mpsc::channel();
         let kept = Arc::clone(&tail);
-        std::thread::spawn(move || {
+        threads::start(move || {
             let mut part = vec![0; TAIL];
             let mut source = source.into_iter().collect::<Vec<_>>();
             while let Some(count) = source.first_mut().and_then(|source| source.read(&mut part).ok()) {
@@ -254,8 +255,8 @@ impl Said {
                 kept.drain(..beyond);
             }
             drop(alive);
-        });
-        Self { tail, whole }
+        })?;
+        Ok(Self { tail, whole })
     }
 
     /// The last that was said. A process that left the program's group may hold the pipe: nobody waits long for that.
@@ -268,16 +269,16 @@ impl Said {
 }
 
 /// The reports of a guard as they come.
-fn reports(source: Option<impl Read + Send + 'static>) -> Receiver<Report> {
+fn reports(source: Option<impl Read + Send + 'static>) -> io::Result<Receiver<Report>> {
     let (sender, reports) = mpsc::channel();
-    std::thread::spawn(move || {
+    threads::start(move || {
         for line in source.into_iter().flat_map(|source| BufReader::new(source).lines().map_while(Result::ok)) {
             if let Ok(report) = serde_json::from_str(&line) {
                 let _ = sender.send(report);
             }
         }
-    });
-    reports
+    })?;
+    Ok(reports)
 }
 
 /// Guards the program of these `words`: runs it, reports what comes of it on standard output, and ends it with all that it
@@ -295,18 +296,18 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&asked))?;
     }
-    let mut family = match Family::start(&mut command, true) {
+    let (open, closed) = mpsc::channel::<()>();
+    let wait_for_end = move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        drop(open);
+    };
+    let mut family = match threads::start(wait_for_end).and_then(|_| Family::start(&mut command, true)) {
         Ok(family) => family,
         Err(e) => return tell(&Report::Refused(e.kind() == ErrorKind::NotFound, e.to_string())),
     };
     // Nobody can end the program of a guard that is killed before it has said this, so it is the first thing that it does.
     // Where nobody hears it, standard input has ended too.
     let _ = tell(&Report::Started(family.child.id()));
-    let (open, closed) = mpsc::channel::<()>();
-    std::thread::spawn(move || {
-        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-        drop(open);
-    });
     let gone = || io::Error::other("nobody waits for it");
     let status = family.wait(&mut |look| match closed.recv_timeout(look) {
         Err(RecvTimeoutError::Timeout) if !asked.load(Ordering::Relaxed) => Ok(()),

@@ -7,6 +7,7 @@ pub(crate) mod array;
 mod axes;
 pub(crate) mod buffers;
 mod builtin;
+pub(crate) mod command_files;
 mod compile;
 pub(crate) mod description;
 mod entry;

@@ -11,7 +11,7 @@ use super::fill::split;
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, unknown};
 use crate::basis::input_file;
-use crate::basis::printable::brief;
+use crate::basis::printable::{Shown, brief};
 use std::path::{Path, PathBuf};
 
 /// The description of a case, in its folder.
@@ -118,7 +118,7 @@ pub(crate) fn problems(
         return Ok(vec![describe(kernels, config, fields)?]);
     }
     if let Some(other) = config.or(others.first().map(|path| path.as_path())) {
-        let other = other.display();
+        let other = other.shown();
         return Err(Error::Usage(format!("'{other}' stands beside several cases; name it beside one of them")));
     }
     cases.into_iter().map(|case| describe(std::slice::from_ref(case), None, fields)).collect()
@@ -141,11 +141,11 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
     if let ([_, _, ..], Some(source)) = (described.as_slice(), sources.first()) {
         return Err(Error::Usage(format!(
             "kernel '{}' stands beside several descriptions; name it in one of them",
-            source.display()
+            source.shown()
         )));
     }
     if let Some((_, twice)) = sources.iter().enumerate().find(|(at, source)| sources[..*at].contains(source)) {
-        let twice = twice.display();
+        let twice = twice.shown();
         return Err(Error::Usage(format!("kernel '{twice}' is named twice; copy it to compare it with itself")));
     }
     if files.is_empty() && sources.is_empty() {
@@ -183,13 +183,13 @@ fn read(path: &Path) -> Result<Described, Error> {
     let of_case = path.is_dir();
     let path = &if of_case { path.join(CASE) } else { path.to_path_buf() };
     if of_case && !path.exists() {
-        let folder = path.parent().unwrap_or(path).display();
+        let folder = path.parent().unwrap_or(path).shown();
         return Err(Error::Usage(format!(
             "{folder} has no {CASE}; name a kernel, or a folder of `gpukern capture -o`"
         )));
     }
-    let usage = |reason: String| Error::Usage(format!("{}: {reason}", path.display()));
-    let unread = |e| Error::Usage(format!("cannot read '{}': {e}", path.display()));
+    let usage = |reason: String| Error::Usage(format!("{}: {reason}", path.shown()));
+    let unread = |e| Error::Usage(format!("cannot read '{}': {e}", path.shown()));
     let text = input_file::read_text(path).map_err(unread)?;
     let description = Description::parse(&text).map_err(usage)?;
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -199,7 +199,7 @@ fn read(path: &Path) -> Result<Described, Error> {
 /// A path from the folder of this process, where those of the description are from another.
 fn here(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
     let path = path.as_ref();
-    let named = |reason: String| format!("{}: {reason}", path.display());
+    let named = |reason: String| format!("{}: {reason}", path.shown());
     let path =
         if relative { path.to_path_buf() } else { std::path::absolute(path).map_err(|e| named(e.to_string()))? };
     path.into_os_string().into_string().map_err(|_| named("its name is not UTF-8; rename it".into()))

@@ -8,6 +8,7 @@ use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement, WrongElements}
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::dtype::HostArray;
+use crate::basis::printable::Shown;
 use crate::kernel::buffer::FILLER;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -263,7 +264,7 @@ impl Oracle for Saving {
             let contents =
                 |file: &mut File| array::write_to(file, buffer.element, &buffer.shape, outputs[*at].as_bytes());
             let written = Destination::open(path).and_then(|destination| destination.write_by(contents));
-            written.map_err(|e| format!("cannot write {} to '{}': {e}", buffer.name, path.display()))?;
+            written.map_err(|e| format!("cannot write {} to '{}': {e}", buffer.name, path.shown()))?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What is to be run, once everything that a person wrote has been found to make sense: numbers and bytes, no expressions
 //! and no names that are still to be looked up. It is what a worker is sent.
 
+use super::command_files;
 use super::description::Captured;
 use super::member_map::MemberMap;
 use crate::basis::dtype::DType;
@@ -69,8 +70,8 @@ impl ResolvedRun {
                 Reference::None | Reference::Kernel(_) | Reference::Builtin(_) => {}
             }
         }
-        let named: BTreeSet<_> = commands.into_iter().flat_map(Command::words).collect();
-        files.extend(named.into_iter().filter(|path| path.is_file()).map(|path| ("a file of a command", path)));
+        let named = commands.into_iter().flat_map(|Command { line, folder }| command_files::of_line(line, folder));
+        files.extend(named.map(|path| ("a file of a command", path)));
         files
     }
 
@@ -360,15 +361,6 @@ pub(crate) struct Command {
     pub folder: PathBuf,
 }
 
-impl Command {
-    /// The words of the line as paths: those that are files, such as its script, are of the user's making. What else the
-    /// program reads nobody knows.
-    fn words(&self) -> impl Iterator<Item = PathBuf> {
-        let ends = |c: char| c.is_whitespace() || "'\"`;|&<>()=".contains(c);
-        self.line.split(ends).filter(|word| !word.is_empty()).map(|word| self.folder.join(word))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -434,7 +426,10 @@ mod tests {
             of_command("ref.py"),
             of_command("seed.txt"),
         ]);
-        assert_eq!(run.files(), expected);
+        // Programs in PATH are files of a command, too.
+        let mut files = run.files();
+        files.retain(|(what, path)| *what != "a file of a command" || path.starts_with(folder.path()));
+        assert_eq!(files, expected);
     }
 
     #[test]

@@ -18,6 +18,7 @@
 
 use super::median;
 use super::significance::benjamini_hochberg;
+use crate::basis::threads;
 use rayon::prelude::*;
 use std::ops::{Range, RangeInclusive};
 
@@ -45,6 +46,7 @@ pub(crate) fn find(series: &[&[f64]], level: f64) -> Vec<Vec<Step>> {
     let searches: Vec<_> = series.iter().map(|values| Search::new(values)).collect();
     // A series that is too short for any step is no test.
     let tested: Vec<_> = (0..series.len()).filter(|at| series[*at].len() >= 2 * SIDE).collect();
+    threads::prepare();
     let adjusted = benjamini_hochberg(&tested.par_iter().map(|at| searches[*at].p()).collect::<Vec<_>>());
     let chosen = adjusted.iter().filter(|q| **q <= level).count();
     // The share of the tests that a p-value is multiplied by.

@@ -7,7 +7,7 @@ use crate::basis::destination::{Destination, lockable, make_private_folder};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::input_file;
-use crate::basis::printable::excerpt;
+use crate::basis::printable::{Shown, excerpt};
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
@@ -234,7 +234,7 @@ impl Tuned {
     /// # Errors
     /// When the file there is none of ours, or cannot be written.
     pub fn keep(path: &Path, found: &[Kept]) -> Result<(), Error> {
-        let shown = path.display();
+        let shown = path.shown();
         let refuse = |e: std::io::Error| {
             Error::Usage(format!(
                 "cannot keep tuning results in '{shown}': {e}; name another file with --tuned or GPUKERN_TUNED"
@@ -327,7 +327,7 @@ fn unusable(path: &Path, reason: &str) -> Error {
     Error::Usage(format!(
         "cannot use the tuning results in '{}': {}; delete the file and run `gpukern tune` again, name another with \
          --tuned, or ignore it with `gpukern bench --no-tuned`",
-        path.display(),
+        path.shown(),
         excerpt(reason)
     ))
 }

@@ -2,7 +2,7 @@
 //! one thread that calls Vulkan in a process, but where several compile for it, and another may look.
 
 use crate::basis::error::Error;
-use crate::basis::printable::printable;
+use crate::basis::printable::{Shown, printable};
 use crate::basis::units::Nanos;
 use ash::vk;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub enum VulkanError {
     )]
     NoLoader(ash::LoadingError),
     /// The library that the user named is not one, or is not there.
-    #[error("cannot load Vulkan from '{}' ({error}); --loader takes a library such as libvulkan.so.1", printable(&path.display().to_string()))]
+    #[error("cannot load Vulkan from '{}' ({error}); --loader takes a library such as libvulkan.so.1", path.shown())]
     NamedLoader { path: PathBuf, error: ash::LoadingError },
     /// The loader found no driver at all.
     #[error(

@@ -2,6 +2,7 @@
 
 use super::call::{Context, VulkanError, watched};
 use super::instance::Instance;
+use crate::basis::printable::printable;
 use crate::basis::units::Bytes;
 use crate::device::capability::{
     CooperativeMatrix, DescriptorLimits, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices,
@@ -583,5 +584,5 @@ pub(crate) fn uuid(bytes: [u8; 16]) -> String {
 }
 
 fn text(string: Option<&CStr>) -> String {
-    string.map(|string| string.to_string_lossy().into_owned()).unwrap_or_default()
+    string.map(|string| printable(&string.to_string_lossy()).into_owned()).unwrap_or_default()
 }

@@ -286,3 +286,32 @@ fn wrapping_puts_no_command_of_a_ci_service_at_the_beginning_of_a_line() {
     }
     assert!(wrapped > 0, "no width breaks the line there");
 }
+
+#[test]
+fn words_of_others_forge_no_line() {
+    for (arguments, shown) in [
+        (&["list", "--color", "\r\u{202e}::error"][..], "'\\r\\u{202e}::error'"),
+        (&["list", "--color=::error"], "'\\u{3a}:error'"),
+        (&["list", "a\nFORGED"], "'a\\nFORGED' has a line break"),
+        (&["bench", "--loader=x\nFORGED"], "'--loader=x\\nFORGED' has a line break"),
+        (&["bench", "--FORGED\n::error=x"], "has a line break"),
+    ] {
+        let output = expect_exit(gpukern(arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);
+        let message = stderr(&output);
+        assert!(message.contains(shown), "{arguments:?}: {message}");
+        let forged =
+            message.lines().any(|line| ["FORGED", "::error"].iter().any(|start| line.trim_start().starts_with(start)));
+        assert!(!forged && !message.contains(['\r', '\u{202e}']), "{arguments:?}: {message}");
+    }
+    // A file may have such a name, if nobody should.
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a\nFORGED.comp"), "#version 460\nnonsense").expect("written");
+    std::fs::write(folder.path().join("k.toml"), "[buffer.\"A\\nFORGED\"]\ntype = 'f32'\n").expect("written");
+    for (file, shown) in
+        [("a\nFORGED.comp", "a\\nFORGED.comp"), ("k.toml", "line 1: the name 'A\\nFORGED' has a line break")]
+    {
+        let output = expect_exit(gpukern(&["run", file]).current_dir(folder.path()), 2);
+        let message = stderr(&output);
+        assert!(message.contains(shown) && !message.contains("\nFORGED"), "{message}");
+    }
+}

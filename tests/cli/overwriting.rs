@@ -49,6 +49,10 @@ const COMMANDS: &[&str] = &[
     "run bin.toml --save D=right.bin",
     "run by.toml --json make.sh",
     "run by.toml --save D=ref.sh",
+    "run quoted.toml --json quoted\u{a0}ref.sh",
+    "run elsewhere.toml --json include/ref.sh",
+    "run nested.toml --json ref.sh",
+    "run module.toml --json tools/ref.py",
     "run by-kernel.toml --save D=right.wgsl",
     "run k.toml other.toml --json other.toml",
     "run other.toml k.wgsl --json k.wgsl",
@@ -61,6 +65,9 @@ const COMMANDS: &[&str] = &[
     "capture --page new --trace ./new true",
     "capture --output new --page new/page.html true",
     "capture --json ./k.wgsl ./k.wgsl",
+    "capture --json k.wgsl cat k.wgsl",
+    "capture --trace ref.sh -- sh -e include/../ref.sh",
+    "capture --page k.wgsl -- env FILES=new,k.wgsl true",
     "run k.toml --json new --save D=new",
     "run k.toml --json new --save D=./include/../new",
     "run k.toml --json new --save D=new.part",
@@ -144,6 +151,10 @@ fn files() -> tempfile::TempDir {
             "'k.wgsl'",
             "[reference]\ncommand = 'sh ref.sh {in} {out}'\n[inputs]\ncommand = 'sh ./make.sh {out}'\n",
         ),
+        ("quoted.toml", "'k.wgsl'", "[reference]\ncommand = \"sh 'quoted\u{a0}ref.sh' {in} {out}\"\n"),
+        ("elsewhere.toml", "'k.wgsl'", "[reference]\ncommand = 'cd include && sh ref.sh {in} {out}'\n"),
+        ("nested.toml", "'k.wgsl'", "[reference]\ncommand = \"sh -c 'sh \\\"$PWD/ref.sh\\\"' {in} {out}\"\n"),
+        ("module.toml", "'k.wgsl'", "[reference]\ncommand = 'python3 -m tools.ref {in} {out}'\n"),
         ("by-kernel.toml", "'k.wgsl'", "fill = 'iota'\n[reference]\nkernel = 'right.wgsl'\ngroups = [1]\n"),
         ("two.toml", "'k.wgsl', 'plain.wgsl'", "fill = '@a.npy'\n"),
         ("other.toml", "'plain.wgsl'", "fill = 'iota'\n"),
@@ -156,6 +167,9 @@ fn files() -> tempfile::TempDir {
     write("a.bin", &[0; 16]);
     write("right.bin", &[0; 16]);
     write("config.toml", b"[[run]]\ndescription = 'k.toml'\n");
+    for name in ["quoted\u{a0}ref.sh", "include/ref.sh", "tools/ref.py"] {
+        write(name, name.as_bytes());
+    }
     for name in ["make.sh", "ref.sh", "k.spv", "libvulkan.so", "figures.csv", "gate.toml", "known.toml", "shapes.txt"] {
         write(name, name.as_bytes());
     }
@@ -226,8 +240,9 @@ fn a_standard_stream_may_be_a_file_that_is_read_or_written() {
         ("export m.json --to csv", 1, "hard.json"),
         ("merge other.json --output m.json", 1, "m.json"),
         ("compare - other.json --json m.json", 0, "m.json"),
-        // Last, because the error goes where the person wants it.
         ("export m.json --to csv", 2, "m.json"),
+        ("run k.toml", 2, "right.npy"),
+        ("compare m.json other.json --nonsense", 2, "hard.json"),
     ] {
         let words: Vec<_> = line.split(' ').collect();
         let mut command = gpukern(&words);
@@ -237,11 +252,53 @@ fn a_standard_stream_may_be_a_file_that_is_read_or_written() {
             1 => command.stdout(open(file)),
             _ => command.stderr(open(file)),
         };
-        expect_exit(&mut command, 2);
-        assert!(stream == 2 || contents(folder.path()) == before, "{line} changed a file");
+        let output = expect_exit(&mut command, 2);
+        assert!(contents(folder.path()) == before, "{line} changed a file");
+        // A message about standard error goes to the other stream.
+        assert_eq!(stdout(&output).contains("standard error would overwrite '"), stream == 2, "{line}");
     }
-    let text = fs::read_to_string(folder.path().join("m.json")).expect("readable");
-    assert!(text.contains("standard error would overwrite 'm.json', which is the record too"), "{text}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn no_command_writes_over_the_program_or_what_the_environment_names() {
+    let folder = files();
+    let inside = |name: &str| folder.path().join(name);
+    let program = inside("program");
+    fs::copy(env!("CARGO_BIN_EXE_gpukern"), &program).expect("copied");
+    fs::hard_link(&program, inside("same-program")).expect("linked");
+    fs::create_dir(inside("cache")).expect("made");
+    fs::write(inside("cache/0123456789abcdef.peak"), "kept").expect("written");
+    fs::write(inside("library.so"), "a library").expect("written");
+    fs::write(inside("driver.json"), r#"{ "ICD": { "library_path": "./library.so" } }"#).expect("written");
+    fs::write(inside("layer.json"), r#"{ "layers": [{ "library_path": "./library.so" }] }"#).expect("written");
+    let before = contents(folder.path());
+    let own = folder.path().to_string_lossy();
+    for (variable, value, output) in [
+        ("NOTHING", "", "program"),
+        ("NOTHING", "", "same-program"),
+        ("NOTHING", "", "/proc/self/exe"),
+        ("VK_DRIVER_FILES", "driver.json", "driver.json"),
+        ("VK_ICD_FILENAMES", "other.json:driver.json", "include/../driver.json"),
+        ("VK_ADD_DRIVER_FILES", "driver.json", "library.so"),
+        ("VK_LAYER_PATH", &own, "layer.json"),
+        ("VK_ADD_IMPLICIT_LAYER_PATH", ".", "library.so"),
+        ("LD_PRELOAD", "one.so library.so", "library.so"),
+        ("GPUKERN_CACHE", "cache", "cache/0123456789abcdef.peak"),
+    ] {
+        for line in ["merge m.json other.json --output", "bench matmul --json"] {
+            let mut command = std::process::Command::new(&program);
+            command.args(line.split(' ')).arg(output).current_dir(folder.path());
+            command.env("GPUKERN_CONFIG", "").env("GPUKERN_CACHE", "cache").env("GPUKERN_LOADER", "/nonexistent");
+            let output = expect_exit(command.env(variable, value), 2);
+            let message = stderr(&output);
+            assert!(message.contains("would overwrite '"), "{line} with {variable}: {message}");
+            assert!(contents(folder.path()) == before, "{line} with {variable} changed a file");
+        }
+    }
+    // A record beside manifests is none of them.
+    let mut command = gpukern(&["merge", "m.json", "other.json", "--output", "store/run.json"]);
+    expect_exit(command.env("VK_LAYER_PATH", "store").current_dir(folder.path()), 0);
 }
 
 /// Every option that names a file is in a command line above, so that a new one is not forgotten.

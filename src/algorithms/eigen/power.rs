@@ -1,5 +1,8 @@
 //! Power iteration in f64, the independent reference of `eigen`, and the matrix sums that its check needs.
 
+use crate::basis::threads;
+use rayon::prelude::*;
+
 /// Relative width at which the enclosure of the eigenvalue is narrow enough: far below what f32 resolves.
 const WIDTH: f64 = 1e-11;
 /// Iterations after which the enclosure is taken as it is: rigorous, if wider.
@@ -16,20 +19,17 @@ pub(super) fn product(a: &[f32], x: &[f64]) -> Vec<f64> {
     let cores = if n < 512 { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
     let rows = n.div_ceil(cores);
     let mut y = vec![0.0; n];
-    std::thread::scope(|scope| {
-        for (part, block) in y.chunks_mut(rows).zip(a.chunks(rows * n)) {
-            let mut work = move || {
-                for (value, row) in part.iter_mut().zip(block.chunks(n)) {
-                    *value = dot(row, x);
-                }
-            };
-            if cores == 1 {
-                work();
-            } else {
-                scope.spawn(work);
-            }
+    let multiply = |(part, block): (&mut [f64], &[f32])| {
+        for (value, row) in part.iter_mut().zip(block.chunks(n)) {
+            *value = dot(row, x);
         }
-    });
+    };
+    if cores == 1 {
+        multiply((&mut y, a));
+    } else {
+        threads::prepare();
+        y.par_chunks_mut(rows).zip(a.par_chunks(rows * n)).for_each(multiply);
+    }
     y
 }
 

@@ -13,6 +13,7 @@ use crate::algorithms::mutation::Comparison;
 use crate::algorithms::product::{BLOCK, Combinations, Dims, Factors};
 use crate::algorithms::{CaseSpec, Check, CheckMethod, Oracle, WrongElement};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::threads;
 use rayon::prelude::*;
 use std::convert::identity;
 use std::ops::Range;
@@ -56,6 +57,7 @@ impl Oracle for Expected {
         // A thread goes through so many rows that what it begins with is little.
         let of_thread = (ELEMENTS_OF_THREAD / self.dims.n.max(1) as usize).max(1);
         let stretches: Vec<_> = (0..m).step_by(of_thread).map(|first| first..m.min(first + of_thread)).collect();
+        threads::prepare();
         let seen: Vec<_> = stretches.into_par_iter().map(|rows| self.rows(c, rows)).collect();
         let mut worst = Worst::default();
         for (stretch, goes_on) in seen {

@@ -3,6 +3,8 @@
 use super::store::Store;
 use super::{Slot, Starts, place};
 use crate::basis::dtype::DType;
+use crate::basis::file_name::is_plain;
+use crate::basis::printable::{Shown, brief};
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, SlotKind};
 use crate::run::access::Access;
 use crate::run::init::{element, usual};
@@ -10,6 +12,7 @@ use crate::run::loaded::{LoadedPass, slot_key};
 use crate::run::oracle::{integer_like, magnitude, magnitudes};
 use crate::run::resolved::Tolerance;
 use gpukern_layer::format::{Binding, Case, Region};
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// A buffer of a case.
@@ -67,7 +70,11 @@ pub(super) fn data(
     let has = |name: &str| pass.interface.capabilities.iter().any(|own| own == name);
     let computed = [("BFloat16TypeKHR", DType::Bf16), ("Float16", DType::F16)];
     let computed = computed.into_iter().find(|(name, _)| has(name)).map(|(_, of)| of);
-    let read = |name: &str| std::fs::read(spool.join(name)).map_err(|e| format!("'{name}': {e}"));
+    let read = |name: &str| {
+        let there =
+            if is_plain(name) { std::fs::read(spool.join(name)) } else { Err(ErrorKind::InvalidFilename.into()) };
+        there.map_err(|e| format!("'{}': {e}", brief(name)))
+    };
     let mut all: Vec<Data> = vec![];
     for (at, (slot, _, bound)) in slots.iter().enumerate() {
         if all.iter().any(|own| bound.region.is_some() && own.region == bound.region) {
@@ -150,7 +157,8 @@ fn contents(
 fn unlike(name: &str, others: &[Data]) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
     let name: String = name.chars().take(40).map(plain).collect();
-    let name = if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("b{name}") };
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic()) && is_plain(&name);
+    let name = if is_name { name } else { format!("b{name}") };
     let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}_{number}")));
     let is_new = |name: &String| !others.iter().any(|other| other.name.eq_ignore_ascii_case(name));
     names.into_iter().find(is_new).unwrap_or(name)
@@ -289,7 +297,7 @@ impl Data {
         if self.members.is_some() {
             return Ok(());
         }
-        let failed = |e: std::io::Error| format!("'{}': {e}", folder.display());
+        let failed = |e: std::io::Error| format!("'{}': {e}", folder.shown());
         if self.access.writes {
             self.answer = Some(store.put(folder, &format!("out/{}", self.name), &self.after).map_err(failed)?);
         } else if self.access.reads {
@@ -371,7 +379,7 @@ impl Data {
 
     fn filled(&mut self, bytes: &[u8], folder: &Path, store: &mut Store) -> Result<(), String> {
         let put = store.put(folder, &format!("in/{}", self.name), bytes);
-        self.fill = Some(put.map_err(|e| format!("'{}': {e}", folder.display()))?);
+        self.fill = Some(put.map_err(|e| format!("'{}': {e}", folder.shown()))?);
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ mod text;
 
 use crate::basis::destination::make_private_folder;
 use crate::basis::error::Error;
+use crate::basis::printable::Shown;
 use crate::kernel::interface::Slot;
 use crate::run::access::Access;
 use crate::run::description::{Described, Description, Kernel, Listed};
@@ -162,7 +163,7 @@ impl<'a> Draft<'a> {
         if groups.contains(&0) {
             return Err(format!("has an empty grid, {groups:?}"));
         }
-        let failed = |e: std::io::Error| format!("'{}': {e}", folder.display());
+        let failed = |e: std::io::Error| format!("'{}': {e}", folder.shown());
         make_private_folder(folder).map_err(failed)?;
         let words = &chosen.pipeline.spirv;
         store::write(&folder.join(MODULE), &crate::run::loaded::bytes(words)).map_err(failed)?;
@@ -186,7 +187,7 @@ impl<'a> Draft<'a> {
             data.start(starts, &self.folder, store)?;
         }
         let text = self.text(exact);
-        store::write(&self.folder.join(CASE), text.as_bytes()).map_err(|e| format!("'{}': {e}", self.folder.display()))
+        store::write(&self.folder.join(CASE), text.as_bytes()).map_err(|e| format!("'{}': {e}", self.folder.shown()))
     }
 
     /// The outputs of which a run over something else must tell which elements the kernel writes: with `all` also those

@@ -26,6 +26,8 @@ impl Store {
     /// When it cannot be written.
     pub(super) fn put(&mut self, folder: &Path, name: &str, bytes: &[u8]) -> io::Result<String> {
         let plain = format!("{name}.bin");
+        self.forget(&folder.join(&plain));
+        self.forget(&folder.join(format!("{plain}.{COMPRESSED}")));
         if bytes.len() < LARGE {
             return write(&folder.join(&plain), bytes).map(|()| plain);
         }
@@ -48,6 +50,12 @@ impl Store {
         write(&path, contents)?;
         self.known.insert(hash, path);
         Ok(named)
+    }
+
+    /// Removes a file that gets other contents, and forgets what it held: no later file is to be linked to it.
+    fn forget(&mut self, path: &Path) {
+        self.known.retain(|_, known| known != path);
+        let _ = std::fs::remove_file(path);
     }
 
     /// Notes that a folder with files of this store has moved.
@@ -108,7 +116,7 @@ mod tests {
         );
         let path = |name: &str| folder.path().join(name);
         assert_eq!(read_raw(&path(&again), LARGE as u64), Ok(vec![0; LARGE]));
-        assert_eq!(read_raw(&path(&dense), noise.len() as u64), Ok(noise));
+        assert_eq!(read_raw(&path(&dense), noise.len() as u64).as_ref(), Ok(&noise));
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt;
@@ -124,6 +132,13 @@ mod tests {
         #[cfg(unix)]
         assert_eq!(std::os::unix::fs::MetadataExt::nlink(&path(&third).metadata().expect("there")), 3);
         let zeros = zeros.replace("1/", "3/");
+        // What a file held before it was written over is no longer there to be linked to.
+        let answer: Vec<u8> = noise.iter().map(|byte| !byte).collect();
+        assert_eq!([&*noise, &*answer].map(|bytes| put("5/in/D", bytes)), ["5/in/D.bin", "5/in/D.bin"]);
+        let shared = put("6/in/D", &noise);
+        assert_eq!(read_raw(&path(&shared), noise.len() as u64).as_ref(), Ok(&noise));
+        assert_eq!(put("5/in/D", &[2; LARGE]), "5/in/D.bin.zst");
+        assert!(!path("5/in/D.bin").exists(), "what an older description named is gone");
         // What is written over a shared file leaves the other as it was.
         assert_eq!(put("2/in/B", &[1; LARGE]), again);
         assert_eq!(read_raw(&path(&zeros), LARGE as u64), Ok(vec![0; LARGE]));

@@ -10,7 +10,7 @@ use crate::algorithms::input::generator;
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
-use crate::basis::printable::printable;
+use crate::basis::printable::{Shown, printable};
 use crate::basis::units::{Nanos, about};
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::commands::progress;
@@ -474,7 +474,7 @@ fn variants<'a>(
 
 /// A path as it is printed.
 fn shown(path: &Path) -> String {
-    printable(&path.display().to_string()).into_owned()
+    path.shown()
 }
 
 /// A match of the two drivers for each variant on each problem.
@@ -573,7 +573,7 @@ fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(St
 
 /// Refuses a manifest that the Vulkan loader would silently pass over.
 fn check_manifest(path: &Path) -> Result<(), Error> {
-    let shown = printable(&path.display().to_string()).into_owned();
+    let shown = path.shown();
     let refuse = |reason: String| {
         Error::Usage(format!("'{shown}' is not a driver manifest: {reason}; drivers install theirs in vulkan/icd.d/"))
     };

@@ -4,7 +4,7 @@ use crate::basis::alike::distinct;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::DType;
 use crate::basis::error::{self, Error};
-use crate::basis::printable::printable;
+use crate::basis::printable::{Shown, printable};
 use crate::basis::prose;
 use crate::commands::CommandOutput;
 use crate::commands::cli::RunArgs;
@@ -68,10 +68,10 @@ impl Wanted {
             let path = std::path::absolute(path).map_err(|e| Error::Usage(format!("--save '{path}': {e}")))?;
             // A worker writes it, whose streams are others.
             if ["/dev/std", "/dev/fd/", "/proc/"].iter().any(|stream| path.to_string_lossy().starts_with(stream)) {
-                return Err(Error::Usage(format!("--save '{}' is a stream; name a file", path.display())));
+                return Err(Error::Usage(format!("--save '{}' is a stream; name a file", path.shown())));
             }
             if !path.parent().is_some_and(Path::is_dir) {
-                return Err(Error::Usage(format!("--save '{}': there is no such folder; make it", path.display())));
+                return Err(Error::Usage(format!("--save '{}': there is no such folder; make it", path.shown())));
             }
             wanted.saves.push(Save { buffer: buffer.name.clone(), path });
         }

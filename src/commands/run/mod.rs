@@ -11,7 +11,7 @@ use super::{CommandOutput, ab, bench};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::handle::Handle;
-use crate::basis::printable::{printable, say};
+use crate::basis::printable::{Shown, printable, say};
 use crate::commands::cli::RunArgs;
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
@@ -35,6 +35,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
         return watch::run(args, vulkan, setup);
     }
     if args.init {
+        Files::default().read("a source", args.kernel.iter().chain(&args.config)).check()?;
         let described = described(args)?.concat();
         let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
         return Ok(CommandOutput::document(texts.concat(), String::new(), Exit::Success));
@@ -131,7 +132,7 @@ fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error>
     let command = printable(&command);
     let message = match (&described.file, forbidden) {
         (Some((path, _)), false) => {
-            format!("a case runs no commands, and this has `{command}`; name {} if you trust it", path.display())
+            format!("a case runs no commands, and this has `{command}`; name {} if you trust it", path.shown())
         }
         _ => format!("--no-commands forbids `{command}`; leave --no-commands out if you trust it"),
     };

@@ -2,7 +2,10 @@
 //! program got.
 
 use super::{planned, user_kernels};
+use crate::basis::destination::make_private_folder;
 use crate::basis::error::Error;
+use crate::basis::file_name::file_name;
+use crate::basis::printable::Shown;
 use crate::capture::case::store::Store;
 use crate::capture::case::{Chosen, Draft, Starts, folder_name};
 use crate::commands::{command_line, measure_quietly};
@@ -30,6 +33,9 @@ pub(crate) struct Written {
     pub(crate) verified: Result<(), String>,
 }
 
+/// Folder of the cases whose run did not give what the program got. A shell's `*` leaves it out.
+const UNVERIFIED: &str = ".unverified";
+
 /// What a run of a case gave.
 enum Replay {
     Right {
@@ -42,7 +48,7 @@ enum Replay {
 
 /// Writes the cases of `all`, whose bytes are in `spool`, as folders below `output`, and runs each on the device that it was
 /// captured on, if `setup` says how. A folder is made in `spool`, on the same file system, and moved when it is whole: whatever
-/// ends the process leaves no half of a case.
+/// ends the process leaves no half of a case. A case that did not give what the program got goes to [`UNVERIFIED`].
 ///
 /// # Errors
 /// When the user interrupts it, when a folder cannot be moved.
@@ -57,12 +63,14 @@ pub(crate) fn write_cases(
     for chosen in all {
         let own = folder_name(written.len() + 1, &chosen.name);
         let name = chosen.name.clone();
-        let (made, folder) = (spool.join(&own), output.join(&own));
+        let made = spool.join(&own);
         match Draft::new(chosen, spool, &made, &mut store) {
             Ok(mut draft) => {
                 let verified = settle(&mut draft, chosen, &made, &mut store, setup)?;
-                let failed = |e| Error::Failure(format!("'{}': {e}", folder.display()));
-                std::fs::rename(&made, &folder).map_err(failed)?;
+                let place = if verified.is_ok() { output.to_path_buf() } else { output.join(UNVERIFIED) };
+                let folder = place.join(&own);
+                let failed = |e| Error::Failure(format!("'{}': {e}", folder.shown()));
+                make_private_folder(&place).and_then(|()| std::fs::rename(&made, &folder)).map_err(failed)?;
                 store.moved(&made, &folder);
                 written.push(Written { name, folder: Some(folder), verified });
             }
@@ -130,7 +138,7 @@ fn replay(
     let described = describe(&[folder.to_path_buf()], None, &Fields::default())?;
     let run = resolve::resolve(&described)?;
     let buffers: Vec<_> = run.points.iter().flat_map(|point| point.buffers.clone()).collect();
-    let path = |name: &str| scratch.join(format!("{name}.npy"));
+    let path = |name: &str| scratch.join(file_name(name) + ".npy");
     let saves = wanted.iter().map(|name| Save { buffer: name.clone(), path: path(name) }).collect();
     let kernels = user_kernels(&[], run, saves)?;
     let own = kernels.clone().algorithm().map_err(Error::Usage)?;
@@ -264,8 +272,9 @@ mod tests {
     fn an_answer_that_the_kernel_does_not_give_is_told_with_the_element() {
         let mut told = scale(2f32.to_bits(), true);
         told.file("d.after", &floats(&[2.1, 40.0, 7.0, 6.0]));
-        let (_, text, verified) = written(&mut told);
+        let (folder, text, verified) = written(&mut told);
         let why = verified.expect_err("another answer");
+        assert!(folder.ends_with("cases/.unverified/01-k"), "{}", folder.display());
         assert!(why.contains("D[1] is 4.1") && text.contains("exact = false"), "{why}");
     }
 

@@ -11,10 +11,13 @@ use crate::measure::session::Setup;
 use crate::plan::Plan;
 use crate::plan::request::{Request, VulkanOptions};
 use crate::record::{Case, Outcome, Record};
+use crate::run::options::CASE;
 use crate::run::resolved::ResolvedRun;
 use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
 use std::fs::Metadata;
+#[cfg(unix)]
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -22,14 +25,20 @@ use std::time::{Duration, SystemTime};
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The state of files by which a change is seen.
-type Seen = Vec<Option<(SystemTime, u64)>>;
+type Seen = Vec<Option<(SystemTime, u64, Identity)>>;
+
+/// Device, inode and time of the last change of a file, which no editor sets back.
+#[cfg(unix)]
+type Identity = (u64, u64, i64, i64);
+#[cfg(not(unix))]
+type Identity = ();
 
 pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
     // What is forbidden once is refused; what a later edit brings is told, and waits to be mended.
     check_commands(&described(args)?.concat(), args.no_commands)?;
     interrupt::listen()?;
     let request = args.request(vulkan);
-    let mut files: BTreeSet<PathBuf> = args.kernel.iter().chain(&args.config).cloned().collect();
+    let mut files = named(args);
     let mut last: Option<Record> = None;
     loop {
         let (mut known, read) = read(args, &mut files);
@@ -64,8 +73,18 @@ fn say(text: &str) {
     progress::line(&format!("{now}  {text}"));
 }
 
+/// The files that the command line names, with the descriptions in folders: a folder changes only with the names in it.
+fn named(args: &RunArgs) -> BTreeSet<PathBuf> {
+    let descriptions = args.kernel.iter().map(|path| path.join(CASE));
+    args.kernel.iter().chain(&args.config).cloned().chain(descriptions).collect()
+}
+
 fn seen(files: &BTreeSet<PathBuf>) -> Seen {
-    let state = |there: Metadata| Some((there.modified().ok()?, there.len()));
+    #[cfg(unix)]
+    let identity = |there: &Metadata| (there.dev(), there.ino(), there.ctime(), there.ctime_nsec());
+    #[cfg(not(unix))]
+    let identity = |_: &Metadata| ();
+    let state = |there: Metadata| Some((there.modified().ok()?, there.len(), identity(&there)));
     files.iter().map(|path| path.metadata().ok().and_then(state)).collect()
 }
 
@@ -75,8 +94,7 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Vec<Reso
     loop {
         let known = seen(files);
         let read = resolved(args);
-        let modules = read.iter().flatten().flat_map(|run| &run.modules);
-        files.extend(modules.flat_map(|module| module.files.iter().cloned()));
+        files.extend(read.iter().flatten().flat_map(ResolvedRun::files).map(|(_, path)| path));
         if files.len() == known.len() {
             return (known, read);
         }
@@ -136,4 +154,33 @@ fn change(case: &Case, last: &Record, now: &Record) -> Option<String> {
     let compared = comparison.cases.into_iter().next()?;
     let [low, high] = compared.interval?.map(ratio);
     Some(format!("× {} ({low} … {high})", ratio(compared.ratio?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::cli::{Cli, Command};
+    use std::ffi::OsString;
+
+    #[test]
+    fn a_folder_is_watched_with_all_that_its_description_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let kernel = "#version 460
+            layout(binding = 0) buffer A { float a[]; };
+            void main() { a[0] += 1.0; }";
+        let text = "kernel.source = 'k.comp'\nbuffer.A = { type = 'f32', shape = [2], fill = '@a.bin' }\ndispatch.groups = [1]\n";
+        for (name, contents) in [("k.comp", kernel), ("case.toml", text), ("a.bin", "12345678")] {
+            std::fs::write(path(name), contents).expect("written");
+        }
+        let words = ["gpukern".into(), "run".into(), OsString::from(folder.path())];
+        let Command::Run(args) = Cli::parsed(&words).expect("it parses").command else { panic!("another command") };
+        let mut files = named(&args);
+        let (known, resolved) = read(&args, &mut files);
+        resolved.expect("it is understood");
+        assert!(["k.comp", "case.toml", "a.bin"].iter().all(|name| files.contains(&path(name))), "{files:?}");
+        // As an editor does that truncates, within the same length.
+        std::fs::write(path("case.toml"), text.replace("[2]", "[1]")).expect("written");
+        assert_ne!(seen(&files), known);
+    }
 }

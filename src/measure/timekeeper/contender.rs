@@ -1,6 +1,7 @@
 //! Contenders: verified programs or baselines being sampled, alone or in turns with others on one problem.
 
 use super::{Reading, Time, Timed, energy};
+use crate::basis::threads;
 use crate::basis::units::Nanos;
 use crate::device::conditions::HostLoad;
 use crate::measure::sampling::{self, SamplingDecision};
@@ -8,6 +9,7 @@ use crate::plan::Sampling;
 use crate::record::{Conditions, Correctness, Energy, Measured, Outcome, Phases, Sample, Warning};
 use crate::stats::{self, Summary};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Host time of one turn: long beside what a change of kernel costs, short beside what a clock takes to change.
@@ -144,13 +146,13 @@ impl<T: Timed> Contender<T> {
         let run = Summary::of(&self.times).map_or(self.measured.summary.median, |summary| summary.median);
         recount(&mut self.timed, run)?;
         let (begun, ended) = (Instant::now(), AtomicBool::new(false));
-        let (done, steps) = std::thread::scope(|scope| {
-            let counter = scope.spawn(|| energy::watch(joules, begun, &ended));
+        let (done, steps) = thread::scope(|scope| {
+            let counter = threads::start_scoped(scope, || energy::watch(joules, begun, &ended));
             let done = energy::work(|| self.timed.sample(), begun, || time.interrupted());
             ended.store(true, Ordering::Relaxed);
-            (done, counter.join())
+            (done, counter.map(thread::ScopedJoinHandle::join))
         });
-        let steps = steps.map_err(|_| "its counter cannot be read")?;
+        let steps = steps.map_err(|e| e.to_string())?.map_err(|_| "its counter cannot be read")?;
         let energy = energy::energy(&steps, &done?, self.timed.repeats())?;
         self.measured.energy = Some(energy);
         Ok(energy)

@@ -9,4 +9,4 @@ mod workers;
 
 pub(crate) use remote::Remote;
 pub(crate) use serve::serve;
-pub(crate) use workers::{HostWorker, Workers};
+pub(crate) use workers::{HostWorker, Workers, manifest_files, manifests};

@@ -2,6 +2,7 @@
 
 use super::protocol::{self, Event, Order};
 use crate::basis::printable::{ending, is_kill, say};
+use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
 use crate::measure::session::Setup;
 use crate::run::guarded::Tie;
@@ -143,7 +144,7 @@ impl Process {
         let mut child = command.spawn()?;
         let (sender, events) = mpsc::channel();
         if let Some(source) = child.stdout.take() {
-            std::thread::spawn(move || {
+            threads::start(move || {
                 // What is no report was printed by a driver, where it would have gone without a worker.
                 for line in lines(source) {
                     match protocol::parse(&line) {
@@ -153,9 +154,9 @@ impl Process {
                         Some(Err(_)) => return,
                     }
                 }
-            });
+            })?;
         }
-        let said = child.stderr.take().map(|source| std::thread::spawn(|| last_lines(source)));
+        let said = child.stderr.take().map(|source| threads::start(|| last_lines(source))).transpose()?;
         let orders = child.stdin.take();
         Ok(Self {
             _tie: Tie::of(&child, true),
@@ -273,6 +274,10 @@ impl Drop for Process {
 
 /// That no worker can be started, and what does without.
 fn cannot_start(error: &io::Error) -> Ended {
+    // Raising a limit mends this, a process fewer hardly ever does.
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return Ended::refused(format!("cannot start a worker process: {}", threads::explained(error)));
+    }
     let proc = if cfg!(target_os = "linux") { " (is /proc mounted?)" } else { "" };
     Ended::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
 }

@@ -5,6 +5,7 @@ use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle;
 use crate::basis::printable::say;
+use crate::basis::threads;
 use crate::basis::units::Bytes;
 use crate::measure::executor::{Executor, Observer, Side};
 use crate::measure::host;
@@ -49,13 +50,19 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// When an order cannot be understood: the other process is no such program.
 pub(crate) fn serve() -> Result<(), Error> {
     die_with_parent();
-    let orders = listen();
+    let orders = match listen() {
+        Ok(orders) => orders,
+        Err(error) => {
+            report_done(Err::<(), _>(error.to_string()), vec![]);
+            return Ok(());
+        }
+    };
     let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
     let setup = &*setup;
-    watch(setup.timeout, setup.inspects);
+    let watched = watch(setup.timeout, setup.inspects).map_err(VulkanError::Problem);
     guarded::limit(setup.timeout, &INTERRUPTED);
     let algorithms = catalogue(&setup.kernels).map_err(Error::Failure)?;
-    let opened = Instance::new(setup.validation, setup.loader.as_deref().map(Path::new));
+    let opened = watched.and_then(|()| Instance::new(setup.validation, setup.loader.as_deref().map(Path::new)));
     let listed = opened.and_then(|instance| instance.devices().map(|physicals| (instance, physicals)));
     let (instance, physicals) = match listed {
         Ok(listed) => listed,
@@ -92,9 +99,9 @@ fn die_with_parent() {
 }
 
 /// Orders as they come; an interruption is noted while another is carried out.
-fn listen() -> Receiver<Order> {
+fn listen() -> Result<Receiver<Order>, Error> {
     let (sender, orders) = mpsc::channel();
-    std::thread::spawn(move || {
+    let listening = threads::start(move || {
         read_orders(&sender);
         drop(sender);
         // Nobody is left to report to: a case on the device is not worth its end.
@@ -102,7 +109,7 @@ fn listen() -> Receiver<Order> {
         std::thread::sleep(ORPHANED);
         std::process::exit(0);
     });
-    orders
+    listening.map(|_| orders).map_err(|e| Error::Failure(e.to_string()))
 }
 
 fn read_orders(sender: &Sender<Order>) {
@@ -127,9 +134,9 @@ fn interrupt() {
 ///
 /// Returns once the watch is under way. A library whose constructor hangs holds the dynamic linker's lock, which a thread
 /// needs to start and to write for the first time.
-fn watch(timeout: Duration, inspects: bool) {
+fn watch(timeout: Duration, inspects: bool) -> Result<(), Error> {
     let (sender, started) = mpsc::channel();
-    std::thread::spawn(move || {
+    let watching = threads::start(move || {
         let _ = std::io::stdout().lock().write(&[]);
         let _ = guarded::resident().filter(|_| inspects);
         let _ = sender.send(());
@@ -149,7 +156,9 @@ fn watch(timeout: Duration, inspects: bool) {
             }
         }
     });
+    watching.map_err(|e| Error::Failure(e.to_string()))?;
     let _ = started.recv();
+    Ok(())
 }
 
 /// Watches over the memory of the call that the worker is in.

@@ -4,6 +4,7 @@
 use super::process::{DRIVER_FILES, Ended, How, Process, Started};
 use super::protocol::Order;
 use crate::basis::error::Error;
+use crate::basis::printable::Shown;
 use crate::device::capability::DeviceInfo;
 use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, Sampling};
@@ -75,7 +76,7 @@ impl<'a> Workers<'a> {
                         How::Killed => "was killed",
                         How::Crashed | How::Refused => "crashed",
                     };
-                    let manifest = manifest.display();
+                    let manifest = manifest.shown();
                     self.dead.push(format!("driver {manifest} {how} while listing its devices: {ended}"));
                 }
                 _ => alive.push(manifest),
@@ -178,21 +179,21 @@ impl<'a> HostWorker<'a> {
 }
 
 /// The manifests that the loader reads: those that were `chosen`, those that variables name, or else those in its folders.
-fn manifests(chosen: Option<&OsString>) -> Vec<PathBuf> {
+pub(crate) fn manifests(chosen: Option<&OsString>) -> Vec<PathBuf> {
     let named = |name: &str| env::var_os(name).filter(|paths| !paths.is_empty());
-    let paths = |list: OsString| env::split_paths(&list).flat_map(|path| files(&path)).collect::<Vec<_>>();
+    let paths = |list: OsString| env::split_paths(&list).flat_map(|path| manifest_files(&path)).collect::<Vec<_>>();
     let found = if let Some(list) = chosen.cloned().or_else(|| DRIVER_FILES.iter().find_map(|name| named(name))) {
         paths(list)
     } else {
         let more = named(MORE_DRIVER_FILES).map(paths).unwrap_or_default();
-        more.into_iter().chain(folders().iter().flat_map(|folder| files(&folder.join(MANIFESTS)))).collect()
+        more.into_iter().chain(folders().iter().flat_map(|folder| manifest_files(&folder.join(MANIFESTS)))).collect()
     };
     let mut known = BTreeSet::new();
     found.into_iter().filter(|path| known.insert(path.clone())).collect()
 }
 
 /// A manifest, or those in a folder of them.
-fn files(path: &Path) -> Vec<PathBuf> {
+pub(crate) fn manifest_files(path: &Path) -> Vec<PathBuf> {
     if !path.is_dir() {
         return vec![path.to_path_buf()];
     }
@@ -224,7 +225,7 @@ mod tests {
         for name in ["b.json", "a.json", "a.txt"] {
             std::fs::write(folder.path().join(name), "{}").expect("written");
         }
-        assert_eq!(files(folder.path()), ["a.json", "b.json"].map(|name| folder.path().join(name)));
+        assert_eq!(manifest_files(folder.path()), ["a.json", "b.json"].map(|name| folder.path().join(name)));
         let file = folder.path().join("b.json");
         assert_eq!(files(&file), std::slice::from_ref(&file));
         assert!(files(&folder.path().join("missing.json")).len() == 1, "the loader says what is wrong with it");

@@ -1,6 +1,7 @@
 //! Checks whether what a record says is possible.
 
 use crate::basis::printable::printable;
+use crate::basis::threads;
 use crate::basis::units::Nanos;
 use crate::record::{Case, CaseSize, Measured, Origin, Outcome, Record, Verification};
 use crate::stats::Summary;
@@ -27,6 +28,7 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, 
     let indices = check_whole(record).map_err(|message| (None, message))?;
     let mut ids = HashSet::with_capacity(record.cases.len());
     let (mut mended, mut verified) = (vec![], 0);
+    threads::prepare();
     let found: Vec<_> = record.cases.par_iter_mut().map(check_case).collect();
     for (index, (case, found)) in record.cases.iter().zip(found).enumerate() {
         let name = printable(&case.id).into_owned();

@@ -9,7 +9,8 @@ mod outcome;
 
 use crate::basis::error::Error;
 use crate::basis::input_file;
-use crate::basis::printable::printable;
+use crate::basis::printable::{Shown, printable};
+use crate::basis::threads;
 use crate::basis::units::Bytes;
 use crate::record::{Case, Limit, NamedRecord, Record, SCHEMA};
 use rayon::prelude::*;
@@ -37,7 +38,7 @@ pub(crate) fn read(path: &Path) -> Result<NamedRecord, Error> {
     if path == Path::new("-") {
         return parse(&take(std::io::stdin().lock())?, "standard input");
     }
-    let name = printable(&path.display().to_string()).into_owned();
+    let name = path.shown();
     let refuse = |reason: String| Error::Usage(format!("cannot read '{name}': {reason}"));
     let bytes = input_file::read(path, MOST_BYTES).map_err(|e| match e.kind() {
         ErrorKind::Other => {
@@ -270,6 +271,7 @@ impl<'a> RawRecord<'a> {
         if self.text.len() < PARALLEL {
             return raws.iter().enumerate().map(parse).collect();
         }
+        threads::prepare();
         raws.par_iter().enumerate().map(parse).collect()
     }
 

@@ -711,3 +711,25 @@ fn a_kernel_that_writes_an_input_which_it_declares_readonly_is_found_out() {
     let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
     assert!(wrong.worst.starts_with("the kernel changed its input A"), "{}", wrong.worst);
 }
+
+#[test]
+#[cfg(unix)]
+fn the_files_of_unusual_names_stay_in_their_folder_and_are_told_to_the_command() {
+    let command = |line: &str| Command { line: line.into(), folder: "".into() };
+    let names = ["../../gpukern-escape", "/tmp/gpukern-escape", &"n".repeat(300), "a\nb", "A", "a"];
+    let mut buffers: Vec<_> = names.iter().map(|name| buffer(name, 4, Role::Input, Some(Fill::Iota))).collect();
+    buffers.push(buffer("../D", 4, Role::Output, None));
+    let line = "test $(ls {in}/*.npy | wc -l) = 6 && d=$(sed 's/.*\"..\\/D\":\"\\([^\"]*\\).*/\\1/' {in}/names.json) && \
+                cp {in}/A.npy \"{out}/$d.npy\"";
+    let own = kernels("unusual", vec![], buffers, Reference::Command(command(line)), vec![]);
+    let algorithm = own.clone().algorithm().expect("it fits");
+    let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+    let problem = (algorithm.problem)(&spec).expect("a problem");
+    let inputs = problem.inputs().expect("inputs");
+    if let Err(error) = problem.oracle(&inputs) {
+        panic!("{error}");
+    }
+    for place in [std::env::temp_dir(), "/tmp".into()] {
+        assert!(!place.join("gpukern-escape.npy").exists(), "a name was a path");
+    }
+}
