@@ -342,6 +342,9 @@ impl Page {
                 self.fits(ANSWER_END, |page| page.paragraph("verdict", &format!("{sentence}.")));
             }
         }
+        if judged.is_none() {
+            self.note_at = self.html.len();
+        }
         self.line(r#"<div class="winners">"#);
         for (at, group) in groups.iter().enumerate().filter(|_| shown) {
             let end = self.share(ANSWER_END, groups.len() - at);
@@ -403,6 +406,7 @@ impl Page {
             }
             None => self.paragraph("verdict", sentence),
         }
+        self.note_at = self.html.len();
         let overviews = super::compare::overviews(comparison);
         if !overviews.is_empty() {
             self.list_below(VERDICTS_END, overviews);
@@ -423,9 +427,28 @@ impl Page {
             let drawn = [Width::Wide, Width::Narrow].map(|width| ratios.svg(width));
             self.charts(vec![("ratios".into(), drawn)], VERDICTS_END);
         }
+        self.verdict_tables(&sorted, &names);
+        self.line("</div>");
+        self.explanations(super::compare::explanations(&sorted, &names));
+        if comparison.cases.iter().flat_map(|case| case.why.iter().chain([&case.test])).any(|of| of.contains("canary"))
+        {
+            self.paragraph("quiet", &format!("canary: {CANARY}"));
+        }
+        for remark in &comparison.remarks {
+            self.element("p", remark);
+        }
+        if let Some(commands) = &comparison.decide {
+            self.element("p", &super::compare::above_commands(comparison));
+            let commands = format!("<pre>{}</pre>", escape(commands));
+            self.left.lines += usize::from(!self.fits(ANSWER_END, |page| page.line(&commands)));
+        }
+    }
+
+    /// The tables of sorted verdicts: of changed and undecided cases, and of the others.
+    fn verdict_tables(&mut self, sorted: &[(usize, &Compared)], names: &[String]) {
         self.line(r#"<div class="verdicts">"#);
         // What stays the same comes last.
-        let (others, same) = sorted.split_at(sorted.len() - comparison.count(Verdict::Same));
+        let (others, same) = sorted.split_at(sorted.partition_point(|(_, case)| case.verdict != Verdict::Same));
         let (other_names, same_names) = names.split_at(others.len());
         for (cases, names, caption, open) in
             [(others, other_names, "Changed and undecided cases", true), (same, same_names, "Unchanged cases", false)]
@@ -442,20 +465,7 @@ impl Page {
             self.table_below(end, table, cases.len(), "figures judged");
             self.line("</details>");
         }
-        self.line("</div></div>");
-        self.explanations(super::compare::explanations(&sorted, &names));
-        if comparison.cases.iter().flat_map(|case| case.why.iter().chain([&case.test])).any(|of| of.contains("canary"))
-        {
-            self.paragraph("quiet", &format!("canary: {CANARY}"));
-        }
-        for remark in &comparison.remarks {
-            self.element("p", remark);
-        }
-        if let Some(commands) = &comparison.decide {
-            self.element("p", &super::compare::above_commands(comparison));
-            let commands = format!("<pre>{}</pre>", escape(commands));
-            self.left.lines += usize::from(!self.fits(ANSWER_END, |page| page.line(&commands)));
-        }
+        self.line("</div>");
     }
 
     /// What explains verdicts, below a line with what most cases have in common.
