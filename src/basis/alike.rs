@@ -1,26 +1,44 @@
 //! Items that belong together, in the order in which they come first.
 
-/// Groups of items that are the `same` as the first of their group.
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
+/// Groups of items that are the `same` as the first of their group. Each item is held against every group: [`grouped`] is for
+/// items of many groups.
 pub(crate) fn alike<T>(items: impl IntoIterator<Item = T>, same: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
+    grouped_alike(items, |_| (), same)
+}
+
+/// Groups of items with the same `key`.
+pub(crate) fn grouped<T, K: Hash + Eq>(items: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
+    grouped_alike(items, key, |_, _| true)
+}
+
+/// Groups of items with the same `key` that are the `same` as the first of their group.
+pub(crate) fn grouped_alike<T, K: Hash + Eq>(
+    items: impl IntoIterator<Item = T>,
+    key: impl Fn(&T) -> K,
+    same: impl Fn(&T, &T) -> bool,
+) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = vec![];
+    let mut places: HashMap<K, Vec<usize>> = HashMap::new();
     for item in items {
-        match groups.iter_mut().find(|group| same(&group[0], &item)) {
-            Some(group) => group.push(item),
-            None => groups.push(vec![item]),
+        let places = places.entry(key(&item)).or_default();
+        match places.iter().find(|place| same(&groups[**place][0], &item)) {
+            Some(place) => groups[*place].push(item),
+            None => {
+                places.push(groups.len());
+                groups.push(vec![item]);
+            }
         }
     }
     groups
 }
 
 /// Each of some items once.
-pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut kept = vec![];
-    for item in items {
-        if !kept.contains(&item) {
-            kept.push(item);
-        }
-    }
-    kept
+pub(crate) fn distinct<T: Hash + Eq + Clone>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    items.into_iter().filter(|item| seen.insert(item.clone())).collect()
 }
 
 #[cfg(test)]
@@ -28,10 +46,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn items_are_held_against_the_groups_of_their_key_alone() {
+        let held = std::cell::Cell::new(0);
+        let same = |a: &u32, b: &u32| {
+            held.set(held.get() + 1);
+            a % 2 == b % 2
+        };
+        let groups = grouped_alike(0..10_000, |number| number / 10, same);
+        assert_eq!((groups.len(), held.get()), (2_000, 1_000 * (1 + 8 + 4)));
+    }
+
+    #[test]
     fn groups_and_items_stay_in_the_order_in_which_they_come_first() {
         let words = ["ba", "ab", "bb", "ab"];
         let initial = |a: &&str, b: &&str| a[..1] == b[..1];
         assert_eq!(alike(words, initial), [vec!["ba", "bb"], vec!["ab", "ab"]]);
+        assert_eq!(grouped(words, |word| word.chars().next()), alike(words, initial));
         assert_eq!(distinct(words), ["ba", "ab", "bb"]);
     }
 }

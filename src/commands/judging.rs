@@ -97,7 +97,7 @@ fn none_shared(only: [Option<&String>; 2]) -> Error {
 pub(super) fn exit(comparison: &Comparison, ruling: &Ruling) -> Exit {
     let open = |verdict: Verdict| {
         let cases = comparison.cases.iter().enumerate();
-        cases.into_iter().any(|(index, case)| case.verdict == verdict && !ruling.settled.contains(&index))
+        cases.into_iter().any(|(index, case)| case.verdict == verdict && ruling.settled.binary_search(&index).is_err())
     };
     let wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);
     if wrong || comparison.changed(Change::Worse) > 0 || open(Verdict::Slower) || !ruling.violations.is_empty() {
@@ -109,5 +109,98 @@ pub(super) fn exit(comparison: &Comparison, ruling: &Ruling) -> Exit {
         Exit::Undecided
     } else {
         Exit::Success
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::gate::ComparisonDocument;
+    use crate::export::{junit, markdown};
+    use crate::record::NamedRecord;
+    use crate::report::bench::tests::record;
+
+    /// Two records of cases with these verdicts and ratios, and their comparison.
+    fn judged(found: &[(Verdict, f64)]) -> ([NamedRecord; 2], Comparison) {
+        let sides = ["before.json", "after.json"].map(|name| {
+            let mut record = record();
+            let case = record.cases[0].clone();
+            let sized = |at: usize| {
+                let mut case = case.clone();
+                (case.id, case.size) = (format!("matmul/naive/f32/{at}"), at.to_string().into());
+                case
+            };
+            record.cases = (1..=found.len()).map(sized).collect();
+            NamedRecord::new(name, record)
+        });
+        let [before, after] = sides.each_ref().map(|side| std::slice::from_ref(&side.record));
+        let mut comparison = compare::compare(before, after, &Settings::default());
+        for (case, (verdict, ratio)) in comparison.cases.iter_mut().zip(found) {
+            (case.verdict, case.ratio) = (*verdict, Some(*ratio));
+            case.interval = Some([ratio * 0.9, ratio * 2.6]);
+        }
+        (sides, comparison)
+    }
+
+    #[test]
+    fn every_form_of_a_comparison_says_the_same() {
+        use Verdict::{Faster, Same, Slower, Undecided};
+        let counts =
+            |all: &[(Verdict, f64)]| Verdict::ALL.map(|verdict| all.iter().filter(|(own, _)| *own == verdict).count());
+        let open = "undecided: matmul 1 may take 10× as long (9 … 26)";
+        for (found, headline, summary, code) in [
+            (
+                vec![(Undecided, 10.0)],
+                "1 case undecided: matmul 1 may take 10× as long (9 … 26)",
+                None,
+                Exit::Undecided,
+            ),
+            (
+                vec![(Undecided, 10.0), (Undecided, 0.1), (Same, 1.0)],
+                "2 cases undecided: matmul 1 may take 10× as long (9 … 26), and matmul 2 may be 10× as fast (0.09 … 0.26)",
+                Some(
+                    "geometric mean 1.000× (candidate ÷ baseline); 0 % slower, 66.7 % undecided; worst 10× (matmul 1)",
+                ),
+                Exit::Undecided,
+            ),
+            (
+                vec![(Undecided, 10.0), (Slower, 2.5), (Faster, 0.5), (Same, 1.0)],
+                "matmul 2 takes 2.5× as long; matmul 3 is 2× as fast; 1 case undecided",
+                Some(
+                    "geometric mean 1.880× (candidate ÷ baseline); 25 % slower, 25 % faster, 25 % undecided; worst 10×",
+                ),
+                Exit::Rejected,
+            ),
+            (vec![(Same, 1.0), (Same, 1.01)], "2 cases unchanged", Some("0 % slower; worst 1.01×"), Exit::Success),
+        ] {
+            let (runs, comparison) = judged(&found);
+            let ruling = Ruling::default();
+            let exit = exit(&comparison, &ruling);
+            assert_eq!(exit as u8, code as u8, "{headline}");
+            let text = report::compare::text(&comparison, &ruling, 400);
+            let markdown = markdown::comparison(&comparison, &ruling);
+            let junit = junit::comparison(&comparison, &ruling);
+            let page = report::html::report(&runs, Some(&comparison)).html;
+            let json = serde_json::to_string(&ComparisonDocument::new(&comparison, &[], exit)).expect("JSON");
+            for (form, said) in [("Markdown", &markdown), ("JUnit", &junit), ("page", &page), ("text", &text)] {
+                let single = form == "text" && found.len() == 1;
+                assert!(single || said.contains(headline), "{form} lacks '{headline}': {said}");
+                assert!(found[0].0 != Undecided || single || said.contains(open), "{form}: {said}");
+                assert!(summary.is_none_or(|summary| said.contains(summary)), "{form} lacks '{summary:?}': {said}");
+                assert!(summary.is_some() || !said.contains("geometric mean"), "{form}: one case has no mean: {said}");
+                assert!(!said.contains("No change found"), "{form}: {said}");
+            }
+            let [slower, faster, undecided, same] = counts(&found);
+            assert_eq!(junit.matches(r#"<failure type="slower""#).count(), slower, "{junit}");
+            assert_eq!(junit.matches(r#"<skipped type="undecided""#).count(), undecided, "{junit}");
+            for (count, name) in [(slower, "slower"), (faster, "faster"), (undecided, "undecided"), (same, "same")] {
+                let verdict = format!(r#""verdict":"{name}""#);
+                assert_eq!(json.matches(&verdict).count(), count, "{json}");
+                for (form, said) in [("text", &text), ("Markdown", &markdown), ("page", &page)] {
+                    assert_eq!(said.contains(&format!("{count} {name}")), count > 0, "{form}, {count} {name}: {said}");
+                }
+            }
+            assert_eq!(json.contains("geometric_mean"), summary.is_some(), "{json}");
+        }
     }
 }

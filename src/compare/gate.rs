@@ -1,6 +1,7 @@
 //! Limits that a candidate must keep: a TOML file of `[[limit]]` tables. And the document of a comparison, which says
 //! whether it keeps them; its schema is `docs/compare.schema.json`, generated from the types, and a test compares the two.
 
+use super::overview::Overview;
 use super::{Change, Compared, Comparison, State, Verdict};
 use crate::basis::error::Exit;
 use crate::basis::pattern::matches;
@@ -135,7 +136,7 @@ fn rate(text: &str, units: &[&str]) -> Result<f64, String> {
 pub(crate) struct Ruling {
     /// Limits that are not kept.
     pub violations: Vec<Violation>,
-    /// Indices of cases whose `max-slowdown`s are all kept for certain, whatever the verdict.
+    /// Ascending indices of cases whose `max-slowdown`s are all kept for certain, whatever the verdict.
     pub settled: Vec<usize>,
     /// Patterns of limits that nobody can say are kept, each with the reason.
     pub unheld: Vec<(String, String)>,
@@ -223,6 +224,10 @@ pub(crate) struct ComparisonDocument<'a> {
     comparison: &'a Comparison,
     /// Limits of `--gate` that the candidate does not keep.
     violations: &'a [Violation],
+    /// Figures over all cases, and over those of each algorithm on each device where there are several; absent for less
+    /// than two cases.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    summary: Vec<Overview>,
     /// The exit code: 0 all same or faster, 1 slower, newly wrong or beyond a limit, 4 undecided.
     exit: u8,
 }
@@ -231,7 +236,7 @@ impl<'a> ComparisonDocument<'a> {
     /// Of a finished comparison.
     #[must_use]
     pub(crate) fn new(comparison: &'a Comparison, violations: &'a [Violation], exit: Exit) -> Self {
-        Self { comparison, violations, exit: exit as u8 }
+        Self { comparison, violations, summary: Overview::all(comparison), exit: exit as u8 }
     }
 }
 

@@ -5,6 +5,7 @@ mod differences;
 pub(crate) mod gate;
 pub(crate) mod inspected;
 pub(crate) mod known;
+pub(crate) mod overview;
 mod pair;
 pub(crate) mod paired;
 pub(crate) mod recipe;
@@ -271,13 +272,13 @@ impl Compared {
 }
 
 impl Comparison {
-    /// The cases of a verdict, those that changed most first; others in the order of the baseline.
+    /// The cases of a verdict, those that changed most, or may have, first; the same ones in the order of the baseline.
     #[must_use]
     pub(crate) fn sorted(&self) -> Vec<(usize, &Compared)> {
         let place = |case: &Compared| Verdict::ALL.iter().position(|verdict| *verdict == case.verdict);
         let change = |case: &Compared| match case.verdict {
-            Verdict::Slower | Verdict::Faster => case.ratio.map_or(0.0, |ratio| ratio.ln().abs()),
-            Verdict::Same | Verdict::Undecided => 0.0,
+            Verdict::Same => 0.0,
+            _ => case.ratio.map_or(0.0, |ratio| ratio.ln().abs()),
         };
         let mut cases: Vec<_> = self.cases.iter().enumerate().collect();
         cases.sort_by(|(_, a), (_, b)| place(a).cmp(&place(b)).then(change(b).total_cmp(&change(a))));

@@ -10,7 +10,7 @@ use crate::stats::bootstrap::{TELLING_RUNS, Z};
 use crate::stats::{median, noise};
 use clap::CommandFactory;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 /// Processes a side that find a change of 5 % on most machines.
@@ -123,9 +123,12 @@ fn undecided_by_processes(comparison: &Comparison) -> impl Iterator<Item = &Comp
 
 /// Processes of a record that measured each of the `open` cases: some may have measured others alone.
 fn processes_of(record: &Record, open: &[&str]) -> usize {
-    let count = |id: &&str| record.cases.iter().filter(|case| case.id == **id && case.measured().is_some()).count();
+    let mut counts: HashMap<&str, usize> = open.iter().map(|id| (*id, 0)).collect();
+    for case in record.cases.iter().filter(|case| case.measured().is_some()) {
+        counts.entry(&case.id).and_modify(|count| *count += 1);
+    }
     let all = record.processes().len();
-    open.iter().map(count).filter(|count| *count > 0).min().map_or(all, |count| count.min(all))
+    counts.into_values().filter(|count| *count > 0).min().map_or(all, |count| count.min(all))
 }
 
 /// The lines that give the `open` cases so many processes on each side, in a file of their own where a side is to be measured
@@ -394,7 +397,7 @@ fn wanted(
             None => close.push(case),
         }
     }
-    remarks.extend(reaches(&open().filter(|case| case.obstacle.is_none()).collect::<Vec<_>>()));
+    remarks.extend(reaches(&open().collect::<Vec<_>>()));
     if !timeless.is_empty() {
         let cases = counted(timeless.len(), "case");
         remarks.push(format!("{cases} took no time that the clock can see: choose a larger size."));
@@ -430,25 +433,31 @@ fn wanted(
     (most, remarks)
 }
 
-/// How much some undecided cases may have changed, and which larger effect would call most of them the same.
+/// How much undecided cases may have changed, in either direction, and which larger effect would call most of those the same
+/// that nothing but their spread keeps open. `None` where something else keeps all of them open.
 fn reaches(cases: &[&Compared]) -> Option<String> {
-    let reaches: Vec<f64> = cases.iter().filter_map(|case| reach(case)).collect();
-    let [least, most] = [f64::min, f64::max].map(|pick| reaches.iter().copied().reduce(pick));
-    let percent = |reach: f64| format!("{:.0}", (100.0 * reach).ceil());
-    let [least, most] = [percent(least?), percent(most?)];
-    let range = if least == most { most } else { format!("{least} to {most}") };
+    let intervals = || cases.iter().filter_map(|case| case.interval);
+    let longer = intervals().map(|[_, high]| high - 1.0).reduce(f64::max)?;
+    let less = 1.0 - intervals().map(|[low, _]| low).reduce(f64::min)?;
+    let reaches: Vec<f64> =
+        cases.iter().filter(|case| case.obstacle.is_none()).filter_map(|case| reach(case)).collect();
+    let percent = |share: f64| format!("{:.0} %", (100.0 * share - 1e-9).ceil());
+    let directions = [(longer, "longer"), (less, "less time")].into_iter().filter(|(share, _)| *share > 0.0);
+    let directions: Vec<_> =
+        directions.map(|(share, direction)| format!("up to {} {direction}", percent(share))).collect();
     let count = |effect: &f64| reaches.iter().filter(|reach| **reach <= *effect).count();
     let larger = LARGER_EFFECTS.iter().find(|effect| 2 * count(effect) >= reaches.len());
     let larger = larger.map_or_else(String::new, |effect| {
         let of = match (count(effect), reaches.len()) {
-            (1, 1) => "it".into(),
-            (count, all) if count == all => "all of them".into(),
+            (1, 1) if cases.len() == 1 => "it".into(),
+            (count, all) if count == all && all == cases.len() => "all of them".into(),
             (count, _) => format!("{count} of them"),
         };
         format!("; with --min-effect {:.0}%, {of} would count as the same", 100.0 * effect)
     });
-    let what = if reaches.len() == 1 { "undecided case" } else { "undecided cases" };
-    Some(format!("The data cannot rule out that the {what} changed by up to {range} %{larger}."))
+    let what = if cases.len() == 1 { "case takes" } else { "cases take" };
+    (!reaches.is_empty() && !directions.is_empty())
+        .then(|| format!("The data cannot rule out that the undecided {what} {}{larger}.", directions.join(" or ")))
 }
 
 /// The UUID of the board that measured the candidate, where the baseline ran on another.

@@ -900,7 +900,10 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
     let said =
         "2 cases would need more than 50 processes a side: this machine is too noisy to resolve 2 %. `gpukern ab`";
     assert!(remarks.len() == 2 && remarks[1].starts_with(said), "{remarks:?}");
-    assert_eq!(remarks[0], "The data cannot rule out that the undecided cases changed by up to 49 %.");
+    assert_eq!(
+        remarks[0],
+        "The data cannot rule out that the undecided cases take up to 49 % longer or up to 33 % less time."
+    );
 }
 
 #[test]

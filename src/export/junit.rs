@@ -13,6 +13,7 @@ use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, Inspected, Unmatched, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Outcome, Record};
+use crate::report::compare::{headline, overviews};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -169,11 +170,18 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         });
         suites[at].tests.push(test);
     };
+    let mut of_case: HashMap<usize, Vec<&str>> = HashMap::new();
+    let mut of_id: HashMap<&str, Vec<&str>> = HashMap::new();
+    for violation in &ruling.violations {
+        of_case.entry(violation.case).or_default().push(&violation.message);
+        of_id.entry(&violation.id).or_default().push(&violation.message);
+    }
     for (index, case) in comparison.cases.iter().enumerate() {
-        add(&case.device, compared(index, case, ruling));
+        let broken = of_case.get(&index).map_or(&[][..], Vec::as_slice);
+        add(&case.device, compared(case, broken, ruling.settled.binary_search(&index).is_ok()));
     }
     for case in &comparison.inspected {
-        add(&case.device, inspected(case, ruling));
+        add(&case.device, inspected(case, of_id.get(case.id.as_str()).map_or(&[], Vec::as_slice)));
     }
     for case in &comparison.unmatched {
         add(&case.device, unmatched(case));
@@ -198,12 +206,13 @@ fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
     let differences = comparison.differences.iter();
     let differences = differences.map(|d| (d.what, format!("{} → {}", d.baseline, d.candidate)));
     let own = [("gpukern compare", comparison.version.into()), ("min-effect", significant(comparison.min_effect))];
-    own.into_iter().chain(differences).collect()
+    let headline = headline(comparison).map(|headline| ("headline", headline));
+    let summaries = overviews(comparison).into_iter().map(|summary| ("summary", summary));
+    own.into_iter().chain(headline).chain(summaries).chain(differences).collect()
 }
 
-fn inspected(case: &Inspected, ruling: &Ruling) -> Test {
-    let broken = ruling.violations.iter().filter(|violation| violation.id == case.id);
-    let broken: Vec<_> = broken.map(|violation| violation.message.as_str()).collect();
+/// The test of an inspected case, with the limits that it breaks.
+fn inspected(case: &Inspected, broken: &[&str]) -> Test {
     let failure = |kind: &str, message| Some(Problem { element: "failure", kind: kind.into(), message });
     let problem = match case.verdict {
         _ if !broken.is_empty() => failure("limit", broken.join("; ")),
@@ -214,10 +223,8 @@ fn inspected(case: &Inspected, ruling: &Ruling) -> Test {
     Test { name: case.id.clone(), class, time: None, problem, facts: case.text() }
 }
 
-fn compared(index: usize, case: &Compared, ruling: &Ruling) -> Test {
-    let broken = ruling.violations.iter().filter(|violation| violation.case == index);
-    let broken: Vec<_> = broken.map(|violation| violation.message.as_str()).collect();
-    let settled = ruling.settled.contains(&index);
+/// The test of a compared case, with the limits that it breaks; `settled` if it certainly keeps its max-slowdown.
+fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
     let interval = || match (case.ratio, case.interval) {
         (Some(value), Some([low, high])) => {
             format!("{} times the baseline's time (95 % interval {} … {})", ratio(value), ratio(low), ratio(high))

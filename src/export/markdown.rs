@@ -9,7 +9,7 @@ use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Measured, Record};
 use crate::report::bench::{main_sections, signs};
-use crate::report::compare::{above_commands, changed, not_compared};
+use crate::report::compare::{above_commands, changed, headline, not_compared, overviews};
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -19,6 +19,7 @@ use std::fmt::Write;
 pub(crate) fn text(record: &Record) -> String {
     let all = named(record);
     let conditions = RunConditions::of(record);
+    let sections = main_sections(record);
     let mut out = String::new();
     for device in &record.devices {
         let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
@@ -28,9 +29,9 @@ pub(crate) fn text(record: &Record) -> String {
         if let Some(sentence) = conditions.sentence(device.index) {
             let _ = writeln!(out, "{}\n", plain(&sentence));
         }
-        for section in main_sections(record).iter().filter(|section| section.device.index == device.index) {
-            // Nothing where no case has a time.
-            if section.cases.iter().any(|case| case.measured().is_some()) {
+        for section in sections.iter().filter(|section| section.device.index == device.index) {
+            // Nothing where no case has a time, or where every case has a size and a variant of its own.
+            if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
                 let _ = writeln!(out, "{}\n\n{}", plain(&section.cases[0].kind()), section.table().markdown());
             }
         }
@@ -102,6 +103,12 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let devices: Vec<_> = devices.into_iter().collect();
     let on = if devices.is_empty() { String::new() } else { format!(" on {}", devices.join(" and ")) };
     let mut out = format!("**{counts}**{on}\n\n");
+    if let Some(headline) = headline(comparison) {
+        let _ = writeln!(out, "{}.\n", plain(&headline));
+    }
+    for line in overviews(comparison) {
+        let _ = writeln!(out, "- {}", plain(&line));
+    }
     for difference in &comparison.differences {
         let (before, after) = (plain(&difference.baseline), plain(&difference.candidate));
         let _ = writeln!(out, "- {}: {before} → {after}", plain(difference.what));

@@ -5,13 +5,14 @@
 //! state of the caches is that of the record, and each description says which.
 
 use super::{Fields, bandwidth, json, moments, named, rate, reason, samples, status};
-use crate::basis::alike::distinct;
+use crate::basis::alike::{distinct, grouped};
 use crate::basis::error::Error;
 use crate::plan::CacheState;
 use crate::plan::axes;
 use crate::record::{Case, Measured, Record};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 #[derive(Serialize)]
 struct NvBench {
@@ -35,19 +36,20 @@ struct Benchmark {
 /// When JSON cannot be written, which no record causes.
 pub(crate) fn text(record: &Record) -> Result<String, Error> {
     let mut benchmarks: Vec<Benchmark> = vec![];
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for same in grouped(&record.cases, |case| case.asked()) {
+        places.insert(same[0].asked(), benchmarks.len());
+        benchmarks.push(Benchmark {
+            name: same[0].asked(),
+            index: benchmarks.len(),
+            devices: distinct(same.iter().map(|case| case.device)),
+            axes: axes(&same),
+            states: vec![],
+        });
+    }
     for named in named(record) {
         let case = named.case;
-        let at = benchmarks.iter().position(|benchmark| benchmark.name == case.asked()).unwrap_or_else(|| {
-            let same: Vec<_> = record.cases.iter().filter(|other| other.asked() == case.asked()).collect();
-            benchmarks.push(Benchmark {
-                name: case.asked(),
-                index: benchmarks.len(),
-                devices: distinct(same.iter().map(|case| case.device)),
-                axes: axes(&same),
-                states: vec![],
-            });
-            benchmarks.len() - 1
-        });
+        let at = places[&case.asked()];
         let axis_values =
             values(case).into_iter().map(|(name, value)| json!({ "name": name, "type": "string", "value": value }));
         let reason = reason(&case.outcome).map(|reason| format!("{}: {reason}", status(&case.outcome)));

@@ -40,7 +40,7 @@ pub struct Program {
 }
 
 /// Arithmetic in another type than that of the elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Computes {
     /// The type.

@@ -8,7 +8,7 @@ use crate::kernel::program::Computes;
 use std::fmt;
 
 /// Answers that compete: those in the same arithmetic and by the same shortcuts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Class {
     shortcuts: Vec<Shortcut>,
     /// The arithmetic, and the element type that it stands in for.

@@ -25,7 +25,7 @@ const DEVIATIONS: f64 = 4.0;
 const ROBUST: f64 = 1.4826;
 
 /// A reason to be careful with one case and not with the others.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Mark {
     /// The sign that stands for it beside a number.
     pub(crate) sign: Cow<'static, str>,

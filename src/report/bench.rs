@@ -1,7 +1,7 @@
 //! What the tables of `bench` have in common: the cases that share one, and the notes below.
 
 use super::table::{self, Cell};
-use crate::basis::alike::{alike, distinct};
+use crate::basis::alike::{distinct, grouped, grouped_alike};
 use crate::basis::error::Exit;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
@@ -9,7 +9,7 @@ use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{AT_MOST, Case, Caveat, Outcome, Record};
 use crate::tuning::tuned::{BUILT_IN, TILE};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 /// Cases that share a table: one device, algorithm, goal, element type and kind of input. For operations that have several
@@ -24,21 +24,24 @@ pub(crate) struct Section<'a> {
 /// The sections of a record, in the order in which they were measured.
 #[must_use]
 pub(crate) fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
-    let same = |a: &&Case, b: &&Case| a.device == b.device && a.same_kind(b);
+    let key = |case: &&'a Case| (case.device, case.algorithm.as_str());
+    let hosts: Vec<&Case> = record.cases.iter().filter(|case| is_measured_by_host(record, case)).collect();
+    let hosts = grouped(hosts, |case| case.algorithm.as_str());
+    let hosts: HashMap<&str, Vec<&'a Case>> =
+        hosts.into_iter().map(|cases| (cases[0].algorithm.as_str(), cases)).collect();
     let section = |cases: Vec<&'a Case>| {
         let device = record.device(cases[0].device)?;
-        Some(Section { device, host: hosts(record, device, cases[0]), cases })
+        let host = hosts.get(cases[0].algorithm.as_str()).filter(|_| device.kind != DeviceKind::Host);
+        let host = host.into_iter().flatten().filter(|case| case.same_kind(cases[0])).copied().collect();
+        Some(Section { device, host, cases })
     };
-    alike(&record.cases, same).into_iter().filter_map(section).collect()
+    grouped_alike(&record.cases, key, |a, b| a.same_kind(b)).into_iter().filter_map(section).collect()
 }
 
-/// The host's measured cases of one kind with `first`, which another device measured.
-fn hosts<'a>(record: &'a Record, device: &DeviceInfo, first: &Case) -> Vec<&'a Case> {
-    let is_host = |case: &Case| record.device(case.device).is_some_and(|device| device.kind == DeviceKind::Host);
-    let same = |case: &&Case| {
-        case.same_kind(first) && device.kind != DeviceKind::Host && is_host(case) && case.measured().is_some()
-    };
-    record.cases.iter().filter(same).collect()
+/// True if the host itself measured `case`.
+fn is_measured_by_host(record: &Record, case: &Case) -> bool {
+    let device = record.device(case.device);
+    device.is_some_and(|device| device.kind == DeviceKind::Host) && case.measured().is_some()
 }
 
 /// The sections that stand for themselves: where there are other devices, the host is a column in their tables.

@@ -1,12 +1,14 @@
 //! The table of `compare`.
 
 use super::table::{self, Cell, Table};
-use crate::basis::alike::{alike, distinct};
-use crate::basis::printable::printable;
+use crate::basis::alike::{distinct, grouped};
+use crate::basis::printable::{printable, printable_lines};
 use crate::basis::units::{self, Nanos, TimeUnit, counted};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
+use crate::compare::overview::{Extreme, Overview};
 use crate::compare::recipe::hopeless;
 use crate::compare::{Change, Compared, Comparison, Difference, Inspected, State, Unmatched, Verdict};
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
@@ -15,6 +17,9 @@ const MOST_NAMED: usize = 2;
 
 /// How far a ratio may be from that of the medians before a reader of both wonders.
 const FAR_FROM_MEDIANS: f64 = 1.01;
+
+/// Summaries that are printed; `--json` has all.
+const MAX_OVERVIEWS: usize = 6;
 
 /// Remarks below the tables of a device.
 const MOST_REMARKS: usize = 5;
@@ -48,7 +53,11 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
     for (pattern, reason) in &ruling.unheld {
         out.push_str(&table::prose(&format!("limit  {}: undecided: {reason}", printable(pattern)), width, 2));
     }
-    out.push_str(&table::prose(&summary(comparison, ruling), width, 2));
+    let headline = headline(comparison).filter(|_| comparison.cases.len() > 1);
+    for line in headline.into_iter().chain([summary(comparison, ruling)]).chain(overviews(comparison)) {
+        // Escaped after wrapping, which may put a command of a CI service at the beginning of a line.
+        out.push_str(&printable_lines(&table::prose(&printable(&line), width, 2)));
+    }
     for remark in &comparison.remarks {
         out.push_str(&table::prose(&printable(remark), width, 2));
     }
@@ -176,7 +185,7 @@ fn is_of_pairs(case: &Compared) -> bool {
 
 /// A table of the cases of each kind; `None` where all are of one.
 fn of_kinds(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
-    let kinds = alike(cases.iter().copied(), |(_, a), (_, b)| a.kind == b.kind);
+    let kinds = grouped(cases.iter().copied(), |(_, case)| case.kind.as_str());
     let of = |cases: &Vec<(usize, &Compared)>| {
         let (_, names) = short_names(cases)?;
         Some((cases[0].1.kind.clone(), verdicts("", cases, &names)))
@@ -224,7 +233,7 @@ fn short_names(cases: &[(usize, &Compared)]) -> Option<(Option<String>, Vec<Stri
 /// cases have; with their `tests` before all where no column has them.
 fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, tests: bool) -> Vec<String> {
     let settled = |(index, case): &(usize, &Compared)| {
-        ruling.settled.contains(index) && matches!(case.verdict, Verdict::Slower | Verdict::Undecided)
+        ruling.settled.binary_search(index).is_ok() && matches!(case.verdict, Verdict::Slower | Verdict::Undecided)
     };
     let changed = |case: &Compared| matches!(case.verdict, Verdict::Slower | Verdict::Faster);
     let own = |(case, name): (&(usize, &Compared), &String)| {
@@ -232,11 +241,11 @@ fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, test
         let all: Vec<_> = settled.into_iter().chain(case.1.why.iter().cloned()).collect();
         all.into_iter().map(|reason| (reason, name.clone(), changed(case.1))).collect::<Vec<_>>()
     };
-    let mut groups = alike(cases.iter().zip(names).flat_map(own), |(a, ..), (b, ..)| a == b);
+    let mut groups = grouped(cases.iter().zip(names).flat_map(own), |(reason, ..)| reason.clone());
     groups.sort_by_key(|group| std::cmp::Reverse((group.iter().any(|(.., changed)| *changed), group.len())));
     let test = cases.iter().zip(names).filter(|_| tests);
     let test = test.map(|((_, case), name)| (case.test.clone(), name.clone(), changed(case)));
-    let tests = alike(test, |(a, ..), (b, ..)| a == b);
+    let tests = grouped(test, |(test, ..)| test.clone());
     let whose = |group: &[(String, String, bool)]| match group.len() {
         2 if cases.len() == 2 => "both".into(),
         count if count == cases.len() && count > 1 => format!("all {count}"),
@@ -320,8 +329,9 @@ pub(crate) fn inspection(case: &Inspected) -> String {
 
 /// Cases that are not compared, together where the reason is the same; regressions one by one.
 pub(crate) fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
-    let why = |case: &Unmatched| (case.baseline, case.candidate, case.reason.clone());
-    alike(cases, |a, b| !a.newly_wrong && !b.newly_wrong && why(a) == why(b))
+    let why = |case: &&Unmatched| (case.baseline.name(), case.candidate.name(), case.reason.clone(), case.newly_wrong);
+    let id = |case: &&Unmatched| case.newly_wrong.then(|| case.id.clone());
+    grouped(cases, |case| (why(case), id(case)))
 }
 
 fn unmatched(case: &Unmatched, count: usize) -> String {
@@ -336,8 +346,8 @@ fn unmatched(case: &Unmatched, count: usize) -> String {
     format!("{sign}  {}{more}: {change}{reason}", printable(&case.id))
 }
 
-/// What changed, in one sentence: the worst case by name, how much it changed, and how many others there are. `None`
-/// without a case that was compared.
+/// What changed, in one sentence: the worst case by name, how much it changed, how many others there are, and what the
+/// undecided ones may have changed. `None` without a case that was compared.
 pub(crate) fn headline(comparison: &Comparison) -> Option<String> {
     let cases = comparison.sorted();
     let names = plain_names(&cases);
@@ -353,36 +363,108 @@ pub(crate) fn headline(comparison: &Comparison) -> Option<String> {
     for verdict in [Verdict::Slower, Verdict::Faster] {
         let first = cases.iter().zip(&names).find(|((_, case), _)| case.verdict == verdict);
         let Some(((_, case), name)) = first else { continue };
-        let change = change(case.ratio.unwrap_or(1.0));
+        let change = change(case.ratio.unwrap_or(1.0), ["takes ", "is "]);
         parts.push(match comparison.count(verdict) {
             1 => format!("{name} {change}"),
             count => format!("{count} cases are {}, most of all {name}, which {change}", verdict.name()),
         });
     }
-    if parts.is_empty() && comparison.count(Verdict::Undecided) > 0 {
-        parts.push("No change found".into());
+    let open: Vec<_> = cases.iter().zip(&names).filter(|((_, case), _)| case.verdict == Verdict::Undecided).collect();
+    if !open.is_empty() {
+        let open: Vec<_> = open.into_iter().map(|((_, case), name)| (*case, name.as_str())).collect();
+        let found = undecided(&open, comparison.min_effect);
+        if parts.is_empty() && found.is_none() {
+            parts.push("No change found".into());
+        }
+        let worst = found.or_else(|| widest(&open)).map_or_else(String::new, |worst| format!(": {worst}"));
+        parts.push(format!("{} undecided{worst}", counted(open.len(), "case")));
     }
-    let others = [(Verdict::Undecided, "undecided"), (Verdict::Same, "unchanged")];
-    let others = others.map(|(verdict, name)| (comparison.count(verdict), name));
-    let others = others.into_iter().filter(|(count, _)| *count > 0).enumerate().map(|(at, (count, name))| {
-        let of = if at == 0 { counted(count, "case") } else { count.to_string() };
-        format!("{of} {name}")
-    });
-    parts.extend(Some(others.collect::<Vec<_>>().join(", ")).filter(|others| !others.is_empty()));
+    match comparison.count(Verdict::Same) {
+        0 => {}
+        same if comparison.count(Verdict::Undecided) > 0 => parts.push(format!("{same} unchanged")),
+        same => parts.push(format!("{} unchanged", counted(same, "case"))),
+    }
     (!cases.is_empty()).then(|| parts.join("; "))
 }
 
-/// `takes 2.5× as long`, `takes 3.2 % less time`.
-fn change(ratio: f64) -> String {
+/// The undecided cases whose ratios are the largest and the smallest, as far as these are changes that matter.
+fn undecided(open: &[(&Compared, &str)], min_effect: f64) -> Option<String> {
+    let rated = || open.iter().filter_map(|(case, name)| Some((*case, *name, case.ratio?)));
+    let by_ratio = |(.., a): &(&Compared, &str, f64), (.., b): &(&Compared, &str, f64)| a.total_cmp(b);
+    let slower = rated().rev().max_by(by_ratio).filter(|(.., ratio)| *ratio > 1.0 + min_effect);
+    let faster = rated().min_by(by_ratio).filter(|(.., ratio)| *ratio < 1.0 / (1.0 + min_effect));
+    let part = |(case, name, ratio): (&Compared, &str, f64)| {
+        format!("{name} {}{}", change(ratio, ["may take ", "may be "]), interval(case))
+    };
+    let parts: Vec<_> = slower.into_iter().chain(faster).map(part).collect();
+    (!parts.is_empty()).then(|| parts.join(", and "))
+}
+
+/// The undecided case whose interval reaches farthest from 1, and how far; the first reason where none has an interval.
+fn widest(open: &[(&Compared, &str)]) -> Option<String> {
+    let farthest = |[low, high]: [f64; 2]| if high * low > 1.0 { high } else { low };
+    let ends = open.iter().filter_map(|(case, name)| Some((*case, *name, farthest(case.interval?))));
+    let worst = ends.rev().max_by(|(.., a), (.., b)| a.ln().abs().total_cmp(&b.ln().abs()));
+    match worst {
+        Some((case, name, end)) => {
+            Some(format!("{name} {}{}", change(end, ["may take up to ", "may be up to "]), interval(case)))
+        }
+        None => open.first().map(|(case, name)| format!("{name} ({})", printable(&case.test))),
+    }
+}
+
+/// The interval of a ratio in brackets: ` (8.67 … 26.4)`.
+fn interval(case: &Compared) -> String {
+    let end = |end: f64| units::trimmed(&units::significant(end)).to_string();
+    case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(end).join(" … ")))
+}
+
+/// `takes 2.5× as long`, `takes 3.2 % less time`, with these verbs.
+fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
     let percent = 100.0 * (ratio - 1.0).abs();
     let percent = if percent < 10.0 { format!("{percent:.1}") } else { format!("{percent:.0}") };
     let percent = units::trimmed(&percent);
     match ratio {
-        1.5.. => format!("takes {}× as long", times(ratio)),
-        1.0..1.5 => format!("takes {percent} % longer"),
-        r if r > 2.0 / 3.0 => format!("takes {percent} % less time"),
-        r => format!("is {}× as fast", times(1.0 / r)),
+        1.5.. => format!("{takes}{}× as long", times(ratio)),
+        1.0..1.5 => format!("{takes}{percent} % longer"),
+        r if r > 2.0 / 3.0 => format!("{takes}{percent} % less time"),
+        r => format!("{is}{}× as fast", times(1.0 / r)),
     }
+}
+
+/// The figures by which people compare two sides as a whole, a line for all cases and one for each algorithm and device.
+#[must_use]
+pub(crate) fn overviews(comparison: &Comparison) -> Vec<String> {
+    let all = Overview::all(comparison);
+    let names =
+        if all.is_empty() { vec![] } else { plain_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>()) };
+    let percent =
+        |share: f64, verdict: Verdict| format!("{} % {}", units::trimmed(&format!("{share:.1}")), verdict.name());
+    let sentence = |of: &Overview| {
+        let whose = match (&of.algorithm, &of.device) {
+            _ if of.cases == all[0].cases => "all".to_string(),
+            (Some(algorithm), _) if all[0].device.is_some() => algorithm.clone(),
+            (None, Some(device)) => device.clone(),
+            (algorithm, device) => {
+                [algorithm, device].into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" on ")
+            }
+        };
+        let more = [(of.faster_percent, Verdict::Faster), (of.undecided_percent, Verdict::Undecided)];
+        let more = more.into_iter().filter(|(share, _)| *share > 0.0).map(|(share, verdict)| percent(share, verdict));
+        let shares: Vec<_> = [percent(of.slower_percent, Verdict::Slower)].into_iter().chain(more).collect();
+        let extreme = |of: &Extreme| format!("{}× ({})", units::trimmed(&units::significant(of.ratio)), names[of.case]);
+        format!(
+            "{whose}, {} cases: geometric mean {}× (candidate ÷ baseline); {}; worst {}, best {}",
+            of.cases,
+            units::significant(of.geometric_mean),
+            shares.join(", "),
+            extreme(&of.worst),
+            extreme(&of.best)
+        )
+    };
+    let more = all.len().saturating_sub(MAX_OVERVIEWS);
+    let more = (more > 0).then(|| format!("`--json -` has {more} more summaries"));
+    all.iter().take(MAX_OVERVIEWS).map(sentence).chain(more).collect()
 }
 
 /// A factor with two digits at least: `2.5`, `120`.
@@ -393,10 +475,14 @@ fn times(factor: f64) -> String {
 
 /// Names of cases with no more than tells them apart: `softmax 64x1024`.
 pub(crate) fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
+    let mut algorithms: HashMap<&str, [HashSet<&str>; 2]> = HashMap::new();
+    for (_, case) in cases {
+        let [subjects, variants] = algorithms.entry(&case.algorithm).or_default();
+        subjects.insert(&case.subject);
+        variants.insert(&case.variant);
+    }
     let name = |case: &Compared| {
-        let of = || cases.iter().filter(|(_, other)| other.algorithm == case.algorithm);
-        let one_subject = distinct(of().map(|(_, other)| &other.subject)).len() == 1;
-        let one_variant = distinct(of().map(|(_, other)| &other.variant)).len() == 1;
+        let [one_subject, one_variant] = algorithms[case.algorithm.as_str()].each_ref().map(|names| names.len() == 1);
         let subject = if one_subject { &case.algorithm } else { &case.subject };
         match &*case.variant {
             _ if one_variant => format!("{subject} {}", case.row),
@@ -477,7 +563,7 @@ mod tests {
     #[test]
     fn twenty_seven_cases_fit_the_screen_the_slower_first_and_shared_reasons_once() {
         let text = text(&many(), &Ruling::default(), 80);
-        assert!(text.lines().count() < 50 && widest(&text) <= 80, "{} lines\n{text}", text.lines().count());
+        assert!(text.lines().count() < 55 && widest(&text) <= 80, "{} lines\n{text}", text.lines().count());
         let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is missing:\n{text}"));
         assert!(
             at("SLOWER") < at("faster") && at("faster") < at("undecided") && at("undecided") < at(" same "),
@@ -540,13 +626,15 @@ mod tests {
         assert_eq!(
             of(&[(slower, 1.034), (slower, 1.3), (faster, 0.9), (open, 1.0)]),
             "2 cases are slower, most of all matmul 128, which takes 30 % longer; matmul 192 takes 10 % less time; \
-             1 case undecided"
+             1 case undecided: matmul 256 may take up to 20 % longer (0.97 … 1.2)"
         );
         assert_eq!(
             of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
-            "matmul 64 is 2× as fast; 1 case undecided, 1 unchanged"
+            "matmul 64 is 2× as fast; 1 case undecided: matmul 128 may take up to 20 % longer (0.99 … 1.2); 1 unchanged"
         );
-        assert_eq!(of(&[(open, 1.5), (open, 1.5)]), "No change found; 2 cases undecided");
+        let none = "No change found; 1 case undecided: matmul 64 may take up to 20 % longer (1 … 1.2)";
+        assert_eq!(of(&[(open, 1.0)]), none);
+        assert_eq!(of(&[(open, 1.5), (open, 1.5)]), "2 cases undecided: matmul 64 may take 1.5× as long (1 … 1.2)");
         assert_eq!(of(&[(same, 1.0)]), "1 case unchanged");
         assert_eq!(headline(&Comparison { cases: vec![], ..all.clone() }), None);
     }

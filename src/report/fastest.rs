@@ -1,10 +1,11 @@
 //! Which variant is fastest, in a sentence.
 
 use super::bench::{median, row};
-use crate::basis::alike::distinct;
+use crate::basis::alike::{distinct, grouped};
 use crate::record::class::Class;
 use crate::record::{AT_MOST, Case, Record};
 use crate::stats::noise;
+use std::collections::{BTreeSet, HashMap};
 
 /// The share of a limit from which it says how good a kernel is.
 const WORTH_TELLING: f64 = 0.3;
@@ -36,8 +37,8 @@ pub(crate) fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
     if competing.iter().any(|case| case.chain.is_some()) {
         return None;
     }
-    let sizes = distinct(competing.iter().map(|case| row(case)));
-    let races: Vec<_> = sizes.into_iter().filter_map(|size| race(record, competing, size)).collect();
+    let sizes = grouped(competing.iter().copied(), |case| row(case));
+    let races: Vec<_> = sizes.into_iter().filter_map(|cases| race(record, cases)).collect();
     let others: Vec<&Case> = timed.iter().copied().filter(|case| !Class::of(case).is_exact()).collect();
     let faster = if exact.is_empty() { None } else { faster(&races, &others) };
     Some([Some(of_races(&races)?), faster].into_iter().flatten().collect::<Vec<_>>().join("; "))
@@ -46,20 +47,22 @@ pub(crate) fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
 /// Which of the cases with caveats are faster than the winners, and where.
 fn faster(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
     let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
-    let beats = |race: &Race<'_>, other: &Case| {
-        let times = median(other).zip(race.winners.first().and_then(|winner| median(winner)));
-        row(other) == race.size && times.is_some_and(|(other, winner)| other.0 < winner.0)
+    let places: HashMap<&str, usize> = sizes.iter().copied().zip(0..).collect();
+    let beaten = |other: &&Case| {
+        let place = *places.get(row(other).as_str())?;
+        let times = median(other).zip(races[place].winners.first().and_then(|winner| median(winner)));
+        times.is_some_and(|(other, winner)| other.0 < winner.0).then_some(place)
     };
-    let of = |name: &str| -> Vec<&str> {
-        let beaten = |race: &&Race<'_>| others.iter().any(|other| other.variant == name && beats(race, other));
-        races.iter().filter(beaten).map(|race| race.size.as_str()).collect()
+    let of = |cases: Vec<&Case>| -> (String, Vec<&str>) {
+        let places: BTreeSet<usize> = cases.iter().filter_map(beaten).collect();
+        (cases[0].variant.clone(), places.into_iter().map(|place| sizes[place]).collect())
     };
-    let names = distinct(others.iter().map(|case| case.variant.as_str()));
-    let mut faster: Vec<_> = names.into_iter().map(|name| (name, of(name))).filter(|(_, of)| !of.is_empty()).collect();
+    let variants = grouped(others.iter().copied(), |case| case.variant.as_str());
+    let mut faster: Vec<_> = variants.into_iter().map(of).filter(|(_, of)| !of.is_empty()).collect();
     faster.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
-    let part = |(name, of): &(&str, Vec<&str>)| match of.len() {
+    let part = |(name, of): &(String, Vec<&str>)| match of.len() {
         all if all == sizes.len() && all > 1 => format!("{name} at every size"),
-        _ if sizes.len() == 1 => (*name).to_string(),
+        _ if sizes.len() == 1 => name.clone(),
         _ => format!("{name} at {}", span(of, &sizes)),
     };
     let named: Vec<_> = faster.iter().take(MOST_NAMED).map(part).collect();
@@ -69,8 +72,8 @@ fn faster(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
 }
 
 /// The race of a size; `None` without a rival.
-fn race<'a>(record: &Record, cases: &[&'a Case], size: String) -> Option<Race<'a>> {
-    let mut cases: Vec<_> = cases.iter().copied().filter(|case| row(case) == size).collect();
+fn race<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a>> {
+    let size = row(cases.first()?);
     let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
     cases.sort_by(|a, b| time(a).total_cmp(&time(b)));
     let (best, _) = cases.split_first().filter(|(_, others)| !others.is_empty())?;
@@ -98,15 +101,13 @@ fn of_races(races: &[Race<'_>]) -> Option<String> {
             (several, _) => format!("{} are too close to tell which is fastest", list(several)),
         }),
         _ => {
-            let mut won: Vec<(&str, Vec<&str>)> = vec![];
-            for race in races {
-                if let [winner] = race.names()[..] {
-                    match won.iter_mut().find(|(name, _)| *name == winner) {
-                        Some((_, sizes)) => sizes.push(&race.size),
-                        None => won.push((winner, vec![&race.size])),
-                    }
-                }
-            }
+            let clear = races.iter().filter_map(|race| match race.names()[..] {
+                [winner] => Some((winner, race.size.as_str())),
+                _ => None,
+            });
+            let won = grouped(clear, |(winner, _)| *winner).into_iter();
+            let mut won: Vec<(&str, Vec<&str>)> =
+                won.map(|won| (won[0].0, won.into_iter().map(|(_, size)| size).collect())).collect();
             let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
             if let [(winner, of)] = &won[..]
                 && of.len() == sizes.len()
@@ -160,7 +161,8 @@ fn reaches(cases: &[&Case], sizes: &[&str]) -> String {
 
 /// `512`, `256 and 512`, or `256 to 4096` where they follow one another.
 fn span(of: &[&str], all: &[&str]) -> String {
-    let follow = all.windows(of.len()).any(|run| run == of);
+    let from = all.iter().position(|size| of.first() == Some(size)).unwrap_or(0);
+    let follow = all[from..].starts_with(of);
     match of {
         [first, _, .., last] if follow => format!("{first} to {last}"),
         few if few.len() <= MOST_NAMED => list(few),

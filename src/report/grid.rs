@@ -5,14 +5,19 @@ use super::fastest;
 use super::long::{View, metric, shown_metrics};
 use super::reference::ReferenceTime;
 use super::table::{self, Cell, STAR, Table};
-use crate::basis::alike::{alike, distinct};
+use crate::basis::alike::{alike, distinct, grouped};
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{AT_MOST, Case, Outcome, Record};
+use std::collections::HashMap;
 use std::fmt::Write;
+
+/// Cells of a table for each of its cases above which it is not worth its size, in a table of this many cells or more.
+const MAX_CELLS_PER_CASE: usize = 50;
+const MIN_CELLS: usize = 100;
 
 /// What stands in the column of a variant, or in its row where sizes are columns.
 struct Line {
@@ -32,8 +37,9 @@ impl<'a> Section<'a> {
         distinct(self.cases.iter().map(|case| place(case).1))
     }
 
-    fn case(&self, size: &str, variant: &str) -> Option<&'a Case> {
-        self.cases.iter().find(|case| place(case) == (size.to_string(), variant)).copied()
+    /// Whether most cells of its table have a time: sizes that no two variants share make a table that is mostly empty.
+    pub(crate) fn is_dense(&self) -> bool {
+        self.sizes().len() * self.variants().len() <= MAX_CELLS_PER_CASE * self.cases.len().max(MIN_CELLS)
     }
 
     /// The figure of others of the problem of a size.
@@ -55,34 +61,46 @@ impl<'a> Section<'a> {
                 (time, Cell { detail: share.unwrap_or_default(), marks, ..Cell::default() })
             }
         };
+        let mut of_variant: HashMap<&str, HashMap<String, &Case>> = HashMap::new();
+        for case in &self.cases {
+            let (size, variant) = place(case);
+            of_variant.entry(variant).or_default().entry(size).or_insert(case);
+        }
         let line = |variant: &&str| {
+            let own = of_variant.get(variant);
             let first = self.cases.iter().find(|case| place(case).1 == *variant);
             let class = first.map(|case| Class::of(case)).unwrap_or_default();
             let heading = Cell { detail: class.to_string(), ..Cell::code(*variant) };
-            Line { heading, class, cells: sizes.iter().map(|size| of(self.case(size, variant))).collect() }
+            let case = |size: &String| own.and_then(|own| own.get(size).copied());
+            Line { heading, class, cells: sizes.iter().map(|size| of(case(size))).collect() }
         };
         let host = self.host.first().map(|baseline| {
-            let case = |size: &String| self.host.iter().find(|case| place(case).0 == *size).copied();
+            let mut own: HashMap<String, &Case> = HashMap::new();
+            for case in &self.host {
+                own.entry(place(case).0).or_insert(case);
+            }
             let heading = Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) };
-            Line { heading, class: Class::default(), cells: sizes.iter().map(|size| of(case(size))).collect() }
+            let cells = sizes.iter().map(|size| of(own.get(size).copied())).collect();
+            Line { heading, class: Class::default(), cells }
         });
+        // In the order of the sizes, which is that in which they come first.
+        let of_sizes = grouped(self.cases.iter().copied(), |case| place(case).0);
         let metrics = shown_metrics(&self.cases).into_iter().map(|name| {
-            let cells = sizes.iter().map(|size| (None, self.metric(size, name).into())).collect();
+            let cells = of_sizes.iter().map(|cases| (None, values(cases, name).into())).collect();
             Line { heading: name.into(), class: Class::default(), cells }
         });
         variants.iter().map(line).chain(host).chain(metrics).collect()
-    }
-
-    /// The values that the variants of a size found for a metric: one where they agree.
-    fn metric(&self, size: &str, name: &str) -> String {
-        let of_size = self.cases.iter().filter(|case| place(case).0 == size);
-        distinct(of_size.map(|case| metric(case, name)).filter(|value| !value.is_empty())).join(", ")
     }
 
     /// Its times: a row for each size, a column for each variant and for the host.
     pub(crate) fn table(&self) -> Table {
         table(&self.sizes(), &self.lines(&self.variants(), None))
     }
+}
+
+/// The values that the variants of a size found for a metric: one where they agree.
+fn values(of_size: &[&Case], name: &str) -> String {
+    distinct(of_size.iter().map(|case| metric(case, name)).filter(|value| !value.is_empty())).join(", ")
 }
 
 /// A row for each size, in the unit of its least time. The least time of each class has a star.

@@ -155,6 +155,16 @@ impl Table {
         self.columns.last().is_some_and(|(last, _)| last.text == heading)
     }
 
+    /// Number of its rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Keeps its first `rows`.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        self.rows.truncate(rows);
+    }
+
     /// How many columns name the row.
     fn names(&self) -> usize {
         self.columns.iter().take_while(|(_, kind)| *kind == Kind::Text).count()

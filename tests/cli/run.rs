@@ -573,7 +573,9 @@ fn a_watch_says_a_line_each_time_that_the_kernel_is_saved() {
     fs::write(folder.path().join("double.comp"), DOUBLE.replace("const int WORK = 1", "const int WORK = 50"))
         .expect("written");
     let line = next("unverified");
-    assert!(line.contains("double") && line.contains("…"), "{line}");
+    // One process a side seldom decides anything on a software device.
+    let verdicts = ["undecided: ", "same", "SLOWER: ", "faster: "];
+    assert!(line.contains("double") && verdicts.iter().any(|verdict| line.contains(verdict)), "{line}");
     signal(&child, "INT");
     assert!(child.wait().expect("it ends").code().is_some());
 }

@@ -4,13 +4,14 @@ use super::{CommandOutput, RunArgs, beside, check_commands, described, planned, 
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
 use crate::commands::{command_line, interrupt, measure_quietly, progress};
-use crate::compare::{self, Settings};
+use crate::compare::{self, Comparison, Settings, State, Verdict};
 use crate::measure::measurement::{LimitPolicy, MeasureOptions};
 use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
 use crate::plan::Plan;
 use crate::plan::request::{Request, VulkanOptions};
 use crate::record::{Case, Outcome, Record};
+use crate::report;
 use crate::run::options::CASE;
 use crate::run::resolved::ResolvedRun;
 use crate::tuning::tuned::Tuned;
@@ -44,7 +45,10 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
         let (mut known, read) = read(args, &mut files);
         match read.and_then(|run| measure(&request, setup, run)) {
             Ok(record) => {
-                record.cases.iter().for_each(|case| say(&line(case, last.as_ref(), &record)));
+                // The rules are those of `compare`: one record against another, with the default settings.
+                let both = last.as_ref().map(|last| [last, &record].map(std::slice::from_ref));
+                let comparison = both.map(|[last, now]| compare::compare(last, now, &Settings::default()));
+                record.cases.iter().for_each(|case| say(&line(case, comparison.as_ref(), &record)));
                 if record.cases.iter().any(|case| case.measured().is_some()) {
                     last = Some(record);
                 }
@@ -120,8 +124,9 @@ fn measure(request: &Request, setup: &Setup, resolved: Vec<ResolvedRun>) -> Resu
     )
 }
 
-/// What is to be said of a case: its time, the change since `last`, whether it is right, what the driver tells of it.
-fn line(case: &Case, last: Option<&Record>, now: &Record) -> String {
+/// What is to be said of a case: its time, the verdict on it since the last record, whether it is right, what the driver
+/// tells of it.
+fn line(case: &Case, comparison: Option<&Comparison>, now: &Record) -> String {
     let mut facts = vec![case.variant.clone()];
     if now.cases.iter().any(|other| other.variant == case.variant && other.size != case.size) {
         facts[0] = format!("{} {}", case.variant, case.size);
@@ -129,7 +134,7 @@ fn line(case: &Case, last: Option<&Record>, now: &Record) -> String {
     match &case.outcome {
         Outcome::Measured(measured) => {
             facts.push(measured.summary.median.to_string());
-            facts.extend(last.and_then(|last| change(case, last, now)));
+            facts.extend(comparison.and_then(|comparison| verdict(case, comparison)));
             facts.extend(case.share.map(|share| format!("{:.0} % of the limit", 100.0 * share.fraction)));
             facts.push(measured.verification.unverified().unwrap_or_else(|| "verified".into()));
         }
@@ -144,23 +149,52 @@ fn line(case: &Case, last: Option<&Record>, now: &Record) -> String {
     facts.join("  ")
 }
 
-/// The change of a case since an earlier record, with its interval.
-fn change(case: &Case, last: &Record, now: &Record) -> Option<String> {
-    let alone = |record: &Record| {
-        let cases = record.cases.iter().filter(|other| other.id == case.id).cloned().collect();
-        Record { cases, ..record.clone() }
+/// The verdict on a case since the last record, as `compare` gives it: `SLOWER: 1.9412 (1.8 … 2.1)`, `same`,
+/// `undecided: only 1 process`; `None` for a case that the last record does not have.
+fn verdict(case: &Case, comparison: &Comparison) -> Option<String> {
+    let here = |id: &str| id == case.id;
+    if let Some(other) = comparison.unmatched.iter().find(|other| here(&other.id)) {
+        let measured = [other.baseline, other.candidate] == [State::Measured; 2];
+        return measured.then(|| format!("not compared: {}", other.reason));
+    }
+    let compared = comparison.cases.iter().find(|compared| here(&compared.id))?;
+    let word = report::compare::verdict(compared.verdict);
+    let figures = || match (compared.ratio, compared.interval) {
+        (Some(value), Some(ends)) => format!("{} ({})", ratio(value), ends.map(ratio).join(" … ")),
+        _ => "no ratio".into(),
     };
-    let comparison = compare::compare(&[alone(last)], &[alone(now)], &Settings::default());
-    let compared = comparison.cases.into_iter().next()?;
-    let [low, high] = compared.interval?.map(ratio);
-    Some(format!("× {} ({low} … {high})", ratio(compared.ratio?)))
+    Some(match compared.verdict {
+        Verdict::Slower | Verdict::Faster => format!("{word}: {}", figures()),
+        Verdict::Same => word.into(),
+        Verdict::Undecided => format!("{word}: {}", compared.test),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::commands::cli::{Cli, Command};
+    use crate::report::bench::tests::record;
     use std::ffi::OsString;
+
+    #[test]
+    fn a_ratio_is_told_with_a_verdict_alone() {
+        let records = [record(), record()];
+        let [last, now] = records.each_ref().map(std::slice::from_ref);
+        let mut comparison = compare::compare(last, now, &Settings::default());
+        let case = &records[1].cases[0];
+        let mut of = |found: Verdict| {
+            let compared = &mut comparison.cases[0];
+            (compared.ratio, compared.interval) = (Some(1.94), Some([1.49, 2.46]));
+            (compared.verdict, compared.test) = (found, "only 1 process".into());
+            verdict(case, &comparison)
+        };
+        assert_eq!(of(Verdict::Slower).as_deref(), Some("SLOWER: 1.9400 (1.4900 … 2.4600)"));
+        assert_eq!(of(Verdict::Undecided).as_deref(), Some("undecided: only 1 process"));
+        assert_eq!(of(Verdict::Same).as_deref(), Some("same"));
+        comparison.cases.clear();
+        assert_eq!(verdict(case, &comparison), None, "nothing to compare it with");
+    }
 
     #[test]
     fn a_folder_is_watched_with_all_that_its_description_names() {

@@ -2,8 +2,8 @@
 
 use crate::basis::printable::printable;
 use crate::basis::threads;
-use crate::basis::units::Nanos;
-use crate::record::{Case, CaseSize, Measured, Origin, Outcome, Record, Verification};
+use crate::basis::units::{Nanos, counted};
+use crate::record::{Case, CaseSize, LONGEST, Measured, Origin, Outcome, Record, Verification};
 use crate::stats::Summary;
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -26,6 +26,7 @@ const ROUNDING: f64 = 1e-6;
 /// The case at fault, and why the record is refused.
 pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, String)> {
     let indices = check_whole(record).map_err(|message| (None, message))?;
+    let cut = cut_names(record);
     let mut ids = HashSet::with_capacity(record.cases.len());
     let (mut mended, mut verified) = (vec![], 0);
     threads::prepare();
@@ -61,6 +62,9 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, 
         verified += usize::from(case.measured().is_some_and(|measured| measured.samples.is_empty()));
     }
     let mut notes = vec![];
+    if cut > 0 {
+        notes.push(format!("{} longer than {LONGEST} characters cut to that length", counted(cut, "name")));
+    }
     if let [first, others @ ..] = &mended[..] {
         let others = if others.is_empty() { String::new() } else { format!(" (and of {} more)", others.len()) };
         notes.push(format!("the summary of {first}{others} contradicts its samples; using the samples"));
@@ -69,6 +73,38 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, 
         notes.push(format!("{verified} cases were verified only: they have no samples, so no time"));
     }
     Ok(notes)
+}
+
+/// Cuts names of devices, variants, kernels and buffers to the length that those of hosts have at most; returns how many it
+/// cut. Ids, which join records, stay as they are.
+fn cut_names(record: &mut Record) -> usize {
+    let devices = record.devices.iter_mut().flat_map(|device| {
+        let driver = &mut device.driver;
+        let names = [&mut device.name, &mut device.api_version, &mut device.uuid, &mut driver.name, &mut driver.info];
+        names.into_iter().chain(&mut device.pci_address).chain(&mut driver.build)
+    });
+    let peaks = record.peaks.iter_mut().flat_map(|peak| [&mut peak.device, &mut peak.uuid, &mut peak.driver]);
+    let cases = record.cases.par_iter_mut().map(|case| {
+        let size = match &mut case.size {
+            CaseSize::Foreign(text) => Some(text),
+            CaseSize::Known(_) => None,
+        };
+        let kernels = case.kernels.iter_mut().flat_map(|kernel| {
+            let statistics = kernel.statistics.iter_mut().map(|metric| &mut metric.name);
+            [&mut kernel.name, &mut kernel.hash].into_iter().chain(statistics)
+        });
+        let names = [&mut case.algorithm, &mut case.variant].into_iter().chain(size).chain(kernels);
+        names.chain(&mut case.buffers).chain(&mut case.notes).map(cut).sum::<usize>()
+    });
+    devices.chain(peaks).map(cut).sum::<usize>() + cases.sum::<usize>()
+}
+
+/// Cuts `name` where it is too long; returns how many names that are.
+fn cut(name: &mut String) -> usize {
+    let Some((end, _)) = name.char_indices().nth(LONGEST) else { return 0 };
+    let end = name[..end].char_indices().next_back().map_or(0, |(last, _)| last);
+    name.replace_range(end.., "…");
+    1
 }
 
 /// Checks what is not of a case; returns the indices of the devices.

@@ -259,3 +259,20 @@ fn a_share_of_a_variants_own_launches_is_that_of_its_structure() {
     assert_eq!((share.limit, own.limit), (Limit::Compute, Limit::Launch));
     assert!((own.least.0 / 13_481_869.0 - 1.0).abs() < 1e-6 && share.least.0 < own.least.0, "{share:?} {own:?}");
 }
+
+#[test]
+fn names_of_any_length_are_cut_and_ids_are_not() {
+    let long = "é".repeat(3_000);
+    let mut record: Value = serde_json::from_str(&current()).expect("JSON");
+    record["devices"][0]["name"] = long.as_str().into();
+    record["cases"][0]["id"] = long.as_str().into();
+    record["cases"][0]["variant"] = long.as_str().into();
+    record["cases"][0]["size"] = long.as_str().into();
+    let loaded = parse(record.to_string().as_bytes(), "run.json").expect("no reason to refuse it");
+    let (case, device) = (&loaded.record.cases[0], &loaded.record.devices[0]);
+    for name in [&device.name, &case.variant, &case.size.to_string()] {
+        assert_eq!((name.chars().count(), name.chars().last()), (crate::record::LONGEST, Some('…')));
+    }
+    assert_eq!(case.id, long);
+    assert_eq!(loaded.notes, ["'run.json': 3 names longer than 1000 characters cut to that length"]);
+}

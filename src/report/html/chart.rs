@@ -477,17 +477,20 @@ const MOST_LINES: usize = 4;
 /// `text` in lines of at most `most` characters, broken where it has to be: names of files have no spaces.
 fn lines(text: &str, most: usize) -> Vec<String> {
     let (mut lines, mut line) = (vec![], String::new());
+    // A text of any length is looked at as far as it is shown.
+    let room = |line: &str| if line.is_empty() { Some(most) } else { most.checked_sub(line.chars().count() + 1) };
     for word in text.split(' ') {
         let mut rest = word;
-        while line.chars().count() + 1 + rest.chars().count() > most
-            && !(line.is_empty() && rest.chars().count() <= most)
-        {
+        while lines.len() <= MOST_LINES && room(&line).is_none_or(|room| rest.chars().nth(room).is_some()) {
             if line.is_empty() {
                 let (end, _) = rest.char_indices().nth(most).unwrap_or((rest.len(), ' '));
                 line.push_str(&rest[..end]);
                 rest = &rest[end..];
             }
             lines.push(std::mem::take(&mut line));
+        }
+        if lines.len() > MOST_LINES {
+            break;
         }
         if !line.is_empty() {
             line.push(' ');
@@ -690,6 +693,15 @@ pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Looking at all that is left of the name for each line would take hours.
+    #[test]
+    fn a_name_of_any_length_is_looked_at_as_far_as_it_is_shown() {
+        let shown = lines(&"x".repeat(100_000_000), 60);
+        assert_eq!(shown.len(), MOST_LINES);
+        assert!(shown.iter().all(|line| line.chars().count() <= 60) && shown[MOST_LINES - 1].ends_with('…'));
+        assert_eq!(lines("ab cd efghijkl m", 5), ["ab cd", "efghi", "jkl m"]);
+    }
 
     #[test]
     fn names_keep_their_distance_and_their_order() {

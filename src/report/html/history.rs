@@ -3,7 +3,7 @@
 use super::super::table::Table;
 use super::axis;
 use super::chart::{AXIS, FONT, GRID, INK, QUIET, SERIES, Width, content, opening};
-use super::{Page, place_and_date, started};
+use super::{ANSWER_END, GROUPS_END, METHOD_END, Page, place_and_date, started};
 use crate::basis::printable::escape;
 use crate::basis::units::counted;
 use crate::history::{Event, History, Series, Step};
@@ -20,13 +20,17 @@ pub(crate) fn page(history: &History) -> String {
     page.opening(&format!("History of {} on {place}", counted(history.runs.len(), "run")), "gpukern history");
     page.line("<main>");
     let _ = writeln!(page.html, r#"<p id="results" tabindex="-1">{}</p>"#, escape(&summary(history)));
+    page.note_at = page.html.len();
     if !history.events.is_empty() {
         page.line("<h2>Changes</h2>");
-        for event in &history.events {
-            self::event(&mut page, history, event);
+        for (at, event) in history.events.iter().enumerate() {
+            let end = page.share(ANSWER_END, history.events.len() - at);
+            self::event(&mut page, history, event, end);
         }
     }
-    for device in devices(history) {
+    let devices = devices(history);
+    for (at, device) in devices.iter().copied().enumerate() {
+        let end = page.share(GROUPS_END, devices.len() - at);
         page.element("h2", device);
         page.line(
             r#"<p class="quiet">Each dot is a run. A horizontal line is the level between two steps, a vertical line is a step.</p>"#,
@@ -35,25 +39,42 @@ pub(crate) fn page(history: &History) -> String {
             page.paragraph("quiet", &format!("{shortage}."));
         }
         page.line(r#"<div class="charts">"#);
-        for series in history.series.iter().filter(|series| series.device == device) {
-            page.figure(&[Width::Wide, Width::Narrow].map(|width| trend(history, series, width)));
+        let mut series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
+        // Where there is no room for all, those that changed come first.
+        if page.html.len() + series.len() * TREND_BYTES > end {
+            series.sort_by_key(|series| series.steps.is_empty());
+        }
+        for (at, own) in series.iter().enumerate() {
+            let drawn = [Width::Wide, Width::Narrow].map(|width| trend(history, own, width));
+            if !page.fits(end, |page| page.figure(&drawn)) {
+                page.left.charts += series.len() - at;
+                break;
+            }
         }
         page.line("</div>");
     }
     runs(&mut page, history);
     left_out(&mut page, history);
     page.close();
+    page.tell_what_is_left_out("the text of `gpukern history` and the records have them");
     page.html
 }
 
-fn event(page: &mut Page, history: &History, event: &Event) {
+/// The cases that changed at a place, as far as they end below `end` bytes.
+fn event(page: &mut Page, history: &History, event: &Event, end: usize) {
     let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
-    page.element("h3", &format!("Run {}, compared with {}: {after}", event.after + 1, event.before + 1));
-    page.paragraph("quiet", &format!("Previous run: {before}"));
-    page.element("p", &format!("Changed: {}", event.changes_in_words()));
+    let head = |page: &mut Page| {
+        page.element("h3", &format!("Run {}, compared with {}: {after}", event.after + 1, event.before + 1));
+        page.paragraph("quiet", &format!("Previous run: {before}"));
+        page.element("p", &format!("Changed: {}", event.changes_in_words()));
+    };
+    if !page.fits(end, head) {
+        page.left.rows += event.moves.len();
+        return;
+    }
     let table = Table::captioned("Cases that changed").text(["case"]);
     let mut table = table.numbers(["change", "levels", "runs", "by chance"]).prose(["what changed"]);
-    for moved in &event.moves {
+    for moved in event.moves.iter().take(page.max_rows(end)) {
         let series = &history.series[moved.series];
         let step = &series.steps[moved.step];
         let why: Vec<_> = moved.changes.iter().cloned().chain(remark(history, series, moved.step)).collect();
@@ -67,12 +88,12 @@ fn event(page: &mut Page, history: &History, event: &Event) {
             why.join("; "),
         ]);
     }
-    page.html.push_str(&table.html("figures remarks"));
+    page.table_below(end, table, event.moves.len(), "figures remarks");
     let confirming = history.confirming(event);
     if !confirming.is_empty() {
-        page.line("<p>To confirm it:</p>");
         let commands = confirming.iter().map(|command| escape(command)).collect::<Vec<_>>().join("\n");
-        page.line(&format!("<pre>{commands}</pre>"));
+        let lines = format!("<p>To confirm it:</p>\n<pre>{commands}</pre>");
+        page.left.lines += usize::from(!page.fits(end, |page| page.line(&lines)));
     }
 }
 
@@ -95,15 +116,18 @@ fn runs(page: &mut Page, history: &History) {
             record.version.clone(),
         ]);
     }
-    page.html.push_str(&table.html("figures"));
+    page.table_below(METHOD_END, table, history.runs.len(), "figures");
 }
 
 fn left_out(page: &mut Page, history: &History) {
     if !history.left_out.is_empty() {
         page.line("<h2>Left out</h2>");
-        page.list(history.left_out.iter().cloned());
+        page.list_below(METHOD_END, history.left_out.iter().cloned());
     }
 }
+
+/// Bytes of the charts of a series, at least.
+const TREND_BYTES: usize = 10_000;
 
 /// Times above this multiple of nine tenths of all are drawn at the upper edge.
 const FAR: f64 = 1.3;
@@ -186,6 +210,19 @@ mod tests {
     use super::*;
     use crate::export::tests::HOSTILE;
     use crate::history::tests::{driver_change, settings};
+
+    #[test]
+    fn a_page_of_many_series_is_one_that_a_browser_opens() {
+        let mut runs = driver_change()[36..].to_vec();
+        for run in &mut runs {
+            let case = run.record.cases[0].clone();
+            let numbered = |at: usize| crate::record::Case { id: format!("case/{at}"), ..case.clone() };
+            run.record.cases = (0..3_000).map(numbered).collect();
+        }
+        let page = page(&History::new(runs, vec![], &settings()));
+        assert!(page.len() <= super::super::MAX_BYTES && page.contains("<p>This page leaves out "), "{}", page.len());
+        assert!(page.matches("<figure>").count() > 50);
+    }
 
     #[test]
     fn a_chart_names_a_run_once() {

@@ -16,21 +16,21 @@ pub(crate) use history::page as history;
 use super::bench::{at_most, median, row, signs, variant};
 use super::fastest;
 use super::table::{Cell, Table};
-use crate::basis::alike::{alike, distinct};
+use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{escape, escape_prose};
-use crate::basis::units::{Nanos, ratio, significant};
+use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
-use crate::compare::{self, Comparison, Difference, Verdict};
+use crate::compare::{self, Compared, Comparison, Difference, Verdict};
 use crate::device::capability::DeviceKind;
 use crate::kernel::statistics;
 use crate::plan::{CacheState, Clock};
 use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Outcome, Record};
-use chart::{Width, histogram};
+use chart::{Width, histogram, shortened};
 use model::{Chart, ChartGroup, Source, finite_share, percent, series};
 use ratios::Ratios;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 /// Sources that stand beside one another in columns; of more each has rows of its own.
@@ -45,6 +45,26 @@ const CANARY: &str = "a small fixed kernel, timed around each case to see how fa
 /// Verdicts of one kind that are not folded away.
 const MOST_VERDICTS: usize = 40;
 
+/// Largest page in bytes: a browser opens it at once. What has no room is left to the record.
+const MAX_BYTES: usize = 5_000_000;
+
+/// Bytes of the page at which the verdicts, the winners, the groups of cases and the method end at the latest.
+const VERDICTS_END: usize = MAX_BYTES / 4;
+const ANSWER_END: usize = MAX_BYTES * 2 / 5;
+const GROUPS_END: usize = MAX_BYTES * 9 / 10;
+const METHOD_END: usize = MAX_BYTES - 20_000;
+
+/// Groups of cases that a page has at most.
+const MAX_GROUPS: usize = 200;
+
+/// Bytes of a case in the charts of its group, about, and of a row of a table, at least.
+const CHARTED_CASE_BYTES: usize = 2_500;
+const MIN_ROW_BYTES: usize = 100;
+
+/// Characters of a name or an explanation that a page shows.
+const MAX_NAME: usize = 300;
+const MAX_SENTENCE: usize = 2_000;
+
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 /// The hash of the script, which the page's policy lets run; a test compares the two.
@@ -57,6 +77,49 @@ pub struct Page {
     pub html: String,
     /// Its charts as SVG: the name of a file and its content.
     pub charts: Vec<(String, String)>,
+    left: LeftOut,
+    /// Where in the text a note on what is left out belongs.
+    note_at: usize,
+}
+
+/// Numbers of the things that a page has no room for.
+#[derive(Debug, Default)]
+struct LeftOut {
+    groups: usize,
+    rows: usize,
+    charts: usize,
+    /// Cases that charts do not show.
+    marks: usize,
+    /// Cases without their samples.
+    details: usize,
+    /// Lines of lists and of legends.
+    lines: usize,
+}
+
+impl LeftOut {
+    /// What is left out, in a sentence; `None` where nothing is.
+    fn sentence(&self, elsewhere: &str) -> Option<String> {
+        let Self { groups, rows, charts, marks, details, lines } = self;
+        let parts = [
+            (groups, "kind of case"),
+            (rows, "row"),
+            (charts, "chart"),
+            (marks, "mark in charts"),
+            (details, "histogram of samples"),
+            (lines, "remark"),
+        ];
+        let plural = |(count, what): (&usize, &str)| match what.split_once(' ') {
+            Some((first, rest)) => format!("{} {rest}", counted(*count, first)),
+            None => counted(*count, what),
+        };
+        let parts: Vec<_> = parts.into_iter().filter(|(count, _)| **count > 0).map(plural).collect();
+        let all = match &parts[..] {
+            [] => return None,
+            [only] => only.clone(),
+            [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        };
+        Some(format!("This page leaves out {all}, which would make it too large for a browser; {elsewhere}."))
+    }
 }
 
 /// The report of `runs`, side by side where there are several; of two with what came of their comparison.
@@ -70,15 +133,19 @@ pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     let across = |run: &NamedRecord| NamedRecord::new(&*run.name, run.record.across_processes().into_owned());
     let shown: Vec<_> = runs.iter().map(across).collect();
     let sources = Source::all(&shown);
-    let groups = ChartGroup::all(&sources);
+    let mut groups = ChartGroup::all(&sources);
     let mut page = Page::default();
+    page.left.groups = groups.len().saturating_sub(MAX_GROUPS);
+    groups.truncate(MAX_GROUPS);
     page.head(&sources, &groups);
     page.answer(judged, &sources, &groups);
     for (at, group) in groups.iter().enumerate() {
-        page.group(at, group, &sources);
+        let end = page.share(GROUPS_END, groups.len() - at);
+        page.group(at, group, &sources, end);
     }
     page.facts(&sources);
     page.close();
+    page.tell_what_is_left_out("the record has them (`gpukern export RECORD.json --to csv`)");
     page
 }
 
@@ -102,6 +169,62 @@ impl Page {
         self.line("<ul>");
         items.into_iter().for_each(|item| self.element("li", &item));
         self.line("</ul>");
+    }
+
+    /// A list of as many items as keep the page below `end` bytes.
+    fn list_below(&mut self, end: usize, items: impl IntoIterator<Item = String>) {
+        self.line("<ul>");
+        for item in items {
+            let item = shortened(&item, MAX_SENTENCE);
+            self.left.lines += usize::from(!self.fits(end, |page| page.element("li", &item)));
+        }
+        self.line("</ul>");
+    }
+
+    /// Lets `write` append to the page, and takes that back where it would end behind `end` bytes; returns whether it fits.
+    fn fits(&mut self, end: usize, write: impl FnOnce(&mut Self)) -> bool {
+        let before = self.html.len();
+        write(self);
+        let fits = self.html.len() <= end;
+        if !fits {
+            self.html.truncate(before);
+        }
+        fits
+    }
+
+    /// Where one of `parts` that are still to be written ends, if they share the room up to `end` bytes.
+    fn share(&self, end: usize, parts: usize) -> usize {
+        self.html.len() + end.saturating_sub(self.html.len()) / parts.max(1)
+    }
+
+    /// Rows that a table up to `end` bytes can have at most.
+    fn max_rows(&self, end: usize) -> usize {
+        end.saturating_sub(self.html.len()) / MIN_ROW_BYTES
+    }
+
+    /// The first rows of a table of `all` rows, as many as keep the page below `end` bytes.
+    fn table_below(&mut self, end: usize, mut table: Table, all: usize, classes: &str) {
+        let room = end.saturating_sub(self.html.len());
+        let mut markup = table.html(classes);
+        while markup.len() > room && table.len() > 0 {
+            table.truncate((table.len() as f64 * 0.95 * room as f64 / markup.len() as f64) as usize);
+            markup = table.html(classes);
+        }
+        if table.len() > 0 {
+            self.html.push_str(&markup);
+        }
+        let left = all - table.len();
+        self.left.rows += left;
+        if left > 0 {
+            self.fits(end, |page| page.paragraph("quiet", &format!("The record has {}.", counted_more(left, "row"))));
+        }
+    }
+
+    /// Says below the heading of the results what has no room on the page.
+    fn tell_what_is_left_out(&mut self, elsewhere: &str) {
+        if let Some(sentence) = self.left.sentence(elsewhere) {
+            self.html.insert_str(self.note_at, &format!("<p>{}</p>\n", escape_prose(&sentence)));
+        }
     }
 
     fn head(&mut self, sources: &[Source<'_>], groups: &[ChartGroup<'_>]) {
@@ -162,6 +285,7 @@ impl Page {
     /// Devices and method.
     fn facts(&mut self, sources: &[Source<'_>]) {
         self.line(r#"<section aria-labelledby="method"><h2 id="method">How it was measured</h2>"#);
+        let end = self.share(METHOD_END, 2);
         for run in sources.iter().filter(|source| source.device.kind != DeviceKind::Host) {
             let Source { run, device, .. } = run;
             let when = started(&run.record.started);
@@ -172,13 +296,15 @@ impl Page {
                 device.driver.info,
                 method(&run.record)
             );
-            self.element("p", &text);
+            self.left.lines += usize::from(!self.fits(end, |page| page.element("p", &text)));
         }
         self.line("<details><summary>Device and method details</summary>");
         // Many side by side are too wide to read.
         let parts = sources.chunks(if sources.len() > MOST_BESIDE { 1 } else { MOST_BESIDE });
-        let tables: String = parts.map(facts_of).collect();
-        self.line(&(tables + "</details></section>"));
+        for part in parts {
+            self.left.rows += usize::from(!self.fits(METHOD_END, |page| page.html.push_str(&facts_of(part))));
+        }
+        self.line("</details></section>");
     }
 
     /// What a reader came for: the verdict where there are two records, and the winner of each size.
@@ -194,30 +320,46 @@ impl Page {
             self.html,
             r#"<section class="results" aria-labelledby="answer"><h2 id="answer" tabindex="-1"><span id="results"></span>{heading}</h2>"#
         );
+        self.note_at = self.html.len();
         if let Some((sentence, comparison)) = &judged {
-            self.verdict(sentence, *comparison);
+            self.verdict(&shortened(sentence, MAX_SENTENCE), *comparison);
         }
         let judged = judged.and_then(|(_, comparison)| comparison);
+        let verdicts = judged.map(|comparison| {
+            let mut verdicts = Verdicts::new();
+            for case in &comparison.cases {
+                verdicts.entry(&case.id).or_insert(case);
+            }
+            verdicts
+        });
         // Without a contest the winners are the cases above.
         let shown = judged.is_none() || contest;
         for group in groups.iter().filter(|_| judged.is_none() && sources.len() == 1) {
             let cases = &group.cases[0];
             let name = cases.first().filter(|_| groups.len() > 1).map(|case| format!("{}: ", case.subject()));
             if let Some(sentence) = fastest::sentence(&sources[0].run.record, cases) {
-                self.paragraph("verdict", &format!("{}{sentence}.", name.unwrap_or_default()));
+                let sentence = shortened(&format!("{}{sentence}", name.unwrap_or_default()), MAX_SENTENCE);
+                self.fits(ANSWER_END, |page| page.paragraph("verdict", &format!("{sentence}.")));
             }
         }
+        if judged.is_none() {
+            self.note_at = self.html.len();
+        }
         self.line(r#"<div class="winners">"#);
-        for group in groups {
-            for own in group.side_by_side().into_iter().filter(|_| shown) {
-                self.winners(group, sources, &own, judged);
+        for (at, group) in groups.iter().enumerate().filter(|_| shown) {
+            let end = self.share(ANSWER_END, groups.len() - at);
+            let parts = group.side_by_side();
+            for (part, own) in parts.iter().enumerate() {
+                let end = self.share(end, parts.len() - part);
+                self.winners(group, sources, own, verdicts.as_ref(), end);
             }
         }
         self.line(r#"<div class="notes">"#);
         self.conditions(sources);
         let leaders = |at| groups.iter().flat_map(move |group| group.leaders(at));
         let marks = |(at, source): (usize, &Source<'_>)| marks(&leaders(at).collect::<Vec<_>>(), &source.conditions);
-        self.legend(sources.iter().enumerate().filter(|_| shown).flat_map(marks));
+        let marks = sources.iter().enumerate().filter(|_| shown).flat_map(marks).collect::<Vec<_>>();
+        self.legend(ANSWER_END, marks);
         self.line("</div></div></section>");
     }
 
@@ -229,10 +371,10 @@ impl Page {
         for (source, limits) in sources.iter().zip(&limits) {
             if let Some(sentence) = source.conditions.sentence(source.device.index) {
                 let whose = if alone { "Conditions" } else { &source.name };
-                self.paragraph("quiet", &format!("{whose}: {sentence}"));
+                self.fits(ANSWER_END, |page| page.paragraph("quiet", &format!("{whose}: {sentence}")));
             }
             if let Some(limits) = limits.as_ref().filter(|_| !shared) {
-                self.paragraph("quiet", &format!("{}: {limits}", source.name));
+                self.fits(ANSWER_END, |page| page.paragraph("quiet", &format!("{}: {limits}", source.name)));
             }
         }
         if let Some(Some(limits)) = limits.first().filter(|_| shared) {
@@ -241,16 +383,13 @@ impl Page {
     }
 
     /// What the signs in tables mean.
-    fn legend(&mut self, marks: impl Iterator<Item = Mark>) {
-        for Mark { sign, meaning } in marks.collect::<BTreeSet<_>>() {
+    fn legend(&mut self, end: usize, marks: Vec<Mark>) {
+        for Mark { sign, meaning } in marks.into_iter().collect::<BTreeSet<_>>() {
             // A letter needs no colon.
             let colon = if sign.chars().nth(1).is_some() { ":" } else { "" };
-            let _ = writeln!(
-                self.html,
-                r#"<p class="quiet"><b>{}</b>{colon} {}</p>"#,
-                escape(&sign),
-                escape_prose(&meaning)
-            );
+            let (sign, meaning) = (escape(&sign), escape_prose(&meaning));
+            let line = format!(r#"<p class="quiet"><b>{sign}</b>{colon} {meaning}</p>"#);
+            self.left.lines += usize::from(!self.fits(end, |page| page.line(&line)));
         }
     }
 
@@ -262,43 +401,34 @@ impl Page {
         };
         match super::compare::headline(comparison) {
             Some(headline) => {
-                self.paragraph("verdict", &format!("{headline}."));
+                self.paragraph("verdict", &format!("{}.", shortened(&headline, MAX_SENTENCE)));
                 self.paragraph("quiet", sentence);
             }
             None => self.paragraph("verdict", sentence),
         }
+        self.note_at = self.html.len();
+        let overviews = super::compare::overviews(comparison);
+        if !overviews.is_empty() {
+            self.list_below(VERDICTS_END, overviews);
+        }
         let differences = &comparison.differences;
         if !differences.is_empty() {
-            self.list(differences.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)));
+            let line = |d: &Difference| format!("{}: {} → {}", d.what, d.baseline, d.candidate);
+            self.list_below(VERDICTS_END, differences.iter().map(line));
         }
         if !comparison.inspected.is_empty() {
-            self.list(super::compare::changed(comparison).map(super::compare::inspection));
+            self.list_below(VERDICTS_END, super::compare::changed(comparison).map(super::compare::inspection));
         }
         let sorted = comparison.sorted();
-        let names = super::compare::plain_names(&sorted);
+        let names: Vec<_> = super::compare::plain_names(&sorted).iter().map(|name| shortened(name, MAX_NAME)).collect();
         let named: Vec<_> = sorted.iter().zip(&names).map(|((_, case), name)| (*case, &**name)).collect();
         self.line(r#"<div class="winners">"#);
         if let Some(ratios) = Ratios::new(&named, comparison.min_effect) {
             let drawn = [Width::Wide, Width::Narrow].map(|width| ratios.svg(width));
-            self.charts(vec![("ratios".into(), drawn)]);
+            self.charts(vec![("ratios".into(), drawn)], VERDICTS_END);
         }
-        self.line(r#"<div class="verdicts">"#);
-        // What stays the same comes last.
-        let (others, same) = sorted.split_at(sorted.len() - comparison.count(Verdict::Same));
-        let (other_names, same_names) = names.split_at(others.len());
-        for (cases, names, caption, open) in
-            [(others, other_names, "Changed and undecided cases", true), (same, same_names, "Unchanged cases", false)]
-        {
-            if cases.is_empty() {
-                continue;
-            }
-            let open = if open && cases.len() <= MOST_VERDICTS { r#" open="open""# } else { "" };
-            let _ = writeln!(self.html, "<details{open}>");
-            self.element("summary", &format!("{caption}: {}", cases.len()));
-            self.html.push_str(&super::compare::verdicts(caption, cases, names).html("figures judged"));
-            self.line("</details>");
-        }
-        self.line("</div></div>");
+        self.verdict_tables(&sorted, &names);
+        self.line("</div>");
         self.explanations(super::compare::explanations(&sorted, &names));
         if comparison.cases.iter().flat_map(|case| case.why.iter().chain([&case.test])).any(|of| of.contains("canary"))
         {
@@ -309,8 +439,33 @@ impl Page {
         }
         if let Some(commands) = &comparison.decide {
             self.element("p", &super::compare::above_commands(comparison));
-            let _ = writeln!(self.html, "<pre>{}</pre>", escape(commands));
+            let commands = format!("<pre>{}</pre>", escape(commands));
+            self.left.lines += usize::from(!self.fits(ANSWER_END, |page| page.line(&commands)));
         }
+    }
+
+    /// The tables of sorted verdicts: of changed and undecided cases, and of the others.
+    fn verdict_tables(&mut self, sorted: &[(usize, &Compared)], names: &[String]) {
+        self.line(r#"<div class="verdicts">"#);
+        // What stays the same comes last.
+        let (others, same) = sorted.split_at(sorted.partition_point(|(_, case)| case.verdict != Verdict::Same));
+        let (other_names, same_names) = names.split_at(others.len());
+        for (cases, names, caption, open) in
+            [(others, other_names, "Changed and undecided cases", true), (same, same_names, "Unchanged cases", false)]
+        {
+            if cases.is_empty() {
+                continue;
+            }
+            let open = if open && cases.len() <= MOST_VERDICTS { r#" open="open""# } else { "" };
+            let _ = writeln!(self.html, "<details{open}>");
+            self.element("summary", &format!("{caption}: {}", cases.len()));
+            let end = self.share(VERDICTS_END, if caption.starts_with("Unchanged") { 1 } else { 2 });
+            let shown = cases.len().min(self.max_rows(end));
+            let table = super::compare::verdicts(caption, &cases[..shown], &names[..shown]);
+            self.table_below(end, table, cases.len(), "figures judged");
+            self.line("</details>");
+        }
+        self.line("</div>");
     }
 
     /// What explains verdicts, below a line with what most cases have in common.
@@ -319,8 +474,8 @@ impl Page {
         let more = explanations.len() - 1;
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         self.line("<details>");
-        self.element("summary", &format!("Remarks: {first}{more}"));
-        self.list(explanations);
+        self.element("summary", &format!("Remarks: {}{more}", shortened(first, MAX_SENTENCE)));
+        self.list_below(VERDICTS_END, explanations);
         self.line("</details>");
     }
 
@@ -330,10 +485,14 @@ impl Page {
         group: &ChartGroup<'a>,
         sources: &[Source<'_>],
         own: &[usize],
-        judged: Option<&Comparison>,
+        judged: Option<&Verdicts<'_>>,
+        end: usize,
     ) {
         let all: Vec<Vec<&'a Case>> = own.iter().map(|at| group.leaders(*at)).collect();
-        if all.iter().all(Vec::is_empty) {
+        let rows = distinct(all.iter().flatten().map(|case| row(case)));
+        let all: Vec<_> = all.into_iter().map(by_row).collect();
+        let (count, shown) = (rows.len(), rows.into_iter().take(self.max_rows(end)));
+        if count == 0 {
             return;
         }
         let alone = own.len() == 1;
@@ -342,7 +501,7 @@ impl Page {
             _ => group.title(),
         };
         if own.len() > MOST_BESIDE {
-            return self.winners_below(&title, sources, own, &all);
+            return self.winners_below(&title, sources, (own, &all), shown, end);
         }
         let table = Table::captioned(if judged.is_some() { format!("{title}: fastest at each size") } else { title });
         let table = table.text(["size"]);
@@ -357,8 +516,8 @@ impl Page {
         // Of what one side lacks there is no verdict.
         let judged = judged.filter(|_| !alone);
         let mut table = table.text(judged.map(|_| "verdict")).text(alone.then_some("mark"));
-        for own_row in distinct(all.iter().flatten().map(|case| row(case))) {
-            let found: Vec<Vec<&Case>> = all.iter().map(|cases| of_row(cases, &own_row)).collect();
+        for own_row in shown {
+            let found: Vec<&[&Case]> = all.iter().map(|rows| of_row(rows, &own_row)).collect();
             let cases: Vec<Option<&Case>> = found.iter().map(|cases| cases.first().copied()).collect();
             let first = || cases.iter().flatten();
             let best = first().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
@@ -376,7 +535,7 @@ impl Page {
                     cells.push(cell_beside(cases, best, limits, conditions));
                 }
             }
-            cells.extend(judged.map(|comparison| verdict_on(&cases, comparison)));
+            cells.extend(judged.map(|verdicts| verdict_on(&cases, verdicts)));
             let signs = || cases[0].map_or_else(String::new, |case| sources[own[0]].conditions.signs(case));
             cells.extend(alone.then(|| signs().into()));
             table.row(cells);
@@ -386,22 +545,30 @@ impl Page {
             table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
         }
         // A phone has the last column on a line of its own.
-        self.html.push_str(&table.html(match judged {
+        let classes = match judged {
             Some(_) => "figures won stacked",
             None if table.ends_with(SHORTER) => "figures won caveats",
             None => "figures won",
-        }));
+        };
+        self.table_below(end, table, count, classes);
     }
 
     /// The winner of each size on each of many sources, in rows.
-    fn winners_below(&mut self, title: &str, sources: &[Source<'_>], own: &[usize], all: &[Vec<&Case>]) {
+    fn winners_below(
+        &mut self,
+        title: &str,
+        sources: &[Source<'_>],
+        (own, all): (&[usize], &[ByRow<'_>]),
+        rows: impl Iterator<Item = String>,
+        end: usize,
+    ) {
         let table = Table::captioned(title).text(["size", "record", "fastest"]).numbers(["time", "of hardware"]);
         let mut table = table.prose([SHORTER]).text(["mark"]);
-        for own_row in distinct(all.iter().flatten().map(|case| row(case))) {
-            let found = || own.iter().zip(all).map(|(at, cases)| (&sources[*at], of_row(cases, &own_row)));
+        for own_row in rows {
+            let found = || own.iter().zip(all).map(|(at, rows)| (&sources[*at], of_row(rows, &own_row)));
             let limits = limits_differ(found().filter_map(|(_, cases)| cases.first().copied()));
             for (source, cases) in found() {
-                let [case, others @ ..] = &cases[..] else { continue };
+                let [case, others @ ..] = cases else { continue };
                 let time = median(case).map_or_else(String::new, |time| time.to_string());
                 let share = share_of(case, limits).unwrap_or_else(|| "–".into());
                 let signs = source.conditions.signs(case);
@@ -417,37 +584,46 @@ impl Page {
             }
         }
         table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
-        self.html.push_str(&table.html("figures won"));
+        let all = table.len();
+        self.table_below(end, table, all, "figures won");
     }
 
-    fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[Source<'_>]) {
+    fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[Source<'_>], end: usize) {
         let _ = writeln!(self.html, r#"<section class="group" aria-labelledby="group-{at}">"#);
         let _ = writeln!(self.html, r#"<h2 id="group-{at}">{}</h2>"#, escape(&group.title()));
-        let [charts, folded] = group.charts(sources);
-        self.charts(charts);
+        let charts_end = self.share(end, 2);
+        let drawn = group.thinned((charts_end - self.html.len()) / CHARTED_CASE_BYTES);
+        self.left.marks += group.everything().count() - drawn.everything().count();
+        let [charts, folded] = drawn.charts(sources);
+        self.charts(charts, charts_end);
         self.line("<details><summary>All cases: tables, samples, checks and kernels</summary>");
-        self.charts(folded);
-        if group.cases.iter().filter(|cases| !cases.is_empty()).count() > 1 {
-            self.comparison(group, sources);
+        self.charts(folded, charts_end);
+        let having = group.cases.iter().filter(|cases| !cases.is_empty()).count();
+        if having > 1 {
+            self.comparison(group, sources, self.share(end, 4));
         }
-        for (source, cases) in sources.iter().zip(&group.cases) {
-            if !cases.is_empty() {
-                self.table(&group.title(), source, cases);
-                self.legend(marks(cases, &source.conditions).into_iter());
-                self.details(cases);
-            }
+        let shown = sources.iter().zip(&group.cases).filter(|(_, cases)| !cases.is_empty());
+        for (part, (source, cases)) in shown.enumerate() {
+            let end = self.share(end, having - part);
+            self.table(&group.title(), source, cases, self.share(end, 2));
+            self.legend(end, marks(cases, &source.conditions));
+            self.details(cases, end);
         }
         self.line("</details></section>");
     }
 
-    fn charts(&mut self, charts: Vec<Chart>) {
+    /// Charts as far as they end below `end` bytes.
+    fn charts(&mut self, charts: Vec<Chart>, end: usize) {
         if charts.is_empty() {
             return;
         }
         self.line(r#"<div class="charts">"#);
         for (name, drawn) in charts {
-            self.figure(&drawn);
-            self.charts.push((self.file_name(&name), standalone(&drawn[0])));
+            if self.fits(end, |page| page.figure(&drawn)) {
+                self.charts.push((self.file_name(&name), standalone(&drawn[0])));
+            } else {
+                self.left.charts += 1;
+            }
         }
         self.line("</div>");
     }
@@ -472,24 +648,30 @@ impl Page {
     }
 
     /// The sources beside one another, as far as they have cases in common.
-    fn comparison(&mut self, group: &ChartGroup<'_>, sources: &[Source<'_>]) {
-        let having = |key: &(&CaseSize, String)| {
-            group.cases.iter().filter(|cases| cases.iter().any(|c| name(c) == *key)).count()
-        };
-        let common = distinct(group.cases.iter().flatten().map(|case| name(case)).filter(|key| having(key) > 1));
-        let shares = |cases: &[&Case]| cases.iter().any(|case| common.contains(&name(case)));
-        let shown: Vec<_> = sources.iter().zip(&group.cases).filter(|(_, cases)| shares(cases)).collect();
+    fn comparison(&mut self, group: &ChartGroup<'_>, sources: &[Source<'_>], end: usize) {
+        let mut all: Vec<ByName<'_>> = vec![ByName::new(); group.cases.len()];
+        for (named, cases) in all.iter_mut().zip(&group.cases) {
+            for case in cases {
+                named.entry(name(case)).or_insert(case);
+            }
+        }
+        let mut common = distinct(group.cases.iter().flatten().map(|case| name(case)));
+        common.retain(|key| all.iter().filter(|cases| cases.contains_key(key)).count() > 1);
+        let shares = |cases: &ByName<'_>| common.iter().any(|key| cases.contains_key(key));
+        let shown: Vec<_> = sources.iter().zip(&all).filter(|(_, cases)| shares(cases)).collect();
+        let count = common.len();
+        common.truncate(self.max_rows(end));
         let [(first, _), rest @ ..] = &shown[..] else { return };
         if shown.len() > MOST_BESIDE {
-            return self.comparison_below(&group.title(), &common, &shown);
+            return self.comparison_below(&group.title(), (&common, count), &shown, end);
         }
         let ratios = rest.iter().map(|(source, _)| format!("{} ÷ first", source.name));
         let table = Table::captioned(format!("{}, side by side with {}", group.title(), first.name));
         let names = shown.iter().map(|(source, _)| source.name.as_str());
         let mut table = table.text(["size", "variant"]).numbers(names).numbers(ratios);
         for key in common {
-            let find = |cases: &[&Case]| {
-                let case = cases.iter().find(|case| name(case) == key);
+            let find = |cases: &ByName<'_>| {
+                let case = cases.get(&key);
                 (case.map_or("–", |case| case.outcome.status()), case.and_then(|case| median(case)))
             };
             let found: Vec<_> = shown.iter().map(|(_, cases)| find(cases)).collect();
@@ -504,16 +686,22 @@ impl Page {
             let names = [key.0.to_string(), key.1].into_iter();
             table.row(names.chain(found.iter().map(text)).chain(found[1..].iter().map(ratio)));
         }
-        self.html.push_str(&table.html("figures stacked"));
+        self.table_below(end, table, count, "figures stacked");
     }
 
     /// The same of many sources, in rows.
-    fn comparison_below(&mut self, title: &str, common: &[(&CaseSize, String)], shown: &[(&Source<'_>, &Vec<&Case>)]) {
+    fn comparison_below(
+        &mut self,
+        title: &str,
+        (common, count): (&[Name<'_>], usize),
+        shown: &[(&Source<'_>, &ByName<'_>)],
+        end: usize,
+    ) {
         let table = Table::captioned(format!("{title}, side by side with {}", shown[0].0.name));
         let mut table = table.text(["size", "variant", "record"]).numbers(["median", "÷ first"]);
         for key in common {
             let cases = shown.iter().filter_map(|(source, cases)| {
-                let case = cases.iter().find(|case| name(case) == *key)?;
+                let case = cases.get(key)?;
                 Some((source, case.outcome.status(), median(case)))
             });
             let cases: Vec<_> = cases.collect();
@@ -525,11 +713,14 @@ impl Page {
                 table.row([key.0.to_string(), key.1.clone(), source.name.clone(), text, ratio]);
             }
         }
-        self.html.push_str(&table.html("figures stacked"));
+        let all = table.len() + (count - common.len()) * shown.len();
+        self.table_below(end, table, all, "figures stacked");
     }
 
     /// The values of a group's charts for one source.
-    fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case]) {
+    fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case], end: usize) {
+        let count = cases.len();
+        let cases = &cases[..count.min(self.max_rows(end))];
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
         let one = if cases.iter().any(|case| case.chain.is_some()) { ", time per operation" } else { "" };
         let table = Table::captioned(format!("{title}: {}{one}", source.name)).text(["size", "variant"]);
@@ -545,21 +736,44 @@ impl Page {
             table.row(names.chain(cells.chain(remarked.then(|| remarks(case))).map(Cell::from)));
         }
         table.leave_out_empty(&["of hardware", "host ÷ device", "mark"], "–");
-        self.html.push_str(&table.html(if remarked { "figures remarks" } else { "figures" }));
+        self.table_below(end, table, count, if remarked { "figures remarks" } else { "figures" });
     }
 
-    /// The samples, answers and kernels of each case.
-    fn details(&mut self, cases: &[&Case]) {
-        for case in cases {
-            let _ = writeln!(self.html, "<details><summary>{}</summary>", escape(&case.id));
-            if let Some(m) = case.measured() {
-                self.figure(&[Width::Wide, Width::Narrow].map(|width| histogram(case, m, width)));
+    /// The samples, answers and kernels of the first cases, as far as they end below `end` bytes.
+    fn details(&mut self, cases: &[&Case], end: usize) {
+        for (at, case) in cases.iter().enumerate() {
+            let detail = |page: &mut Self| {
+                let _ = writeln!(page.html, "<details><summary>{}</summary>", escape(&shortened(&case.id, MAX_NAME)));
+                if let Some(m) = case.measured() {
+                    page.figure(&[Width::Wide, Width::Narrow].map(|width| histogram(case, m, width)));
+                }
+                page.list(facts(case));
+                page.line("</details>");
+            };
+            if !self.fits(end, detail) {
+                self.left.details += cases.len() - at;
+                return;
             }
-            self.list(facts(case));
-            self.line("</details>");
         }
     }
 }
+
+/// `1 more row`, `27 more rows`.
+fn counted_more(count: usize, thing: &str) -> String {
+    counted(count, &format!("more {thing}"))
+}
+
+/// The verdicts on cases by their ids.
+type Verdicts<'a> = HashMap<&'a str, &'a Compared>;
+
+/// The name that a case shares with the same case of another source.
+type Name<'a> = (&'a CaseSize, String);
+
+/// The cases of a source by these names.
+type ByName<'a> = HashMap<Name<'a>, &'a Case>;
+
+/// The leaders of each row: first the exact one, then the fastest.
+type ByRow<'a> = HashMap<String, Vec<&'a Case>>;
 
 /// Devices and method of some sources.
 fn facts_of(sources: &[Source<'_>]) -> String {
@@ -597,15 +811,23 @@ fn facts_of(sources: &[Source<'_>]) -> String {
 /// The heading of what only shortcuts make faster than the winner.
 const SHORTER: &str = "faster with a caveat";
 
-/// Those of `leaders` that are of one row: first the exact one, then the fastest.
-fn of_row<'a>(leaders: &[&'a Case], own_row: &str) -> Vec<&'a Case> {
-    let mut cases: Vec<_> = leaders.iter().copied().filter(|case| row(case) == own_row).collect();
+/// `leaders` by their rows.
+fn by_row(leaders: Vec<&Case>) -> ByRow<'_> {
     let key = |case: &Case| (!Class::of(case).is_exact(), median(case).map_or(f64::INFINITY, |time| time.0));
-    cases.sort_by(|a, b| {
-        let ((a, time), (b, other)) = (key(a), key(b));
-        a.cmp(&b).then(time.total_cmp(&other))
-    });
-    cases
+    let mut rows = ByRow::new();
+    for mut cases in grouped(leaders, |case| row(case)) {
+        cases.sort_by(|a, b| {
+            let ((a, time), (b, other)) = (key(a), key(b));
+            a.cmp(&b).then(time.total_cmp(&other))
+        });
+        rows.insert(row(cases[0]), cases);
+    }
+    rows
+}
+
+/// The leaders of one row.
+fn of_row<'a, 'c>(rows: &'a ByRow<'c>, own_row: &str) -> &'a [&'c Case] {
+    rows.get(own_row).map_or(&[], Vec::as_slice)
 }
 
 /// `others`, each with what sets it apart and its time: `split (3×f16) 1.110 ms`.
@@ -682,12 +904,12 @@ fn limits_differ<'a>(cases: impl Iterator<Item = &'a Case>) -> bool {
 }
 
 /// The verdict on the winner of a size where both sides have the same, or that they do not.
-fn verdict_on(winners: &[Option<&Case>], comparison: &Comparison) -> Cell {
+fn verdict_on(winners: &[Option<&Case>], verdicts: &Verdicts<'_>) -> Cell {
     let [Some(before), Some(after)] = winners else { return "–".into() };
     if before.id != after.id {
         return format!("fastest changed: {} → {}", before.variant, after.variant).into();
     }
-    let Some(found) = comparison.cases.iter().find(|compared| compared.id == after.id) else { return "–".into() };
+    let Some(found) = verdicts.get(after.id.as_str()) else { return "–".into() };
     let ratio = found.ratio.map_or_else(String::new, ratio);
     Cell { class: found.verdict.name(), detail: ratio, ..super::compare::verdict(found.verdict).into() }
 }
@@ -695,7 +917,7 @@ fn verdict_on(winners: &[Option<&Case>], comparison: &Comparison) -> Cell {
 /// The fewest and the most processes that measured a case.
 fn processes(record: &Record) -> (usize, usize) {
     let measured = record.cases.iter().filter(|case| case.measured().is_some());
-    let cases = alike(measured, |a, b| (a.device, &a.id) == (b.device, &b.id));
+    let cases = grouped(measured, |case| (case.device, case.id.as_str()));
     let counts = || cases.iter().map(Vec::len);
     (counts().min().unwrap_or(1), counts().max().unwrap_or(1))
 }
@@ -734,8 +956,7 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
     }
 }
 
-/// The name that a case shares with the same case of another source.
-fn name(case: &Case) -> (&CaseSize, String) {
+fn name(case: &Case) -> Name<'_> {
     (&case.size, series(case))
 }
 
@@ -805,7 +1026,7 @@ fn method(record: &Record) -> String {
 
 /// Counts the cases by how they ended.
 fn tally<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
-    let counts = alike(cases.map(|case| case.outcome.status()), |a, b| a == b);
+    let counts = grouped(cases.map(|case| case.outcome.status()), |status| *status);
     counts.iter().map(|all| format!("{} {}", all.len(), all[0])).collect::<Vec<_>>().join(", ")
 }
 
@@ -1311,6 +1532,71 @@ mod tests {
         let named = |name: &str| rate.contains(&format!(">{name}</text>"));
         assert!(named("local") && named("naive") && named("other-0") && named("other-2"), "{rate}");
         assert!(!named("other-3") && rate.contains("grey: all others") && rate.contains("other-8"), "{rate}");
+    }
+
+    /// A record of `variants` at each of `sizes`; of each kind one where `kinds`.
+    fn large(variants: usize, sizes: usize, kinds: bool) -> Record {
+        let mut record = full();
+        let case = record.cases[1].clone();
+        let numbers = (0..sizes).flat_map(|size| (0..variants).map(move |variant| (size, variant)));
+        let sized = |(size, variant): (usize, usize)| {
+            let mut case = case.clone();
+            (case.variant, case.size) = (format!("v{variant}"), (size + 1).to_string().into());
+            if kinds {
+                case.algorithm = format!("k{size}");
+            }
+            case.id = format!("{}/v{variant}/f32/{size}", case.algorithm);
+            case
+        };
+        record.cases = numbers.map(sized).collect();
+        record
+    }
+
+    /// Checks that a page opens in a browser and says what it leaves out.
+    fn check_size(page: &Page) {
+        assert!(page.html.len() <= MAX_BYTES, "{} bytes", page.html.len());
+        document(&page.html);
+        assert!(page.html.contains("<p>This page leaves out ") && page.html.contains("gpukern export RECORD.json"));
+    }
+
+    // The sizes are such that work for each pair of cases would take many minutes.
+    #[test]
+    fn a_page_of_any_record_is_one_that_a_browser_opens() {
+        for (variants, sizes, kinds) in [(5, 8_000, false), (20_000, 1, false), (1, 20_000, true), (1, 20_000, false)] {
+            let page = report(&[run(large(variants, sizes, kinds))], None);
+            check_size(&page);
+            assert!(!page.charts.is_empty() && page.html.contains("<table"), "{variants} variants, {sizes} sizes");
+        }
+        let small = report(&[run(full())], None);
+        assert!(!small.html.contains("This page leaves out"));
+    }
+
+    #[test]
+    fn a_page_of_many_records_and_of_a_large_comparison_is_bounded_too() {
+        let named = |at: usize| NamedRecord::new(format!("{at}.json"), large(3, 1_000, false));
+        check_size(&report(&(0..12).map(named).collect::<Vec<_>>(), None));
+        let pair = [0, 1].map(|at| NamedRecord::new(format!("{at}.json"), large(3, 4_000, false)));
+        let mut comparison = compared(&pair);
+        for (at, case) in comparison.cases.iter_mut().enumerate() {
+            case.verdict = Verdict::ALL[at % 4];
+            case.why.push(format!("registers 32 → {at}"));
+        }
+        let page = report(&pair, Some(&comparison));
+        check_size(&page);
+        assert!(page.html.contains("Changed and undecided cases: 9000") && page.html.contains(">SLOWER<"));
+    }
+
+    #[test]
+    fn an_id_of_any_length_costs_its_own_place_alone() {
+        let mut record = full();
+        record.cases[0].id = "<".repeat(3_000_000);
+        let page = report(&[run(record)], None);
+        assert!(page.html.len() <= MAX_BYTES && page.html.contains(&record_id(&full())), "{}", page.html.len());
+        document(&page.html);
+    }
+
+    fn record_id(record: &Record) -> String {
+        record.cases[1].id.clone()
     }
 
     #[test]

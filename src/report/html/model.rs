@@ -1,11 +1,11 @@
 //! What a report is made of: sources (a device in a run), groups of cases that belong in one chart, and the charts.
 
-use super::super::bench::{self, median, row};
+use super::super::bench::{median, row};
 use super::axis::{self, Axis};
-use super::chart::{Bar, Bars, Ceiling, Plot, Point, Series, Width};
-use super::limits_differ;
+use super::chart::{Bar, Bars, Ceiling, Plot, Point, Series, Width, shortened};
+use super::{MAX_NAME, limits_differ};
 use crate::algorithms::probes::Pattern;
-use crate::basis::alike::{alike, distinct};
+use crate::basis::alike::{alike, distinct, grouped, grouped_alike};
 use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos, significant};
 use crate::device::capability::DeviceInfo;
@@ -13,7 +13,7 @@ use crate::record::class::Class;
 use crate::record::marks::RunConditions;
 use crate::record::peak::{Figure, Peak, Quantity};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Share};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 
 /// A device in a run.
@@ -72,17 +72,18 @@ pub(super) struct ChartGroup<'a> {
 impl<'a> ChartGroup<'a> {
     pub(super) fn all(sources: &[Source<'a>]) -> Vec<Self> {
         let cases = sources.iter().enumerate().flat_map(|(at, source)| source.cases().map(move |case| (at, case)));
-        let same =
-            |(_, a): &(usize, &Case), (_, b): &(usize, &Case)| a.same_kind(b) && a.chain.is_some() == b.chain.is_some();
+        let key = |(_, case): &(usize, &'a Case)| (case.algorithm.as_str(), case.chain.is_some());
+        let same = |(_, a): &(usize, &Case), (_, b): &(usize, &Case)| a.same_kind(b);
         let group = |all: Vec<(usize, &'a Case)>| {
-            let of = |at: usize| all.iter().filter(|(own, _)| *own == at).map(|(_, case)| *case).collect();
-            Self { first: all[0].1, cases: (0..sources.len()).map(of).collect() }
+            let mut group = Self { first: all[0].1, cases: vec![vec![]; sources.len()] };
+            all.into_iter().for_each(|(at, case)| group.cases[at].push(case));
+            group
         };
-        alike(cases, same).into_iter().map(group).collect()
+        grouped_alike(cases, key, same).into_iter().map(group).collect()
     }
 
     pub(super) fn title(&self) -> String {
-        self.first.kind()
+        shortened(&self.first.kind(), MAX_NAME)
     }
 
     pub(super) fn algorithm(&self) -> &'a str {
@@ -91,17 +92,54 @@ impl<'a> ChartGroup<'a> {
 
     /// Whether a source timed two cases of one size, so that one of them is the fastest.
     pub(super) fn is_contest(&self, at: usize) -> bool {
-        self.cases[at].iter().any(|case| self.has_rival(at, case))
+        let classes = self.cases[at].iter().map(|case| (row(case), Class::of(case), median(case).is_some()));
+        grouped(classes, |(row, ..)| row.clone()).into_iter().any(|cases| {
+            let timed = cases.iter().filter(|(.., timed)| *timed).count();
+            // Of each class all others are rivals of the exact one, and of another its own.
+            grouped(&cases, |own| own.1.clone()).into_iter().any(|own| {
+                let (_, class, _) = own[0];
+                let own_timed = own.iter().filter(|(.., timed)| *timed).count();
+                let rivals = if class.is_exact() { timed } else { own_timed };
+                // An untimed case has a rival in any timed one.
+                if own_timed < own.len() { rivals > 0 } else { rivals > 1 }
+            })
+        })
     }
 
-    /// Whether a source timed another case of this case's size that it competes with.
-    fn has_rival(&self, at: usize, case: &Case) -> bool {
-        let others = self.cases[at].iter().filter(|other| !std::ptr::eq(**other, case) && row(other) == row(case));
-        let classes: Vec<_> = others.filter(|other| median(other).is_some()).map(|other| Class::of(other)).collect();
-        bench::has_rival(&Class::of(case), classes.iter())
+    /// The group with at most `most` cases of all sources, for charts: of sizes that are spread over all, those variants that
+    /// matter, then the fastest.
+    pub(super) fn thinned(&self, most: usize) -> Self {
+        if self.everything().count() <= most {
+            return Self { first: self.first, cases: self.cases.clone() };
+        }
+        let named = Self::that_matter(self.everything());
+        let rows = distinct(self.everything().map(Case::row));
+        let having = self.cases.iter().filter(|cases| !cases.is_empty()).count().max(1);
+        let beside = (having * named.len()).clamp(1, most.max(1));
+        let stride = rows.len().div_ceil((most / beside).max(1));
+        let kept: HashSet<String> = rows.into_iter().step_by(stride).collect();
+        let each = (most / (kept.len() * having)).max(1);
+        let rank = |case: &Case| {
+            let place = named.iter().position(|name| *name == series(case)).unwrap_or(MOST_NAMED);
+            (place, median(case).map_or(f64::INFINITY, |time| time.0))
+        };
+        let of_source = |cases: &Vec<&'a Case>| {
+            let shown = cases.iter().copied().enumerate().filter(|(_, case)| kept.contains(&case.row()));
+            let rows = grouped(shown, |(_, case)| case.row()).into_iter();
+            let fastest = rows.flat_map(|row| {
+                let mut row: Vec<_> = row.into_iter().map(|(at, case)| (rank(case), at, case)).collect();
+                row.sort_by(|((a, time), ..), ((b, other), ..)| a.cmp(b).then(time.total_cmp(other)));
+                row.truncate(each);
+                row
+            });
+            let mut cases: Vec<_> = fastest.map(|(_, at, case)| (at, case)).collect();
+            cases.sort_by_key(|(at, _)| *at);
+            cases.into_iter().map(|(_, case)| case).collect()
+        };
+        Self { first: self.first, cases: self.cases.iter().map(of_source).collect() }
     }
 
-    fn everything(&self) -> impl Iterator<Item = &'a Case> + Clone {
+    pub(super) fn everything(&self) -> impl Iterator<Item = &'a Case> + Clone {
         self.cases.iter().flatten().copied()
     }
 
@@ -115,10 +153,12 @@ impl<'a> ChartGroup<'a> {
     /// large sizes and a processor's small ones would leave either chart mostly empty.
     fn comparable(&self, cases: &[&'a Case]) -> Vec<&'a Case> {
         let mut found = cases.to_vec();
+        let mut sizes: HashSet<&CaseSize> = cases.iter().map(|case| &case.size).collect();
         let mut others: Vec<_> = self.cases.iter().filter(|other| !std::ptr::eq(other.as_slice(), cases)).collect();
-        let shared = |found: &[&Case], other: &[&Case]| other.iter().any(|o| found.iter().any(|f| f.size == o.size));
-        while let Some(at) = others.iter().position(|other| shared(&found, other)) {
-            found.extend(others.swap_remove(at));
+        while let Some(at) = others.iter().position(|other| other.iter().any(|case| sizes.contains(&case.size))) {
+            let other = others.swap_remove(at);
+            sizes.extend(other.iter().map(|case| &case.size));
+            found.extend(other);
         }
         found
     }
@@ -198,7 +238,7 @@ impl<'a> ChartGroup<'a> {
         // The name of each, whether it wins its size, and the logarithm of its time over the best.
         let results =
             timed.into_iter().map(|(name, size, time)| (name, time <= best[&size], (time / best[&size]).ln()));
-        let mut names = alike(results, |(a, ..), (b, ..)| a == b);
+        let mut names = grouped(results, |(name, ..)| name.clone());
         let won = |of: &Vec<(String, bool, f64)>| of.iter().filter(|(_, wins, _)| *wins).count();
         // A variant that has few of the sizes is known by those alone; each that it lacks counts as a loss by half.
         let loss = |of: &Vec<(String, bool, f64)>| {
@@ -219,20 +259,24 @@ impl<'a> ChartGroup<'a> {
         let of_own = || own.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
         let matter = Self::that_matter(of_own());
         let mut series_list: Vec<Series> = vec![];
+        let (variants, mut known) = (self.variants(), HashSet::new());
         for (rank, at) in own.iter().enumerate() {
-            for name in self.variants() {
-                let of = self.cases[*at].iter().filter(|case| series(case) == name).filter(|case| inside(case));
-                let mut points: Vec<_> = of.filter_map(|case| shown.point(case)).collect();
+            let mut of: HashMap<String, Vec<Point>> = HashMap::new();
+            for case in self.cases[*at].iter().filter(|case| inside(case)) {
+                of.entry(series(case)).or_default().extend(shown.point(case));
+            }
+            for name in &variants {
+                let mut points = of.remove(name).unwrap_or_default();
                 // An oblong problem is not on the line of the square ones; where all are oblong, they are a line.
                 if points.iter().all(|point| !point.on_line) {
                     for point in &mut points {
                         point.on_line = true;
                     }
                 }
-                let style = matter.iter().position(|known| *known == name);
-                let named = !series_list.iter().any(|series| series.name == name);
+                let style = matter.iter().position(|known| known == name);
                 if !points.is_empty() {
-                    series_list.push(Series { name, style, dashed: rank > 0, named, points });
+                    let named = known.insert(name);
+                    series_list.push(Series { name: name.clone(), style, dashed: rank > 0, named, points });
                 }
             }
         }
@@ -267,9 +311,10 @@ impl<'a> ChartGroup<'a> {
     /// The size whose cases stand for the group in bars: the largest that most of them have.
     fn telling_size(&self, own: &[usize]) -> Option<String> {
         let cases = || own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.measured().is_some());
-        let count = |row: &str| cases().filter(|case| case.row() == row).count();
-        let most = cases().map(|case| count(&case.row())).max()?;
-        let telling = cases().filter(|case| 2 * count(&case.row()) > most);
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        cases().for_each(|case| *counts.entry(case.row()).or_default() += 1);
+        let most = counts.values().copied().max()?;
+        let telling = cases().filter(|case| 2 * counts[&case.row()] > most);
         Some(telling.max_by_key(|case| case.work.operations.max(case.work.bytes.0))?.row())
     }
 
@@ -281,7 +326,7 @@ impl<'a> ChartGroup<'a> {
             let styled = |bar: Bar| Bar { style: if own.len() > 1 { rank } else { bar.style }, ..bar };
             cases.filter_map(|case| Some((case, styled(bar(case)?)))).collect::<Vec<_>>()
         };
-        let mut rows = alike(own.iter().enumerate().flat_map(of), |(_, a), (_, b)| a.name == b.name);
+        let mut rows = grouped(own.iter().enumerate().flat_map(of), |(_, bar)| bar.name.clone());
         rows.sort_by(|a, b| {
             let [a, b] = [a, b].map(|row| median(row[0].0).map_or(f64::INFINITY, |time| time.0));
             a.total_cmp(&b)
@@ -332,7 +377,7 @@ impl<'a> ChartGroup<'a> {
     /// Whether the same cases of some sources are held against the same limits.
     fn same_limits(&self, own: &[usize]) -> bool {
         let cases = own.iter().flat_map(|at| self.cases[*at].iter().copied());
-        let rows = alike(cases, |a, b| (series(a), a.row()) == (series(b), b.row()));
+        let rows = grouped(cases, |case| (series(case), case.row()));
         !rows.into_iter().any(|row| limits_differ(row.into_iter()))
     }
 
@@ -384,7 +429,7 @@ impl<'a> ChartGroup<'a> {
     fn winners(&self, at: usize) -> Vec<&'a Case> {
         let timed =
             self.cases[at].iter().filter_map(|case| Some(((row(case), Class::of(case)), median(case)?.0, *case)));
-        let rows = alike(timed.filter(|(_, time, _)| *time > 0.0), |(a, ..), (b, ..)| a == b);
+        let rows = grouped(timed.filter(|(_, time, _)| *time > 0.0), |(place, ..)| place.clone());
         let fastest = |row: Vec<(_, f64, &'a Case)>| row.into_iter().min_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
         rows.into_iter().filter_map(fastest).map(|(.., case)| case).collect()
     }
@@ -393,10 +438,9 @@ impl<'a> ChartGroup<'a> {
     pub(super) fn leaders(&self, at: usize) -> Vec<&'a Case> {
         let winners = self.winners(at);
         let exact = |case: &Case| Class::of(case).is_exact();
-        let beaten = |case: &Case| {
-            let mut exact = winners.iter().filter(|other| row(other) == row(case) && exact(other));
-            exact.any(|other| median(other).zip(median(case)).is_some_and(|(own, time)| own.0 <= time.0))
-        };
+        let times = winners.iter().filter(|case| exact(case)).filter_map(|case| Some((row(case), median(case)?.0)));
+        let times: HashMap<String, f64> = times.collect();
+        let beaten = |case: &Case| times.get(&row(case)).zip(median(case)).is_some_and(|(own, time)| *own <= time.0);
         winners.iter().filter(|case| exact(case) || !beaten(case)).copied().collect()
     }
 }
@@ -537,7 +581,7 @@ fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series
         let style = named.iter().position(|known| *known == name);
         Series { name, style, dashed: false, named: true, points: all.into_iter().map(|(_, point)| point).collect() }
     };
-    alike(points, |(a, _), (b, _)| a == b).into_iter().map(one).collect()
+    grouped(points, |(name, _)| name.clone()).into_iter().map(one).collect()
 }
 
 /// The slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
@@ -651,7 +695,7 @@ pub(super) fn percent(fraction: f64) -> String {
 fn tip(case: &Case, m: &Measured) -> String {
     let error = m.summary.relative_error().filter(|error| error.is_finite());
     let error = error.map_or_else(String::new, |error| format!(" ± {}", percent(error)));
-    let mut text = format!("{}\n{}{error}", case.id, case.shown(m.summary.median));
+    let mut text = format!("{}\n{}{error}", shortened(&case.id, MAX_NAME), case.shown(m.summary.median));
     for (rate, unit) in [(Shown::Rate, "GFLOP/s"), (Shown::Bandwidth, "GB/s")] {
         if let Some(rate) = rate.of(case, m.summary.median) {
             let _ = write!(text, "\n{} {unit}", significant(rate));

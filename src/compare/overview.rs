@@ -1,0 +1,90 @@
+//! The figures by which people compare two sides as a whole.
+
+use super::{Compared, Comparison, Verdict};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Figures over the cases that have a ratio: of an algorithm on a device, or of all.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Overview {
+    /// Name of the algorithm; absent where several are summed up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) algorithm: Option<String>,
+    /// Name of the device; absent where several are summed up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) device: Option<String>,
+    /// Number of cases, undecided ones included.
+    pub(crate) cases: usize,
+    /// Geometric mean of the ratios candidate / baseline.
+    pub(crate) geometric_mean: f64,
+    /// Percentage of the cases that are slower.
+    pub(crate) slower_percent: f64,
+    /// Percentage of the cases that are faster.
+    pub(crate) faster_percent: f64,
+    /// Percentage of the cases that are undecided.
+    pub(crate) undecided_percent: f64,
+    /// Case with the largest ratio.
+    pub(crate) worst: Extreme,
+    /// Case with the smallest ratio.
+    pub(crate) best: Extreme,
+}
+
+/// Case at an end of the ratios.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Extreme {
+    /// Place of the case in the comparison.
+    #[serde(skip)]
+    pub(crate) case: usize,
+    /// Id of the case.
+    pub(crate) id: String,
+    /// Ratio candidate / baseline.
+    pub(crate) ratio: f64,
+}
+
+impl Overview {
+    /// Returns the figures over all cases, and below them those of each algorithm on each device where there are several;
+    /// nothing for less than two cases.
+    pub(crate) fn all(comparison: &Comparison) -> Vec<Self> {
+        let mut parts: BTreeMap<(&str, &str), Vec<(usize, &Compared, f64)>> = BTreeMap::new();
+        for (at, case) in comparison.cases.iter().enumerate() {
+            if let Some(ratio) = case.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0) {
+                parts.entry((&case.algorithm, &case.device)).or_default().push((at, case, ratio));
+            }
+        }
+        let whole: Vec<_> = parts.values().flatten().copied().collect();
+        let several = parts.len() > 1;
+        let parts = parts.values().filter(|_| several).map(Vec::as_slice);
+        [&whole[..]].into_iter().chain(parts).filter(|cases| cases.len() > 1).map(Self::of).collect()
+    }
+
+    /// Returns the figures of some cases with their places and ratios.
+    fn of(cases: &[(usize, &Compared, f64)]) -> Self {
+        let first = cases[0].1;
+        let common = |name: fn(&Compared) -> &String| {
+            cases.iter().all(|(_, case, _)| name(case) == name(first)).then(|| name(first).clone())
+        };
+        let percent = |verdict| {
+            let count = cases.iter().filter(|(_, case, _)| case.verdict == verdict).count();
+            100.0 * count as f64 / cases.len() as f64
+        };
+        let by_ratio = |(.., a): &&(usize, &Compared, f64), (.., b): &&(usize, &Compared, f64)| a.total_cmp(b);
+        let extreme = |found: Option<&(usize, &Compared, f64)>| {
+            let (case, compared, ratio) = *found.unwrap_or(&cases[0]);
+            Extreme { case, id: compared.id.clone(), ratio }
+        };
+        let logarithms: f64 = cases.iter().map(|(.., ratio)| ratio.ln()).sum();
+        Self {
+            algorithm: common(|case| &case.algorithm),
+            device: common(|case| &case.device),
+            cases: cases.len(),
+            geometric_mean: (logarithms / cases.len() as f64).exp(),
+            slower_percent: percent(Verdict::Slower),
+            faster_percent: percent(Verdict::Faster),
+            undecided_percent: percent(Verdict::Undecided),
+            worst: extreme(cases.iter().rev().max_by(by_ratio)),
+            best: extreme(cases.iter().min_by(by_ratio)),
+        }
+    }
+}
