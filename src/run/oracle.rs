@@ -498,7 +498,7 @@ impl Pair<'_> {
 fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
     let pair = Pair { data, found, answer };
     let count = data.len() as usize;
-    let Errors { residual, tolerance, worst, most } = pair.errors(count);
+    let Errors { residual, tolerance, worst, most, .. } = pair.errors(count);
     let mut wrong = WrongElements::default();
     if let (Some(most), false) = (most, residual <= tolerance) {
         for index in (0..count).filter(|index| pair.error(*index) > most || pair.error(*index).is_nan()) {
