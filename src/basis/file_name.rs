@@ -24,7 +24,8 @@ pub(crate) fn file_name(name: &str) -> String {
     }
     let shown = |c: char| if is_plain_character(c) { c } else { '_' };
     let shown: String = name.chars().take(MAX_SHOWN).map(shown).collect();
-    let mut file = format!("{}{MARK}", shown.trim_start_matches(['.', '-']));
+    let shown = shown.trim_start_matches(['.', '-']);
+    let mut file = format!("{}{shown}{MARK}", if is_reserved(shown) { "_" } else { "" });
     for byte in &Sha256::digest(name.as_bytes())[..HASH_BYTES] {
         let _ = write!(file, "{byte:02x}");
     }
@@ -69,8 +70,8 @@ mod tests {
             ("..", "+"),
             ("", "+"),
             ("-rf", "rf+"),
-            ("nul", "nul+"),
-            ("COM1.x", "COM1.x+"),
+            ("nul", "_nul+"),
+            ("COM1.x", "_COM1.x+"),
             ("a b", "a_b+"),
             ("a\nb", "a_b+"),
             ("A.", "A.+"),

@@ -234,7 +234,7 @@ pub enum Command {
         Examples:\n  \
         gpukern verify                                         everything, two minutes\n  \
         gpukern verify lu -t f32 --full                        LU at every size\n  \
-        gpukern verify collectives --repeat 100                the same bits each time?\n  \
+        gpukern verify collectives --repeat 100                equal bits each time?\n  \
         gpukern verify --expect known.toml --junit verify.xml  for CI\n  \
         gpukern verify matmul --keep-failures wrong            reproducers of failures\n  \
         gpukern verify --config examples/public/all.toml       your own kernels"
@@ -271,7 +271,7 @@ pub enum Command {
         gpukern run k.toml                         verify and time it\n  \
         gpukern run k.toml --against tiled,auto    beside built-in variants\n  \
         gpukern run k.toml --tune                  the best of the lists in [spec]\n  \
-        gpukern run k.toml --repeat 1000           does it give the same bits each time?\n  \
+        gpukern run k.toml --repeat 1000           equal bits each time?\n  \
         gpukern run k.toml old.comp new.comp --ab  which of two is faster\n  \
         gpukern run k.toml --watch                 a line each time you save it")]
     Run(Box<RunArgs>),

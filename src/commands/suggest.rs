@@ -17,7 +17,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
         "leave it out: gpukern warms up each case until the device's clock is steady",
     ),
     (
-        "r n m M runs min-runs max-runs iterations iters repeat repeats repetitions reps loops count rounds-count samples \
+        "r n m M runs min-runs max-runs iterations iters repeats repetitions reps loops count rounds-count samples \
          sample-size min-samples nresamples benchmark-repetitions benchmark-enable-random-interleaving",
         "bench run",
         "`--precision 1%` and `--max-time 2s` decide how many samples a case gets; `--processes 5` repeats it in fresh \

@@ -168,7 +168,7 @@ fn fingerprint(outputs: &[HostArray]) -> u64 {
 }
 
 /// The first element in which the outputs of two runs differ, with both values.
-fn difference(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
+fn first_change(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
     let specs = loaded.specs.iter().filter(|spec| spec.role.is_output());
     specs.zip(first.iter().zip(second)).find_map(|(spec, (a, b))| {
         let byte = a.as_bytes().iter().zip(b.as_bytes()).position(|(a, b)| a != b)?;
@@ -465,13 +465,18 @@ fn poisoned(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison) -> Ve
     found
 }
 
-/// The first element that differs between the outputs of two runs, by its places, and its name.
-fn difference(loaded: &LoadedProblem, a: &[HostArray], b: &[HostArray]) -> Option<((usize, usize), String)> {
+/// The first element that `counts` and differs between the outputs of two runs, by its places, and its name.
+fn difference(
+    loaded: &LoadedProblem,
+    a: &[HostArray],
+    b: &[HostArray],
+    counts: &dyn Fn((usize, usize)) -> bool,
+) -> Option<((usize, usize), String)> {
     let numbers = numbers_of_outputs(loaded).zip(a.iter().zip(b)).enumerate();
     numbers.filter(|(_, (_, (a, b)))| a.as_bytes() != b.as_bytes()).find_map(|(output, (number, (a, b)))| {
         let size = loaded.specs[number].dtype.bytes() as usize;
         let elements = a.as_bytes().chunks_exact(size).zip(b.as_bytes().chunks_exact(size)).enumerate();
-        let mut other = elements.filter(|(_, (a, b))| a != b);
+        let mut other = elements.filter(|(index, (a, b))| a != b && counts((output, *index)));
         other.find_map(|(index, _)| loaded.oracle.element(output, index).map(|element| ((output, index), element)))
     })
 }
@@ -881,14 +886,17 @@ impl Workbench {
         let Some(first) = self.probe(loaded, program, Changed::Nothing)? else { return Ok(None) };
         for changed in [Changed::Zones, Changed::Data] {
             let Some(other) = self.probe(loaded, program, changed)? else { return Ok(None) };
-            let Some(((output, index), element)) = difference(loaded, &first, &other) else { continue };
+            let Some((_, element)) = difference(loaded, &first, &other, &|_| true) else { continue };
             // By their bits: NaN is no other than NaN.
             let again = self.probe(loaded, program, Changed::Nothing)?;
             if again.is_none_or(|again| fingerprint(&again) != fingerprint(&first)) {
                 return Ok(None);
             }
-            let is_left = |outputs: &[_], poison| poisoned(loaded, outputs, poison).contains(&(output, index));
-            if matches!(changed, Changed::Data) && is_left(&first, Poison::NaN) && is_left(&other, Poison::Number) {
+            let left = |outputs: &[_], poison| poisoned(loaded, outputs, poison).into_iter().collect::<HashSet<_>>();
+            let left = [left(&first, Poison::NaN), left(&other, Poison::Number)];
+            // A sum with the poison may be the poison, though not in every element.
+            let is_written = |place| !left.iter().all(|left| left.contains(&place));
+            if matches!(changed, Changed::Data) && difference(loaded, &first, &other, &is_written).is_none() {
                 return Ok(Some(format!("{element} was never written: does the grid, or an `if`, leave it out?")));
             }
             let numbers = 0..loaded.specs.len();
@@ -898,7 +906,7 @@ impl Workbench {
             };
             for changed in single {
                 let own = self.probe(loaded, program, changed)?;
-                if let Some((_, element)) = own.and_then(|own| difference(loaded, &first, &own)) {
+                if let Some((_, element)) = own.and_then(|own| difference(loaded, &first, &own, &|_| true)) {
                     return Ok(Some(changed.told(loaded, &element)));
                 }
             }
@@ -1152,7 +1160,7 @@ impl Workbench {
                 first = Some(outputs);
                 continue;
             };
-            if let Some(element) = difference(loaded, first, &outputs) {
+            if let Some(element) = first_change(loaded, first, &outputs) {
                 repeated.differing += 1;
                 if repeated.first.is_none() {
                     (repeated.first, repeated.element) = (Some(repeated.runs), element);

@@ -444,7 +444,7 @@ mod tests {
         let said = "≤  at most this share: the device was busy when its limits were measured; run";
         assert!(!compact(&record, &View::of_width(80)).contains('≤'));
         let least = Nanos(1.0);
-        let share = Share { limit: Limit::Memory, least, fraction: 0.1, interval: Some([0.01, 0.5]) };
+        let share = Share { limit: Limit::Memory, least, fraction: 0.1, interval: Some([0.1, 0.5]) };
         record.cases.iter_mut().for_each(|case| case.share = Some(share));
         let text = compact(&record, &View::of_width(80));
         assert!(text.contains(" ≤50%") && text.contains(said), "{text}");

@@ -162,7 +162,12 @@ fn split(line: &str) -> Vec<String> {
     while let Some(c) = rest.next() {
         match (c, quote) {
             // Windows separates the parts of paths with it.
-            ('\\', None | Some('"')) if !cfg!(windows) => word.extend(rest.next()),
+            ('\\', None) if !cfg!(windows) => word.extend(rest.next()),
+            // Between double quotes it escapes these alone.
+            ('\\', Some('"')) if !cfg!(windows) => match rest.clone().next() {
+                Some('"' | '\\' | '$' | '`') => word.extend(rest.next()),
+                _ => word.push(c),
+            },
             ('\'' | '"', None) => quote = Some(c),
             (c, Some(own)) if c == own => quote = None,
             (c, None) if " \t\r\n`;|&<>()".contains(c) => words.push(std::mem::take(&mut word)),

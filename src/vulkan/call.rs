@@ -2,7 +2,7 @@
 //! one thread that calls Vulkan in a process, but where several compile for it, and another may look.
 
 use crate::basis::error::Error;
-use crate::basis::printable::{Shown, printable};
+use crate::basis::printable::Shown;
 use crate::basis::units::Nanos;
 use ash::vk;
 use std::path::PathBuf;

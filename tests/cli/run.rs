@@ -142,7 +142,8 @@ fn accesses_outside_a_buffer_are_seen_in_kernels_that_ask_for_its_length() {
         ("writes.comp", kernel("if (a.length() > 0) d[i] = a[i] + (i + 1 < a.length() ? a[i + 1] : 0);")),
     ];
     let reference = "[reference]\nkernel = 'slow.comp'\ngroups = ['cdiv(N, 64)']\n";
-    let toml = DESCRIPTION.replace("'double.comp'", "['right.comp', 'reads.comp', 'writes.comp']").replace("0 = 64", "");
+    let toml =
+        DESCRIPTION.replace("'double.comp'", "['right.comp', 'reads.comp', 'writes.comp']").replace("0 = 64", "");
     let toml = toml.replace("[push]\n    n = 'N'", "") + reference;
     let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).chain([("k.toml", &*toml)]).collect();
     let folder = folder(&files);

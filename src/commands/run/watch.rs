@@ -203,7 +203,7 @@ mod tests {
         let kernel = "#version 460
             layout(binding = 0) buffer A { float a[]; };
             void main() { a[0] += 1.0; }";
-        let text = "kernel.source = 'k.comp'\nbuffer.A = { type = 'f32', shape = [2], fill = '@a.bin' }\ndispatch.groups = [1]\n";
+        let text = "kernel.source = 'k.comp'\nbuffer.A = { type = 'f32', shape = [2], fill = '@a.bin', check = 'exact' }\ndispatch.groups = [1]\n";
         for (name, contents) in [("k.comp", kernel), ("case.toml", text), ("a.bin", "12345678")] {
             std::fs::write(path(name), contents).expect("written");
         }

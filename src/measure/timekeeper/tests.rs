@@ -394,10 +394,9 @@ fn each_contender_of_a_duel_is_as_likely_to_be_made_first() {
     for seed in 0..60 {
         let (mut keeper, time) = scripted(Duration::MAX);
         let [mut a, mut b] = disturbed(&time, 25.0 * MS).0;
+        let sampling = Sampling { max_time: Duration::from_secs(600), ..Sampling::default() };
         let (_, made) =
-            duel(&mut keeper, &time, [&mut a, &mut b], (&Sampling::default(), seed), |rounds: &[Round]| {
-                rounds.len() == 10
-            });
+            duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, seed), |rounds: &[Round]| rounds.len() == 10);
         made.chunks(3).for_each(|round| firsts[round[0]] += 1);
     }
     assert!(firsts.iter().all(|count| (150..=250).contains(count)), "{firsts:?}");
@@ -410,8 +409,8 @@ fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
     let [mut a, mut b] = disturbed(&time, 4.0 * MS).0;
     assert_eq!(duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false).0.len(), 1);
 
-    // A round takes 18 turns of some 24 ms.
-    let (mut keeper, time) = scripted(Duration::from_millis(700));
+    // A round takes 18 turns of 24 or, after a switch, 60 ms.
+    let (mut keeper, time) = scripted(Duration::from_millis(1300));
     let [mut a, mut b] = disturbed(&time, 4.0 * MS).0;
     let (rounds, _) = duel(&mut keeper, &time, [&mut a, &mut b], (&Sampling::default(), 1), |_: &[Round]| false);
     assert_eq!(rounds.len(), 1);

@@ -227,7 +227,10 @@ mod tests {
         }
         assert_eq!(manifest_files(folder.path()), ["a.json", "b.json"].map(|name| folder.path().join(name)));
         let file = folder.path().join("b.json");
-        assert_eq!(files(&file), std::slice::from_ref(&file));
-        assert!(files(&folder.path().join("missing.json")).len() == 1, "the loader says what is wrong with it");
+        assert_eq!(manifest_files(&file), std::slice::from_ref(&file));
+        assert!(
+            manifest_files(&folder.path().join("missing.json")).len() == 1,
+            "the loader says what is wrong with it"
+        );
     }
 }

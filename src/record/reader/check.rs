@@ -26,10 +26,10 @@ const ROUNDING: f64 = 1e-6;
 /// The case at fault, and why the record is refused.
 pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, String)> {
     let indices = check_whole(record).map_err(|message| (None, message))?;
+    threads::prepare();
     let cut = cut_names(record);
     let mut ids = HashSet::with_capacity(record.cases.len());
     let (mut mended, mut verified) = (vec![], 0);
-    threads::prepare();
     let found: Vec<_> = record.cases.par_iter_mut().map(check_case).collect();
     for (index, (case, found)) in record.cases.iter().zip(found).enumerate() {
         let name = printable(&case.id).into_owned();
