@@ -341,6 +341,7 @@ fn negated(dtype: DType, bits: u64) -> Option<u64> {
 /// The number with its four leading significant bits, 13 of f64, and zeros behind them. No arithmetic has fewer than four
 /// (fp8 e4m3 has), so that no rounding justifies a tolerance of 12 %; to lose three quarters of the 53 bits of f64, a sum
 /// would need 2^40 terms in the worst case.
+#[expect(clippy::unnecessary_wraps, reason = "one of the changes of `RightAnswer::each`")]
 fn leading_bits(dtype: DType, bits: u64) -> Option<u64> {
     if let Some(stored) = stored_bits(dtype) {
         let kept = if dtype == DType::F64 { 12 } else { 3 };

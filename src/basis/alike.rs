@@ -24,12 +24,11 @@ pub(crate) fn grouped_alike<T, K: Hash + Eq>(
     let mut places: HashMap<K, Vec<usize>> = HashMap::new();
     for item in items {
         let places = places.entry(key(&item)).or_default();
-        match places.iter().find(|place| same(&groups[**place][0], &item)) {
-            Some(place) => groups[*place].push(item),
-            None => {
-                places.push(groups.len());
-                groups.push(vec![item]);
-            }
+        if let Some(place) = places.iter().find(|place| same(&groups[**place][0], &item)) {
+            groups[*place].push(item)
+        } else {
+            places.push(groups.len());
+            groups.push(vec![item]);
         }
     }
     groups

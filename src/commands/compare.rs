@@ -43,7 +43,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
     let sides = [Kept { records: &baseline, paths: &paths[0] }, Kept { records: &candidate, paths: &paths[1] }];
     (comparison.remarks, comparison.decide) =
         recipe(&comparison, sides, &settings, &|_| (String::new(), command_line()));
-    let gate = args.gate.as_deref().map_or_else(String::new, |path| path.shown());
+    let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;
     let exit = judging::exit(&comparison, &ruling);

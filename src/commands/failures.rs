@@ -199,8 +199,7 @@ fn dispatches(
     for dispatch in program.dispatches() {
         let label = dispatch.shader.label();
         // Labels of built-in kernels have one form, in which no two differ by this sign alone.
-        let file =
-            file_name(&if dispatch.shader.built_in { label.replace('/', "-") } else { label.to_string() }) + ".spv";
+        let file = file_name(&if dispatch.shader.built_in { label.replace('/', "-") } else { label.clone() }) + ".spv";
         let in_its_place = substitute.filter(|(label, _)| *label == dispatch.shader.label());
         let spirv = in_its_place.map_or(&dispatch.shader.spirv[..], |(_, spirv)| spirv);
         std::fs::write(folder.join(&file), spirv)?;

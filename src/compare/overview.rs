@@ -43,11 +43,14 @@ pub(crate) struct Extreme {
     pub(crate) ratio: f64,
 }
 
+/// The place of a case, the case, and its ratio.
+type Ratio<'a> = (usize, &'a Compared, f64);
+
 impl Overview {
     /// Returns the figures over all cases, and below them those of each algorithm on each device where there are several;
     /// nothing for less than two cases.
     pub(crate) fn all(comparison: &Comparison) -> Vec<Self> {
-        let mut parts: BTreeMap<(&str, &str), Vec<(usize, &Compared, f64)>> = BTreeMap::new();
+        let mut parts: BTreeMap<(&str, &str), Vec<Ratio<'_>>> = BTreeMap::new();
         for (at, case) in comparison.cases.iter().enumerate() {
             if let Some(ratio) = case.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0) {
                 parts.entry((&case.algorithm, &case.device)).or_default().push((at, case, ratio));

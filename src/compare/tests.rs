@@ -486,7 +486,7 @@ fn a_change_that_no_disturbance_explains_is_one() {
     };
     for (change, sides) in [(6.0, [quiet, seen(600.0, Some(0.8))]), (0.8, [seen(600.0, Some(0.8)), quiet])] {
         assert_eq!(of(change, 2.0, 5, sides), Verdict::Slower);
-        assert_eq!(of(change, 1.3, 5, sides), Verdict::Undecided);
+        assert_eq!(of(change, 1.25, 5, sides), Verdict::Undecided);
         assert_eq!(of(change, 0.5, 5, sides), Verdict::Faster);
     }
     // It also tells a change from a busy moment of one process.

@@ -821,6 +821,10 @@ impl Workbench {
         {
             wrong.worst = format!("{}; {cause}", wrong.worst);
         }
+        if !check.as_ref().is_ok_and(Check::passes) {
+            // A kernel that is sampled over the same buffers leaves none of the traces that this one left.
+            self.poison(loaded, Poison::NaN)?;
+        }
         phases.verification = start.elapsed().into();
         Ok(Verified { check, answer, again: repeatable, unverified, time, phases })
     }
@@ -935,9 +939,12 @@ impl Workbench {
         let mut spots = BlindSpots { accepts: vec![], accepts_nothing_done: in_place.next().is_some() };
         for output in &outputs {
             let (spec, comparison) = (&loaded.specs[output.place], &output.comparison);
-            let mut accepts = |wrong: &[u8], changed: u64| match output.is_divisible {
-                true => loaded.oracle.accepted_share(output.output, &output.stretches, wrong, changed).unwrap_or(0.0),
-                false => accepted_whole(loaded, program, &mut whole, output.output, wrong),
+            let mut accepts = |wrong: &[u8], changed: u64| {
+                if output.is_divisible {
+                    loaded.oracle.accepted_share(output.output, &output.stretches, wrong, changed).unwrap_or(0.0)
+                } else {
+                    accepted_whole(loaded, program, &mut whole, output.output, wrong)
+                }
             };
             spots.accepts_nothing_done &= !output.is_divisible || accepts(&output.before, 1) >= 1.0;
             let last = (spec.len / groups).max(1) as usize;
@@ -997,13 +1004,12 @@ impl Workbench {
         elements: &Range<usize>,
     ) -> Result<Vec<u8>, VulkanError> {
         let spec = &loaded.specs[place];
-        match &loaded.pristine[place] {
-            Some(pristine) => self.read(pristine, spec, elements),
-            None => {
-                let word = Poison::NaN.words(place)[0].to_le_bytes();
-                let size = spec.dtype.bytes() as usize;
-                Ok((elements.start * size..elements.end * size).map(|at| word[at % 4]).collect())
-            }
+        if let Some(pristine) = &loaded.pristine[place] {
+            self.read(pristine, spec, elements)
+        } else {
+            let word = Poison::NaN.words(place)[0].to_le_bytes();
+            let size = spec.dtype.bytes() as usize;
+            Ok((elements.start * size..elements.end * size).map(|at| word[at % 4]).collect())
         }
     }
 
@@ -1092,9 +1098,8 @@ impl Workbench {
         (answer, sampled): (u64, Nanos),
     ) -> Result<Option<Verification>, VulkanError> {
         let is_interrupted = || self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed));
-        let found = sampling::depends_on_contents(sampled, |fresh_first| match is_interrupted() {
-            true => Ok(None),
-            false => sampler.times_over_contents(fresh_first),
+        let found = sampling::depends_on_contents(sampled, |fresh_first| {
+            if is_interrupted() { Ok(None) } else { sampler.times_over_contents(fresh_first) }
         })?;
         if let Some([fresh, left]) = found {
             let worst = format!(
@@ -1140,12 +1145,11 @@ impl Workbench {
         // Whether an answer is right, by its fingerprint; wrong runs, and the first of them.
         let (mut known, mut wrong_runs, mut first_wrong) = (HashMap::new(), 0, None);
         while repeated.runs < runs && !self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
-            match &once {
-                Some(once) => drop(once.run()?),
-                None => {
-                    self.poison(loaded, Poison::NaN)?;
-                    sampler.sample()?;
-                }
+            if let Some(once) = &once {
+                once.run()?;
+            } else {
+                self.poison(loaded, Poison::NaN)?;
+                sampler.sample()?;
             }
             let outputs = self.outputs(loaded)?;
             repeated.runs += 1;

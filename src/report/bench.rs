@@ -33,7 +33,7 @@ pub(crate) fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
         let device = record.device(cases[0].device)?;
         let host = hosts.get(cases[0].algorithm.as_str()).filter(|_| device.kind != DeviceKind::Host);
         let host = host.into_iter().flatten().filter(|case| case.same_kind(cases[0])).copied().collect();
-        Some(Section { device, host, cases })
+        Some(Section { device, cases, host })
     };
     grouped_alike(&record.cases, key, |a, b| a.same_kind(b)).into_iter().filter_map(section).collect()
 }

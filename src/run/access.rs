@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 /// What a kernel does with a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 pub(crate) struct Access {
     pub(crate) reads: bool,
     pub(crate) writes: bool,
@@ -369,8 +370,10 @@ impl<'a> Flow<'a> {
         let words = own.operands();
         let Some(op) = own.op() else { return };
         match (op, words) {
-            (Op::AccessChain | Op::InBoundsAccessChain, [_, _, _, indices @ ..])
-            | (Op::PtrAccessChain | Op::InBoundsPtrAccessChain, [_, _, _, indices @ ..]) => {
+            (
+                Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain,
+                [_, _, _, indices @ ..],
+            ) => {
                 let set = indices.iter().fold(0, |set, index| set | self.value(*index));
                 self.changed |= self.indexes | set != self.indexes;
                 self.indexes |= set;
@@ -389,12 +392,13 @@ impl<'a> Flow<'a> {
                 self.join_values(*id, &[*function]);
             }
             (Op::ReturnValue, &[id]) => self.join_values(self.function, &[id]),
-            (Op::Select, &[_, id, _, a, b]) => self.join_values(id, &[a, b]),
+            (Op::Select, &[_, id, _, a, b]) | (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => {
+                self.join_values(id, &[a, b]);
+            }
             (Op::Phi, [_, id, pairs @ ..]) => {
                 pairs.chunks(2).for_each(|pair| self.join_values(*id, &pair[..1]));
             }
             (Op::CompositeExtract | Op::CopyObject, &[_, id, from, ..]) => self.join_values(id, &[from]),
-            (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => self.join_values(id, &[a, b]),
             (Op::ExtInst, [_, id, _, number, operands @ ..]) if !BOUNDING.contains(number) => {
                 self.join_values(*id, operands);
             }

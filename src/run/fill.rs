@@ -112,8 +112,15 @@ impl Fill {
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Npy(path) | Self::Raw(path) => Some(path),
-            Self::Zero | Self::Iota | Self::Varied | Self::Mask | Self::Normal { .. } => None,
-            Self::Uniform { .. } | Self::Whole { .. } | Self::Made | Self::Block { .. } => None,
+            Self::Zero
+            | Self::Iota
+            | Self::Varied
+            | Self::Mask
+            | Self::Normal { .. }
+            | Self::Uniform { .. }
+            | Self::Whole { .. }
+            | Self::Made
+            | Self::Block { .. } => None,
         }
     }
 
@@ -156,7 +163,7 @@ impl Buffer {
                 let least: i128 = if element.is_signed_integer() { i64::MIN.into() } else { 0 };
                 let [low, high] = [low.ceil(), high.floor()].map(|end| (end as i128).clamp(least, most));
                 (0..len).for_each(|_| {
-                    let above = u128::from(random.next_u64()) * ((high - low) as u128 + 1) >> 64;
+                    let above = (u128::from(random.next_u64()) * ((high - low) as u128 + 1)) >> 64;
                     let value = low + above as i128;
                     if element.bytes() == 8 {
                         bytes.extend((value as u64).to_le_bytes());

@@ -376,12 +376,11 @@ impl Pair<'_> {
     fn difference(&self, index: usize) -> f64 {
         let (element, size) = (self.data.element, self.data.element.bytes() as usize);
         let whole = |bytes| integer(element, element_of(bytes, index, size)).filter(|_| !element.is_float());
-        match (whole(self.found), whole(self.answer)) {
-            (Some(got), Some(expected)) => (got - expected).abs() as f64,
-            _ => {
-                let (got, expected) = self.values(index);
-                (got - expected).abs()
-            }
+        if let (Some(got), Some(expected)) = (whole(self.found), whole(self.answer)) {
+            (got - expected).abs() as f64
+        } else {
+            let (got, expected) = self.values(index);
+            (got - expected).abs()
         }
     }
 

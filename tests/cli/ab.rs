@@ -270,5 +270,5 @@ fn a_driver_that_does_not_load_is_named() {
     let broken = write(&folder, "broken.json", text.to_string().as_bytes());
     let output = expect_exit(&mut ab(&["-V", "naive", "--a-driver", &broken, "--b-driver", &broken]), 3);
     let message = stderr(&output);
-    assert!(message.contains("A with driver '") && message.contains("found no usable driver"), "{message}");
+    assert!(message.contains(" with driver '") && message.contains("found no usable driver"), "{message}");
 }

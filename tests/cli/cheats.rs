@@ -50,7 +50,7 @@ fn repeated_runs_start_with_the_same_bits_and_say_so() {
     let (cases, notes) = run(&["honest.comp", "-s", "N=1000", "--repeat", "5"], 0);
     assert_eq!(cases[0]["outcome"]["repeated"], serde_json::json!({ "runs": 5, "differing": 0 }));
     assert!(notes.contains("1 case gave the same bits in 5 runs"), "{notes}");
-    let verify = ["verify", "row-sum", "-s", "8x8", "-t", "f32", "--input", "uniform", "--repeat", "3"];
+    let verify = ["verify", "row-sum", "-s", "8", "-t", "f32", "--input", "uniform", "--repeat", "3"];
     let notes = stderr(&expect_exit(&mut gpukern(&verify), 0));
     assert!(notes.contains(" cases gave the same bits in 3 runs"), "{notes}");
 }

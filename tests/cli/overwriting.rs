@@ -151,10 +151,14 @@ fn files() -> tempfile::TempDir {
             "'k.wgsl'",
             "[reference]\ncommand = 'sh ref.sh {in} {out}'\n[inputs]\ncommand = 'sh ./make.sh {out}'\n",
         ),
-        ("quoted.toml", "'k.wgsl'", "[reference]\ncommand = \"sh 'quoted\u{a0}ref.sh' {in} {out}\"\n"),
-        ("elsewhere.toml", "'k.wgsl'", "[reference]\ncommand = 'cd include && sh ref.sh {in} {out}'\n"),
-        ("nested.toml", "'k.wgsl'", "[reference]\ncommand = \"sh -c 'sh \\\"$PWD/ref.sh\\\"' {in} {out}\"\n"),
-        ("module.toml", "'k.wgsl'", "[reference]\ncommand = 'python3 -m tools.ref {in} {out}'\n"),
+        ("quoted.toml", "'k.wgsl'", "fill = 'iota'\n[reference]\ncommand = \"sh 'quoted\u{a0}ref.sh' {in} {out}\"\n"),
+        ("elsewhere.toml", "'k.wgsl'", "fill = 'iota'\n[reference]\ncommand = 'cd include && sh ref.sh {in} {out}'\n"),
+        (
+            "nested.toml",
+            "'k.wgsl'",
+            "fill = 'iota'\n[reference]\ncommand = \"sh -c 'sh \\\"$PWD/ref.sh\\\"' {in} {out}\"\n",
+        ),
+        ("module.toml", "'k.wgsl'", "fill = 'iota'\n[reference]\ncommand = 'python3 -m tools.ref {in} {out}'\n"),
         ("by-kernel.toml", "'k.wgsl'", "fill = 'iota'\n[reference]\nkernel = 'right.wgsl'\ngroups = [1]\n"),
         ("two.toml", "'k.wgsl', 'plain.wgsl'", "fill = '@a.npy'\n"),
         ("other.toml", "'plain.wgsl'", "fill = 'iota'\n"),
@@ -167,10 +171,19 @@ fn files() -> tempfile::TempDir {
     write("a.bin", &[0; 16]);
     write("right.bin", &[0; 16]);
     write("config.toml", b"[[run]]\ndescription = 'k.toml'\n");
-    for name in ["quoted\u{a0}ref.sh", "include/ref.sh", "tools/ref.py"] {
-        write(name, name.as_bytes());
-    }
-    for name in ["make.sh", "ref.sh", "k.spv", "libvulkan.so", "figures.csv", "gate.toml", "known.toml", "shapes.txt"] {
+    for name in [
+        "quoted\u{a0}ref.sh",
+        "include/ref.sh",
+        "tools/ref.py",
+        "make.sh",
+        "ref.sh",
+        "k.spv",
+        "libvulkan.so",
+        "figures.csv",
+        "gate.toml",
+        "known.toml",
+        "shapes.txt",
+    ] {
         write(name, name.as_bytes());
     }
     write("tuned.toml", b"schema = 'gpukern-tuned/1'\n");
@@ -297,7 +310,7 @@ fn no_command_writes_over_the_program_or_what_the_environment_names() {
         }
     }
     // A record beside manifests is none of them.
-    let mut command = gpukern(&["merge", "m.json", "other.json", "--output", "store/run.json"]);
+    let mut command = gpukern(&["export", "m.json", "--to", "csv", "--output", "store/run.json"]);
     expect_exit(command.env("VK_LAYER_PATH", "store").current_dir(folder.path()), 0);
 }
 

@@ -573,9 +573,10 @@ impl Runner {
         let start = Instant::now();
         let spots = self.workbench.blind_spots(loaded, program)?;
         // Of one element, steps of the eigenvalue iteration leave the input as it was.
-        let verification = match spots.accepts_nothing_done && program.is_users() {
-            true => Correctness::Unverified { unverified: NOTHING_DONE_PASSES.into() },
-            false => verification,
+        let verification = if spots.accepts_nothing_done && program.is_users() {
+            Correctness::Unverified { unverified: NOTHING_DONE_PASSES.into() }
+        } else {
+            verification
         };
         Ok((verification, spots.accepts, start.elapsed().into()))
     }

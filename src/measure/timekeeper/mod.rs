@@ -313,8 +313,9 @@ impl<'a> Timekeeper<'a> {
         let before = self.observe();
         a.observe(before);
         b.observe(before);
-        let orders = generator(seed, 0);
-        let ended = self.rounds([&mut *a, &mut *b, &mut control], sampling, remake, (orders, decided), &mut rounds);
+        let mut orders = generator(seed, 0);
+        let ended =
+            self.rounds([&mut *a, &mut *b, &mut control], sampling, remake, (&mut orders, decided), &mut rounds);
         let after = self.observe();
         a.observe(after);
         b.observe(after);
@@ -330,7 +331,7 @@ impl<'a> Timekeeper<'a> {
         contenders: [&mut Contender<T>; 3],
         sampling: &Sampling,
         remake: Remake<'_, T>,
-        (mut generator, decided): (impl Rng, Decided<'_>),
+        (generator, decided): (&mut impl Rng, Decided<'_>),
         rounds: &mut Vec<Round>,
     ) -> Result<(), (usize, String)> {
         let begun = self.time.now();
@@ -341,12 +342,12 @@ impl<'a> Timekeeper<'a> {
             };
             let run = Nanos(fastest.into_iter().fold(f64::INFINITY, f64::min));
             let mut orders = TURN_ORDERS;
-            orders.shuffle(&mut generator);
+            orders.shuffle(generator);
             for role in orders[0] {
                 contenders[role].replace(|timed| remake(timed, role, run)).map_err(|error| (role, error))?;
             }
             let firsts = contenders.each_ref().map(|contender| contender.count());
-            orders.shuffle(&mut generator);
+            orders.shuffle(generator);
             let turns = if run.0 < Nanos::from(TURN).0 { orders.len() } else { 1 };
             for role in orders.into_iter().take(turns).flatten() {
                 if !contenders[role].duel_turn(self.time.as_ref()).map_err(|error| (role, error))? {

@@ -76,7 +76,9 @@ impl<'a> ChartGroup<'a> {
         let same = |(_, a): &(usize, &Case), (_, b): &(usize, &Case)| a.same_kind(b);
         let group = |all: Vec<(usize, &'a Case)>| {
             let mut group = Self { first: all[0].1, cases: vec![vec![]; sources.len()] };
-            all.into_iter().for_each(|(at, case)| group.cases[at].push(case));
+            for (at, case) in all {
+                group.cases[at].push(case);
+            }
             group
         };
         grouped_alike(cases, key, same).into_iter().map(group).collect()
