@@ -291,7 +291,7 @@ pub trait Oracle {
     fn element(&self, _output: usize, _index: usize) -> Option<String> {
         None
     }
-    /// What a reader should know about the right answer.
+    /// Notes for a reader about the right answer.
     fn notes(&self) -> Vec<String> {
         vec![]
     }

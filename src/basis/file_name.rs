@@ -110,7 +110,7 @@ mod tests {
             prop_assert!(!is_reserved(&own) && !own.starts_with('-'), "{}", own);
             prop_assert_eq!(a == b, own == other);
             prop_assert!(a.eq_ignore_ascii_case(&b) || !own.eq_ignore_ascii_case(&other));
-            // What a name becomes is never the plain name of something else.
+            // A file's name is never the plain name of something else.
             prop_assert!(own == a || file_name(&own) != own);
         }
     }

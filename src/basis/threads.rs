@@ -18,7 +18,7 @@ pub(crate) fn start<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
 /// Starts a thread that may borrow from the owner of `scope`.
 ///
 /// # Errors
-/// Those of [`start`].
+/// As [`start`].
 pub(crate) fn start_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,

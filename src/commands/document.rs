@@ -246,7 +246,7 @@ fn libraries(manifest: &str) -> Vec<String> {
     found
 }
 
-/// What is at `path` where that is a program or a library, which no option writes.
+/// The program or library at `path`, which no option writes.
 fn program(path: &Path) -> Option<&'static str> {
     let mut start = [0; 4];
     if path.is_file() {

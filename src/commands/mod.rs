@@ -178,7 +178,7 @@ fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
     if setup.isolation == Isolation::Workers {
         front_end::set_apart();
     }
-    // What is printed may go to a file that every command reads.
+    // Standard output may be a file that every command reads.
     Files::default().check()?;
     match cli.command {
         Command::Devices { device, json } => listing::devices(&device, &defaults.devices(), json, &setup),

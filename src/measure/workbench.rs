@@ -153,7 +153,7 @@ struct MutatedOutput {
     is_divisible: bool,
     /// The elements that are mutated.
     stretches: Vec<Range<usize>>,
-    /// Those elements, right and before the run.
+    /// The sampled elements, right and before the run.
     right: Vec<u8>,
     before: Vec<u8>,
 }
@@ -223,9 +223,9 @@ impl TimedRun {
 /// Contents of a program's outputs and scratch buffers before a run.
 #[derive(Clone, Copy)]
 enum Contents {
-    /// Those before a first run.
+    /// Contents before a first run.
     Fresh,
-    /// Those that the run before left, moved as often as fresh ones are, so that caches are in the same state.
+    /// Contents that the run before left, moved as often as fresh ones are, so that caches are in the same state.
     Left,
 }
 
@@ -280,7 +280,7 @@ impl Rounds {
 }
 
 impl LoadedProblem {
-    /// What a reader should know about the right answer.
+    /// Notes for a reader about the right answer.
     pub(super) fn notes(&self) -> Vec<String> {
         self.oracle.notes()
     }
@@ -1064,7 +1064,7 @@ impl Workbench {
         Ok(is_other.then(|| correctness(judged(loaded, program, &outputs), loaded.oracle.doubt(&outputs))))
     }
 
-    /// What timed runs did that no kernel may do, if they did. Several kernels that took turns over the same buffers are
+    /// The trespass of timed runs, if there was one. Several kernels that took turns over the same buffers are
     /// all to blame: nobody knows which of them it was.
     fn trace(
         &mut self,

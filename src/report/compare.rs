@@ -346,7 +346,7 @@ fn unmatched(case: &Unmatched, count: usize) -> String {
     format!("{sign}  {}{more}: {change}{reason}", printable(&case.id))
 }
 
-/// What changed, in one sentence: the worst case by name, how much it changed, how many others there are, and what the
+/// The headline of a comparison, in one sentence: the worst case by name, how much it changed, how many others there are, and what the
 /// undecided ones may have changed. `None` without a case that was compared.
 pub(crate) fn headline(comparison: &Comparison) -> Option<String> {
     let cases = comparison.sorted();

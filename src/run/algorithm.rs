@@ -356,7 +356,7 @@ fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, Stri
 }
 
 fn dispatch(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
-    // What is written behind the data is to be found in the red zone, where nobody would see it otherwise: robust accesses
+    // A write behind the data is to be found in the red zone, where nobody would see it otherwise: robust accesses
     // end with the descriptor. A kernel that asks for lengths is told the true ones.
     let descriptor = |is_guarded: bool, at: &Binding| {
         let bytes = visible(at, buffers);

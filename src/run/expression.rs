@@ -158,7 +158,7 @@ impl Expression {
     /// Its value as an integer from that of `i64` to that of `u64`.
     ///
     /// # Errors
-    /// Those of [`Self::value`].
+    /// As [`Self::value`].
     pub(crate) fn wide_value(&self, scope: &Values) -> Result<i128, String> {
         integer(&self.root, scope).map_err(|reason| format!("expression '{}' {reason}", brief(&self.text)))
     }

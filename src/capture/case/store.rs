@@ -132,7 +132,7 @@ mod tests {
         #[cfg(unix)]
         assert_eq!(std::os::unix::fs::MetadataExt::nlink(&path(&third).metadata().expect("there")), 3);
         let zeros = zeros.replace("1/", "3/");
-        // What a file held before it was written over is no longer there to be linked to.
+        // Contents that were written over can no longer be linked to.
         let answer: Vec<u8> = noise.iter().map(|byte| !byte).collect();
         assert_eq!([&*noise, &*answer].map(|bytes| put("5/in/D", bytes)), ["5/in/D.bin", "5/in/D.bin"]);
         let shared = put("6/in/D", &noise);

@@ -97,7 +97,7 @@ struct LeftOut {
 }
 
 impl LeftOut {
-    /// What is left out, in a sentence; `None` where nothing is.
+    /// A sentence about the parts that are left out; `None` if there are none.
     fn sentence(&self, elsewhere: &str) -> Option<String> {
         let Self { groups, rows, charts, marks, details, lines } = self;
         let parts = [
