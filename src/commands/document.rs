@@ -15,6 +15,7 @@ use crate::tuning::tuned;
 use serde::Serialize;
 use serde_json::Value;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -167,6 +168,9 @@ pub(super) fn check_words(words: &[OsString]) -> Result<(), Error> {
     let end = words.iter().position(|word| word == "--").unwrap_or(if of_program { 0 } else { words.len() });
     let variables = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GPUKERN_"));
     let errors = FileId::of_stream(&io::stderr());
+    if errors.is_some() && errors_lead_to_a_record() {
+        printable::keep_errors_out();
+    }
     for word in words[..end].iter().skip(1).cloned().chain(variables.map(|(_, value)| value)) {
         let text = word.to_string_lossy();
         let paths = std::iter::once(Path::new(&word)).chain(text.split_once('=').map(|(_, value)| Path::new(value)));
@@ -185,6 +189,15 @@ pub(super) fn check_words(words: &[OsString]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether standard error continues a record, as with `2>> run.json`. A command that reads a folder learns that it holds this
+/// file only after the first notes.
+fn errors_lead_to_a_record() -> bool {
+    let mut start = [0; 256];
+    let length = File::open("/dev/fd/2").and_then(|mut file| file.read(&mut start)).unwrap_or(0);
+    let start = String::from_utf8_lossy(&start[..length]);
+    start.starts_with('{') && start.contains("\"gpukern-")
 }
 
 /// Files that every command depends on without being told of them: this program, the user's defaults, the cache, drivers and
@@ -250,7 +263,7 @@ fn libraries(manifest: &str) -> Vec<String> {
 fn program(path: &Path) -> Option<&'static str> {
     let mut start = [0; 4];
     if path.is_file() {
-        let _ = std::fs::File::open(path).ok()?.read(&mut start);
+        let _ = File::open(path).ok()?.read(&mut start);
     }
     match start {
         [0x7f, b'E', b'L', b'F'] => Some("a program or a library"),

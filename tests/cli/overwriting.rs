@@ -274,6 +274,22 @@ fn a_standard_stream_may_be_a_file_that_is_read_or_written() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn messages_are_never_appended_to_a_record_that_no_command_names() {
+    let folder = files();
+    let before = contents(folder.path());
+    for line in ["devices", "history .", "bench matmul -s 8", "nonsense"] {
+        let words: Vec<_> = line.split(' ').collect();
+        let mut command = gpukern(&words);
+        let errors = File::options().append(true).open(folder.path().join("m.json")).expect("there");
+        command.env("GPUKERN_LOADER", "/nonexistent").env("GPUKERN_CACHE", "/proc/cache").current_dir(folder.path());
+        let output = expect_exit(command.stderr(errors), if line == "devices" { 3 } else { 2 });
+        assert!(contents(folder.path()) == before, "{line} changed a file");
+        assert!(!stdout(&output).is_empty(), "{line}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn no_command_writes_over_the_program_or_what_the_environment_names() {
     let folder = files();
     let inside = |name: &str| folder.path().join(name);
