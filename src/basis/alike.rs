@@ -25,7 +25,7 @@ pub(crate) fn grouped_alike<T, K: Hash + Eq>(
     for item in items {
         let places = places.entry(key(&item)).or_default();
         if let Some(place) = places.iter().find(|place| same(&groups[**place][0], &item)) {
-            groups[*place].push(item)
+            groups[*place].push(item);
         } else {
             places.push(groups.len());
             groups.push(vec![item]);

@@ -909,7 +909,9 @@ mod tests {
         assert!(!hits([1.0, filler, 2.1, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
         // Another block sees what is padding here.
         let mut seen = data(DType::F32, near());
-        [&padded, &block(&[(0, float)], 4)].into_iter().for_each(|block| seen.members.add(block, 0));
+        for block in [&padded, &block(&[(0, float)], 4)] {
+            seen.members.add(block, 0);
+        }
         assert_eq!([0, 1].map(|index| seen.members.kind(index, 4)), [Kind::Number; 2]);
         // Without a structure that says so, they are said to look like integers.
         let expected = Expected::new(vec![(0, data(DType::F32, near()), bytes([1.0, id(7), 2.0, id(-200)]))]);

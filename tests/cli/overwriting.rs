@@ -129,14 +129,8 @@ fn npy(figures: [f32; 4]) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), b"\n", &data].concat()
 }
 
-/// A folder with a file of every kind that a command reads.
-fn files() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    let write = |name: &str, contents: &[u8]| {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        fs::write(path, contents).expect("written");
-    };
+/// Kernels and their descriptions, each of which names other files in another way.
+fn write_kernels(write: &dyn Fn(&str, &[u8])) {
     for name in ["k.wgsl", "plain.wgsl", "right.wgsl"] {
         write(name, KERNEL.as_bytes());
     }
@@ -165,6 +159,17 @@ fn files() -> tempfile::TempDir {
     ] {
         write(name, (COMMON.replace("'k.wgsl'", source) + rest).as_bytes());
     }
+}
+
+/// A folder with a file of every kind that a command reads.
+fn files() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, contents: &[u8]| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, contents).expect("written");
+    };
+    write_kernels(&write);
     for (name, figures) in [("a.npy", [1.0; 4]), ("right.npy", [2.0; 4]), ("in.npy", [3.0; 4])] {
         write(name, &npy(figures));
     }

@@ -315,7 +315,7 @@ impl<'a> Timekeeper<'a> {
         b.observe(before);
         let mut orders = generator(seed, 0);
         let ended =
-            self.rounds([&mut *a, &mut *b, &mut control], sampling, remake, (&mut orders, decided), &mut rounds);
+            self.rounds(&mut [&mut *a, &mut *b, &mut control], sampling, remake, (&mut orders, decided), &mut rounds);
         let after = self.observe();
         a.observe(after);
         b.observe(after);
@@ -328,7 +328,7 @@ impl<'a> Timekeeper<'a> {
     /// The rounds of a duel; an error says which contender failed, and how.
     fn rounds<T: Timed>(
         &self,
-        contenders: [&mut Contender<T>; 3],
+        contenders: &mut [&mut Contender<T>; 3],
         sampling: &Sampling,
         remake: Remake<'_, T>,
         (generator, decided): (&mut impl Rng, Decided<'_>),

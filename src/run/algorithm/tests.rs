@@ -196,7 +196,7 @@ const BLIND: &str = "#version 460
     }";
 
 /// The case of a kernel of [`BLIND`] with another of its modes for a reference, over this fill of A and this output.
-fn blind(kernel: u64, reference: u64, fill: Fill, output: Buffer) -> Case {
+fn blind(kernel: u64, reference: u64, fill: Fill, output: &Buffer) -> Case {
     let list = |mode| {
         let pass = Pass {
             module: 0,
@@ -228,7 +228,7 @@ fn accepts(case: &Case) -> Vec<(Mutation, Option<u32>)> {
 #[test]
 fn where_the_first_contents_are_the_answer_a_case_is_unverified() {
     let fill = |high| Some(Fill::Uniform { low: -1.0, high });
-    let of = |kernel, high| blind(kernel, 2, Fill::Iota, buffer("D", 1024, Role::InPlace, fill(high)));
+    let of = |kernel, high| blind(kernel, 2, Fill::Iota, &buffer("D", 1024, Role::InPlace, fill(high)));
     for kernel in [2, 3] {
         let case = of(kernel, 1.0);
         let unverified = case.measured().and_then(|measured| measured.verification.unverified()).expect("unverified");
@@ -243,27 +243,27 @@ fn where_the_first_contents_are_the_answer_a_case_is_unverified() {
 #[test]
 fn neighbors_that_are_within_the_tolerance_are_said_to_be() {
     let output = |tolerance| Buffer { tolerance, ..buffer("D", 1 << 16, Role::Output, None) };
-    let case = blind(1, 0, Fill::Iota, output(close(1e-4, 1e-5)));
+    let case = blind(1, 0, Fill::Iota, &output(close(1e-4, 1e-5)));
     assert_eq!(accepts(&case), [(Mutation::Neighbors, None), (Mutation::FewNeighbors, None)]);
     let own = &case.measured().expect("it passes").accepts[0];
     assert_eq!((own.check.as_str(), own.buffer.as_str()), ("iota; rtol = 1e-4, atol = 1e-5", "D"));
     assert!(own.share > 0.5 && own.share < 1.0, "{}", own.share);
-    let exact = blind(1, 0, Fill::Iota, output(Tolerance::Exact));
+    let exact = blind(1, 0, Fill::Iota, &output(Tolerance::Exact));
     assert!(matches!(exact.outcome, Outcome::Rejected(_)), "{:?}", exact.outcome);
-    assert!(accepts(&blind(0, 0, Fill::Iota, output(Tolerance::Exact))).is_empty());
+    assert!(accepts(&blind(0, 0, Fill::Iota, &output(Tolerance::Exact))).is_empty());
     let uniform = Fill::Uniform { low: -1.0, high: 1.0 };
-    assert!(accepts(&blind(0, 0, uniform, output(close(1e-4, 1e-5)))).is_empty());
+    assert!(accepts(&blind(0, 0, uniform, &output(close(1e-4, 1e-5)))).is_empty());
 }
 
 #[test]
 fn a_tolerance_above_most_elements_accepts_zeros_in_their_place() {
     let uniform = || Fill::Uniform { low: -1.0, high: 1.0 };
     let output = Buffer { tolerance: close(1e-4, 3.4e34), ..buffer("D", 4096, Role::Output, None) };
-    let found = accepts(&blind(5, 4, uniform(), output));
+    let found = accepts(&blind(5, 4, uniform(), &output));
     assert!(found.contains(&(Mutation::Zeros, None)) && found.contains(&(Mutation::SignsFlipped, None)), "{found:?}");
     // One sentinel is compared by itself.
     let output = Buffer { tolerance: Tolerance::Nmse(1e-6), ..buffer("D", 4096, Role::Output, None) };
-    let wrong = blind(5, 4, uniform(), output);
+    let wrong = blind(5, 4, uniform(), &output);
     assert!(matches!(wrong.outcome, Outcome::Rejected(_)), "{:?}", wrong.outcome);
 }
 
@@ -271,7 +271,7 @@ fn a_tolerance_above_most_elements_accepts_zeros_in_their_place() {
 fn a_member_that_the_check_does_not_see_is_told_by_its_column() {
     let uniform = Fill::Uniform { low: 0.0, high: 1.0 };
     let output = Buffer { shape: vec![1024, 2], tolerance: close(1e-4, 1e-5), ..buffer("D", 2048, Role::Output, None) };
-    let found = accepts(&blind(7, 6, uniform, output));
+    let found = accepts(&blind(7, 6, uniform, &output));
     assert!(found.contains(&(Mutation::Zeros, Some(1))), "{found:?}");
     assert!(found.iter().all(|(_, member)| *member != Some(0)), "{found:?}");
 }
