@@ -252,6 +252,10 @@ pub trait Problem {
     fn fills(&self) -> Vec<String> {
         vec![]
     }
+    /// Whether files, or a program that may write another answer each time, have contents of its inputs.
+    fn inputs_are_given(&self) -> bool {
+        false
+    }
     /// The contents of the buffers that the host fills, in their order.
     ///
     /// # Errors
@@ -305,6 +309,10 @@ pub trait Oracle {
     /// Returns how the output at this place is compared; `None` where it is not.
     fn comparison(&self, _output: usize) -> Option<Comparison> {
         Some(Comparison::default())
+    }
+    /// The right contents of these stretches of an output, where they are known element by element.
+    fn answer(&self, _output: usize, _stretches: &[Range<usize>]) -> Option<Vec<u8>> {
+        None
     }
     /// Checks `found`, the contents of these stretches of an output. Returns the share of `changed` elements that would
     /// pass, the others being right: 1 where the answer as a whole passes. `None` where only whole answers can be checked.

@@ -13,6 +13,8 @@ const MIN_CHANGED: u64 = 8;
 const SAMPLED_ELEMENTS: usize = 1 << 13;
 /// Stretches of an output that these lie in, the first and the last elements among them.
 const STRETCHES: usize = 8;
+/// Parts of an output of which each is looked at alone, where it has no few rows.
+const PARTS: usize = 8;
 /// Longest row whose columns are taken for the members of a structure.
 const MOST_MEMBERS: usize = 16;
 /// One element of so many is replaced by its neighbor.
@@ -40,6 +42,10 @@ pub enum Mutation {
     LastGroupMissing,
     /// Zeros.
     Zeros,
+    /// The first number in every element.
+    OneNumber,
+    /// Zeros in one of a few parts.
+    ZerosInPart,
     /// Only the leading bits are right: see [`leading_bits`].
     LowBitsCleared,
     /// Every number is negated.
@@ -47,7 +53,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Neighbors,
         Self::NeighborRows,
         Self::BlocksExchanged,
@@ -55,6 +61,8 @@ impl Mutation {
         Self::FirstContents,
         Self::LastGroupMissing,
         Self::Zeros,
+        Self::OneNumber,
+        Self::ZerosInPart,
         Self::LowBitsCleared,
         Self::SignsFlipped,
     ];
@@ -75,6 +83,8 @@ impl fmt::Display for Mutation {
             Self::FirstContents => "what it held before the run",
             Self::LastGroupMissing => "the last work-group's part missing",
             Self::Zeros => "zeros",
+            Self::OneNumber => "the same number everywhere",
+            Self::ZerosInPart => "zeros in one part",
             Self::LowBitsCleared => "low bits cleared",
             Self::SignsFlipped => "signs flipped",
         })
@@ -206,11 +216,28 @@ impl RightAnswer<'_> {
             if !self.comparison.ordered && mutation.moves() || found.iter().any(known) {
                 continue;
             }
+            if mutation == Mutation::ZerosInPart {
+                let is_accepted = |part| {
+                    let (wrong, changed) = self.without(part);
+                    changed > 0 && accepts(&wrong, changed) >= 1.0
+                };
+                let is_blind = !found.iter().any(|(own, ..)| *own == Mutation::Zeros);
+                if is_blind && self.parts().into_iter().any(is_accepted) {
+                    found.push((mutation, member, 1.0));
+                }
+                continue;
+            }
             let Some(wrong) = self.mutated(mutation, member) else { continue };
             let changed = self.changed(&wrong);
-            // A kernel that only clears passes where all of an output should be zeros.
+            // A kernel that only clears passes where all of an output should be zeros, one that writes a constant where all
+            // should be the same.
             let is_whole = member.is_none() && self.stretch == self.len() && self.len() as u64 >= MIN_CHANGED;
-            if changed == 0 && !(mutation == Mutation::Zeros && is_whole) {
+            let is_constant = match mutation {
+                Mutation::Zeros => true,
+                Mutation::OneNumber => !found.iter().any(|(own, ..)| *own == Mutation::Zeros),
+                _ => false,
+            };
+            if changed == 0 && !(is_constant && is_whole) {
                 continue;
             }
             let share = accepts(&wrong, changed);
@@ -228,6 +255,22 @@ impl RightAnswer<'_> {
 
     fn len(&self) -> usize {
         self.contents.len() / self.size()
+    }
+
+    /// The rows where there are few, such as the members of a structure of arrays; parts of equal length otherwise.
+    fn parts(&self) -> Vec<Range<usize>> {
+        let (len, row) = (self.len(), self.comparison.row);
+        let is_whole = self.stretch == len;
+        let of_part = if is_whole && row > 1 && len / row <= MOST_MEMBERS { row } else { len.div_ceil(PARTS).max(1) };
+        (0..len).step_by(of_part).map(|start| start..len.min(start + of_part)).collect()
+    }
+
+    /// The answer with zeros in a part, and the number of elements that this changes.
+    fn without(&self, part: Range<usize>) -> (Vec<u8>, u64) {
+        let mut wrong = self.contents.to_vec();
+        wrong[part.start * self.size()..part.end * self.size()].fill(0);
+        let changed = self.changed(&wrong);
+        (wrong, changed)
     }
 
     /// Number of elements that differ from the right ones in value.
@@ -267,6 +310,12 @@ impl RightAnswer<'_> {
                 wrong[kept..].copy_from_slice(&self.before[kept..]);
             }
             Mutation::Zeros => wrong.fill(0),
+            Mutation::OneNumber => {
+                let first = wrong.get(..size)?.to_vec();
+                wrong.chunks_exact_mut(size).for_each(|element| element.copy_from_slice(&first));
+            }
+            // Each part has its own.
+            Mutation::ZerosInPart => return None,
             Mutation::LowBitsCleared => self.each(&mut wrong, leading_bits)?,
             Mutation::SignsFlipped => self.each(&mut wrong, negated)?,
         }
@@ -396,10 +445,27 @@ mod tests {
         let before: Vec<f32> = right.iter().map(|value| value + 1.0).collect();
         let comparison = Comparison { row: 4, ..Comparison::default() };
         let found = accepted(&comparison, &right, &before, |_, _| true);
-        assert_eq!(found.iter().map(|(mutation, ..)| *mutation).collect::<Vec<_>>(), Mutation::ALL);
+        let all: Vec<_> = Mutation::ALL.into_iter().filter(|own| *own != Mutation::ZerosInPart).collect();
+        assert_eq!(found.iter().map(|(mutation, ..)| *mutation).collect::<Vec<_>>(), all);
         let unordered = Comparison { ordered: false, ..comparison };
         let found = accepted(&unordered, &right, &before, |_, _| true);
-        assert!(found.iter().all(|(mutation, ..)| !mutation.moves()) && found.len() == 5, "{found:?}");
+        assert!(found.iter().all(|(mutation, ..)| !mutation.moves()) && found.len() == 6, "{found:?}");
+    }
+
+    #[test]
+    fn a_row_or_a_part_below_the_tolerance_and_one_number_everywhere_are_told() {
+        let near = |a: f32, b: f32| (a - b).abs() <= 1e-5 + 1e-4 * b.abs();
+        // Rows of a structure of arrays, of which the last has another unit.
+        let of_rows: Vec<f32> = varied(80).into_iter().chain(varied(20).into_iter().map(|own| own * 1e-8)).collect();
+        let comparison = Comparison { row: 20, ..Comparison::default() };
+        let found = accepted(&comparison, &of_rows, &[f32::NAN; 100], near);
+        assert_eq!(found, [(Mutation::ZerosInPart, None, 1.0)]);
+        let found = accepted(&Comparison::default(), &of_rows, &[f32::NAN; 100], near);
+        assert!(found.contains(&(Mutation::ZerosInPart, None, 1.0)), "{found:?}");
+        let found = accepted(&Comparison::default(), &[1.0; 64], &[f32::NAN; 64], near);
+        assert_eq!(found, [(Mutation::OneNumber, None, 1.0)]);
+        let zeros = accepted(&Comparison::default(), &[0.0; 64], &[f32::NAN; 64], near);
+        assert_eq!(zeros, [(Mutation::Zeros, None, 1.0)]);
     }
 
     #[test]
@@ -427,8 +493,8 @@ mod tests {
 
     #[test]
     fn what_leaves_the_answer_as_it_is_is_no_mutation_but_clearing_zeros_is() {
-        let constant = vec![2.5; 64];
-        let found = accepted(&Comparison::default(), &constant, &constant, |a, b| a == b);
+        let halves: Vec<f32> = (0..64).map(|index| if index < 32 { 2.5 } else { -2.5 }).collect();
+        let found = accepted(&Comparison::default(), &halves, &halves, |a, b| a == b);
         assert!(found.is_empty(), "{found:?}");
         let zeros = vec![0.0; 64];
         let found = accepted(&Comparison::default(), &zeros, &vec![f32::NAN; 64], |a, b| a == b);

@@ -2,7 +2,7 @@
 //! whether it keeps them; its schema is `docs/compare.schema.json`, generated from the types, and a test compares the two.
 
 use super::overview::Overview;
-use super::{Change, Compared, Comparison, State, Verdict};
+use super::{Change, Compared, Comparison, Reached, State, Verdict};
 use crate::basis::error::Exit;
 use crate::basis::pattern::matches;
 use crate::basis::printable::brief;
@@ -174,7 +174,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
     let mut kept: BTreeMap<usize, bool> = BTreeMap::new();
     for limit in limits {
         let mut used = false;
-        let [mut shareless, mut uncounted, mut doubtful] = [0; 3];
+        let [mut shareless, mut uncounted, mut doubtful, mut incomparable] = [0; 4];
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| matches(&limit.case, &case.id)) {
             used = true;
             let messages = limit.broken(case);
@@ -196,6 +196,15 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
             let violation = |message| Violation { case: usize::MAX, id: case.id.clone(), message };
             ruling.violations.extend(limit.spilled(case.spills).map(violation));
         }
+        // What is new, or solves another problem than before, has figures all the same.
+        let not_compared = comparison.unmatched.iter().filter(|case| matches(&limit.case, &case.id));
+        for (case, reached) in not_compared.filter_map(|case| Some((case, case.reached.as_ref()?))) {
+            shareless += usize::from(limit.min_share.is_some() && reached.share.is_none());
+            uncounted += usize::from(limit.max_spills.is_some() && reached.spills.is_none());
+            incomparable += usize::from(limit.max_slowdown.is_some() && case.baseline == State::Measured);
+            let violation = |message| Violation { case: usize::MAX, id: case.id.clone(), message };
+            ruling.violations.extend(limit.beyond(reached).into_iter().map(violation));
+        }
         let mut unmatched = comparison.unmatched.iter().filter(|case| matches(&limit.case, &case.id)).peekable();
         if !used && unmatched.peek().is_none() {
             return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
@@ -206,6 +215,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
         let reasons = [
             (shareless, "without a share of a hardware limit, which min-share needs (measured with --no-peak?)"),
             (uncounted, "whose driver does not count spills, which max-spills needs"),
+            (incomparable, "that solves another problem than in the baseline, so that max-slowdown compares nothing"),
             (doubtful, "whose interval includes its max-slowdown; more processes narrow it"),
         ];
         let reasons = reasons.into_iter().filter(|(count, _)| *count > 0);
@@ -257,22 +267,31 @@ impl GateLimit {
         {
             broken.push(format!("{} slower, max-slowdown is {}", percent(ratio - 1.0), percent(most)));
         }
-        let time = case.candidate.median;
+        let Compared { work, share, spills, .. } = *case;
+        broken.extend(self.beyond(&Reached { time: case.candidate.median, work, share, spills }));
+        broken
+    }
+
+    /// What of these figures is beyond a limit that needs no baseline.
+    fn beyond(&self, reached: &Reached) -> Vec<String> {
+        let mut broken = vec![];
+        let percent = |share: f64| format!("{} %", significant(100.0 * share));
+        let time = reached.time;
         if let Some(most) = self.max_time.filter(|most| time.0 > most.0) {
             broken.push(format!("takes {time}, max-time is {most}"));
         }
-        if let (Some(least), Some(share)) = (self.min_share, case.share)
+        if let (Some(least), Some(share)) = (self.min_share, reached.share)
             && share.fraction < least
         {
             let [reached, least] = [share.fraction, least].map(percent);
             broken.push(format!("reaches {reached} of its limit, min-share is {least}"));
         }
-        broken.extend(self.spilled(case.spills));
-        let rate = case.work.rate(time);
+        broken.extend(self.spilled(reached.spills));
+        let rate = reached.work.rate(time);
         if let Some(least) = self.min_rate.filter(|least| rate.0 < *least) {
             broken.push(format!("does {rate} GOP/s, min-rate is {} GOP/s", significant(least * 1e-9)));
         }
-        let bandwidth = case.work.bandwidth(time);
+        let bandwidth = reached.work.bandwidth(time);
         if let Some(least) = self.min_bandwidth.filter(|least| bandwidth.0 < *least) {
             broken.push(format!("moves {bandwidth} GB/s, min-bandwidth is {} GB/s", significant(least * 1e-9)));
         }

@@ -187,7 +187,7 @@ pub struct Compared {
 }
 
 /// A case without a time on one side at least.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unmatched {
     /// Its id.
@@ -212,6 +212,22 @@ pub struct Unmatched {
     pub newly_wrong: bool,
     /// Whether a time is missing only because a run was cut short.
     pub interrupted: bool,
+    /// What a candidate that was measured is held against limits with; the document has it in the record.
+    #[serde(skip)]
+    pub reached: Option<Reached>,
+}
+
+/// The figures of a case that limits bound without a baseline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reached {
+    /// Median time of a run.
+    pub time: Nanos,
+    /// Nominal work of a run.
+    pub work: Work,
+    /// Share of the limit that binds it.
+    pub share: Option<Share>,
+    /// Registers that its kernels spill.
+    pub spills: Option<f64>,
 }
 
 /// A finished comparison.

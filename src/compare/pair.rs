@@ -3,8 +3,8 @@
 use super::differences::work;
 use super::side::{Seen, State, state};
 use super::{
-    Compared, FALSE_DISCOVERIES, Inspected, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, inspected,
-    judge, why,
+    Compared, FALSE_DISCOVERIES, Inspected, LEAST_SAMPLES, Obstacle, Reached, Settings, Sighting, Unmatched, Verdict,
+    inspected, judge, why,
 };
 use crate::algorithms::input::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
@@ -18,6 +18,13 @@ use std::collections::BTreeSet;
 /// caches and clock with them. Measured beside four busy loops on one side: 0.92 to 1.21 between five processes a side on two
 /// cores (103 comparisons), 1.45 between the extremes of single processes on two hyper-threads.
 const SHARED_CORES: f64 = 1.3;
+
+/// The same of what moves more data than a core's caches hold: programs that stream through memory leave it a share of the
+/// bandwidth. Measured beside four copies of arrays on two cores: 1.6 to 2.3.
+const SHARED_MEMORY: f64 = 4.0;
+
+/// Bytes that the caches of a core hold, those that it shares with others left out.
+const CACHED: u64 = 1 << 20;
 
 /// Ratio by which a canary on the host's processors changes from process to process by itself.
 const STEADY: f64 = 1.02;
@@ -50,6 +57,7 @@ pub(super) fn pair<'a>(
         candidate: after.0,
         newly_wrong: after.0.is_wrong() && !before.0.is_wrong(),
         interrupted: [before.0, after.0].contains(&State::Interrupted),
+        reached: (after.0 == State::Measured).then(|| Reached::of(candidate)).flatten(),
         reason: another.unwrap_or(if after.1.is_empty() { before.1 } else { after.1 }),
     }))
 }
@@ -71,6 +79,14 @@ fn another_problem(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<Stri
             own.cloned().collect::<Vec<_>>().join(", ")
         };
         return Some(format!("its buffers changed: {} → {}", only(before, after), only(after, before)));
+    }
+    let inputs = |case: &Case| case.measured().and_then(|measured| measured.inputs.clone());
+    // Older records do not have them.
+    let mut given = both().filter_map(|(before, after)| Some((inputs(before)?, inputs(after)?)));
+    if let Some((before, after)) = given.find(|(before, after)| before != after) {
+        return Some(format!(
+            "its inputs changed: other contents in files, or from the inputs command ({before} → {after})"
+        ));
     }
     both()
         .find(|(before, after)| work(before) != work(after))
@@ -177,7 +193,9 @@ impl Pair<'_> {
         let [baseline, candidate] = [&baseline, &candidate].map(|runs| Side { runs, noise });
         let sides = |slowness, generator: &mut _| bootstrap::ratio(baseline, candidate, slowness, generator);
         let sign = sides(0.0, &mut generator.clone()).value.ln().signum();
-        Some(sides(sign * SHARED_CORES.ln(), generator))
+        let moved = self.candidate.iter().map(|seen| seen.case.work.bytes.0).max().unwrap_or(0);
+        let shared = if moved > CACHED { SHARED_MEMORY } else { SHARED_CORES };
+        Some(sides(sign * shared.ln(), generator))
     }
 
     /// Whether other programs cannot explain a change by this ratio: it is of times on the host's processors, or beyond
@@ -477,6 +495,15 @@ fn timeless(side: &[Seen<'_>]) -> bool {
 pub(super) fn canary_drift(measured: &Measured) -> Option<f64> {
     let [before, after] = measured.conditions.canary?;
     (before.0 > 0.0 && after.0 > 0.0).then(|| (after.0 / before.0).ln().abs())
+}
+
+impl Reached {
+    /// What the last process of a side has, with the median of all.
+    fn of(side: &[Seen<'_>]) -> Option<Self> {
+        let last = side.last()?.case;
+        let spills = inspected::most_spills(&last.kernels);
+        Some(Self { time: sighting(side).median, work: last.work, share: last.share, spills })
+    }
 }
 
 pub(super) fn sighting(side: &[Seen<'_>]) -> Sighting {

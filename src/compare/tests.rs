@@ -1,5 +1,6 @@
 use super::recipe::{Kept, recipe};
 use super::*;
+use crate::basis::units::Bytes;
 use crate::device::capability::DeviceKind;
 use crate::record::reader;
 use crate::record::{Case, Correctness, Outcome, Sample};
@@ -463,9 +464,13 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
 #[test]
 fn a_change_that_no_disturbance_explains_is_one() {
     let settings = Settings { min_effect: 0.1, ..Settings::default() };
+    let moved = std::cell::Cell::new(1 << 16);
     let of = |change: f64, count: usize, [before, after]: [crate::record::Conditions; 2]| {
-        let [a, b] = [("a", 1e6, before), ("b", change * 1e6, after)]
+        let [mut a, mut b] = [("a", 1e6, before), ("b", change * 1e6, after)]
             .map(|(name, centre, conditions)| side(DeviceKind::Cpu, name, centre, count, conditions));
+        for case in a.iter_mut().chain(&mut b).flat_map(|record| &mut record.cases) {
+            case.work.bytes = Bytes(moved.get());
+        }
         compare(&a, &b, &settings).cases.remove(0).verdict
     };
     let quiet = seen(600.0, Some(0.1));
@@ -489,6 +494,12 @@ fn a_change_that_no_disturbance_explains_is_one() {
         assert_eq!(of(change, 1.25, 5, sides), Verdict::Undecided);
         assert_eq!(of(change, 0.5, 5, sides), Verdict::Faster);
     }
+    // Others may leave a kernel that streams through memory a fraction of the bandwidth.
+    moved.set(1 << 26);
+    let loaded = [quiet, seen(600.0, Some(0.8))];
+    assert_eq!(of(6.0, 2.3, 5, loaded), Verdict::Undecided);
+    assert_eq!(of(12.0, 10.0, 5, loaded), Verdict::Slower);
+    moved.set(1 << 16);
     // It also tells a change from a busy moment of one process.
     assert_eq!(of(10.0, 10.0, 1, [quiet; 2]), Verdict::Slower);
     assert_eq!(of(10.0, 1.0, 1, [quiet; 2]), Verdict::Undecided);

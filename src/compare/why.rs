@@ -159,7 +159,8 @@ fn warning_names(side: &[Seen<'_>]) -> BTreeSet<&'static str> {
     };
     let measured = || side.iter().filter_map(|seen| seen.case.measured());
     let unverified = measured().filter(|m| m.verification.verified().is_none()).map(|_| "unverified");
-    measured().flat_map(|m| m.warnings.iter().map(name)).chain(unverified).collect()
+    let lenient = measured().filter(|m| !m.accepts.is_empty()).map(|_| "a check that would accept wrong answers");
+    measured().flat_map(|m| m.warnings.iter().map(name)).chain(unverified).chain(lenient).collect()
 }
 
 #[cfg(test)]

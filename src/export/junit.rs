@@ -350,6 +350,7 @@ mod tests {
             reason: if newly_wrong { "C[0][0] is NaN".into() } else { String::new() },
             newly_wrong,
             interrupted: false,
+            reached: None,
         }
     }
 

@@ -347,6 +347,9 @@ pub struct Measured {
     /// Wrong answers, made from the right one, that its check would also accept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepts: Vec<AcceptedMutation>,
+    /// A fingerprint of the contents of its inputs, where files or another program supply them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<String>,
     /// Device time of one run of the program.
     pub summary: Summary,
     /// Runs of the program in each sample; a sample's device time is divided by it.

@@ -4,6 +4,7 @@ use super::bench::named;
 use super::compare::verdict;
 use super::table::{self, Table};
 use crate::algorithms::CaseOptions;
+use crate::algorithms::mutation::AcceptedMutation;
 use crate::basis::alike::alike;
 use crate::basis::pattern::captures;
 use crate::basis::printable::printable;
@@ -47,6 +48,9 @@ fn one(trial: &Trial, trials: &Trials, width: usize) -> String {
             let (device, driver) = (printable(&side.device.name), printable(&side.device.driver.info));
             out.push_str(&table::prose(&format!("     {device}, {driver}"), width, 5));
         }
+        for doubt in doubts(side) {
+            out.push_str(&table::prose(&format!("     {doubt}"), width, 5));
+        }
     }
     if let Some(Finding { control: [low, high], .. }) = trial.finding {
         out.push_str(&table::prose(&format!("  A made twice: the second differs by {low:.4} … {high:.4}"), width, 4));
@@ -73,6 +77,14 @@ fn unit(trial: &Trial) -> Option<TimeUnit> {
 fn reason(side: &SideResult) -> Option<String> {
     let outcome = &side.case.outcome;
     outcome.reason().map(|reason| format!("{}: {}", outcome.status(), printable(&reason)))
+}
+
+/// What makes the answer of a measured side doubtful.
+fn doubts(side: &SideResult) -> impl Iterator<Item = String> {
+    let measured = side.case.measured();
+    let unverified = measured.and_then(|own| own.verification.unverified());
+    let lenient = measured.and_then(|own| AcceptedMutation::sentence(&own.accepts));
+    unverified.into_iter().chain(lenient).map(|doubt| printable(&doubt).into_owned())
 }
 
 /// How a side without a time ended, behind its name.
@@ -332,6 +344,13 @@ fn reasons(cases: &[Trial], names: &Names, min_effect: f64, width: usize) -> Str
                 let why: Vec<_> = sides.into_iter().flatten().collect();
                 let why = if why.is_empty() { "too few rounds for a verdict".into() } else { why.join("; ") };
                 whys.push((case, why));
+            }
+        }
+    }
+    for (_, side) in cases.iter().flat_map(Trial::sides) {
+        for why in doubts(side).map(|doubt| (label(side), doubt)) {
+            if !whys.contains(&why) {
+                whys.push(why);
             }
         }
     }

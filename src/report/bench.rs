@@ -284,6 +284,7 @@ pub(crate) mod tests {
         Outcome::Measured(Box::new(Measured {
             verification: verification(1.2e-7).into(),
             accepts: vec![],
+            inputs: None,
             summary: Summary::of(&times).expect("six samples"),
             repeats: 1,
             samples: times.map(|device| Sample { device, host: device, outlier: false }).to_vec(),

@@ -507,8 +507,21 @@ impl PointProblem {
                 names_in(&answered).join(", ")
             )));
         }
+        let given: Vec<String> = self.outputs().map(|(_, buffer)| file_name(&buffer.name)).collect();
+        let is_other = |name: &String| {
+            let stem = name.strip_suffix(".npy").or(name.strip_suffix(".bin"));
+            stem.is_some_and(|stem| !given.iter().any(|own| own == stem))
+        };
+        let others: Vec<_> = names_in(&answered).into_iter().filter(is_other).collect();
+        let note = (!others.is_empty()).then(|| {
+            format!(
+                "the reference command also wrote {}, which is no output of the kernel; not compared",
+                others.join(", ")
+            )
+        });
         Ok(Expected::new(answers)
             .map_err(Error::Usage)?
+            .noting(note)
             .beside(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
     }
 
@@ -598,6 +611,10 @@ impl Problem for PointProblem {
 
     fn fills(&self) -> Vec<String> {
         distinct(self.filled().filter_map(|(_, buffer)| buffer.fill.as_ref().map(ToString::to_string)))
+    }
+
+    fn inputs_are_given(&self) -> bool {
+        self.filled().any(|(_, buffer)| matches!(buffer.fill, Some(Fill::Npy(_) | Fill::Raw(_) | Fill::Made)))
     }
 
     fn inputs(&self) -> Result<Vec<HostArray>, Error> {

@@ -212,8 +212,9 @@ impl Buffer {
     }
 }
 
-/// Binary exponents of varied floats: magnitudes from 2^-6 to 2, whose products and sums stay within f16.
-const EXPONENTS: std::ops::Range<u64> = 0..7;
+/// Binary exponents of varied floats: magnitudes from 2^-6 to 8, where functions that saturate do, and whose products, sums
+/// and exponentials stay within f16.
+const EXPONENTS: std::ops::Range<u64> = 0..9;
 
 /// Zeros among varied integers, one in so many: masks are of both kinds, and keys come twice.
 const ZERO_IN: u64 = 8;
@@ -222,7 +223,12 @@ const ZERO_IN: u64 = 8;
 fn varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
     let (size, start) = (element.bytes() as usize, bytes.len());
     if element.is_integer() {
-        let value = if random.next_u64().is_multiple_of(ZERO_IN) { 0 } else { random.next_u64() };
+        let value = match random.next_u64() % ZERO_IN {
+            0 => 0,
+            // Of any magnitude: a high word may be zero.
+            1 => random.next_u64() >> (random.next_u64() % (8 * size as u64) + 64 - 8 * size as u64),
+            _ => random.next_u64(),
+        };
         return bytes.extend(&value.to_le_bytes()[..size]);
     }
     loop {

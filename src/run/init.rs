@@ -131,19 +131,29 @@ pub(crate) fn marked(line: &str, remark: &str) -> String {
 /// The axes along which a kernel's work-groups extend: one for each dimension that they have.
 struct Grid {
     dimensions: usize,
+    /// The push constants are sizes along these axes.
+    known: Vec<&'static str>,
 }
 
 impl Grid {
     fn of(pass: &LoadedPass) -> Self {
         let wide = pass.local_size(&[]).iter().rposition(|extent| *extent > 1);
-        Self { dimensions: wide.unwrap_or(0) + 1 }
+        let mut grid = Self { dimensions: wide.unwrap_or(0) + 1, known: vec![] };
+        for member in pass.interface.arguments.iter() {
+            if let ArgumentKind::Scalar(scalar) = member.kind {
+                grid.known.push(grid.guess(&member.name, scalar));
+            }
+        }
+        grid
     }
 
     /// The axes, from x on, with what to sweep.
     fn axes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         // One that is no multiple of a work-group, where a forgotten bound shows.
         let first = ["1001,1024..65536", "255,256..4096", "33,64..256"][self.dimensions - 1];
-        ["N", "M", "K"].into_iter().zip([first, "N", "N"]).take(self.dimensions)
+        // Nothing is square where the kernel is told so: exchanged extents show.
+        let other = |axis, longer| if self.known.contains(&axis) { longer } else { "N" };
+        ["N", "M", "K"].into_iter().zip([first, other("M", "N+3"), other("K", "N+6")]).take(self.dimensions)
     }
 
     /// The shape of a buffer with an element for each invocation, each of so many of its type.
@@ -170,7 +180,8 @@ impl Grid {
     /// A guess at the value of a push constant: nothing says that a float is a number of elements.
     fn guess(&self, name: &str, scalar: Scalar) -> &'static str {
         if let Scalar::Float { .. } | Scalar::Bfloat16 = scalar {
-            return "1.0";
+            // 1 would be neutral in a product.
+            return FLOAT;
         }
         let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
         match &*name {
@@ -180,6 +191,9 @@ impl Grid {
         }
     }
 }
+
+/// The value of a float that nothing is known of.
+const FLOAT: &str = "0.75";
 
 /// What a kernel does with a buffer, in words.
 fn done(access: Access) -> &'static str {
@@ -238,7 +252,7 @@ fn pushes(pass: &LoadedPass, grid: &Grid, text: &mut String) {
         let ArgumentKind::Scalar(scalar) = member.kind else { continue };
         text.push_str(heading.take().unwrap_or_default());
         let guess = grid.guess(&member.name, scalar);
-        let value = if guess == "1.0" { guess.to_string() } else { quoted(guess) };
+        let value = if guess == FLOAT { guess.to_string() } else { quoted(guess) };
         let line = format!("{} = {value}", key(&member.name));
         let _ = writeln!(text, "{}", marked(&line, &format!("(…) {}", scalar.name())));
     }
@@ -261,7 +275,7 @@ fn uniform(slot: &Slot, block: &Block, grid: &Grid, text: &mut String) {
     for member in listed {
         let ArgumentKind::Scalar(scalar) = member.kind else { continue };
         let guess = grid.guess(&member.name, scalar);
-        let value = if guess == "1.0" { guess.to_string() } else { quoted(guess) };
+        let value = if guess == FLOAT { guess.to_string() } else { quoted(guess) };
         let line = format!("{} = {value}", key(&member.name));
         let _ = writeln!(text, "{}", marked(&line, &format!("(…) {}", scalar.name())));
     }

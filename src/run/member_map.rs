@@ -71,6 +71,15 @@ impl MemberMap {
         self.open = true;
     }
 
+    /// Elements of so many bytes in each element of the array that fills the buffer, where that is a structure or a vector.
+    pub(super) fn period(&self, bytes: usize) -> Option<usize> {
+        let (first, others) = self.views.split_first().filter(|_| !self.open)?;
+        let is_alike =
+            |view: &View| view.offset == 0 && view.fixed.is_empty() && view.element.len() == first.element.len();
+        let whole = is_alike(first) && others.iter().all(is_alike) && first.element.len().is_multiple_of(bytes);
+        (whole && first.element.len() > bytes).then(|| first.element.len() / bytes)
+    }
+
     /// Whether every byte is a number.
     pub(super) fn is_plain(&self) -> bool {
         let plain = |view: &View| view.fixed.iter().chain(&view.element).all(|byte| *byte == Kind::Number);

@@ -23,6 +23,45 @@ pub(super) struct Expected {
     unknown: Vec<String>,
     /// The inputs that outputs have indices of, by their places.
     keys: BTreeMap<usize, (Buffer, Vec<u8>)>,
+    /// What of the answers is not compared.
+    notes: Vec<String>,
+}
+
+/// A note on elements of the reference that no member of the kernels' structures covers, so that nobody compares them. What
+/// the buffer held before the run may lie there.
+fn left_out(data: &Buffer, answer: &[u8]) -> Option<String> {
+    let size = data.element.bytes() as usize;
+    if data.fill.is_some() || data.members.is_plain() {
+        return None;
+    }
+    let is_left_out = |(index, bytes): &(usize, &[u8])| {
+        bytes.iter().any(|byte| *byte != 0) && !is_filler(bytes) && data.members.kind(*index, size) == Kind::Padding
+    };
+    let mut all = answer.chunks_exact(size).enumerate().filter(is_left_out);
+    let (first, bytes) = all.next()?;
+    Some(format!(
+        "{}: not compared: the reference has {} in {}, {}which no member of the kernel's structure covers; is one missing?",
+        data.name,
+        shown(data.element, bytes),
+        place(data, first),
+        match all.count() {
+            0 => String::new(),
+            others => format!("and numbers in {others} other elements, "),
+        }
+    ))
+}
+
+/// A note on outputs whose rows may come in any order each: nothing says which rows belong together.
+fn unpaired(answers: &[(usize, Buffer, Vec<u8>)]) -> Option<String> {
+    let rows = |data: &Buffer| data.shape.first().copied();
+    let mut sets = answers.iter().map(|(_, data, _)| data).filter(|data| matches!(data.tolerance, Tolerance::Set));
+    let first = sets.next()?;
+    let other = sets.find(|other| rows(other) == rows(first))?;
+    Some(format!(
+        "{} and {} are sets: which of their rows belong together is not compared; write both into one buffer of rows if it \
+         matters",
+        first.name, other.name
+    ))
 }
 
 impl Expected {
@@ -31,7 +70,9 @@ impl Expected {
     /// # Errors
     /// Where a buffer has no number at all.
     pub(super) fn new(mut answers: Vec<(usize, Buffer, Vec<u8>)>) -> Result<Self, String> {
+        let mut notes: Vec<String> = vec![];
         for (_, data, answer) in &mut answers {
+            notes.extend(left_out(data, answer));
             *answer = data.members.without_padding(answer).into_owned();
             if let Some(odd) = non_finite(data, answer)
                 && values(data, answer).all(f64::is_nan)
@@ -40,7 +81,14 @@ impl Expected {
             }
             fit(data, answer);
         }
-        Ok(Self { answers, unknown: vec![], keys: BTreeMap::new() })
+        notes.extend(unpaired(&answers));
+        Ok(Self { answers, unknown: vec![], keys: BTreeMap::new(), notes })
+    }
+
+    /// The same with a note on what is not compared.
+    pub(super) fn noting(mut self, note: Option<String>) -> Self {
+        self.notes.extend(note);
+        self
     }
 
     /// The same beside outputs that nobody knows the answer of.
@@ -81,10 +129,10 @@ pub(crate) fn magnitude(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 /// Columns along the last extent that have a magnitude each at most.
 const MOST_COLUMNS: usize = 16;
 
-/// The magnitude of each of so many columns; none where they are too many, or all alike.
+/// The magnitude of each of so many columns, by the whole rows; none where they are too many, or all alike.
 pub(crate) fn magnitudes(element: DType, contents: &[u8], columns: usize) -> Option<Vec<f64>> {
     let size = element.bytes() as usize;
-    if !(2..=MOST_COLUMNS).contains(&columns) || !contents.len().is_multiple_of(columns * size) {
+    if !(2..=MOST_COLUMNS).contains(&columns) {
         return None;
     }
     let column =
@@ -100,11 +148,19 @@ fn fit(data: &mut Buffer, answer: &[u8]) {
     let (Tolerance::Close { rtol, atol }, false) = (&data.tolerance, data.checked) else { return };
     let (rtol, atol) = (*rtol, *atol);
     let lowered = |magnitude: f64| if magnitude > 0.0 { atol.min(rtol * magnitude) } else { atol };
-    let columns = data.shape.last().filter(|_| data.shape.len() > 1).copied().unwrap_or(1) as usize;
+    let columns = columns(data);
     data.tolerance = match magnitudes(data.element, answer, columns) {
         Some(found) => Tolerance::Columns { rtol, atol: found.into_iter().map(lowered).collect() },
         None => Tolerance::Close { rtol, atol: lowered(magnitude(values(data, answer))) },
     };
+}
+
+/// Elements of a row: along the last of several extents, or in each structure that the kernels see.
+fn columns(data: &Buffer) -> usize {
+    let last = data.shape.last().filter(|_| data.shape.len() > 1).map(|last| *last as usize);
+    let in_structure = || data.members.period(data.element.bytes() as usize);
+    // Memory may be longer than a whole number of structures.
+    last.or_else(in_structure).filter(|own| (1..=data.len() as usize).contains(own)).unwrap_or(1)
 }
 
 impl Oracle for Expected {
@@ -137,15 +193,24 @@ impl Oracle for Expected {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.answers.iter().filter_map(|(_, data, answer)| integers_in(data, answer)).collect()
+        let integers = self.answers.iter().filter_map(|(_, data, answer)| integers_in(data, answer));
+        integers.chain(self.notes.iter().cloned()).collect()
     }
 
     fn comparison(&self, output: usize) -> Option<Comparison> {
         let (_, data, _) = self.answers.iter().find(|(place, ..)| *place == output)?;
         let ordered = !matches!(data.tolerance, Tolerance::Set | Tolerance::Moments { .. });
-        let row = data.shape.last().filter(|_| data.shape.len() > 1).map_or(1, |row| (*row).max(1) as usize);
+        let row = columns(data);
         let tolerance = data.tolerance.to_string();
         Some(Comparison { row, tolerance: tolerance.trim_matches(['{', '}', ' ', '"']).to_string(), ordered })
+    }
+
+    fn answer(&self, output: usize, stretches: &[Range<usize>]) -> Option<Vec<u8>> {
+        let (_, data, answer) = self.answers.iter().find(|(place, ..)| *place == output)?;
+        let size = data.element.bytes() as usize;
+        let parts: Option<Vec<&[u8]>> =
+            stretches.iter().map(|part| answer.get(part.start * size..part.end * size)).collect();
+        parts.map(|parts| parts.concat())
     }
 
     fn accepted_share(&self, output: usize, stretches: &[Range<usize>], found: &[u8], changed: u64) -> Option<f64> {
@@ -275,6 +340,10 @@ impl Oracle for Saving {
 
     fn comparison(&self, output: usize) -> Option<Comparison> {
         self.oracle.comparison(output)
+    }
+
+    fn answer(&self, output: usize, stretches: &[Range<usize>]) -> Option<Vec<u8>> {
+        self.oracle.answer(output, stretches)
     }
 
     fn accepted_share(&self, output: usize, stretches: &[Range<usize>], found: &[u8], changed: u64) -> Option<f64> {
@@ -616,7 +685,25 @@ fn same_picks(data: &Buffer, found: &[u8], answer: &[u8], keys: Option<&(Buffer,
     counted(count, wrong)
 }
 
-/// Whether numbers have this mean and standard deviation, but for five standard errors.
+/// Fewest random numbers that may not repeat themselves.
+const LEAST_REPEATED: usize = 64;
+
+/// The number of elements after which all of `contents` repeats itself: its length less that of its longest border (Knuth,
+/// Morris and Pratt, *SIAM Journal on Computing* 6, 1977). `None` for contents of one element or none.
+fn period(contents: &[u8], size: usize) -> Option<usize> {
+    let elements: Vec<&[u8]> = contents.chunks_exact(size).collect();
+    let mut borders = vec![0; elements.len()];
+    for at in 1..elements.len() {
+        let mut border: usize = borders[at - 1];
+        while border > 0 && elements[border] != elements[at] {
+            border = borders[border - 1];
+        }
+        borders[at] = border + usize::from(elements[border] == elements[at]);
+    }
+    Some(elements.len() - borders.last().filter(|_| elements.len() > 1)?)
+}
+
+/// Whether numbers have this mean and standard deviation, but for five standard errors, and do not repeat themselves.
 fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> Check {
     let count = data.len() as f64;
     let moment = |power: i32, about: f64| values(data, found).map(|x| (x - about).powi(power)).sum::<f64>() / count;
@@ -629,6 +716,14 @@ fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> Check {
     let shares = [0, 1].map(|at| if off[at] == 0.0 { 0.0 } else { off[at] / errors[at] });
     // What is no number is beyond all.
     let residual = if shares.iter().any(|share| share.is_nan()) { f64::INFINITY } else { shares[0].max(shares[1]) };
+    let size = data.element.bytes() as usize;
+    // A few numbers repeat themselves by chance, and equal ones by right.
+    let is_long = deviation > 0.0 && found.len() / size >= LEAST_REPEATED;
+    if let Some(period) = period(found, size).filter(|period| is_long && 2 * period <= found.len() / size) {
+        let worst = format!("{} repeats itself after {period} of {} numbers", data.name, data.len());
+        let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
+        return Check { residual: f64::INFINITY, tolerance: 5.0, method, worst, metrics: vec![], wrong };
+    }
     let worst = format!(
         "{} has mean {own_mean:.6} ± {:.1e} and standard deviation {own:.6} ± {:.1e}, not {mean} and {deviation}",
         data.name, errors[0], errors[1]
@@ -668,6 +763,28 @@ mod tests {
     }
 
     const RIGHT: [f32; 4] = [1.0, -2.0, 0.0, 100.0];
+
+    #[test]
+    fn random_numbers_that_every_group_has_again_are_wrong() {
+        let of = |count: u32| Buffer { shape: vec![u64::from(count)], ..data(DType::F32, Tolerance::Exact) };
+        // Golden-ratio steps: as many numbers as wanted, evenly spread.
+        let number = |at: u32| (f64::from(at) * 0.618_033_988_749_895).fract() as f32;
+        let numbers = |period: u32| (0..256).flat_map(|at| number(at % period).to_le_bytes()).collect::<Vec<u8>>();
+        let deviation = 1.0 / 12f64.sqrt();
+        let check = |period| moments(&of(256), &numbers(period), 0.5, deviation);
+        assert!(check(256).passes(), "{}", check(256).worst);
+        assert!(!check(128).passes() && check(128).worst == "D repeats itself after 128 of 256 numbers");
+        assert!(check(200).passes(), "a repetition that is cut off is none: {}", check(200).worst);
+        let equal = 1f32.to_le_bytes().repeat(256);
+        assert!(moments(&of(256), &equal, 1.0, 0.0).passes());
+    }
+
+    #[test]
+    fn rows_of_several_sets_are_noted() {
+        let set = || (0, data(DType::F32, Tolerance::Set), bytes(RIGHT));
+        let expected = Expected::new(vec![set(), set()]).expect("numbers");
+        assert!(expected.notes()[0].starts_with("D and D are sets: which of their rows belong together"));
+    }
 
     #[test]
     fn an_element_that_was_never_written_is_told_from_a_sum_that_is_no_number() {
@@ -888,7 +1005,7 @@ mod tests {
             let mut data = data(DType::F32, near());
             data.members.add(block, 0);
             let expected = Expected::new(vec![(0, data, bytes(answer))]).expect("numbers");
-            assert_eq!(expected.notes(), Vec::<String>::new());
+            assert!(!expected.notes().iter().any(|note| note.contains("look like integers")));
             expected.check(&[HostArray::U8(bytes(found))]).expect("compared")
         };
         let id = |id: i32| f32::from_bits(id.cast_unsigned());
@@ -904,9 +1021,23 @@ mod tests {
             );
         }
         let padded = block(&[(0, float)], 8);
+        let seen_by = |block: &Block| {
+            let mut members = MemberMap::default();
+            members.add(block, 0);
+            members
+        };
         let filler = f32::from_bits(*FILLER.start());
         assert!(hits([1.0, filler, 2.0, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
         assert!(!hits([1.0, filler, 2.1, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
+        let answers =
+            |answer| vec![(0, Buffer { members: seen_by(&padded), ..data(DType::F32, near()) }, bytes(answer))];
+        let notes = |answer| Expected::new(answers(answer)).expect("numbers").notes();
+        assert!(notes([1.0, 0.0, 2.0, 0.0]).is_empty() && notes([1.0, filler, 2.0, filler]).is_empty());
+        let said = notes([1.0, 3.5, 2.0, 4.0]);
+        assert!(
+            said[0].starts_with("D: not compared: the reference has 3.5 in D[0,1], and numbers in 1 other"),
+            "{said:?}"
+        );
         // Another block sees what is padding here.
         let mut seen = data(DType::F32, near());
         for block in [&padded, &block(&[(0, float)], 4)] {

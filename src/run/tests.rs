@@ -295,7 +295,7 @@ fn options_say_what_a_description_says() {
     let lacks = typed(&[&k, "-D", "A_TYPE=float"]).expect_err("nothing is described");
     for part in [
         "buffer A (set 0, binding 0): --buffer 'A=f32[M,N]:varied'",
-        "uniform Shape (set 0, binding 2):\n    --uniform Shape.width=N\n    --uniform Shape.bias.x=1.0\n",
+        "uniform Shape (set 0, binding 2):\n    --uniform Shape.width=N\n    --uniform Shape.bias.x=0.75\n",
         "push constant size.y (u32)",
         "--init",
     ] {
@@ -323,7 +323,7 @@ fn what_init_prints_is_a_description() {
         assert_eq!(roles, expected[usize::from(name == "grid.comp")], "{name}");
         if name == "grid.comp" {
             insta::assert_snapshot!(text.replace(&folder.path().display().to_string(), ""));
-            assert_eq!(run.points[0].pass_lists[0].as_ref().expect("a job").passes[0].groups, [16, 16, 1]);
+            assert_eq!(run.points[0].pass_lists[0].as_ref().expect("a job").passes[0].groups, [16, 17, 1]);
         }
     }
 }

@@ -224,6 +224,34 @@ fn a_limit_of_what_the_candidate_did_not_measure_is_not_kept_in_silence() {
 }
 
 #[test]
+fn limits_that_need_no_baseline_bind_cases_that_are_new_or_have_other_inputs() {
+    let records = Records::new();
+    let mut short = quiet("a", 1e6);
+    short["cases"].as_array_mut().expect("cases").pop();
+    let of_inputs = |started, inputs: &str| {
+        let mut record = quiet(started, 1e6);
+        record["cases"].as_array_mut().expect("cases").truncate(1);
+        record["cases"][0]["outcome"]["inputs"] = inputs.into();
+        record
+    };
+    let [fewer, all] = [records.record("a.json", &short), records.record("b.json", &quiet("b", 1e6))];
+    let [old, new] = [("c", "11"), ("d", "22")]
+        .map(|(name, inputs)| records.record(&format!("{name}.json"), &of_inputs(name, inputs)));
+    let gate = |[a, b]: [&String; 2], case: &str, limit: &str, code: i32| {
+        let gate = records.write("limits.toml", &format!("[[limit]]\ncase = '{case}'\n{limit}"));
+        stdout(&expect_exit(&mut gpukern(&["compare", a, b, "--gate", &gate]), code))
+    };
+    gate([&fewer, &all], "*case-1*", "max-time = '2ms'", 0);
+    gate([&fewer, &all], "*case-1*", "max-slowdown = '3%'", 0);
+    assert!(gate([&fewer, &all], "*case-1*", "max-time = '1us'", 1).contains("max-time is 1.000 µs"));
+    let text = gate([&old, &new], "*", "max-time = '2ms'", 0);
+    assert!(text.contains("its inputs changed: other contents in files"), "{text}");
+    gate([&old, &new], "*", "max-time = '1us'", 1);
+    assert!(gate([&old, &new], "*", "max-slowdown = '3%'", 4).contains("solves another problem than in the"));
+    gate([&old, &old], "*", "max-slowdown = '3%'", 0);
+}
+
+#[test]
 fn mistakes_on_the_command_line_are_answered_with_the_remedy() {
     let records = Records::new();
     let a = records.record("a.json", &quiet("a", 1e6));

@@ -266,7 +266,8 @@ impl Data {
             if largest > 0.0 {
                 *atol = rtol * largest;
             }
-            if let Some(found) = magnitudes(element, &after, of_element) {
+            let is_whole = bytes.is_multiple_of(of_element as u64 * element.bytes());
+            if let Some(found) = magnitudes(element, &after, of_element).filter(|_| is_whole) {
                 columns = found.len() as u64;
                 let atol = found.iter().map(|own| rtol * if *own > 0.0 { *own } else { largest }).collect();
                 tolerance = Tolerance::Columns { rtol, atol };

@@ -154,7 +154,8 @@ fn skipped(trial: &Trial) -> Option<(&SideResult, &str)> {
 
 /// Whether only time ended a trial before it was decided.
 fn wants_time(trial: &Trial) -> bool {
-    let open = trial.verdict().is_none_or(|verdict| verdict == Verdict::Undecided);
+    let measured = trial.sides().iter().all(|(_, side)| side.case.measured().is_some());
+    let open = measured && trial.verdict().is_none_or(|verdict| verdict == Verdict::Undecided);
     open && (1..MOST_ROUNDS).contains(&trial.rounds.len())
 }
 
@@ -341,7 +342,9 @@ impl<'a> Contest<'a> {
         let sampling = Sampling { max_time: self.max_time, ..self.sampling };
         let mut schedule = Schedule::new(FIRST_LOOK, self.min_effect, self.matches.len());
         let (cases, rounds) = executor.duel(&own.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
-        let finding = schedule.last(&rounds);
+        let measured = cases.iter().all(|case| case.measured().is_some());
+        // A kernel that turns out to be wrong only behind its timed runs is no faster.
+        let finding = schedule.last(&rounds).filter(|_| measured);
         let mut side = 0;
         let [a, b] = cases.map(|case| {
             let label = own.labels[side].clone();

@@ -1,6 +1,7 @@
 //! `run --watch`: measures again whenever a file changes, and says in a line what it takes now.
 
 use super::{CommandOutput, RunArgs, beside, check_commands, described, planned, resolved};
+use crate::algorithms::mutation::AcceptedMutation;
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
 use crate::commands::{command_line, interrupt, measure_quietly, progress};
@@ -137,6 +138,7 @@ fn line(case: &Case, comparison: Option<&Comparison>, now: &Record) -> String {
             facts.extend(comparison.and_then(|comparison| verdict(case, comparison)));
             facts.extend(case.share.map(|share| format!("{:.0} % of the limit", 100.0 * share.fraction)));
             facts.push(measured.verification.unverified().unwrap_or_else(|| "verified".into()));
+            facts.extend(AcceptedMutation::sentence(&measured.accepts));
         }
         Outcome::Rejected(verification) => facts.push(format!("wrong: {}", verification.worst)),
         Outcome::Skipped { reason } => facts.push(format!("skipped: {reason}")),

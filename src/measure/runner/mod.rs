@@ -535,7 +535,7 @@ impl Runner {
         let verification_time = verified.phases.verification + spent;
         let phases = Phases { device: verified.time, verification: verification_time, ..verified.phases };
         let (answer, again) = (Some(verified.answer), verified.again);
-        let measured = Measured { accepts, ..once(verification, verified.time, phases) };
+        let measured = Measured { accepts, inputs: loaded.given.clone(), ..once(verification, verified.time, phases) };
         if self.timing == Timing::VerifyOnly {
             let Some((sampler, _)) = again else { return Ok(Err(Outcome::Measured(Box::new(measured)))) };
             let recorded = self.ready(name, program, sampler)?;

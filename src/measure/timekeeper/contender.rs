@@ -34,6 +34,7 @@ pub(crate) fn once(verification: Correctness, time: Nanos, phases: Phases) -> Me
     Measured {
         verification,
         accepts: vec![],
+        inputs: None,
         summary,
         repeats: 1,
         samples: vec![],

@@ -32,6 +32,7 @@ struct Fields {
     verification: Option<Correctness>,
     #[serde(default)]
     accepts: Vec<AcceptedMutation>,
+    inputs: Option<String>,
     summary: Option<Summary>,
     repeats: Option<u32>,
     samples: Option<Vec<Sample>>,
@@ -119,6 +120,7 @@ impl<'de> Deserialize<'de> for Outcome {
             Status::Measured => Self::Measured(Box::new(Measured {
                 verification: there(fields.verification, "verification")?,
                 accepts: fields.accepts,
+                inputs: fields.inputs,
                 summary: there(fields.summary, "summary")?,
                 repeats: there(fields.repeats, "repeats")?,
                 samples: there(fields.samples, "samples")?,
