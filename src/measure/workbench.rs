@@ -589,6 +589,14 @@ impl Workbench {
         &self.device.info
     }
 
+    /// A buffer for each, and another for the first contents of those that are changed in place.
+    fn buffers(&self, specs: &[BufferSpec]) -> Result<(Vec<Buffer>, Vec<Option<Buffer>>), VulkanError> {
+        let make = |spec: &BufferSpec| Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
+        let buffers = specs.iter().map(make).collect::<Result<_, _>>()?;
+        let pristine = specs.iter().map(|spec| (spec.role == Role::InPlace).then(|| make(spec)).transpose());
+        Ok((buffers, pristine.collect::<Result<_, _>>()?))
+    }
+
     /// Makes the buffers of `problem`, fills them with poison, uploads its inputs and solves it on the host.
     ///
     /// # Errors
@@ -596,10 +604,7 @@ impl Workbench {
     pub fn load(&mut self, problem: &dyn Problem) -> Result<LoadedProblem, VulkanError> {
         let mut phases = Phases::default();
         let specs = problem.buffers();
-        let make = |spec: &BufferSpec| Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
-        let buffers = specs.iter().map(make).collect::<Result<Vec<_>, _>>()?;
-        let pristine = specs.iter().map(|spec| (spec.role == Role::InPlace).then(|| make(spec)).transpose());
-        let pristine = pristine.collect::<Result<Vec<_>, _>>()?;
+        let (buffers, pristine) = self.buffers(&specs)?;
 
         let start = Instant::now();
         let inputs = problem.inputs().map_err(VulkanError::Problem)?;
@@ -619,10 +624,8 @@ impl Workbench {
         }
         phases.upload = start.elapsed().into();
 
-        let given = problem.inputs_are_given().then(|| {
-            let contents: Vec<&[u8]> = inputs.iter().map(HostArray::as_bytes).collect();
-            cache::fingerprint(&contents)
-        });
+        let contents = || inputs.iter().map(HostArray::as_bytes).collect::<Vec<_>>();
+        let given = problem.inputs_are_given().then(|| cache::fingerprint(&contents()));
 
         let start = Instant::now();
         let reference = problem.reference(&self.device.info);
