@@ -87,6 +87,11 @@ pub(crate) fn keep_errors_out() {
     ERRORS_LEAD_TO_INPUT.store(true, Ordering::Relaxed);
 }
 
+/// Whether nothing goes to standard error any more.
+pub(crate) fn errors_are_kept_out() -> bool {
+    ERRORS_LEAD_TO_INPUT.load(Ordering::Relaxed)
+}
+
 /// A name of any length that somebody else chose, fit for a message.
 #[must_use]
 pub(crate) fn brief(name: &str) -> Cow<'_, str> {

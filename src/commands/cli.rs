@@ -3,7 +3,7 @@
 #![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
 
 use super::{document, help, suggest};
-use crate::basis::printable::{printable, printable_lines, say};
+use crate::basis::printable::{self, printable, printable_lines, say};
 use crate::basis::units::Bytes;
 use crate::compare::REFUSED;
 use crate::plan::axes::AxisValues;
@@ -139,7 +139,7 @@ fn refuse(mut error: clap::Error) -> ! {
         error.insert(kind, value);
     }
     let text = error.render().to_string();
-    if error.use_stderr() && printable_lines(&text) != text {
+    if error.use_stderr() && (printable_lines(&text) != text || printable::errors_are_kept_out()) {
         say(&text);
         std::process::exit(error.exit_code());
     }
