@@ -2,7 +2,7 @@
 
 #![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
 
-use super::{document, help, suggest};
+use super::{document, help, interrupt, suggest};
 use crate::basis::printable::{self, printable, printable_lines, say};
 use crate::basis::units::Bytes;
 use crate::compare::REFUSED;
@@ -88,6 +88,7 @@ impl Cli {
     /// The parsed command line; its mistakes, and its help, end the process.
     #[must_use]
     pub fn from_command_line() -> Self {
+        interrupt::outlive_file_limits();
         let words = std::env::args_os().collect::<Vec<_>>();
         if let Err(error) = document::check_words(&words) {
             say(&format!("error: {error}\n"));

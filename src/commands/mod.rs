@@ -146,7 +146,6 @@ impl CommandOutput {
 /// # Errors
 /// The error that ended the command before it had an answer.
 pub fn run(mut cli: Cli) -> Result<CommandOutput, Error> {
-    interrupt::outlive_file_limits();
     if cli.quiet {
         Verbosity::Quiet.set();
     } else if cli.verbose {
