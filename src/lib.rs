@@ -6,6 +6,7 @@
 mod algorithms;
 mod basis;
 mod capture;
+mod case;
 mod commands;
 mod compare;
 mod device;
@@ -23,12 +24,8 @@ mod stats;
 mod tuning;
 mod vulkan;
 
-pub use algorithms::input::Input;
 pub use algorithms::matrix::for_factorisation;
-pub use algorithms::{
-    ALGORITHMS, Algorithm, CaseOptions, CaseSpec, Check, Goal, Oracle, Problem, StopRule, StopTest, Variant,
-    find as find_algorithm,
-};
+pub use algorithms::{ALGORITHMS, Algorithm, CaseSpec, Oracle, Problem, Variant, find as find_algorithm};
 pub use basis::destination::explained;
 pub use basis::dtype::{DType, HostArray};
 pub use basis::error::{Error, Exit};
@@ -36,6 +33,9 @@ pub use basis::layout::Layout;
 pub use basis::printable::say;
 pub use basis::size::Size;
 pub use basis::units::Work;
+pub use case::check::Check;
+pub use case::input::Input;
+pub use case::{CaseOptions, Goal, StopRule, StopTest};
 pub use commands::cli::Cli;
 pub use commands::{CommandOutput, run};
 pub use compare::{Settings, compare};

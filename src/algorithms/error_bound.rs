@@ -1,8 +1,9 @@
 //! What oracles share: the bound of many roundings, the element that errs most, and the comparisons element by element,
 //! within a tolerance or exact.
 
-use super::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
+use super::Oracle;
 use crate::basis::dtype::HostArray;
+use crate::case::check::{Check, CheckMethod, WrongElement, WrongElements};
 
 /// `γ_m` = m·u/(1 − m·u) of unit roundoff u: the bound of m roundings (Higham, *Accuracy and Stability of Numerical
 /// Algorithms*, 2nd ed., lemma 3.1); infinite where it bounds nothing.

@@ -1,7 +1,8 @@
 //! Generators of n×n matrices, row major, in f32.
 
-use super::input::{generator, random};
 use super::{DType, HostArray, Input};
+use crate::basis::random::generator;
+use crate::case::input::random;
 
 /// The Hilbert matrix a\[r,c\] = 1 / (r + c + 1), r and c from 0: symmetric and positive, with a dominant eigenvalue
 /// that tends to π and others that fall off fast.

@@ -6,11 +6,9 @@ pub(crate) mod collectives;
 pub(crate) mod eigen;
 pub(crate) mod elements;
 mod error_bound;
-pub(crate) mod input;
 pub(crate) mod lu;
 pub(crate) mod matmul;
 pub(crate) mod matrix;
-pub(crate) mod mutation;
 pub(crate) mod probes;
 pub(crate) mod product;
 pub(crate) mod tile;
@@ -20,17 +18,16 @@ use crate::basis::error::{self, Error};
 use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
-use crate::basis::units::Metric;
 use crate::basis::units::{Nanos, Work};
+use crate::case::check::Check;
+use crate::case::input::Input;
+use crate::case::quantity::Quantity;
+use crate::case::{CaseOptions, Form, Goal, Shortcut};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::Program;
 use crate::kernel::shaders::{SHADERS, Shader};
-pub use case::{CaseOptions, CaseSpec, Goal, StopRule, StopTest};
-use input::Input;
-use mutation::Comparison;
-use probes::Quantity;
-use serde::{Deserialize, Serialize};
+pub use case::CaseSpec;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -180,46 +177,6 @@ pub enum Measures {
     },
 }
 
-/// What a variant does without that others of its algorithm give.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Shortcut {
-    /// It divides by whatever is on the diagonal.
-    NoPivoting,
-    /// Its answer may be less accurate than the element type promises.
-    LessAccurate,
-}
-
-impl Shortcut {
-    /// As it stands beside the name of a variant.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NoPivoting => "no pivoting",
-            Self::LessAccurate => "less accurate",
-        }
-    }
-
-    /// What it means for whoever takes the variant.
-    #[must_use]
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Self::NoPivoting => "divides by whatever is on the diagonal, so rounding errors can grow without bound",
-            Self::LessAccurate => "allowed larger errors than other variants of its element type",
-        }
-    }
-}
-
-/// One of several ways to do the same operation: tables put them beside one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
-    /// The operation: `broadcast`.
-    pub operation: &'static str,
-    /// How it is done: `subgroup`, `shared`.
-    pub name: &'static str,
-}
-
 /// A way to solve a case, and the time that it should take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
@@ -280,6 +237,23 @@ pub trait Problem {
 /// Makes an oracle of outputs, in their order.
 pub(crate) type MakeOracle = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Oracle>, Error>>;
 
+/// The comparison of an output with the right answer, as far as mutations depend on it.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Elements of a row; 1 for a vector.
+    pub row: usize,
+    /// The tolerance, for messages; empty where it is the algorithm's own.
+    pub tolerance: String,
+    /// Whether the place of an element matters.
+    pub ordered: bool,
+}
+
+impl Default for Comparison {
+    fn default() -> Self {
+        Self { row: 1, tolerance: String::new(), ordered: true }
+    }
+}
+
 /// The right answer of a problem.
 pub trait Oracle {
     /// Compares the output buffers (those updated in place too), in their order, with the right answer.
@@ -319,113 +293,6 @@ pub trait Oracle {
     fn accepted_share(&self, _output: usize, _stretches: &[Range<usize>], _found: &[u8], _changed: u64) -> Option<f64> {
         None
     }
-}
-
-/// How far an answer is from the right one.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Check {
-    /// The largest error in the terms of the algorithm's error bound; infinite when an output is not finite
-    /// or a promise is broken.
-    pub residual: f64,
-    /// The largest residual that a right implementation can have.
-    pub tolerance: f64,
-    /// How the answer was checked: every element, or random combinations of them and a sample.
-    pub method: CheckMethod,
-    /// Where the answer is worst, for the report of a rejected case.
-    pub worst: String,
-    /// Other figures of the answer that a reader wants beside its time: rounds, growth factor, ….
-    pub metrics: Vec<Metric>,
-    /// The elements that are wrong, where single ones can be told.
-    pub wrong: WrongElements,
-}
-
-/// The elements of an answer that are wrong, the first ones of many.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct WrongElements {
-    /// How many there are.
-    pub count: u64,
-    /// The first of them, 1,024 at most.
-    pub first: Vec<WrongElement>,
-}
-
-/// A wrong element. Values are texts, for JSON has no NaN.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct WrongElement {
-    /// Where it is: `C[3][1]`.
-    pub element: String,
-    pub got: String,
-    pub expected: String,
-}
-
-impl std::fmt::Display for WrongElement {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} is {}, expected {}", self.element, self.got, self.expected)
-    }
-}
-
-impl WrongElement {
-    /// The element at `element`.
-    #[expect(clippy::needless_pass_by_value, reason = "numbers of several types, and texts")]
-    pub(crate) fn new(element: String, got: impl ToString, expected: impl ToString) -> Self {
-        Self { element, got: got.to_string(), expected: expected.to_string() }
-    }
-}
-
-impl WrongElements {
-    /// Elements that are kept.
-    const MOST: usize = 1024;
-
-    /// Adds one.
-    pub(crate) fn add(&mut self, element: impl FnOnce() -> WrongElement) {
-        self.count += 1;
-        if self.first.len() < Self::MOST {
-            self.first.push(element());
-        }
-    }
-
-    /// Adds those behind them.
-    pub(crate) fn then(&mut self, later: Self) {
-        self.count += later.count;
-        let room = Self::MOST - self.first.len();
-        self.first.extend(later.first.into_iter().take(room));
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-}
-
-impl Check {
-    /// Whether the answer is right. Written so that a NaN residual is not.
-    #[must_use]
-    pub fn passes(&self) -> bool {
-        self.residual <= self.tolerance
-    }
-
-    /// Rejects an answer whose `metric` is more than was promised, or is no number.
-    pub fn hold(&mut self, (metric, most): (&str, f64)) {
-        let found = self.metrics.iter().find(|found| found.name == metric).and_then(|found| found.value);
-        if self.passes() && found.is_none_or(|found| found > most) {
-            let found = found.map_or_else(|| "not there or not finite".into(), |found| found.to_string());
-            self.residual = f64::INFINITY;
-            self.worst = format!("the {metric} is {found}, more than the {most} that the variant promises");
-        }
-    }
-}
-
-/// How an answer was checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum CheckMethod {
-    /// Every element against the oracle.
-    Elementwise,
-    /// Random combinations of elements against the oracle (Freivalds), and every element of some columns.
-    Probabilistic,
 }
 
 /// Finds an algorithm of the table by name.

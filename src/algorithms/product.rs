@@ -7,11 +7,11 @@
 //! combination, so that it says little of how large those of elements are: [`SAMPLE`] columns are therefore checked
 //! whole, one by one.
 
-use super::CheckMethod;
-use super::input::generator;
 use crate::basis::dtype::HostArray;
+use crate::basis::random::generator;
 use crate::basis::size::Size;
 use crate::basis::threads;
+use crate::case::check::CheckMethod;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rand::Rng;

@@ -12,6 +12,7 @@ pub(crate) mod layout;
 pub(crate) mod pattern;
 pub(crate) mod printable;
 pub(crate) mod prose;
+pub(crate) mod random;
 pub(crate) mod size;
 pub(crate) mod threads;
 pub(crate) mod units;

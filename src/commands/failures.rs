@@ -1,13 +1,14 @@
 //! `--keep-failures`: a folder for each case that crashed, hung or was wrong, with all that runs it again elsewhere, and the
 //! elements that are wrong.
 
-use crate::algorithms::{self, Problem, WrongElements};
+use crate::algorithms::{self, Problem};
 use crate::basis::destination;
 use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
 use crate::basis::printable;
 use crate::basis::printable::Shown;
 use crate::basis::units::{Bytes, counted};
+use crate::case::check::WrongElements;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{Binding, Descriptor};
 use crate::kernel::program::{BufferId, Dispatch, Program};
@@ -284,13 +285,14 @@ fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{CaseOptions, Goal, Oracle};
+    use crate::algorithms::Oracle;
     use crate::basis::dtype::{DType, HostArray};
     use crate::basis::layout::Layout;
     use crate::basis::units::Work;
+    use crate::case::{CaseOptions, Goal};
     use crate::device::capability::tests::software_device;
-    use crate::export::tests::record;
     use crate::kernel::buffer::{BufferSpec, Role};
+    use crate::record::fixture::six_cases;
 
     /// A problem whose one input nobody can make.
     struct Unmade;
@@ -337,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_command_of_a_failure_names_its_problem_whole() {
-        let case = record().cases.remove(0);
+        let case = six_cases().cases.remove(0);
         let usual = reproducing(&Request::default(), &case, &software_device()).command();
         assert!(
             usual.starts_with("gpukern bench matmul ") && !usual.contains("--layout") && !usual.contains("--solve")

@@ -118,12 +118,12 @@ mod tests {
     use crate::compare::gate::ComparisonDocument;
     use crate::export::{junit, markdown};
     use crate::record::NamedRecord;
-    use crate::report::bench::tests::record;
+    use crate::record::fixture::four_cases;
 
     /// Two records of cases with these verdicts and ratios, and their comparison.
     fn judged(found: &[(Verdict, f64)]) -> ([NamedRecord; 2], Comparison) {
         let sides = ["before.json", "after.json"].map(|name| {
-            let mut record = record();
+            let mut record = four_cases();
             let case = record.cases[0].clone();
             let sized = |at: usize| {
                 let mut case = case.clone();

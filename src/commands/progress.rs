@@ -399,7 +399,6 @@ pub(super) fn skips(skipped: &[(CaseId, String)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::CaseOptions;
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
     use crate::plan::axes::AXES;
@@ -408,8 +407,7 @@ mod tests {
     fn sizes_of_a_variant_that_share_a_reason_share_a_line() {
         let case = |variant: &str, dtype, extents: &str, reason: &str| {
             let (variant, extents) = (variant.into(), extents.into());
-            let id =
-                CaseId { algorithm: (&MATMUL).into(), variant, extents, options: CaseOptions::new(&MATMUL, dtype) };
+            let id = CaseId { algorithm: (&MATMUL).into(), variant, extents, options: MATMUL.options(dtype) };
             (id, reason.to_string())
         };
         let skipped = [
@@ -566,12 +564,12 @@ mod tests {
 
     #[test]
     fn skips_are_not_counted() {
-        let record = crate::export::tests::record();
+        let record = crate::record::fixture::six_cases();
         let mut case = record.cases[0].clone();
         case.outcome = Outcome::Skipped { reason: "no units".into() };
         let mut progress = Progress::new(2);
         let (variant, extents) = ("split".into(), "8x8x8".into());
-        let options = CaseOptions::new(&MATMUL, DType::F32);
+        let options = MATMUL.options(DType::F32);
         let id = CaseId { algorithm: (&MATMUL).into(), variant, extents, options };
         case.id = id.to_string();
         progress.skipped(&[(id, "no units".into())]);

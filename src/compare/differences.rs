@@ -1,7 +1,7 @@
 //! What else differs between the records of two sides: named before any number.
 
+use crate::case::method::{CacheState, Clock};
 use crate::device::capability::DeviceInfo;
-use crate::plan::{CacheState, Clock};
 use crate::record::Record;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

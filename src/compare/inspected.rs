@@ -1,8 +1,8 @@
 //! What a compiler made of the same case on both sides: a verdict without statistics.
 
 use super::side::Seen;
-use crate::kernel::shaders::CompiledKernel;
-use crate::kernel::statistics::Figure;
+use crate::case::compiled::CompiledKernel;
+use crate::case::statistics::Figure;
 use serde::Serialize;
 use std::cmp::Ordering;
 

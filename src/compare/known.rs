@@ -111,7 +111,7 @@ impl Expectations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tests::record;
+    use crate::record::fixture::six_cases;
 
     fn known(case: &str, status: Option<Status>) -> Known {
         Known { case: case.into(), status, reason: "a driver's bug".into() }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn failures_are_known_by_id_or_pattern_and_the_way_they_fail() {
-        let record = record();
+        let record = six_cases();
         let broken = record.cases.iter().position(|case| case.variant == "broken").expect("a failed case");
         for (pattern, status, expected) in [
             ("matmul/broken/f32/64x64x64", None, true),
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_passes_went_away_and_what_did_not_run_says_nothing() {
-        let record = record();
+        let record = six_cases();
         let measured = record.cases.iter().find(|case| case.measured().is_some()).expect("a measured case");
         let [gone, absent, late] = [&measured.id, "lu/*", "*/late/*"].map(|pattern| known(pattern, None));
         let found = Expectations::of(&record, &[gone.clone(), absent.clone(), late]);

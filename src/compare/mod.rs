@@ -15,7 +15,7 @@ mod why;
 pub(crate) use differences::{Difference, REFUSED};
 pub(crate) use pair::{probability, significance};
 
-use crate::algorithms::input::generator;
+use crate::basis::random::generator;
 use crate::basis::threads;
 use crate::basis::units::{Nanos, Work};
 use crate::record::{Record, Share};

@@ -6,7 +6,7 @@ use super::{
     Compared, FALSE_DISCOVERIES, Inspected, LEAST_SAMPLES, Obstacle, Reached, Settings, Sighting, Unmatched, Verdict,
     inspected, judge, why,
 };
-use crate::algorithms::input::generator;
+use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
 use crate::record::marks::OTHERS_APART;
 use crate::record::{Case, Measured, SLOW};

@@ -2,7 +2,7 @@
 //! say together.
 
 use super::{LEAST_SAMPLES, Verdict, judge, spent};
-use crate::algorithms::input::generator;
+use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::record::Case;
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn of_many_cases_alike_none_is_told_apart_and_a_clear_one_is() {
         let side = |label: &str| {
-            let record = crate::export::tests::record();
+            let record = crate::record::fixture::six_cases();
             SideResult {
                 label: label.into(),
                 device: record.devices[0].clone(),

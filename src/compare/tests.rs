@@ -201,7 +201,7 @@ fn a_case_whose_description_changed_is_listed_and_the_others_are_judged() {
 
 #[test]
 fn passes_of_one_module_are_held_against_the_same_pass() {
-    use crate::kernel::shaders::CompiledKernel;
+    use crate::case::compiled::CompiledKernel;
     let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
     let dress = |record: &mut Record, hashes: [&str; 2]| {
         let name = || "reduction/reduction.comp#0".to_string();
@@ -250,7 +250,7 @@ fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
 #[test]
 fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
     use crate::basis::units::Metric;
-    use crate::kernel::shaders::CompiledKernel;
+    use crate::case::compiled::CompiledKernel;
     use crate::record::Conditions;
     let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
     let dress = |record: &mut Record, hash: &str, registers: f64, clock: f64| {
@@ -712,7 +712,7 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
     let [mut a, mut b] = [("a", "0", "base.json"), ("bb", "1", "new.json --no-peak")].map(|(started, hash, more)| {
         let mut record =
             kept(started, 1e6 + started.len() as f64 * 5e4, &format!("gpukern run k.toml k.comp --json {more}"));
-        let kernel = crate::kernel::shaders::CompiledKernel {
+        let kernel = crate::case::compiled::CompiledKernel {
             name: "k/k.comp#0".into(),
             hash: hash.into(),
             statistics: vec![],

@@ -2,8 +2,8 @@
 
 use super::side::Seen;
 use crate::basis::units::significant;
-use crate::kernel::shaders::CompiledKernel;
-use crate::kernel::statistics;
+use crate::case::compiled::CompiledKernel;
+use crate::case::statistics;
 use crate::record::Warning;
 use crate::stats;
 use std::collections::BTreeSet;
@@ -165,7 +165,7 @@ fn warning_names(side: &[Seen<'_>]) -> BTreeSet<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use crate::kernel::shaders::CompiledKernel;
+    use crate::case::compiled::CompiledKernel;
 
     #[test]
     fn a_users_kernel_is_called_by_its_file() {

@@ -63,8 +63,8 @@ fn shortened<V>(name: String, taken: &BTreeMap<String, V>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{HOSTILE, record};
     use super::*;
+    use crate::record::fixture::{HOSTILE, six_cases};
 
     /// The schema on the page above.
     fn schema() -> serde_json::Value {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn cases_are_benchmarks_with_latency_and_rates() {
-        let text = text(&record()).expect("measured cases");
+        let text = text(&six_cases()).expect("measured cases");
         let valid = jsonschema::is_valid(&schema(), &serde_json::from_str(&text).expect("JSON"));
         assert!(valid, "{text}");
         insta::assert_snapshot!(text);
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn long_names_are_cut_and_stay_apart() {
-        let mut record = record();
+        let mut record = six_cases();
         for (at, case) in record.cases.iter_mut().enumerate() {
             case.id = format!("{}é{}{at}", "x".repeat(1019), HOSTILE.repeat(20));
         }

@@ -60,17 +60,17 @@ fn point(named: &Named<'_>, m: &Measured, unit: &'static str, value: f64, interv
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{hostile, record};
     use super::*;
+    use crate::record::fixture::{hostile, six_cases};
 
     #[test]
     fn times_are_smaller_is_better() {
-        insta::assert_snapshot!(times(&record()).expect("measured cases"));
+        insta::assert_snapshot!(times(&six_cases()).expect("measured cases"));
     }
 
     #[test]
     fn rates_are_bigger_is_better() {
-        insta::assert_snapshot!(rates(&record()).expect("measured cases"));
+        insta::assert_snapshot!(rates(&six_cases()).expect("measured cases"));
     }
 
     #[test]

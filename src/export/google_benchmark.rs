@@ -168,11 +168,11 @@ fn context(record: &Record) -> Fields {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::record;
     use super::*;
+    use crate::record::fixture::six_cases;
 
     #[test]
     fn samples_are_repetitions_and_cases_without_a_time_are_in_the_context() {
-        insta::assert_snapshot!(text(&record()).expect("measured cases"));
+        insta::assert_snapshot!(text(&six_cases()).expect("measured cases"));
     }
 }

@@ -37,11 +37,11 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::record;
     use super::*;
+    use crate::record::fixture::six_cases;
 
     #[test]
     fn cases_are_commands_timed_in_seconds() {
-        insta::assert_snapshot!(text(&record()).expect("measured cases"));
+        insta::assert_snapshot!(text(&six_cases()).expect("measured cases"));
     }
 }

@@ -283,16 +283,16 @@ fn class(algorithm: &str, variant: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{HOSTILE, hostile, record};
     use super::*;
     use crate::basis::units::Work;
     use crate::compare::gate::Violation;
     use crate::compare::{Difference, Sighting, State};
+    use crate::record::fixture::{HOSTILE, hostile, six_cases};
     use crate::record::marks::tests::disturbed;
 
     #[test]
     fn cases_are_tests_and_wrong_answers_are_failures() {
-        insta::assert_snapshot!(text(&record()));
+        insta::assert_snapshot!(text(&six_cases()));
     }
 
     #[test]

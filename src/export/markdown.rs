@@ -178,13 +178,13 @@ fn changes(cases: &[&Compared]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{HOSTILE, hostile, record};
     use super::*;
+    use crate::record::fixture::{HOSTILE, hostile, six_cases};
     use crate::record::reader;
 
     #[test]
     fn measured_cases_are_rows_and_others_are_listed_with_the_reason() {
-        insta::assert_snapshot!(text(&record()));
+        insta::assert_snapshot!(text(&six_cases()));
     }
 
     #[test]

@@ -273,38 +273,14 @@ fn json(value: &impl Serialize) -> Result<String, Error> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::algorithms::CaseOptions;
+    use crate::case::CaseOptions;
     use crate::plan::axes::{self, AXES};
-    use crate::record::{Correctness, Death, Limit, Share};
-    use crate::report::bench::tests::record as plain;
-
-    /// One measured case with a warning, one with a share; one rejected, skipped, failed and interrupted.
-    pub(crate) fn record() -> Record {
-        let mut record = plain();
-        record.command = ["gpukern", "bench", "matmul"].map(String::from).to_vec();
-        record.cases[1].share =
-            Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4, interval: None });
-        let mut add = |variant: &str, outcome| {
-            let id = format!("matmul/{variant}/f32/64x64x64");
-            let case = Case { id, variant: variant.into(), outcome, ..record.cases[0].clone() };
-            record.cases.push(case);
-        };
-        add("broken", Outcome::failed("device lost".into()));
-        add("late", Outcome::Interrupted);
-        record
-    }
-
-    /// That record with a first case whose answer nobody checked.
-    pub(crate) fn unverified() -> Record {
-        let mut record = record();
-        let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("the first case is measured") };
-        measured.verification = Correctness::Unverified { unverified: "no expected output was given".into() };
-        record
-    }
+    use crate::record::Death;
+    use crate::record::fixture::{saying, six_cases, unverified};
 
     #[test]
     fn formats_with_room_for_it_say_that_an_answer_is_unverified() {
-        let (record, plain) = (unverified(), record());
+        let (record, plain) = (unverified(), six_cases());
         for format in Format::ALL {
             let [text, before] = [&record, &plain].map(|record| format.export(record).expect("a document"));
             let bare = matches!(format, Format::Bencher | Format::Hyperfine);
@@ -315,7 +291,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_status_is_spelled_as_in_the_record_where_programs_read_it_and_in_words_elsewhere() {
-        let mut record = record();
+        let mut record = six_cases();
         let [kernels, said] = [vec![], vec![]];
         let death = Death { cause: "no answer".into(), kernels, driver: String::new(), said };
         record.cases[1].outcome = Outcome::TimedOut(death);
@@ -329,7 +305,7 @@ pub(crate) mod tests {
     #[test]
     fn formats_with_columns_lose_no_value_of_an_axis() {
         let with = |options: CaseOptions| {
-            let mut record = record();
+            let mut record = six_cases();
             record.cases[0].options = options;
             record
         };
@@ -342,51 +318,6 @@ pub(crate) mod tests {
                 assert_eq!(usual == other, left_out, "{} loses {}", format.name(), axis.name);
             }
         }
-    }
-
-    /// A name that breaks careless formats.
-    pub(crate) const HOSTILE: &str = "=1+1|<script>alert(1)</script>\"'`]]>&\n@all\u{1},*_\\";
-
-    /// A record with [`HOSTILE`] wherever a record has text from elsewhere.
-    pub(crate) fn hostile() -> Record {
-        saying(HOSTILE)
-    }
-
-    /// A record with `text` wherever a record has text from elsewhere.
-    pub(crate) fn saying(text: &str) -> Record {
-        let mut record = record();
-        for device in &mut record.devices {
-            device.name = text.into();
-            device.driver.info = text.into();
-        }
-        record.command = vec![text.into()];
-        record.started = text.into();
-        record.origin.texts_mut().into_iter().for_each(|own| *own = Some(text.into()));
-        record.version = text.into();
-        for (at, case) in record.cases.iter_mut().enumerate() {
-            // The first as it is, like a formula; the others apart from it.
-            case.id = if at == 0 { text.into() } else { format!("{at}{text}") };
-            case.algorithm = text.into();
-            case.variant = format!("{at}{text}");
-            case.size = text.into();
-            case.notes = vec![text.into()];
-            match &mut case.outcome {
-                Outcome::Measured(measured) => match &mut measured.verification {
-                    Correctness::Verified(verification) => verification.worst = text.into(),
-                    Correctness::Unverified { unverified } => *unverified = text.into(),
-                },
-                Outcome::Rejected(verification) => verification.worst = text.into(),
-                Outcome::Skipped { reason } => *reason = text.into(),
-                Outcome::Failed { error, .. } => *error = text.into(),
-                Outcome::Crashed(death) | Outcome::TimedOut(death) => {
-                    let Death { cause, kernels, driver, said } = death;
-                    (*cause, *driver, *kernels, *said) =
-                        (text.into(), text.into(), vec![text.into()], vec![text.into()]);
-                }
-                Outcome::Interrupted | Outcome::Inspected => {}
-            }
-        }
-        record
     }
 
     /// Signs that a terminal, a browser or the log of a CI service acts on: none of them leaves the program as it came.
@@ -438,7 +369,7 @@ pub(crate) mod tests {
 
     #[test]
     fn formats_for_times_alone_refuse_a_record_without_any() {
-        let mut record = record();
+        let mut record = six_cases();
         record.cases.retain(|case| case.measured().is_none());
         for format in Format::ALL {
             let exported = format.export(&record);
@@ -453,7 +384,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_time_of_zero_has_no_rate_in_any_format() {
-        let mut record = record();
+        let mut record = six_cases();
         for case in &mut record.cases {
             if let Outcome::Measured(measured) = &mut case.outcome {
                 measured.summary.median = Nanos(0.0);
@@ -476,7 +407,7 @@ pub(crate) mod tests {
 
     #[test]
     fn names_are_unique_with_several_devices_and_repeated_cases() {
-        let mut record = record();
+        let mut record = six_cases();
         let mut second = record.devices[0].clone();
         second.index = 1;
         record.devices.push(second);
@@ -503,7 +434,7 @@ pub(crate) mod tests {
     /// What another version may have measured.
     #[test]
     fn every_format_takes_algorithms_variants_and_sizes_that_this_version_does_not_know() {
-        let mut record = record();
+        let mut record = six_cases();
         for case in &mut record.cases {
             case.id = format!("convolve/{}-shared/f32/3x3x64x64", case.variant);
             (case.algorithm, case.size) = ("convolve".into(), "3x3x64x64".into());

@@ -7,7 +7,7 @@
 use super::{Fields, bandwidth, json, moments, named, rate, reason, samples, status};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::error::Error;
-use crate::plan::CacheState;
+use crate::case::method::CacheState;
 use crate::plan::axes;
 use crate::record::{Case, Measured, Record};
 use serde::Serialize;
@@ -146,11 +146,11 @@ fn summaries(case: &Case, m: &Measured, cache: CacheState) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::record;
     use super::*;
+    use crate::record::fixture::six_cases;
 
     #[test]
     fn cases_are_states_and_those_without_a_time_are_skipped() {
-        insta::assert_snapshot!(text(&record()).expect("JSON"));
+        insta::assert_snapshot!(text(&six_cases()).expect("JSON"));
     }
 }

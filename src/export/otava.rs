@@ -74,8 +74,8 @@ fn plain(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tests::HOSTILE;
     use crate::history::tests::{driver_change, settings};
+    use crate::record::fixture::HOSTILE;
 
     #[test]
     fn each_case_is_a_file_and_a_test_of_the_configuration() {

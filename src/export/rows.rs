@@ -120,13 +120,13 @@ pub(crate) fn json_lines(record: &Record) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{HOSTILE, hostile, record};
     use super::*;
+    use crate::record::fixture::{HOSTILE, hostile, six_cases};
     use crate::record::marks::tests::disturbed;
 
     #[test]
     fn each_case_is_a_row_and_what_is_missing_is_empty() {
-        insta::assert_snapshot!(csv(&record()).expect("rows"));
+        insta::assert_snapshot!(csv(&six_cases()).expect("rows"));
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn each_case_is_an_object_of_one_line() {
-        insta::assert_snapshot!(json_lines(&record()).expect("lines"));
+        insta::assert_snapshot!(json_lines(&six_cases()).expect("lines"));
     }
 
     #[test]

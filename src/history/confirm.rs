@@ -2,7 +2,7 @@
 
 use super::event::{self, Event};
 use super::series::Series;
-use crate::algorithms::{self, CaseOptions};
+use crate::algorithms;
 use crate::basis::printable::shown_word;
 use crate::device::capability::DeviceKind;
 use crate::plan::HOST;
@@ -67,7 +67,7 @@ fn arguments(case: &Case, host: bool) -> Option<String> {
         device: if host { vec![HOST.into()] } else { vec![] },
         size: vec![size.shortest().to_string()],
         // What is the default is left out: a person reads it.
-        axes: AxisValues::unusual(&case.options, &CaseOptions::new(algorithm, case.dtype)),
+        axes: AxisValues::unusual(&case.options, &algorithm.options(case.dtype)),
         ..of_case
     };
     Some(Request { selection, ..Request::default() }.arguments())

@@ -71,8 +71,8 @@ impl History {
 pub(crate) mod tests {
     use super::*;
     use crate::basis::units::Nanos;
+    use crate::record::fixture::four_cases;
     use crate::record::{Origin, Outcome};
-    use crate::report::bench::tests::record;
     use crate::stats::Summary;
 
     pub(crate) fn settings() -> Settings {
@@ -81,7 +81,7 @@ pub(crate) mod tests {
 
     /// A run of minute `number` whose first two cases take `times` (µs).
     pub(crate) fn run(number: usize, times: [f64; 2]) -> NamedRecord {
-        let mut record = record();
+        let mut record = four_cases();
         record.started = format!("2026-01-01T{:02}:{:02}:00Z", number / 60, number % 60);
         record.command = vec!["gpukern".into(), "bench".into()];
         record.origin = Origin { commit: Some(format!("{:07x}", 0xc0_ffee + number)), ..Origin::default() };

@@ -1,8 +1,8 @@
 //! The series of a case: its time in each run that measured it, and the steps in it.
 
 use crate::basis::units::Nanos;
+use crate::case::method::{CacheState, Clock};
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::plan::{CacheState, Clock};
 use crate::record::{Case, NamedRecord, Origin, Record};
 use crate::stats;
 use crate::stats::steps::{SIDE, deviation};

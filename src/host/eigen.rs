@@ -3,8 +3,8 @@
 
 use super::{Baseline, HostProgram, extent};
 use crate::algorithms::eigen::{self, EIGEN, STOP_CHECK_EPS};
-use crate::algorithms::{StopRule, StopTest};
 use crate::basis::dtype::HostArray;
+use crate::case::{StopRule, StopTest};
 use rayon::prelude::*;
 
 /// Elements below which a loop is not split further, since handing work to a thread takes as long as some thousand of

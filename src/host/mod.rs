@@ -8,9 +8,10 @@
 mod dense;
 mod eigen;
 
-use crate::algorithms::{Algorithm, CaseSpec, Check, Problem, elements};
+use crate::algorithms::{Algorithm, CaseSpec, Problem, elements};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::threads::prepare;
+use crate::case::check::Check;
 
 /// Every baseline, in the order of the algorithms.
 static BASELINES: &[&Baseline] = &[
@@ -99,9 +100,10 @@ fn extent(case: &CaseSpec) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::input::Input;
-    use crate::algorithms::{ALGORITHMS, Goal, Solution, StopRule, StopTest, find};
+    use crate::algorithms::{ALGORITHMS, Solution, find};
     use crate::basis::size::Size;
+    use crate::case::input::Input;
+    use crate::case::{Goal, StopRule, StopTest};
 
     /// Runs a case's baseline and, restored, runs it again: both answers must pass.
     fn passes(algorithm: &Algorithm, case: &CaseSpec) -> Vec<HostArray> {

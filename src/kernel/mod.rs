@@ -9,4 +9,3 @@ pub(crate) mod reflection;
 pub(crate) mod required;
 pub(crate) mod shaders;
 pub(crate) mod spirv;
-pub(crate) mod statistics;

@@ -1,16 +1,15 @@
 //! A variant's work on a device as data: a list of steps over numbered buffers. Built by pure functions, checked
 //! against a device's limits without a device, and replayed by the `vulkan` module.
 
-use crate::basis::dtype::DType;
 use crate::basis::handle::Handle;
 use crate::basis::units::Bytes;
+use crate::case::Computes;
 use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
 pub(crate) use crate::kernel::buffer::BufferId;
 use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, SpecValue, Start};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::Shader;
-use serde::{Deserialize, Serialize};
 
 /// The steps that compute a result, in order.
 #[derive(Clone, Debug, Default)]
@@ -37,16 +36,6 @@ pub struct Program {
     pub refusal: Option<String>,
     /// Names of the buffers outside which accesses go unseen.
     pub unguarded: Vec<String>,
-}
-
-/// Arithmetic in another type than that of the elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Computes {
-    /// The type.
-    pub dtype: DType,
-    /// Operations in it for each nominal one.
-    pub operations: u64,
 }
 
 /// Rounds of the same steps until the device says stop. The host looks at the flag after each, as the posts' programs
@@ -712,6 +701,7 @@ pub(crate) fn folded_groups(count: u64, limit: u32) -> [u64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::dtype::DType;
     use crate::device::capability::tests::software_device;
     use crate::kernel::buffer::Role;
 

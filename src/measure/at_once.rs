@@ -149,12 +149,12 @@ impl Observer for Shared<'_, '_> {
 mod tests {
     use super::*;
     use crate::basis::units::Nanos;
-    use crate::export::tests::record;
     use crate::record::Outcome;
+    use crate::record::fixture::six_cases;
 
     #[test]
     fn a_device_whose_canary_is_slower_beside_others_was_disturbed() {
-        let mut case = record().cases.remove(0);
+        let mut case = six_cases().cases.remove(0);
         let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
         measured.conditions.canary = Some([Nanos(100.0), Nanos(120.0)]);
         let cases = [case];

@@ -120,9 +120,10 @@ fn sample(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{CaseSpec, Goal, find};
+    use crate::algorithms::{CaseSpec, find};
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
+    use crate::case::Goal;
     use crate::plan::DeviceClass;
     use std::time::Duration;
 

@@ -7,9 +7,9 @@ use super::runner::Timing;
 use super::session::{Session, Setup};
 use super::worker;
 use super::{at_once, resume};
-use crate::algorithms::input::generator;
 use crate::basis::alike::distinct;
 use crate::basis::error::Error;
+use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, estimate};
@@ -599,11 +599,11 @@ fn speed_up(cases: &mut [Case], host: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{CaseOptions, StopRule, StopTest};
     use crate::basis::dtype::DType;
+    use crate::case::{CaseOptions, StopRule, StopTest};
     use crate::device::cache::CacheFolder;
     use crate::measure::session::Isolation;
-    use crate::report::bench::tests::record as measured;
+    use crate::record::fixture::four_cases;
 
     use crate::plan::Purpose;
     use crate::plan::options::{SamplingArgs, Selection};
@@ -691,7 +691,7 @@ mod tests {
 
     /// A case of eigen with a median of so many nanoseconds.
     fn eigen(variant: &str, device: usize, eps: f64, subgroup_size: Option<u32>, median: f64) -> Case {
-        let mut case = measured().cases.remove(0);
+        let mut case = four_cases().cases.remove(0);
         let Outcome::Measured(measured) = &mut case.outcome else { panic!("the first case was measured") };
         measured.summary.median = Nanos(median);
         let stop = StopRule { test: StopTest::Neighbour, eps, max_rounds: 100 };
@@ -730,10 +730,7 @@ mod tests {
             Case { options: CaseOptions { dtype: DType::F64, ..same.options }, ..same.clone() },
             Case { options: CaseOptions { layout: crate::basis::layout::Layout::Nt, ..same.options }, ..same.clone() },
             Case { size: "65".into(), ..same.clone() },
-            Case {
-                options: CaseOptions { input: crate::algorithms::input::Input::Hilbert, ..same.options },
-                ..same.clone()
-            },
+            Case { options: CaseOptions { input: crate::case::input::Input::Hilbert, ..same.options }, ..same.clone() },
             Case { options: CaseOptions { seed: same.seed + 1, ..same.options }, ..same.clone() },
             Case { options: CaseOptions { stop: None, ..same.options }, ..same.clone() },
         ];

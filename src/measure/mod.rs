@@ -7,6 +7,7 @@ pub(crate) mod host;
 mod inspector;
 mod limits;
 pub(crate) mod measurement;
+mod mutation;
 mod resume;
 pub(crate) mod runner;
 pub(crate) mod sampling;

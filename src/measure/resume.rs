@@ -3,9 +3,9 @@
 use super::host;
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
+use crate::case::compiled::CompiledKernel;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
-use crate::kernel::shaders::CompiledKernel;
 use crate::plan::{CaseGroup, PlannedRun, Shard};
 use crate::record::{Case, Method, Outcome, Record, Warning};
 use crate::tuning::tuned::{self, Configuration, Tuned};

@@ -1,19 +1,23 @@
 //! One device with a problem loaded: inputs uploaded, outputs poisoned, programs run, verified and timed.
 
-use crate::algorithms::mutation::{self, AcceptedMutation, Comparison, RightAnswer};
+use crate::algorithms::Comparison;
 use crate::algorithms::probes::MEMORY_READ;
-use crate::algorithms::{CaseSpec, Check, Oracle, Problem};
+use crate::algorithms::{CaseSpec, Oracle, Problem};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
+use crate::case::accepted::AcceptedMutation;
+use crate::case::check::Check;
+use crate::case::method::{CacheState, Clock};
 use crate::device::cache;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, FILLER, RED_ZONE, Role, Start, write_addresses};
 use crate::kernel::program::{BufferId, Program, Repeat};
+use crate::measure::mutation;
+use crate::measure::mutation::RightAnswer;
 use crate::measure::sampling;
 use crate::plan::Sampling;
-use crate::plan::{CacheState, Clock};
 use crate::record::{Correctness, Phases, Repeated, Sample, Verification};
 use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
 use std::cell::{Cell, RefCell};

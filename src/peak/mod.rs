@@ -1,9 +1,10 @@
 //! The cases that find the limits of a device.
 
-use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Measures, Variant, probes};
+use crate::algorithms::{self, Algorithm, CaseSpec, Measures, Variant, probes};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, sweep};
 use crate::basis::units::Bytes;
+use crate::case::Goal;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::plan::{CaseGroup, DeviceClass, PlannedRun, Sampling};
 use crate::record::peak::Extent;

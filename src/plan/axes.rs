@@ -3,8 +3,8 @@
 //! cases read it.
 
 use super::choose::{self, Choosing};
-use crate::algorithms::{CaseOptions, Goal, StopRule};
 use crate::basis::layout::Layout;
+use crate::case::{CaseOptions, Goal, StopRule};
 use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction};
 use serde::{Serialize, Serializer};
@@ -586,14 +586,15 @@ impl clap::FromArgMatches for AxisValues {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::algorithms::input::Input;
+    use crate::algorithms::ALGORITHMS;
     use crate::algorithms::matmul::MATMUL;
-    use crate::algorithms::{ALGORITHMS, StopTest};
     use crate::basis::dtype::DType;
+    use crate::case::StopTest;
+    use crate::case::input::Input;
     use std::collections::BTreeSet;
 
     pub(crate) fn usual() -> CaseOptions {
-        CaseOptions { stop: Some(StopRule::default()), ..CaseOptions::new(&MATMUL, DType::F32) }
+        CaseOptions { stop: Some(StopRule::default()), ..MATMUL.options(DType::F32) }
     }
 
     /// No field has its default.

@@ -4,11 +4,12 @@ use super::axes::AXES;
 use super::choose::{self, Choosing, Variants, unique};
 use super::options::Selection;
 use super::{CaseGroup, DeviceClass, HOST, Purpose, axes};
-use crate::algorithms::input::Input;
-use crate::algorithms::{Algorithm, CaseOptions, CaseSpec, Goal, Measures, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::handle::Handle;
 use crate::basis::size::Size;
+use crate::case::input::Input;
+use crate::case::{CaseOptions, Goal};
 use std::fmt;
 
 /// Nominal work up to which `verify` takes every kind of input, not only the default.
@@ -55,7 +56,7 @@ impl Cases {
                 Ok::<_, String>(varied.collect::<Result<Vec<_>, _>>()?.concat())
             })
         };
-        let outer = vary(vec![CaseOptions::new(algorithm, DType::ALL[0])], false)?;
+        let outer = vary(vec![algorithm.options(DType::ALL[0])], false)?;
         let inputs = unique(outer.iter().map(|options| Ok(options.input)), |a, b| a == b)?;
         Ok(Self {
             algorithm,
@@ -152,7 +153,7 @@ impl fmt::Display for CaseId {
     /// `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { algorithm, variant, extents, options } = self;
-        let more = axes::id(options, &CaseOptions::new(algorithm, options.dtype));
+        let more = axes::id(options, &algorithm.options(options.dtype));
         f.pad(&format!("{}/{variant}/{}/{extents}{more}", algorithm.name, options.dtype))
     }
 }

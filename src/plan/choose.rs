@@ -2,14 +2,15 @@
 //! default is that of the purpose.
 
 use super::{AUTO, DeviceClass, Purpose};
-use crate::algorithms::input::Input;
-use crate::algorithms::{self, Algorithm, Goal, Sweeps, Variant};
+use crate::algorithms::{self, Algorithm, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::unknown;
 use crate::basis::layout::Layout;
 use crate::basis::pattern::{is_pattern, matches, no_match};
 use crate::basis::printable::brief;
 use crate::basis::size::{Size, sweep};
+use crate::case::Goal;
+use crate::case::input::Input;
 use std::str::FromStr;
 
 /// Whose values are chosen along axes.

@@ -12,12 +12,14 @@ mod shard;
 pub(crate) use cases::CaseId;
 pub(crate) use shard::Shard;
 
-use crate::algorithms::{self, Algorithm, CaseOptions, CaseSpec, StopRule, Variant};
+use crate::algorithms::{self, Algorithm, CaseSpec, Variant};
 use crate::basis::error::{Error, nearest};
 use crate::basis::handle::Handle;
 use crate::basis::input_file;
 use crate::basis::pattern::is_pattern;
 use crate::basis::printable::{Shown, brief, excerpt};
+use crate::case::method::{CacheState, Clock};
+use crate::case::{CaseOptions, StopRule};
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
 use crate::device::selector;
@@ -94,30 +96,6 @@ impl DeviceClass {
             Self::Gpu => !kind.runs_on_host_cores(),
         }
     }
-}
-
-/// Where the times of samples come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Clock {
-    /// Timestamps that the device writes around the work.
-    #[default]
-    DeviceTimestamps,
-    /// The host's clock around a submission of many repetitions, and the wait for it.
-    Host,
-}
-
-/// State of the caches before a sample.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Cache"))]
-#[serde(rename_all = "kebab-case")]
-pub enum CacheState {
-    /// As the previous run of the same kernel left them.
-    #[default]
-    Hot,
-    /// Emptied before each run by reading a buffer of a GiB, a quarter of the device's memory at most.
-    Cold,
 }
 
 /// The way a case is sampled: by whose clock, in what state of the caches, and when to stop.
@@ -447,7 +425,7 @@ fn hashed(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
     let CaseOptions { dtype, layout, goal, input, seed, subgroup_size, .. } = options;
     // Hashes of plans without the axes that came later stay what they were.
     let first = ["solve", "dtype", "layout", "input", "seed", "subgroup-size", "stop", "eps", "max-rounds"];
-    let usual = CaseOptions::new(algorithm, *dtype);
+    let usual = algorithm.options(*dtype);
     let later = AXES.iter().filter(|axis| !first.contains(&axis.name) && !(axis.same)(options, &usual));
     let later: String = later.map(|axis| format!(", {}: {:?}", axis.name, (axis.text)(options))).collect();
     format!(
@@ -479,9 +457,9 @@ mod tests {
     use super::axes::AxisValues;
     use super::options::SamplingArgs;
     use super::*;
-    use crate::algorithms::Goal;
-    use crate::algorithms::input::Input;
     use crate::basis::dtype::DType;
+    use crate::case::Goal;
+    use crate::case::input::Input;
 
     fn selection(variant: &str, size: &str) -> Selection {
         Selection {

@@ -7,7 +7,7 @@ use super::axes::{self, AxisValues, Value};
 use crate::basis::error;
 use crate::basis::printable::brief;
 use crate::basis::units;
-use crate::plan::{CacheState, Clock};
+use crate::case::method::{CacheState, Clock};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;

@@ -2,9 +2,10 @@
 
 use super::Case;
 use super::marks::Mark;
-use crate::algorithms::{Shortcut, Variant};
+use crate::algorithms::Variant;
 use crate::basis::dtype::DType;
-use crate::kernel::program::Computes;
+use crate::case::Computes;
+use crate::case::Shortcut;
 use std::fmt;
 
 /// Answers that compete: those in the same arithmetic and by the same shortcuts.
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_class_of_a_case_is_in_its_record() {
-        let mut case = crate::report::bench::tests::record().cases.remove(0);
+        let mut case = crate::record::fixture::four_cases().cases.remove(0);
         assert!(Class::of(&case).is_exact() && Class::of(&case).to_string().is_empty());
         case.algorithm = "somebody's".into();
         case.shortcuts = vec![Shortcut::NoPivoting, Shortcut::LessAccurate];

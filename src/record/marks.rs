@@ -1,8 +1,8 @@
 //! What is true of all cases of a device, and what sets a case apart from the rest of them.
 
 use super::{Case, Measured, Record, SLOW, Warning};
-use crate::algorithms::mutation::AcceptedMutation;
 use crate::basis::units::significant;
+use crate::case::accepted::AcceptedMutation;
 use crate::stats;
 use std::borrow::Cow;
 
@@ -215,7 +215,7 @@ pub(crate) mod tests {
 
     /// A record of a device of this kind, with a case for each of these conditions.
     fn record(kind: DeviceKind, conditions: &[Conditions]) -> Record {
-        let mut record = crate::report::bench::tests::record();
+        let mut record = crate::record::fixture::four_cases();
         record.devices[0].kind = kind;
         let case = record.cases[1].clone();
         let with = |conditions: &Conditions| {

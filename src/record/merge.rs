@@ -195,12 +195,12 @@ fn kind(info: &DeviceInfo) -> DeviceInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::fixture::four_cases;
     use crate::record::reader;
-    use crate::report::bench::tests::record;
 
     /// A part with the case at `at` alone, measured on `host`.
     fn part(at: usize, host: &str, shard: Option<Shard>) -> NamedRecord {
-        let mut record = record();
+        let mut record = four_cases();
         record.cases = vec![record.cases[at].clone()];
         record.options = Some("same".into());
         record.shards = shard.into_iter().collect();

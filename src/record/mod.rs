@@ -3,6 +3,8 @@
 
 mod case_size;
 pub(crate) mod class;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub(crate) mod marks;
 pub(crate) mod merge;
 mod origin;
@@ -10,20 +12,20 @@ pub(crate) mod peak;
 pub(crate) mod processes;
 pub(crate) mod reader;
 
-use crate::algorithms::mutation::AcceptedMutation;
-use crate::algorithms::{
-    self, ALGORITHMS, CaseOptions, Check, CheckMethod, Form, Problem, Shortcut, Variant, WrongElements,
-};
+use crate::algorithms::{self, ALGORITHMS, Problem, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Nanos, Work, percent, significant};
+use crate::case::Computes;
+use crate::case::accepted::AcceptedMutation;
+use crate::case::check::{Check, CheckMethod, WrongElements};
+use crate::case::compiled::CompiledKernel;
+use crate::case::method::{CacheState, Clock};
+use crate::case::{CaseOptions, Form, Shortcut};
 use crate::device::capability::DeviceInfo;
-use crate::kernel::program::Computes;
-use crate::kernel::shaders::CompiledKernel;
 use crate::plan::axes::{self, AxisValues};
 use crate::plan::options::Selection;
-use crate::plan::{CacheState, Clock};
 use crate::plan::{CaseGroup, Shard};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;

@@ -1,14 +1,14 @@
 //! The limits of a device as they were measured: the document that `gpukern peak` prints and keeps, and records have
 //! a part of; and the share of a limit that a case reaches.
 
-pub(crate) use crate::algorithms::probes::{Direction, Operation, Quantity};
+pub(crate) use crate::case::quantity::{Direction, Operation, Quantity};
 
 use super::{Case, Conditions, Limit, Outcome, Share};
-use crate::algorithms::probes::{Bounds, Pattern, Unit};
 use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos};
+use crate::case::Computes;
+use crate::case::quantity::{Bounds, Pattern, Unit};
 use crate::device::capability::DeviceInfo;
-use crate::kernel::program::Computes;
 use crate::stats::{self, Summary};
 use serde::{Deserialize, Serialize};
 
@@ -394,7 +394,7 @@ mod tests {
     }
 
     fn case(operations: u64, bytes: u64, launches: u64) -> Case {
-        let case = crate::report::bench::tests::record().cases.remove(0);
+        let case = crate::record::fixture::four_cases().cases.remove(0);
         Case { work: crate::basis::units::Work { operations, bytes: Bytes(bytes) }, launches, ..case }
     }
 

@@ -158,12 +158,12 @@ fn summary(measured: &[&Measured], samples: &[Sample]) -> Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tests::record;
+    use crate::record::fixture::six_cases;
     use crate::record::{Origin, Process};
 
     /// A record whose first case was measured by processes with these medians; the second case stands alone.
     fn several(medians: &[f64]) -> Record {
-        let mut whole = record();
+        let mut whole = six_cases();
         let process =
             |order| Process { started: String::new(), command: vec![], order: Some(order), origin: Origin::default() };
         whole.processes = (0..medians.len() as u64).map(process).collect();
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_record_of_one_process_is_as_it_is() {
-        let whole = record();
+        let whole = six_cases();
         assert!(matches!(whole.across_processes(), Cow::Borrowed(same) if *same == whole));
     }
 
@@ -191,18 +191,18 @@ mod tests {
     fn several_processes_give_the_median_of_medians_and_the_interval_between_them() {
         let whole = several(&[100.0, 104.0, 98.0]);
         let shown = whole.across_processes();
-        let found: Vec<_> = shown.cases.iter().filter(|case| case.id == record().cases[0].id).collect();
+        let found: Vec<_> = shown.cases.iter().filter(|case| case.id == six_cases().cases[0].id).collect();
         let [case] = found[..] else { panic!("{} cases", found.len()) };
         let measured = case.measured().expect("measured");
         assert_eq!(measured.summary.median, Nanos(100.0));
         let [low, high] = measured.summary.interval.expect("three tell").map(|end| end.0);
         assert!(low < 98.0 && high > 104.0, "{low} {high}");
-        let count = record().cases[0].measured().expect("measured").samples.len();
+        let count = six_cases().cases[0].measured().expect("measured").samples.len();
         assert_eq!((measured.samples.len(), measured.summary.count), (3 * count, 3 * count));
         // Two do not tell how far a third may lie.
         let two = several(&[100.0, 104.0]);
         let shown = two.across_processes();
-        let case = shown.cases.iter().find(|case| case.id == record().cases[0].id).expect("there");
+        let case = shown.cases.iter().find(|case| case.id == six_cases().cases[0].id).expect("there");
         assert_eq!(case.measured().expect("measured").summary.interval, None);
     }
 
@@ -220,10 +220,10 @@ mod tests {
         let pooled = Record::pooled(vec![third(1.0), other, third(0.98)]).expect("three");
         assert_eq!((pooled.processes.len(), pooled.devices.len()), (3, 1));
         let shown = pooled.across_processes();
-        let case = shown.cases.iter().find(|case| case.id == record().cases[0].id).expect("there");
+        let case = shown.cases.iter().find(|case| case.id == six_cases().cases[0].id).expect("there");
         assert_eq!(case.measured().expect("measured").summary.median, Nanos(100.0));
         assert!(case.measured().expect("measured").summary.interval.is_some());
-        assert_eq!(shown.cases.len(), record().cases.len());
+        assert_eq!(shown.cases.len(), six_cases().cases.len());
         assert_eq!(Record::pooled(vec![third(1.0)]), Some(third(1.0)));
     }
 

@@ -3,12 +3,12 @@
 use super::bench::named;
 use super::compare::verdict;
 use super::table::{self, Table};
-use crate::algorithms::CaseOptions;
-use crate::algorithms::mutation::AcceptedMutation;
 use crate::basis::alike::alike;
 use crate::basis::pattern::captures;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
+use crate::case::CaseOptions;
+use crate::case::accepted::AcceptedMutation;
 use crate::compare::paired::{Finding, SideResult, Trial, Trials, Turns};
 use crate::compare::{FALSE_DISCOVERIES, Verdict, probability, significance};
 use crate::plan::axes::{self, AXES, Axis};
@@ -380,14 +380,14 @@ pub(crate) fn brief<'a>(trial: &Trial, all: impl Iterator<Item = &'a CaseOptions
 mod tests {
     use super::super::table::tests::widest;
     use super::*;
-    use crate::algorithms::Shortcut;
     use crate::basis::units::Nanos;
+    use crate::case::Shortcut;
     use crate::compare::paired::Schedule;
     use crate::device::capability::tests::software_device;
 
     /// A trial of two variants whose paired ratio and medians say different things.
     fn trial(p: f64) -> Trial {
-        let case = crate::report::bench::tests::record().cases.remove(0);
+        let case = crate::record::fixture::four_cases().cases.remove(0);
         let side = |label: &str, median| SideResult {
             label: label.into(),
             device: software_device(),
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_side_that_takes_a_shortcut_says_so() {
-        let case = crate::report::bench::tests::record().cases.remove(0);
+        let case = crate::record::fixture::four_cases().cases.remove(0);
         let mut side = SideResult { label: "naive".into(), device: software_device(), case, median: None };
         assert_eq!(label(&side), "naive");
         side.case.shortcuts = vec![Shortcut::NoPivoting];

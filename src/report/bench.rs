@@ -233,102 +233,8 @@ pub(crate) mod tests {
     use super::super::grid::compact;
     use super::super::long::{View, long};
     use super::*;
-    use crate::algorithms::matmul::MATMUL;
-    use crate::algorithms::{CaseOptions, CheckMethod};
-    use crate::basis::dtype::DType;
-    use crate::basis::units::{Bytes, Work};
-    use crate::device::capability::tests::software_device;
-    use crate::plan::{CacheState, Clock};
-    use crate::record::{Conditions, Measured, Method, Phases, Repeated, SCHEMA, Sample, Verification, Warning};
-    use crate::stats::Summary;
-
-    fn case(variant: &str, outcome: Outcome) -> Case {
-        Case {
-            id: format!("matmul/{variant}/f32/64x64x64"),
-            algorithm: "matmul".into(),
-            variant: variant.into(),
-            size: "64".into(),
-            options: CaseOptions::new(&MATMUL, DType::F32),
-            element: None,
-            device: 0,
-            process: 0,
-            work: Work { operations: 524_288, bytes: Bytes(49_152) },
-            written: Bytes(16_384),
-            buffers: vec![],
-            chain: None,
-            launches: 1,
-            computes: None,
-            shortcuts: vec![],
-            notes: vec![],
-            kernels: vec![],
-            share: None,
-            structure: None,
-            speedup: None,
-            outcome,
-        }
-    }
-
-    fn verification(residual: f64) -> Verification {
-        Verification {
-            residual: Some(residual),
-            tolerance: 3.8e-6,
-            method: CheckMethod::Elementwise,
-            worst: "C[3][1] is 2, expected 1".into(),
-            metrics: vec![],
-            wrong: crate::algorithms::WrongElements::default(),
-        }
-    }
-
-    fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
-        let times = [0.98, 0.99, 1.0, 1.0, 1.01, 1.02].map(|scale| Nanos(scale * micros * 1e3));
-        Outcome::Measured(Box::new(Measured {
-            verification: verification(1.2e-7).into(),
-            accepts: vec![],
-            inputs: None,
-            summary: Summary::of(&times).expect("six samples"),
-            repeats: 1,
-            samples: times.map(|device| Sample { device, host: device, outlier: false }).to_vec(),
-            warnings,
-            conditions: Conditions::default(),
-            energy: None,
-            repeated: None,
-            phases: Phases::default(),
-        }))
-    }
-
-    /// One timed case with a warning, one without, one rejected, one skipped.
-    pub(crate) fn record() -> Record {
-        Record {
-            kind: None,
-            schema: SCHEMA.into(),
-            version: "0.0.0".into(),
-            started: "2026-01-01T00:00:00Z".into(),
-            command: vec![],
-            method: Method {
-                validation: false,
-                clock: Clock::DeviceTimestamps,
-                cache: CacheState::Hot,
-                robust_access: None,
-            },
-            devices: vec![software_device()],
-            peaks: vec![],
-            cases: vec![
-                case("naive", timed(250.0, vec![Warning::TimeLimit])),
-                case("local", timed(125.0, vec![])),
-                case("subgroup", Outcome::Rejected(verification(0.5))),
-                case("other", Outcome::Skipped { reason: "needs feature shaderFloat64".into() }),
-            ],
-            origin: crate::record::Origin::default(),
-            plan: None,
-            options: None,
-            shards: vec![],
-            processes: vec![],
-            caveats: Caveat::of(&[software_device()]),
-            wall_time: Nanos(1e9),
-            device_time: Nanos(8e8),
-            overhead: Nanos(2e8),
-        }
-    }
+    use crate::record::Repeated;
+    use crate::record::fixture::{case, four_cases, timed, verification};
 
     #[test]
     fn what_a_device_and_its_driver_both_say_is_said_once() {
@@ -340,17 +246,17 @@ pub(crate) mod tests {
 
     #[test]
     fn the_compact_table_marks_the_fastest_and_gives_a_rejected_case_no_time() {
-        insta::assert_snapshot!(compact(&record(), &View::of_width(80)));
+        insta::assert_snapshot!(compact(&four_cases(), &View::of_width(80)));
     }
 
     #[test]
     fn the_long_table_shows_rate_interval_and_residual() {
-        insta::assert_snapshot!(long(&record(), &View::of_width(120)));
+        insta::assert_snapshot!(long(&four_cases(), &View::of_width(120)));
     }
 
     #[test]
     fn chains_show_the_time_of_one_operation_with_its_forms_side_by_side() {
-        let mut record = record();
+        let mut record = four_cases();
         let timed = |micros| timed(micros, vec![]);
         record.cases = ["broadcast-subgroup", "broadcast-shared", "vote-any-subgroup", "vote-any-shared"]
             .into_iter()
@@ -366,7 +272,7 @@ pub(crate) mod tests {
 
     #[test]
     fn notes_say_whose_they_are_where_not_every_case_has_them() {
-        let mut record = record();
+        let mut record = four_cases();
         let larger = |case: &Case| Case { size: "128".into(), ..case.clone() };
         record.cases = vec![record.cases[0].clone(), larger(&record.cases[0]), record.cases[1].clone()];
         for (index, note) in [(0, "one"), (1, "other"), (2, "local's"), (0, "all"), (1, "all"), (2, "all")] {
@@ -380,7 +286,7 @@ pub(crate) mod tests {
 
     #[test]
     fn skips_that_share_a_reason_share_a_line_and_remarks_of_skips_are_left_out() {
-        let mut record = record();
+        let mut record = four_cases();
         let other = |size: &str, variant: &str, reason: &str| Case {
             size: size.into(),
             id: format!("matmul/{variant}/f32/{size}"),
@@ -407,7 +313,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_tile_that_is_built_in_has_a_note_beside_a_tuned_one_alone() {
-        let mut record = record();
+        let mut record = four_cases();
         record.cases[0].notes = vec!["tile 8×8×8 in 4×4, built in".into()];
         assert!(!notes(&record).contains("tile"), "{}", notes(&record));
         record.cases[1].notes = vec!["tile 16×8×8 in 4×4, tuned 2026-01-01".into()];
@@ -423,7 +329,7 @@ pub(crate) mod tests {
             measured.repeated = Some(repeated.clone());
             case
         };
-        let (mut record, unverified) = (record(), crate::export::tests::unverified());
+        let (mut record, unverified) = (four_cases(), crate::record::fixture::unverified());
         let differs = "its answer differs in 23 of 1000 runs, first in run 41: Y[17] is 2, it was 1";
         let measured = |record: &Record| record.cases.iter().find(|case| case.measured().is_some()).cloned();
         let (first, second) = (measured(&record).expect("one"), measured(&unverified).expect("one"));
@@ -444,7 +350,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_answer_that_nobody_checked_is_called_unverified() {
-        let record = crate::export::tests::unverified();
+        let record = crate::record::fixture::unverified();
         let view = View::of_width(120);
         let shown = |record: &Record| long(record, &view);
         let row = |text: &str| text.lines().find(|line| line.contains(" unverified")).map(str::to_string);
@@ -453,7 +359,7 @@ pub(crate) mod tests {
             "{}",
             shown(&record)
         );
-        assert_eq!(row(&shown(&crate::export::tests::record())), None);
+        assert_eq!(row(&shown(&crate::record::fixture::six_cases())), None);
         let compact = compact(&record, &view);
         assert!(compact.contains("250.0 u"), "{compact}");
         assert!(compact.contains("\nu  unverified: no expected output was given\n"), "{compact}");
@@ -463,6 +369,6 @@ pub(crate) mod tests {
 
     #[test]
     fn notes_explain_what_has_no_time() {
-        insta::assert_snapshot!(notes(&record()));
+        insta::assert_snapshot!(notes(&four_cases()));
     }
 }

@@ -3,12 +3,13 @@
 use super::bench;
 use super::list;
 use super::table::{self, Table};
-use crate::algorithms::probes::Pattern;
-use crate::algorithms::{ALGORITHMS, CaseSpec, Goal, Measures};
+use crate::algorithms::{ALGORITHMS, CaseSpec, Measures};
 use crate::basis::alike::{alike, distinct};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, sweep};
 use crate::basis::units::{Bytes, Nanos, significant};
+use crate::case::Goal;
+use crate::case::quantity::Pattern;
 use crate::device::capability::{CooperativeMatrix, DeviceInfo, Feature, FlexibleMatrix, Heap};
 use crate::record::peak::Peak;
 use serde::Serialize;

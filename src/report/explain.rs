@@ -1,9 +1,10 @@
 //! The table of `bench --explain`.
 
 use super::table::{self, Table};
+use crate::algorithms::Candidate;
 use crate::algorithms::tile::Tile;
-use crate::algorithms::{Candidate, CaseOptions};
 use crate::basis::units::Nanos;
+use crate::case::CaseOptions;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, axes};
 use serde::{Serialize, Serializer};

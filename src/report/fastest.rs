@@ -188,11 +188,11 @@ mod tests {
     use super::*;
     use crate::basis::units::Nanos;
     use crate::record::Outcome;
-    use crate::report::bench::tests::record as two_cases;
+    use crate::record::fixture::four_cases;
 
     /// What is said of a record with a case for each of these sizes, variants and times.
     fn said(times: &[(u64, &str, f64)]) -> Option<String> {
-        let mut record = two_cases();
+        let mut record = four_cases();
         let measured = record.cases.iter().find(|case| case.measured().is_some()).expect("a time").clone();
         let case = |&(size, variant, time): &(u64, &str, f64)| {
             let mut case = measured.clone();

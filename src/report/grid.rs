@@ -329,8 +329,8 @@ pub(crate) fn side_by_side(record: &Record, width: usize) -> String {
 mod tests {
     use super::super::table::tests::widest;
     use super::*;
-    use crate::algorithms::Shortcut;
     use crate::basis::units::Metric;
+    use crate::case::Shortcut;
     use crate::record::{Correctness, Limit, Share, reader};
 
     fn published(path: &str) -> Record {
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn the_star_is_for_the_fastest_of_all_that_the_table_shows() {
-        let mut record = bench::tests::record();
+        let mut record = crate::record::fixture::four_cases();
         let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,5 us,somebody's library 1.0\n";
         let reference = Some(ReferenceTime::of_csv(csv).expect("a reference"));
         let view = View { width: 100, reference, columns: None };
@@ -392,7 +392,7 @@ mod tests {
 
     /// A record of two variants that are level, and of two that take a shortcut, one of which is the fastest.
     fn with_a_shortcut() -> Record {
-        let mut record = bench::tests::record();
+        let mut record = crate::record::fixture::four_cases();
         record.cases[2].outcome = record.cases[0].outcome.clone();
         record.cases[3].outcome = record.cases[0].outcome.clone();
         record.cases[1].shortcuts = vec![Shortcut::NoPivoting];
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn a_share_of_which_only_the_most_is_known_has_a_legend() {
-        let mut record = bench::tests::record();
+        let mut record = crate::record::fixture::four_cases();
         let said = "≤  at most this share: the device was busy when its limits were measured; run";
         assert!(!compact(&record, &View::of_width(80)).contains('≤'));
         let least = Nanos(1.0);
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn bars_show_speed_where_there_is_space() {
-        let record = bench::tests::record();
+        let record = crate::record::fixture::four_cases();
         let bars = |width| compact(&record, &View::of_width(width));
         let wide = bars(80);
         assert!(
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn a_metric_that_is_part_of_the_answer_is_in_every_table() {
-        let mut record = bench::tests::record();
+        let mut record = crate::record::fixture::four_cases();
         for (case, rounds) in record.cases.iter_mut().zip([7.0, 9.0]) {
             let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
             let Correctness::Verified(verification) = &mut measured.verification else { panic!("it is verified") };
@@ -520,7 +520,7 @@ mod tests {
 
     #[test]
     fn each_device_has_a_column_and_each_size_and_variant_a_row() {
-        let mut record = bench::tests::record();
+        let mut record = crate::record::fixture::four_cases();
         let mut second = record.devices[0].clone();
         second.index = 1;
         second.name = "another".into();

@@ -5,8 +5,9 @@ use super::table::{self, Table};
 use crate::basis::alike::distinct;
 use crate::basis::printable::{printable, printable_lines};
 use crate::basis::units::{Bytes, counted, significant, trimmed};
-use crate::kernel::shaders::{CompiledKernel, Inspection, Representation};
-use crate::kernel::statistics::{self, Figure, spills};
+use crate::case::compiled::{CompiledKernel, Inspection, Representation};
+use crate::case::statistics;
+use crate::case::statistics::{Figure, spills};
 use crate::record::{Case, Outcome, Record};
 use similar::TextDiff;
 use std::fmt::Write;
@@ -297,7 +298,7 @@ fn change(before: f64, after: f64) -> String {
 mod tests {
     use super::*;
     use crate::basis::units::{Metric, Nanos};
-    use crate::report::bench::tests::record as measured;
+    use crate::record::fixture::four_cases;
 
     /// A kernel with these statistics.
     fn kernel(name: &str, hash: &str, statistics: &[(&str, f64)], isa: &str) -> CompiledKernel {
@@ -324,14 +325,14 @@ mod tests {
     }
 
     fn case(variant: &str, size: &str, kernels: Vec<CompiledKernel>) -> Case {
-        let mut case = measured().cases.remove(0);
+        let mut case = four_cases().cases.remove(0);
         (case.variant, case.size, case.kernels, case.outcome) =
             (variant.into(), size.into(), kernels, Outcome::Inspected);
         case
     }
 
     fn record(cases: Vec<Case>) -> Record {
-        Record { cases, ..measured() }
+        Record { cases, ..four_cases() }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The text of `list`.
 
 use super::table;
-use crate::algorithms::{Algorithm, Measures, Shortcut, Solution, Sweeps, Variant};
+use crate::algorithms::{Algorithm, Measures, Solution, Sweeps, Variant};
 use crate::basis::alike::distinct;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
+use crate::case::Shortcut;
 use crate::device::capability::{Requirement, requirement};
 use serde::Serialize;
 use std::fmt::Write;

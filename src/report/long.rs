@@ -259,9 +259,9 @@ fn residual(value: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bench::tests::record;
     use super::*;
     use crate::record::Limit;
+    use crate::record::fixture::four_cases;
 
     #[test]
     fn columns_are_chosen_by_name() {
@@ -274,7 +274,7 @@ mod tests {
         assert!(names(&["medain"]).is_err_and(|error| error.contains("did you mean 'median'?")));
         assert_eq!(chosen(&["GFLOP/s", "±", "of hardware"]), Ok(Some(vec!["interval", "rate", "limit"])));
         let columns = names(&["min", "marks"]).expect("columns");
-        let table = long(&crate::export::tests::unverified(), &View { columns, ..View::of_width(80) });
+        let table = long(&crate::record::fixture::unverified(), &View { columns, ..View::of_width(80) });
         assert!(table.contains("245.0 µs") && table.contains(" u\n") && !table.contains("250.0 µs"), "{table}");
     }
 
@@ -299,13 +299,13 @@ mod tests {
 
     #[test]
     fn columns_that_do_not_fit_are_named() {
-        let table = long(&record(), &View::of_width(60));
+        let table = long(&four_cases(), &View::of_width(60));
         assert!(table.contains("hidden for width: allowed, min, samples") && table.contains("GFLOP/s"), "{table}");
     }
 
     #[test]
     fn a_long_name_that_all_rows_have_stands_above_them() {
-        let mut record = record();
+        let mut record = four_cases();
         record.cases.truncate(2);
         let name = "mul_mat_vec[BLOCK_SIZE=32,NUM_ROWS=1,PADDING_OF_ROWS=16]";
         record.cases.iter_mut().for_each(|case| case.variant = name.into());
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_range_of_shares_has_its_legend_and_no_sign_has_one_that_no_row_shows() {
-        let mut record = record();
+        let mut record = four_cases();
         let table = |record: &Record| long(record, &View::of_width(120));
         assert!(!table(&record).contains('…') && !table(&record).contains('≤'), "{}", table(&record));
         let least = crate::basis::units::Nanos(1.0);

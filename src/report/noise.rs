@@ -83,13 +83,13 @@ fn fitted(record: &Record, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bench::tests::record;
     use super::*;
+    use crate::record::fixture::four_cases;
     use crate::record::{Origin, Outcome, Process};
 
     #[test]
     fn cases_show_how_far_processes_lie_apart_and_what_that_hides() {
-        let mut whole = record();
+        let mut whole = four_cases();
         let mut others = whole.cases.clone();
         for case in &mut others {
             case.process = 1;

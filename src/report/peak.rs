@@ -2,8 +2,8 @@
 
 use super::bench;
 use super::table::{self, Table};
-use crate::algorithms::probes::Pattern;
 use crate::basis::units::{Bytes, significant};
+use crate::case::quantity::Pattern;
 use crate::record::peak::{Extent, Peak, Quantity};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -102,8 +102,8 @@ fn staircase(peak: &Peak, width: usize) -> String {
 mod tests {
     use super::super::table::tests::widest;
     use super::*;
-    use crate::algorithms::probes::AtomicPattern;
     use crate::basis::dtype::DType;
+    use crate::case::quantity::AtomicPattern;
     use crate::device::capability::tests::software_device;
     use crate::record::Conditions;
     use crate::record::peak::{Direction, Figure, Level, Missing, Operation};

@@ -1,9 +1,10 @@
 //! Figures of others beside the measured ones: another record, or a CSV file.
 
 use super::bench::median;
-use crate::algorithms::{ALGORITHMS, CaseOptions};
+use crate::algorithms::ALGORITHMS;
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
+use crate::case::CaseOptions;
 use crate::plan::axes;
 use crate::record::{Case, CaseSize, Record};
 
@@ -101,7 +102,7 @@ impl ReferenceTime {
         }
         // An algorithm that this version does not know has the defaults of any.
         let known = ALGORITHMS.iter().find(|known| known.name == algorithm).unwrap_or(&ALGORITHMS[0]);
-        let mut options = CaseOptions::new(known, dtype.parse()?);
+        let mut options = known.options(dtype.parse()?);
         for (column, _) in axes::columns().into_iter().filter(|(_, separates)| separates.tables) {
             let text = cell(column.name);
             if !text.is_empty() {
@@ -132,11 +133,11 @@ fn parsed_time(text: &str) -> Result<Nanos, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bench::tests::record;
     use super::*;
-    use crate::algorithms::Goal;
+    use crate::case::Goal;
     use crate::plan::options::Config;
     use crate::plan::{CaseGroup, PlannedRun, Purpose};
+    use crate::record::fixture::four_cases;
 
     #[test]
     fn the_fastest_figure_of_the_same_problem_stands_beside_a_case() {
@@ -145,7 +146,7 @@ mod tests {
              matmul,f32,64,1 us,C,nt\nmatmul,f16,64,1 ns,D,\n",
         )
         .expect("a reference");
-        let case = record().cases.remove(0);
+        let case = four_cases().cases.remove(0);
         let found = ReferenceTime::of(&reference, &case).expect("a figure");
         assert_eq!((found.time, found.source.as_str()), (Nanos(10.5e3), "B"));
         assert!(ReferenceTime::of(&reference, &Case { size: "65".into(), ..case.clone() }).is_none());
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_figure_has_the_value_of_every_axis_that_tables_keep_apart() {
-        let case = |options| Case { options, ..record().cases.remove(0) };
+        let case = |options| Case { options, ..four_cases().cases.remove(0) };
         for axis in axes::AXES.iter().filter(|axis| axis.separates.tables) {
             let column = axis.column.as_ref().expect("it has a column");
             let (usual, other) = (case(axes::tests::usual()), case(axes::tests::unusual_on(axis)));
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_record_is_a_reference_too() {
-        let record = record();
+        let record = four_cases();
         let reference = ReferenceTime::of_record(&record, "old.json");
         let found = ReferenceTime::of(&reference, &record.cases[2]).expect("a figure");
         assert_eq!((found.time, found.source.as_str()), (Nanos(125e3), "local of old.json"));

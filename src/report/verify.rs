@@ -2,8 +2,8 @@
 
 use super::bench::named;
 use super::table::{self, Table};
-use crate::algorithms::mutation::AcceptedMutation;
 use crate::basis::alike::{alike, distinct};
+use crate::case::accepted::AcceptedMutation;
 use crate::plan::axes::{self, AXES, Axis};
 use crate::record::{Case, Outcome, Record, Verification};
 use std::fmt::Write;
@@ -109,13 +109,13 @@ pub(crate) fn summary(record: &Record) -> String {
 mod tests {
     use super::*;
     use crate::plan::axes::AXES;
-    use crate::report::bench::tests::record;
+    use crate::record::fixture::four_cases;
 
     #[test]
     fn a_variant_has_a_row_with_every_value_of_an_axis() {
         // Every kind of input counts towards the same row.
         for axis in AXES.iter().filter(|axis| axis.separates.tables && axis.name != axes::INPUT.name) {
-            let mut record = record();
+            let mut record = four_cases();
             record.cases.truncate(1);
             let options = axes::tests::unusual_on(axis);
             record.cases.push(Case { options, ..record.cases[0].clone() });
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn several_algorithms_have_a_row_each() {
-        let mut record = record();
+        let mut record = four_cases();
         let other = Case { algorithm: "lu".into(), ..record.cases[0].clone() };
         record.cases.push(other);
         let table = table(&record, 80);

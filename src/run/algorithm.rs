@@ -10,8 +10,7 @@ use super::oracle::{Expected, NoReference, Saving};
 use super::resolved::{
     Buffer, Command, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
 };
-use crate::algorithms::input::Input;
-use crate::algorithms::{self, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Shortcut, Sweeps, Variant};
+use crate::algorithms::{self, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::alike::distinct;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::{DType, HostArray};
@@ -22,6 +21,8 @@ use crate::basis::layout::Layout;
 use crate::basis::printable::{Shown, excerpt, printable, say};
 use crate::basis::size::Size;
 use crate::basis::units::Work;
+use crate::case::Shortcut;
+use crate::case::input::Input;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{Binding, BufferSpec, Descriptor, RED_ZONE, Role, SpecValue, Start};

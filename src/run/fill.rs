@@ -3,10 +3,10 @@
 use super::array;
 use super::expression::{Expression, Values};
 use super::resolved::{Buffer, Fill};
-use crate::algorithms::input::generator;
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::file_name::file_name;
+use crate::basis::random::generator;
 use rand::Rng;
 use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};

@@ -3,12 +3,13 @@
 use super::array::{self, integer};
 use super::member_map::Kind;
 use super::resolved::{Buffer, Tolerance};
-use crate::algorithms::mutation::Comparison;
-use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
+use crate::algorithms::Comparison;
+use crate::algorithms::Oracle;
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::dtype::HostArray;
 use crate::basis::printable::Shown;
+use crate::case::check::{Check, CheckMethod, WrongElement, WrongElements};
 use crate::kernel::buffer::FILLER;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;

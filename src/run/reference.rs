@@ -152,7 +152,7 @@ fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Res
     };
     // The type of the algorithm is that of its first buffer.
     let mut refused = None;
-    for dtype in algorithm.dtypes(algorithms::Goal::Result) {
+    for dtype in algorithm.dtypes(crate::case::Goal::Result) {
         match roles(dtype) {
             Ok(roles) => {
                 let layout = layout.map(|layout| layout.name().to_string());

@@ -268,7 +268,7 @@ impl<R: Rng> Normal<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::input::generator;
+    use crate::basis::random::generator;
 
     /// `count` times around `centre` with the relative deviation `spread`, each remembering `memory` of the last.
     fn series(centre: f64, spread: f64, memory: f64, count: usize, seed: u64) -> Vec<f64> {

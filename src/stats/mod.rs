@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn the_median_is_the_middle_quantile_to_the_bit() {
         use rand::Rng;
-        let mut rng = crate::algorithms::input::generator(6, 0);
+        let mut rng = crate::basis::random::generator(6, 0);
         for count in 1..60 {
             let samples: Vec<f64> = (0..count).map(|_| f64::from(rng.next_u32() % 50) / 7.0).collect();
             assert_eq!(median(&samples), Some(summary(&samples).median.0), "{samples:?}");
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn the_interval_covers_the_median_of_most_draws() {
         use rand::Rng;
-        let mut rng = crate::algorithms::input::generator(5, 0);
+        let mut rng = crate::basis::random::generator(5, 0);
         let covered = (0..2000).filter(|_| {
             // Exponential: skewed as timings are. Its median is ln 2.
             let draw = || -((f64::from(rng.next_u32()) + 0.5) / 2f64.powi(32)).ln();

@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_randomization_of_equals_is_as_often_below_a_probability_as_that_says() {
-        let mut generator = crate::algorithms::input::generator(5, 0);
+        let mut generator = crate::basis::random::generator(5, 0);
         let mut uniform = || f64::from(rand::Rng::next_u32(&mut generator)) / 2f64.powi(32);
         let p: Vec<f64> = (0..2000)
             .map(|_| {

@@ -3,8 +3,8 @@
 
 pub(crate) mod tuned;
 
-use crate::algorithms::input::generator;
 use crate::algorithms::tile::Tile;
+use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::plan::shuffle;
 use serde::{Deserialize, Serialize};

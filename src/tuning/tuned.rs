@@ -2,13 +2,14 @@
 //! device with its driver, an element type and a class of sizes.
 
 use crate::algorithms::tile::Tile;
-use crate::algorithms::{ALGORITHMS, Algorithm, CaseOptions, CaseSpec, Variant};
+use crate::algorithms::{ALGORITHMS, Algorithm, CaseSpec, Variant};
 use crate::basis::destination::{Destination, lockable, make_private_folder};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, excerpt};
 use crate::basis::size::Size;
+use crate::case::CaseOptions;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::plan::CaseGroup;
@@ -114,7 +115,7 @@ type Key<'a> = (&'a Model, &'a str, Vec<String>, &'a str, &'a str);
 
 /// What stands for the fields that a result leaves out.
 fn usual(dtype: DType) -> CaseOptions {
-    CaseOptions::new(ALGORITHMS[0], dtype)
+    ALGORITHMS[0].options(dtype)
 }
 
 fn write_axes<S: Serializer>(options: &CaseOptions, serializer: S) -> Result<S::Ok, S::Error> {
@@ -465,10 +466,10 @@ fn feasible(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Goal;
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::layout::Layout;
     use crate::basis::units::Bytes;
+    use crate::case::Goal;
     use crate::device::capability::DeviceKind;
     use crate::device::capability::tests::software_device;
     use crate::plan::DeviceClass;

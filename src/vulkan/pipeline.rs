@@ -3,12 +3,13 @@
 use super::call::{Context, VulkanError, compiling};
 use super::device::Device;
 use crate::basis::units::{Bytes, Metric};
+use crate::case::compiled::{CompiledKernel, Inspection, Representation};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::Subgroup;
 use crate::kernel::buffer::SpecValue;
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{Dispatch, Program};
-use crate::kernel::shaders::{CompiledKernel, Inspection, Representation, Shader};
+use crate::kernel::shaders::Shader;
 use ash::{khr, vk};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;

@@ -3,9 +3,10 @@
 //! joined by `-` are the name.
 
 use super::primitive::Primitive;
-use crate::algorithms::{CaseSpec, Form, Measures, Variant};
+use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::basis::handle::Handle::Static;
 use crate::basis::size::Size;
+use crate::case::Form;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;

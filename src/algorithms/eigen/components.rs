@@ -10,12 +10,13 @@ use crate::algorithms::elements::{
     GROUP, Plain, buffer, extent, matrix_order, over_matrix, over_vector, vector_length,
 };
 use crate::algorithms::error_bound::elementwise;
-use crate::algorithms::input::{generator, random};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
+use crate::basis::random::generator;
 use crate::basis::units::{Bytes, Work};
+use crate::case::input::random;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};

@@ -6,9 +6,10 @@
 
 use super::common::{D, LAMBDA, M, ONE, ROUNDS, STOP, V};
 use super::streaming::{Teams, over_rows, quads, scratch};
+use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::{buffer, extent};
-use crate::algorithms::{CaseSpec, StopTest};
 use crate::basis::dtype::DType;
+use crate::case::StopTest;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::{BufferId, Dispatch, Program, Repeat, Step, Value};
 use crate::kernel::shaders::Shader;

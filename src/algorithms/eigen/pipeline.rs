@@ -25,19 +25,20 @@ use super::common::{
 };
 use super::components::{NEXT_MATRIX_ROUNDINGS, eigenvector_step, row_sum_steps, vector_max_steps};
 use super::{fused, power, stop_check};
+use crate::algorithms::Comparison;
 use crate::algorithms::elements::{GROUP, buffer, matrix_order, over_matrix, over_vector};
 use crate::algorithms::error_bound::Worst;
-use crate::algorithms::input::{generator, random};
-use crate::algorithms::mutation::Comparison;
-use crate::algorithms::{
-    Algorithm, CaseSpec, Check, Input, Measures, Oracle, Problem, StopRule, StopTest, Variant, matrix,
-};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
+use crate::basis::random::generator;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
+use crate::case::check::Check;
+use crate::case::input::random;
+use crate::case::{StopRule, StopTest};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;

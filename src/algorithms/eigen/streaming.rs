@@ -208,9 +208,10 @@ pub(super) fn scratch(name: &'static str, dtype: DType, len: u64) -> BufferSpec 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Algorithm;
     use crate::algorithms::eigen::{EIGEN, NEXT_MATRIX, ROW_SUM, STOP_CHECK, VECTOR_MAX};
-    use crate::algorithms::{Algorithm, StopRule, StopTest};
     use crate::basis::size::Size;
+    use crate::case::{StopRule, StopTest};
     use crate::device::capability::tests::software_device;
 
     fn program(algorithm: &'static Algorithm, variant: &str, n: u64, device: &DeviceInfo) -> Program {

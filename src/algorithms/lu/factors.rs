@@ -14,15 +14,16 @@
 //! the growth factor max|u| / max|a|, and the LU post's max deviation max|A − L̂·Û|, which measures the draw more than
 //! the kernel.
 
+use crate::algorithms::Comparison;
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::{Worst, gamma};
-use crate::algorithms::mutation::Comparison;
 use crate::algorithms::product::{Combinations, Dims, Factors};
-use crate::algorithms::{CaseSpec, Check, CheckMethod, Input, Oracle, Problem, matrix};
+use crate::algorithms::{CaseSpec, Input, Oracle, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
+use crate::case::check::{Check, CheckMethod};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::BufferId;
 use std::convert::identity;
@@ -219,9 +220,9 @@ impl Oracle for Factorisation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::input::Input;
     use crate::algorithms::lu::LU;
     use crate::algorithms::matrix::for_factorisation;
+    use crate::case::input::Input;
 
     #[test]
     fn a_factorisation_of_order_1024_is_two_thirds_of_a_cube_of_operations() {

@@ -17,11 +17,12 @@ mod system;
 mod variants;
 mod widths;
 
-use super::input::Input;
-use super::{Algorithm, Goal, Sweeps};
+use super::{Algorithm, Sweeps};
 use crate::basis::dtype::DType;
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
+use crate::case::Goal;
+use crate::case::input::Input;
 pub(crate) use factors::NO_BAD_PIVOT;
 use std::borrow::Cow::Borrowed;
 pub(crate) use system::CONVERGED;

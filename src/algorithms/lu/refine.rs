@@ -8,12 +8,14 @@ use super::factors::{BUFFERS, order};
 use super::pivot;
 use super::solve::{self, Side, Substitution, Triangle};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64, target};
+use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
-use crate::algorithms::{CaseSpec, Goal};
 use crate::basis::dtype::DType;
+use crate::case::Computes;
+use crate::case::Goal;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Repeat, Step, Value};
+use crate::kernel::program::{BufferId, Dispatch, Program, Repeat, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// Refinements after which a solution has failed to converge: those of LAPACK's DSGESV.

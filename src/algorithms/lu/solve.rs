@@ -243,10 +243,10 @@ impl Forward {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Goal;
     use crate::algorithms::lu::LU;
     use crate::basis::layout::Layout;
     use crate::basis::size::Size;
+    use crate::case::Goal;
     use crate::device::capability::tests::{gpu, software_device};
     use std::collections::HashMap;
 

@@ -4,8 +4,9 @@
 use super::schedule::{Panel, Schedule, arguments, in_blocks};
 use crate::algorithms::matmul::{Tile, matrix_shape};
 use crate::basis::dtype::DType;
+use crate::case::Computes;
 use crate::device::capability::{Accumulator, DeviceKind};
-use crate::kernel::program::{BufferId, Computes, Dispatch};
+use crate::kernel::program::{BufferId, Dispatch};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 

@@ -8,13 +8,15 @@
 //! which x is exact, the growth factor of the factors, and how many refinements were made.
 
 use super::factors::{self, BUFFERS, L, order, sound};
+use crate::algorithms::Comparison;
 use crate::algorithms::elements::Plain;
-use crate::algorithms::input::{generator, random};
-use crate::algorithms::mutation::Comparison;
-use crate::algorithms::{CaseSpec, Check, CheckMethod, Input, Oracle, Problem, WrongElements, matrix};
+use crate::algorithms::{CaseSpec, Input, Oracle, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::random::generator;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
+use crate::case::check::{Check, CheckMethod, WrongElements};
+use crate::case::input::random;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::BufferId;
 
@@ -237,10 +239,10 @@ fn converged(ended: i32, steps: i32, check: &Check, target: f64) -> Result<(), S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Goal;
     use crate::algorithms::lu::LU;
     use crate::algorithms::lu::factors::NO_BAD_PIVOT;
     use crate::basis::size::Size;
+    use crate::case::Goal;
 
     fn system(n: u64, dtype: DType) -> Box<dyn Problem> {
         let case = CaseSpec::new(&LU, Size::Uniform(n), dtype).with(|options| options.goal = Goal::Solution);

@@ -7,9 +7,10 @@
 use super::factors::{A, L, NO_BAD_PIVOT, STATUS, U, order};
 use super::{blocked, pivot, refine, solve};
 use crate::algorithms::elements::groups_over;
-use crate::algorithms::{CaseSpec, Input, Measures, Shortcut, Solution, Variant};
+use crate::algorithms::{CaseSpec, Input, Measures, Solution, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::handle::Handle::Static;
+use crate::case::Shortcut;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;

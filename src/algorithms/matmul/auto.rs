@@ -115,10 +115,11 @@ pub(super) fn predict(
 mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
+    use crate::algorithms::tile;
     use crate::algorithms::tile::Tunable;
-    use crate::algorithms::{Goal, tile};
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
+    use crate::case::Goal;
     use crate::device::capability::tests::{gpu, software_device};
 
     fn candidates(case: &CaseSpec, device: &DeviceInfo) -> Vec<Candidate> {

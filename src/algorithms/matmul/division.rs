@@ -2,11 +2,12 @@
 
 use super::evenly::Stretches;
 use super::tile::{Tile, all_divide, piece, stored};
+use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
-use crate::algorithms::{CaseOptions, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
+use crate::case::CaseOptions;
 use crate::device::capability::{Accumulator, CooperativeMatrix, DeviceInfo, DeviceKind, MatrixShape, vendor};
 use std::cmp::Reverse;
 

@@ -22,14 +22,15 @@ mod units;
 mod variants;
 
 use super::elements::Plain;
-use super::input::{Input, generator, random};
 use super::product::{Combinations, Dims, Factors};
 use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Problem, Sweeps};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
+use crate::basis::random::generator;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
+use crate::case::input::{Input, random};
 use crate::kernel::buffer::{BufferSpec, Role};
 pub(super) use division::matrix_shape;
 use std::borrow::Cow::Borrowed;

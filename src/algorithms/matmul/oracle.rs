@@ -8,12 +8,13 @@
 //! Large products are checked in random combinations of columns and in some whole ones: see
 //! [`crate::algorithms::product`].
 
+use crate::algorithms::Comparison;
 use crate::algorithms::error_bound::{Worst, gamma};
-use crate::algorithms::mutation::Comparison;
 use crate::algorithms::product::{BLOCK, Combinations, Dims, Factors};
-use crate::algorithms::{CaseSpec, Check, CheckMethod, Oracle, WrongElement};
+use crate::algorithms::{CaseSpec, Oracle};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::threads;
+use crate::case::check::{Check, CheckMethod, WrongElement};
 use rayon::prelude::*;
 use std::convert::identity;
 use std::ops::Range;
@@ -135,7 +136,8 @@ impl Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::input::{Input, generator, random};
+    use crate::basis::random::generator;
+    use crate::case::input::{Input, random};
 
     const DIMS: Dims = Dims { m: 5, n: 150, k: 40 };
 

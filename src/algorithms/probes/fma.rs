@@ -9,16 +9,18 @@
 //! truth and the sum of 16 within 16·(2¹¹ + 16)·u. In f16 a is −1 and every value a multiple of 2⁻¹⁰: exact, and so
 //! are integers modulo 2³².
 
-use super::{GROUP, Quantity, power_of_two};
+use super::{GROUP, power_of_two};
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::elementwise;
-use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
+use crate::basis::random::generator;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
+use crate::case::input::Input;
+use crate::case::quantity::Quantity;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};

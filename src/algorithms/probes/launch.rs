@@ -3,16 +3,18 @@
 //! Nominal work: none; the time of a launch is the kernel time divided by n. Every variant ends with a counter that is
 //! n higher, so a dispatch that was left out, or one of zero work-groups that ran, is found.
 
-use super::{Operation, Quantity, integers};
+use super::integers;
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::exact;
-use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
+use crate::basis::random::generator;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
+use crate::case::input::Input;
+use crate::case::quantity::{Operation, Quantity};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;

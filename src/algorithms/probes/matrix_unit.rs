@@ -6,16 +6,18 @@
 //! For floats every second product is with −A, so that sums stay exact in the narrowest type and A·B is left; for
 //! integers the end value counts the products. Elements are small integers, so that the answer is exact everywhere.
 
-use super::Quantity;
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::without_error;
-use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements};
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
+use crate::basis::random::generator;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
+use crate::case::check::{WrongElement, WrongElements};
+use crate::case::input::Input;
+use crate::case::quantity::Quantity;
 use crate::device::capability::{Accumulator, DeviceInfo, MatrixShape};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};

@@ -10,19 +10,19 @@
 //! For atomic additions `NxC` is N invocations that add 64 times each, spread over C counters, powers of two. One counter is the worst
 //! case, as many as invocations the best. Nominal work: 64·N operations; no bytes to speak of.
 
-use super::{AtomicPattern, GROUP, Pattern, Quantity, integers, power_of_two, words};
+use super::{GROUP, integers, power_of_two, words};
+use crate::algorithms::Comparison;
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::{exact, without_error};
-use crate::algorithms::input::Input;
-use crate::algorithms::mutation::Comparison;
-use crate::algorithms::{
-    Algorithm, CaseSpec, Check, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
-};
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
+use crate::case::check::{Check, WrongElement, WrongElements};
+use crate::case::input::Input;
+use crate::case::quantity::{AtomicPattern, Pattern, Quantity};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;

@@ -8,18 +8,15 @@ pub(crate) mod fma;
 mod launch;
 pub(crate) mod matrix_unit;
 mod memory;
-mod quantity;
 
 pub(crate) use fma::FMA;
 pub(crate) use launch::LAUNCH;
 pub(crate) use matrix_unit::MATRIX_UNIT;
 pub(crate) use memory::{ATOMIC_ADD, MEMORY_COPY, MEMORY_READ, MEMORY_WRITE, SHARED_MEMORY};
-pub(crate) use quantity::{AtomicPattern, Bounds, Direction, Operation, Quantity, Unit};
 
-use super::input::generator;
 use crate::basis::dtype::HostArray;
+use crate::basis::random::generator;
 use rand::Rng;
-use serde::{Deserialize, Serialize};
 
 /// Invocations of a work-group.
 const GROUP: u64 = 256;
@@ -48,19 +45,6 @@ fn integers(array: &HostArray) -> &[i32] {
         HostArray::I32(words) => words,
         other => unreachable!("buffers of this probe are i32, not {other:?}"),
     }
-}
-
-/// The direction of traffic to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Pattern {
-    /// Loads.
-    Read,
-    /// Stores.
-    Write,
-    /// As many of each; both count.
-    Copy,
 }
 
 #[cfg(test)]

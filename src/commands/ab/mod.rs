@@ -6,11 +6,11 @@ use super::document::{Files, JSON, Target};
 use super::{
     CommandOutput, announce, before_files, beside, command_line, failures, interrupt, judging, measure_afresh,
 };
-use crate::algorithms::input::generator;
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, printable};
+use crate::basis::random::generator;
 use crate::basis::units::{Nanos, about};
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::commands::progress;

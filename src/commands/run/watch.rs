@@ -1,9 +1,9 @@
 //! `run --watch`: measures again whenever a file changes, and says in a line what it takes now.
 
 use super::{CommandOutput, RunArgs, beside, check_commands, described, planned, resolved};
-use crate::algorithms::mutation::AcceptedMutation;
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
+use crate::case::accepted::AcceptedMutation;
 use crate::commands::{command_line, interrupt, measure_quietly, progress};
 use crate::compare::{self, Comparison, Settings, State, Verdict};
 use crate::measure::measurement::{LimitPolicy, MeasureOptions};
@@ -176,12 +176,12 @@ fn verdict(case: &Case, comparison: &Comparison) -> Option<String> {
 mod tests {
     use super::*;
     use crate::commands::cli::{Cli, Command};
-    use crate::report::bench::tests::record;
+    use crate::record::fixture::four_cases;
     use std::ffi::OsString;
 
     #[test]
     fn a_ratio_is_told_with_a_verdict_alone() {
-        let records = [record(), record()];
+        let records = [four_cases(), four_cases()];
         let [last, now] = records.each_ref().map(std::slice::from_ref);
         let mut comparison = compare::compare(last, now, &Settings::default());
         let case = &records[1].cases[0];

@@ -1,9 +1,10 @@
 //! Forecasts: how long a run takes before it is started, from smaller ones of the same variant.
 
 use super::Runner;
-use crate::algorithms::{CaseOptions, CaseSpec, Problem};
+use crate::algorithms::{CaseSpec, Problem};
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work};
+use crate::case::CaseOptions;
 use crate::plan::axes;
 use crate::tuning::tuned::Configuration;
 use crate::vulkan::{self, VulkanError};
@@ -212,11 +213,11 @@ impl Runner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Goal;
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
     use crate::basis::layout::Layout;
     use crate::basis::units::Bytes;
+    use crate::case::Goal;
     use std::cell::RefCell;
     use std::rc::Rc;
 

@@ -4,21 +4,22 @@ mod forecast;
 mod tune;
 
 use crate::algorithms::Problem;
-use crate::algorithms::mutation::AcceptedMutation;
 use crate::basis::units::{Nanos, percent};
+use crate::case::accepted::AcceptedMutation;
+use crate::case::compiled::CompiledKernel;
+use crate::case::method::Clock;
 use crate::compare::paired::{Round, orders_seed};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::device::conditions::{ClockSource, HostLoad};
 use crate::kernel::program::Program;
-use crate::kernel::shaders::CompiledKernel;
 use crate::measure::executor::{
     Decided, Executor, Explained, HostSide, Observer, Progress, Question, SIDE_NAMES, Side, Silent, TRANSFERRED,
 };
 use crate::measure::sampling;
 use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, failed, once, warn_of_clock};
 use crate::measure::workbench::{LoadedProblem, Sampler, Workbench, correctness};
-use crate::plan::{CaseGroup, Clock, PlannedRun, Sampling};
+use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::tuning::{Found, Refusal};

@@ -7,7 +7,7 @@ mod energy;
 #[cfg(test)]
 mod tests;
 
-use crate::algorithms::input::generator;
+use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::conditions::{ClockSource, HostLoad, cpu_time};

@@ -1,7 +1,7 @@
 //! The loop without a device: what is timed, the canary and time itself follow a script.
 
 use super::*;
-use crate::algorithms::CheckMethod;
+use crate::case::check::CheckMethod;
 use crate::measure::sampling::{MOST_FIRST_WARM_UP, MOST_WARM_UP};
 use crate::record::{Measured, Phases, Verification};
 use std::cell::{Cell, RefCell};
@@ -80,7 +80,7 @@ fn verified(time: f64) -> Measured {
         method: CheckMethod::Elementwise,
         worst: String::new(),
         metrics: vec![],
-        wrong: crate::algorithms::WrongElements::default(),
+        wrong: crate::case::check::WrongElements::default(),
     };
     once(verification.into(), Nanos(time), Phases::default())
 }

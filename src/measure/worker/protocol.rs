@@ -123,11 +123,11 @@ pub(super) fn parse<T: for<'a> Deserialize<'a>>(line: &str) -> Option<serde_json
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tests::record;
+    use crate::record::fixture::six_cases;
 
     #[test]
     fn a_message_is_read_as_it_was_sent_whatever_a_driver_printed_before_it() {
-        for case in record().cases {
+        for case in six_cases().cases {
             let sent = line(&Event::End(Box::new(case.clone())));
             for text in [sent.clone(), format!("a driver's word without an end{sent}")] {
                 let Some(Ok(Event::End(read))) = parse(&text) else { panic!("{text}") };

@@ -445,12 +445,12 @@ fn with_dead(found: Result<Option<Found>, Refusal>, dead: Vec<(Tile, Refusal)>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tests::record;
     use crate::record::Warning;
+    use crate::record::fixture::six_cases;
 
     /// A case during which the canary took so long, marked by a worker that had seen `best`.
     fn case(canary: f64, best: f64) -> Case {
-        let mut case = record().cases.remove(0);
+        let mut case = six_cases().cases.remove(0);
         let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
         measured.conditions.canary = Some([Nanos(canary); 2]);
         warn_of_clock(Some(Nanos(best)), &mut case.outcome);

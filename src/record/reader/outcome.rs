@@ -1,9 +1,9 @@
 //! Reads an outcome straight into its fields. What serde derives for a tagged enum keeps everything in between, which
 //! costs more than all else of reading a record: its samples are in there.
 
-use crate::algorithms::mutation::AcceptedMutation;
-use crate::algorithms::{CheckMethod, WrongElements};
 use crate::basis::units::Metric;
+use crate::case::accepted::AcceptedMutation;
+use crate::case::check::{CheckMethod, WrongElements};
 use crate::record::{
     Conditions, Correctness, Death, Energy, Measured, Outcome, Phases, Repeated, Sample, Verification, Warning,
 };
@@ -151,11 +151,11 @@ impl<'de> Deserialize<'de> for Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tests::{record, unverified};
+    use crate::record::fixture::{six_cases, unverified};
 
     #[test]
     fn every_outcome_is_read_as_it_was_written() {
-        for case in record().cases {
+        for case in six_cases().cases {
             let text = serde_json::to_string(&case.outcome).expect("JSON");
             let read: Outcome = serde_json::from_str(&text).expect(&text);
             assert_eq!(read, case.outcome);

@@ -208,8 +208,8 @@ fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &Series, tips
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tests::HOSTILE;
     use crate::history::tests::{driver_change, settings};
+    use crate::record::fixture::HOSTILE;
 
     #[test]
     fn a_page_of_many_series_is_one_that_a_browser_opens() {

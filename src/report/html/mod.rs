@@ -19,11 +19,11 @@ use super::table::{Cell, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{escape, escape_prose};
 use crate::basis::units::{Nanos, counted, ratio, significant};
+use crate::case::method::{CacheState, Clock};
+use crate::case::statistics;
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Compared, Comparison, Difference, Verdict};
 use crate::device::capability::DeviceKind;
-use crate::kernel::statistics;
-use crate::plan::{CacheState, Clock};
 use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Outcome, Record};
@@ -1119,12 +1119,12 @@ fn facts(case: &Case) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Shortcut;
-    use crate::algorithms::probes::Pattern;
     use crate::basis::dtype::DType;
     use crate::basis::units::Bytes;
-    use crate::export::tests::{HOSTILE, hostile, record};
+    use crate::case::Shortcut;
+    use crate::case::quantity::Pattern;
     use crate::record::Conditions;
+    use crate::record::fixture::{HOSTILE, hostile, six_cases};
     use crate::record::peak::{Extent, Figure, Peak, Quantity};
     use crate::record::{Limit, Share};
     use base64::Engine;
@@ -1133,8 +1133,8 @@ mod tests {
     #[test]
     fn an_answer_that_nobody_checked_is_called_unverified() {
         let page = |record| report(&[run(record)], None).html;
-        assert!(page(crate::export::tests::unverified()).contains("unverified: no expected output was given"));
-        assert!(!page(record()).contains("unverified"));
+        assert!(page(crate::record::fixture::unverified()).contains("unverified: no expected output was given"));
+        assert!(!page(six_cases()).contains("unverified"));
     }
 
     fn run(record: Record) -> NamedRecord {
@@ -1153,7 +1153,7 @@ mod tests {
 
     /// Two sizes, so that there are lines; limits, so that there are rooflines.
     fn full() -> Record {
-        let mut record = record();
+        let mut record = six_cases();
         let mut larger = record.cases.clone();
         for case in &mut larger {
             case.size = "128".into();
@@ -1207,7 +1207,7 @@ mod tests {
     #[test]
     fn without_limits_there_is_no_roofline_and_a_line_says_why() {
         let page = |record: &Record| report(&[run(record.clone())], None).html;
-        let html = page(&record());
+        let html = page(&six_cases());
         assert!(!html.contains("oofline"), "{html}");
         assert!(
             html.contains("Shares of the limits were not measured.") || html.contains("1 of 2 cases have no share"),
@@ -1354,7 +1354,7 @@ mod tests {
     #[test]
     fn a_winner_by_shortcuts_stands_beside_the_exact_one_with_its_caveat() {
         let page = |slower: bool| {
-            let mut record = record();
+            let mut record = six_cases();
             record.cases.truncate(2);
             // `naive` takes twice the time of `local`.
             record.cases[usize::from(!slower)].shortcuts = vec![Shortcut::LessAccurate];

@@ -2,11 +2,11 @@
 
 use super::{REFERENCE, Save, UserKernels, folders, guarded, shell};
 use crate::algorithms::CaseSpec;
-use crate::algorithms::mutation::Mutation;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::units::Work;
+use crate::case::accepted::Mutation;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceKind;
 use crate::kernel::buffer::{Address, Binding, Role, SpecValue};

@@ -1,7 +1,7 @@
 //! What drivers tell of compiled kernels (`VK_KHR_pipeline_executable_properties`), under common names.
 
 use crate::basis::units::Metric;
-use crate::kernel::shaders::CompiledKernel;
+use crate::case::compiled::CompiledKernel;
 use std::cmp::Ordering;
 
 /// A figure of a compiled kernel. Each driver that has it calls it something else.

@@ -3,7 +3,7 @@
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error;
 use half::{bf16, f16};
-use rand::{Rng, SeedableRng};
+use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -101,17 +101,6 @@ impl FromStr for Input {
     }
 }
 
-/// A generator for buffer `stream` of a problem. `ChaCha8` is specified to the bit, and so is this use of it: the
-/// seed fills the first eight bytes of its key, the buffer's position its stream number.
-#[must_use]
-pub(crate) fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
-    let mut key = [0; 32];
-    key[..8].copy_from_slice(&seed.to_le_bytes());
-    let mut rng = ChaCha8Rng::from_seed(key);
-    rng.set_stream(stream);
-    rng
-}
-
 /// `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
 /// 2⁻⁸ (bf16). Kinds other than `Signed` are made from `Uniform` draws, if from any.
 #[must_use]
@@ -143,6 +132,7 @@ pub(crate) fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rn
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::random::generator;
 
     #[test]
     fn the_same_seed_gives_the_same_bytes_on_every_platform() {

@@ -1,9 +1,21 @@
 //! What a limit of a device is a limit of.
 
-use super::Pattern;
 use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
 use serde::{Deserialize, Serialize};
+
+/// The direction of traffic to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Loads.
+    Read,
+    /// Stores.
+    Write,
+    /// As many of each; both count.
+    Copy,
+}
 
 /// What a figure measures; its unit follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

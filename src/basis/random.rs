@@ -1,0 +1,15 @@
+//! Random numbers that are the same on every platform.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+/// A generator for buffer `stream` of a problem. `ChaCha8` is specified to the bit, and so is this use of it: the
+/// seed fills the first eight bytes of its key, the buffer's position its stream number.
+#[must_use]
+pub(crate) fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
+    let mut key = [0; 32];
+    key[..8].copy_from_slice(&seed.to_le_bytes());
+    let mut rng = ChaCha8Rng::from_seed(key);
+    rng.set_stream(stream);
+    rng
+}

@@ -1,0 +1,27 @@
+//! How the time of a case is taken.
+
+use serde::{Deserialize, Serialize};
+
+/// Where the times of samples come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// Timestamps that the device writes around the work.
+    #[default]
+    DeviceTimestamps,
+    /// The host's clock around a submission of many repetitions, and the wait for it.
+    Host,
+}
+
+/// State of the caches before a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Cache"))]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheState {
+    /// As the previous run of the same kernel left them.
+    #[default]
+    Hot,
+    /// Emptied before each run by reading a buffer of a GiB, a quarter of the device's memory at most.
+    Cold,
+}
