@@ -55,7 +55,6 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "tuning",
             "record",
             "peak",
-            "compare",
         ],
     ),
     (

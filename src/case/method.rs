@@ -1,5 +1,6 @@
 //! How the time of a case is taken.
 
+use crate::basis::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Where the times of samples come from.
@@ -25,3 +26,6 @@ pub enum CacheState {
     /// Emptied before each run by reading a buffer of a GiB, a quarter of the device's memory at most.
     Cold,
 }
+
+/// The medians of one round: of A, of B, and of the control, which is A made a second time.
+pub(crate) type Round = [Nanos; 3];

@@ -4,25 +4,16 @@
 use super::{LEAST_SAMPLES, Verdict, judge, spent};
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
+use crate::case::method::Round;
 use crate::device::capability::DeviceInfo;
 use crate::record::Case;
 use crate::stats::bootstrap::{self, Ratio};
 use crate::stats::significance::{benjamini_hochberg, randomization};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 
 /// Name and version of the JSON document of `ab`.
 pub(crate) const AB_SCHEMA: &str = "gpukern-ab/1";
-
-/// The medians of one round: of A, of B, and of the control, which is A made a second time.
-pub(crate) type Round = [Nanos; 3];
-
-/// Seed of the orders of a duel, another one each time: the test of the rounds relies on orders that nothing foresees.
-pub(crate) fn orders_seed() -> u64 {
-    RandomState::new().build_hasher().finish()
-}
 
 /// When growing data are looked at, after so many rounds and after half as many again each time, and what was found last.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use crate::algorithms::Variant;
 use crate::algorithms::tile::Tile;
 use crate::basis::units::{Bytes, Nanos};
-use crate::compare::paired::Round;
+use crate::case::method::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
@@ -187,5 +187,5 @@ pub(crate) fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone
 /// The case of `chosen` in `group` that `device` did not measure.
 pub(crate) fn unmeasured(group: &CaseGroup, chosen: &Configuration, device: &DeviceInfo, outcome: Outcome) -> Case {
     let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
-    Case::new(group, &chosen.variant.name, problem.as_ref(), device.index, outcome)
+    group.case(&chosen.variant.name, problem.as_ref(), device.index, outcome)
 }

@@ -43,9 +43,9 @@ pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, inte
     let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
     let Some(baseline) = baseline(&group.algorithm, &group.spec) else {
         let reason = format!("no baseline for {} in {}", group.algorithm.name, group.spec.dtype);
-        return Case::new(group, "host", problem.as_ref(), index, Outcome::Skipped { reason });
+        return group.case("host", problem.as_ref(), index, Outcome::Skipped { reason });
     };
-    let mut case = Case::new(group, baseline.name, problem.as_ref(), index, Outcome::Interrupted);
+    let mut case = group.case(baseline.name, problem.as_ref(), index, Outcome::Interrupted);
     case.notes = vec![format!("{} on the host: {}", baseline.name, baseline.summary)];
     let start = Instant::now();
     let inputs = match problem.inputs() {

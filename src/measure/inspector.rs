@@ -4,7 +4,7 @@ use super::executor::Observer;
 use super::runner::DeviceWatcher;
 use crate::device::cache::CacheFolder;
 use crate::plan::CaseGroup;
-use crate::record::{Case, Outcome};
+use crate::record::Outcome;
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::{Device, Pipelines, VulkanError};
 use std::rc::Rc;
@@ -43,7 +43,7 @@ impl Inspector {
             observer.begin(&name);
             watcher.on_device(&name);
             let info = &self.device.info;
-            let mut case = Case::new(group, &chosen.variant.name, problem.as_ref(), info.index, Outcome::Inspected);
+            let mut case = group.case(&chosen.variant.name, problem.as_ref(), info.index, Outcome::Inspected);
             match chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), info) {
                 Err(reason) => case.outcome = Outcome::Skipped { reason },
                 Ok(_) if interrupted.load(Ordering::Relaxed) => case.outcome = Outcome::Interrupted,

@@ -257,7 +257,7 @@ pub(super) fn share(peak: &Peak, cases: &mut [Case]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::paired::Round;
+    use crate::case::method::Round;
     use crate::device::cache::CacheFolder;
     use crate::device::capability::DeviceInfo;
     use crate::device::capability::tests::software_device;

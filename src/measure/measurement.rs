@@ -7,10 +7,12 @@ use super::runner::Timing;
 use super::session::{Session, Setup};
 use super::worker;
 use super::{at_once, resume};
+use crate::algorithms::{Problem, Variant};
 use crate::basis::alike::distinct;
+use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::random::generator;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, estimate};
 use crate::record::{Case, Caveat, Kind, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
@@ -25,6 +27,39 @@ use std::time::Instant;
 pub(crate) enum LimitPolicy {
     Hold,
     Ignore,
+}
+
+impl CaseGroup {
+    /// The record of the variant, or the baseline, of this name on device `device`.
+    #[must_use]
+    pub(crate) fn case(&self, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Case {
+        let of_variant = self.algorithm.variants.iter().find(|own| own.name == variant);
+        let outputs: Vec<_> = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output()).collect();
+        let named = outputs.iter().any(|output| DType::ALL.contains(&output.dtype));
+        Case {
+            id: self.id_of(variant).to_string(),
+            algorithm: self.algorithm.name.to_string(),
+            variant: variant.into(),
+            options: self.spec.options,
+            element: outputs.first().map(|output| output.dtype).filter(|_| !named),
+            size: self.spec.size.into(),
+            device,
+            process: 0,
+            buffers: problem.data(),
+            work: problem.work(),
+            written: Bytes(outputs.iter().map(|buffer| buffer.bytes().0).sum()),
+            chain: problem.chain(),
+            launches: 0,
+            computes: None,
+            shortcuts: of_variant.map_or(&[][..], Variant::shortcuts).to_vec(),
+            notes: vec![],
+            kernels: vec![],
+            share: None,
+            structure: None,
+            speedup: None,
+            outcome,
+        }
+    }
 }
 
 /// How a plan is measured, and what the record says of it.

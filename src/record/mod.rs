@@ -12,7 +12,7 @@ pub(crate) mod peak;
 pub(crate) mod processes;
 pub(crate) mod reader;
 
-use crate::algorithms::{self, ALGORITHMS, Problem, Variant};
+use crate::algorithms::{self, ALGORITHMS, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::Metric;
@@ -24,9 +24,9 @@ use crate::case::compiled::CompiledKernel;
 use crate::case::method::{CacheState, Clock};
 use crate::case::{CaseOptions, Form, Shortcut};
 use crate::device::capability::DeviceInfo;
+use crate::plan::Shard;
 use crate::plan::axes::{self, AxisValues};
 use crate::plan::options::Selection;
-use crate::plan::{CaseGroup, Shard};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
 pub(crate) use origin::{CHOOSING, LONGEST, Origin, is_commit};
@@ -966,37 +966,6 @@ impl Case {
     #[must_use]
     pub fn shown(&self, time: Nanos) -> Nanos {
         Nanos(time.0 / self.chain.unwrap_or(1) as f64)
-    }
-
-    /// The record of the variant, or the baseline, of this name in `group` on device `device`.
-    #[must_use]
-    pub fn new(group: &CaseGroup, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Self {
-        let of_variant = group.algorithm.variants.iter().find(|own| own.name == variant);
-        let outputs: Vec<_> = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output()).collect();
-        let named = outputs.iter().any(|output| DType::ALL.contains(&output.dtype));
-        Self {
-            id: group.id_of(variant).to_string(),
-            algorithm: group.algorithm.name.to_string(),
-            variant: variant.into(),
-            options: group.spec.options,
-            element: outputs.first().map(|output| output.dtype).filter(|_| !named),
-            size: group.spec.size.into(),
-            device,
-            process: 0,
-            buffers: problem.data(),
-            work: problem.work(),
-            written: Bytes(outputs.iter().map(|buffer| buffer.bytes().0).sum()),
-            chain: problem.chain(),
-            launches: 0,
-            computes: None,
-            shortcuts: of_variant.map_or(&[][..], Variant::shortcuts).to_vec(),
-            notes: vec![],
-            kernels: vec![],
-            share: None,
-            structure: None,
-            speedup: None,
-            outcome,
-        }
     }
 }
 

@@ -4,11 +4,12 @@ mod forecast;
 mod tune;
 
 use crate::algorithms::Problem;
+use crate::basis::random::orders_seed;
 use crate::basis::units::{Nanos, percent};
 use crate::case::accepted::AcceptedMutation;
 use crate::case::compiled::CompiledKernel;
 use crate::case::method::Clock;
-use crate::compare::paired::{Round, orders_seed};
+use crate::case::method::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::device::conditions::{ClockSource, HostLoad};
@@ -475,7 +476,7 @@ impl Runner {
     ) -> (Case, State<Recorded>) {
         let planned = self.plan(chosen, shared.problem.as_ref());
         let (group, index) = (shared.group, self.device.info.index);
-        let mut case = Case::new(group, &chosen.variant.name, shared.problem.as_ref(), index, Outcome::Interrupted);
+        let mut case = group.case(&chosen.variant.name, shared.problem.as_ref(), index, Outcome::Interrupted);
         let blind_spot = planned.as_ref().ok().and_then(Program::blind_spot);
         let note = planned.as_ref().ok().and_then(|program| program.note);
         // Where a tile comes from says something of times alone.

@@ -9,7 +9,7 @@ mod tests;
 
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
-use crate::compare::paired::Round;
+use crate::case::method::Round;
 use crate::device::conditions::{ClockSource, HostLoad, cpu_time};
 use crate::measure::executor::Decided;
 use crate::measure::sampling::WarmUp;

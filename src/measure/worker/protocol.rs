@@ -4,7 +4,7 @@ use crate::algorithms::tile::Tile;
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::handle::Handle;
 use crate::basis::units::Nanos;
-use crate::compare::paired::Round;
+use crate::case::method::Round;
 use crate::measure::executor::{Question, Side};
 use crate::measure::runner::Timing;
 use crate::measure::session::Setup;

@@ -5,7 +5,7 @@ use super::process::{Ended, How, Process};
 use super::protocol::{Event, NamedGroup, Order};
 use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
-use crate::compare::paired::Round;
+use crate::case::method::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::{

@@ -157,7 +157,7 @@ impl<'a> HostWorker<'a> {
             } else {
                 Outcome::failed(format!("its worker died: {ended}"))
             };
-            Case::new(group, name, problem.as_ref(), index, outcome)
+            group.case(name, problem.as_ref(), index, outcome)
         })
     }
 

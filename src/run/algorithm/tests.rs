@@ -287,7 +287,7 @@ fn a_case_has_the_type_of_its_output_though_its_id_keeps_the_name_that_older_rec
         let variants = vec![algorithm.variants[0].clone()];
         let group = CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false };
         let problem = (group.algorithm.problem)(&group.spec).expect("a problem");
-        let case = Case::new(&group, "k0", problem.as_ref(), 0, Outcome::Interrupted);
+        let case = group.case("k0", problem.as_ref(), 0, Outcome::Interrupted);
         let read: Case = serde_json::from_str(&serde_json::to_string(&case).expect("JSON")).expect("a case");
         (read.kind(), read.of_input(), read.id)
     };
