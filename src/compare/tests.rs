@@ -506,6 +506,24 @@ fn a_change_that_no_disturbance_explains_is_one() {
 }
 
 #[test]
+fn times_of_other_numbers_of_threads_are_not_compared_by_what_the_threads_take() {
+    let of = |threads: &str| {
+        let timed =
+            |time: f64, others| crate::record::Conditions { cpu_time: Some(Nanos(time)), ..seen(600.0, Some(others)) };
+        let mut a = side(DeviceKind::Cpu, "a", 1e6, 5, timed(1e6, 0.1));
+        let mut b = side(DeviceKind::Cpu, "b", 1e6, 5, timed(2.3e6, 0.6));
+        for (records, threads) in [(&mut a, "1"), (&mut b, threads)] {
+            for record in records {
+                record.cases.iter_mut().for_each(|case| case.work.bytes = Bytes(1 << 16));
+                record.origin.environment = [("LP_NUM_THREADS".into(), threads.into())].into();
+            }
+        }
+        compare(&a, &b, &Settings::default()).cases.remove(0).verdict
+    };
+    assert_eq!([of("1"), of("2")], [Verdict::Slower, Verdict::Undecided]);
+}
+
+#[test]
 fn another_board_of_one_model_is_no_change_of_the_code() {
     let boards = |name: &str, centre: f64, uuids: &[&str]| -> Vec<Record> {
         let mut records = side(DeviceKind::DiscreteGpu, name, centre, uuids.len(), seen(75.0, None));
