@@ -1,4 +1,4 @@
-//! Random numbers that are the same on every platform.
+//! Random numbers that are the same on every platform, and a seed that nothing foresees.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

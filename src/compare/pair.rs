@@ -186,8 +186,7 @@ impl Pair<'_> {
     /// where a process does not know its time, or the drivers' variables differ. Elapsed times say little where the processors were busier beside one side.
     fn cpu_ratio(&self, settings: &Settings, generator: &mut rand_chacha::ChaCha8Rng) -> Option<bootstrap::Ratio> {
         // Another driver, or LP_NUM_THREADS, may divide the same work among more threads: it takes more of their time, not more time.
-        let variables = |seen: &Seen<'_>| seen.record.origin.environment.clone();
-        let mut others = self.baseline.iter().chain(&self.candidate).map(variables);
+        let mut others = self.baseline.iter().chain(&self.candidate).map(|seen| &seen.record.origin.environment);
         let first = others.next()?;
         if others.any(|own| own != first) {
             return None;

@@ -163,7 +163,7 @@ impl RightAnswer<'_> {
                 let first = wrong.get(..size)?.to_vec();
                 wrong.chunks_exact_mut(size).for_each(|element| element.copy_from_slice(&first));
             }
-            // Each part has its own.
+            // `accepted` asks about each part alone.
             Mutation::ZerosInPart => return None,
             Mutation::LowBitsCleared => self.each(&mut wrong, leading_bits)?,
             Mutation::SignsFlipped => self.each(&mut wrong, negated)?,

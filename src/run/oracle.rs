@@ -9,6 +9,7 @@ use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::dtype::HostArray;
 use crate::basis::printable::Shown;
+use crate::basis::units;
 use crate::case::check::{Check, CheckMethod, WrongElement, WrongElements};
 use crate::kernel::buffer::FILLER;
 use std::collections::{BTreeMap, HashMap};
@@ -47,7 +48,7 @@ fn left_out(data: &Buffer, answer: &[u8]) -> Option<String> {
         place(data, first),
         match all.count() {
             0 => String::new(),
-            others => format!("and numbers in {others} other elements, "),
+            others => format!("and numbers in {}, ", units::counted(others, "other element")),
         }
     ))
 }
@@ -720,15 +721,19 @@ fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> Check {
     let size = data.element.bytes() as usize;
     // A few numbers repeat themselves by chance, and equal ones by right.
     let is_long = deviation > 0.0 && found.len() / size >= LEAST_REPEATED;
-    if let Some(period) = period(found, size).filter(|period| is_long && 2 * period <= found.len() / size) {
-        let worst = format!("{} repeats itself after {period} of {} numbers", data.name, data.len());
-        let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
-        return Check { residual: f64::INFINITY, tolerance: 5.0, method, worst, metrics: vec![], wrong };
-    }
-    let worst = format!(
-        "{} has mean {own_mean:.6} ± {:.1e} and standard deviation {own:.6} ± {:.1e}, not {mean} and {deviation}",
-        data.name, errors[0], errors[1]
-    );
+    let repeated = period(found, size).filter(|period| is_long && 2 * period <= found.len() / size);
+    let (residual, worst) = match repeated {
+        Some(period) => {
+            (f64::INFINITY, format!("{} repeats itself after {period} of {} numbers", data.name, data.len()))
+        }
+        None => (
+            residual,
+            format!(
+                "{} has mean {own_mean:.6} ± {:.1e} and standard deviation {own:.6} ± {:.1e}, not {mean} and {deviation}",
+                data.name, errors[0], errors[1]
+            ),
+        ),
+    };
     let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
     Check { residual, tolerance: 5.0, method, worst, metrics: vec![], wrong }
 }
