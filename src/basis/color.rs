@@ -4,10 +4,6 @@
 use anstream::{AutoStream, ColorChoice};
 use clap::builder::styling::{AnsiColor, Style};
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether this process paints what it writes to standard output and to standard error. A worker paints nothing.
-static PAINTED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 
 /// Words that are painted where they are a cell of a table, behind a number, or the verdict of a sentence.
 const WORDS: [(&str, AnsiColor); 9] = [
@@ -25,13 +21,11 @@ const WORDS: [(&str, AnsiColor); 9] = [
 /// The sign of the fastest.
 const BEST: &str = "★";
 
-/// Chooses for both streams of this process: `Auto` follows each stream and the environment.
-pub(crate) fn choose(choice: ColorChoice) {
+/// Whether text for standard output and for standard error is painted: `Auto` follows each stream and the environment.
+pub(crate) fn of_streams(choice: ColorChoice) -> [bool; 2] {
     let output = AutoStream::new(std::io::stdout(), decided(choice, AutoStream::choice(&std::io::stdout())));
     let errors = AutoStream::new(std::io::stderr(), decided(choice, AutoStream::choice(&std::io::stderr())));
-    for (painted, choice) in PAINTED.iter().zip([output.current_choice(), errors.current_choice()]) {
-        painted.store(choice != ColorChoice::Never, Ordering::Relaxed);
-    }
+    [output.current_choice(), errors.current_choice()].map(|choice| choice != ColorChoice::Never)
 }
 
 /// The choice for a stream that would have `automatic`.
@@ -39,18 +33,9 @@ fn decided(choice: ColorChoice, automatic: ColorChoice) -> ColorChoice {
     if choice == ColorChoice::Auto { automatic } else { choice }
 }
 
-/// Text for standard output, painted if that is.
+/// Text with the word in front of each error in color.
 #[must_use]
-pub(crate) fn for_output(text: String) -> String {
-    if PAINTED[0].load(Ordering::Relaxed) { painted(&text) } else { text }
-}
-
-/// Text for standard error, with the word in front of each error painted if that is.
-#[must_use]
-pub(crate) fn for_errors(text: String) -> String {
-    if !PAINTED[1].load(Ordering::Relaxed) {
-        return text;
-    }
+pub(crate) fn painted_errors(text: &str) -> String {
     let word = "error:";
     let line = |line: &str| match line.strip_prefix(word) {
         Some(rest) => format!("{}{rest}", colored(AnsiColor::Red, word)),
@@ -65,7 +50,7 @@ fn colored(color: AnsiColor, text: &str) -> String {
 }
 
 /// Text with its verdicts and its fastest cells in color. What it takes for one by mistake is in color, and no more.
-fn painted(text: &str) -> String {
+pub(crate) fn painted(text: &str) -> String {
     text.split_inclusive('\n').map(painted_line).collect()
 }
 

@@ -121,7 +121,7 @@ impl Destination {
 /// An error of writing, with the limit and the remedy where a limit of the process caused it: the system's "File too large"
 /// sounds like a full disk.
 #[must_use]
-pub fn explained(error: io::Error) -> io::Error {
+pub(crate) fn explained(error: io::Error) -> io::Error {
     if error.kind() != ErrorKind::FileTooLarge {
         return error;
     }

@@ -9,6 +9,7 @@ pub(crate) mod file_name;
 pub(crate) mod handle;
 pub(crate) mod input_file;
 pub(crate) mod layout;
+pub(crate) mod messages;
 pub(crate) mod pattern;
 pub(crate) mod printable;
 pub(crate) mod prose;

@@ -1,13 +1,10 @@
 //! Text that others wrote, made fit for a terminal, a shell and the log of a CI service, and safe inside JSON, XML, HTML and
 //! Markdown.
 
-use super::destination::FileId;
-use super::{color, prose};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Characters of a name that a message shows.
 const MOST_OF_A_NAME: usize = 60;
@@ -59,37 +56,6 @@ pub(crate) fn json(text: String) -> String {
         }
     }
     out
-}
-
-/// Writes `text` to standard error, with what a terminal would act on made visible. A reader that went away, or a full
-/// disk behind it, takes nothing from what is measured: `eprint!` would end the process with a panic.
-pub fn say(text: &str) {
-    // Escaped after wrapping, which may put a command of a CI service at the beginning of a line.
-    let shown = color::for_errors(printable_lines(&prose::for_errors(text)).into_owned());
-    // What cannot be said there is not said, and nothing else changes.
-    let _ = if ERRORS_LEAD_TO_INPUT.load(Ordering::Relaxed) {
-        let (output, errors) = (FileId::of_stream(&std::io::stdout()), FileId::of_stream(&std::io::stderr()));
-        if output == errors { Ok(()) } else { write(&mut std::io::stdout().lock(), &shown) }
-    } else {
-        write(&mut std::io::stderr().lock(), &shown)
-    };
-}
-
-fn write(stream: &mut impl std::io::Write, text: &str) -> std::io::Result<()> {
-    stream.write_all(text.as_bytes()).and_then(|()| stream.flush())
-}
-
-/// Whether standard error is a file that this command reads or writes.
-static ERRORS_LEAD_TO_INPUT: AtomicBool = AtomicBool::new(false);
-
-/// Has [`say`] use standard output from here on: standard error is a file that a message would damage.
-pub(crate) fn keep_errors_out() {
-    ERRORS_LEAD_TO_INPUT.store(true, Ordering::Relaxed);
-}
-
-/// Whether nothing goes to standard error any more.
-pub(crate) fn errors_are_kept_out() -> bool {
-    ERRORS_LEAD_TO_INPUT.load(Ordering::Relaxed)
 }
 
 /// A name of any length that somebody else chose, fit for a message.

@@ -1,43 +1,10 @@
 //! Prose in lines as wide as the reader's terminal.
 
 use std::borrow::Cow;
-use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering};
-use terminal_size::{Height, Width, terminal_size_of};
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a terminal that nobody knows the width of, such as a pipe.
-const USUAL_WIDTH: usize = 80;
-
-/// Whether this process wraps what it writes to standard error. A worker does not: its parent reads whole lines.
-static WRAPS: AtomicBool = AtomicBool::new(false);
-
-/// Wraps what this process writes to standard error from now on, where that has a width.
-pub(crate) fn wrap_errors() {
-    WRAPS.store(true, Ordering::Relaxed);
-}
-
-/// The columns that `COLUMNS` says, else those of `terminal`.
-fn columns(terminal: Option<(Width, Height)>) -> Option<usize> {
-    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
-    said.or(terminal.map(|(width, _)| usize::from(width.0))).filter(|columns| *columns > 0)
-}
-
-/// The columns that text on standard output may take: those that `COLUMNS` says, else those of the terminal, else 80.
-#[must_use]
-pub(crate) fn width() -> usize {
-    columns(terminal_size_of(std::io::stdout())).unwrap_or(USUAL_WIDTH)
-}
-
-/// The same of standard error; `None` where a file or a program takes whole lines.
-pub(crate) fn width_of_errors() -> Option<usize> {
-    let errors = std::io::stderr();
-    columns(terminal_size_of(&errors)).or(errors.is_terminal().then_some(USUAL_WIDTH))
-}
-
-/// Text for standard error, wrapped if that is.
-pub(crate) fn for_errors(text: &str) -> Cow<'_, str> {
-    let width = WRAPS.load(Ordering::Relaxed).then(width_of_errors).flatten();
+/// `text` with its lines of prose wrapped to `width`, if there is one.
+pub(crate) fn wrapped_lines(text: &str, width: Option<usize>) -> Cow<'_, str> {
     match width.filter(|width| text.lines().any(|line| line.width() > *width)) {
         Some(width) => Cow::Owned(text.split_inclusive('\n').map(|line| wrapped(line, width)).collect()),
         None => Cow::Borrowed(text),

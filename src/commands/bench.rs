@@ -3,11 +3,12 @@
 use super::document::{Files, JSON, Target};
 use super::measuring::{self, Planned};
 use super::progress::{Progress, skips};
-use super::{CommandOutput, announce, beside, interrupt, selectors};
+use super::{CommandOutput, announce, beside, selectors};
 use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::BenchArgs;
+use crate::commands::host::Host;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Observer;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions, Measurement};
@@ -16,36 +17,35 @@ use crate::measure::session::{Isolation, Session, Setup};
 use crate::plan::request::Request;
 use crate::plan::{CaseGroup, HOST, Plan, Shard, axes};
 use crate::report::explain::Explanation;
-use crate::report::table;
 use crate::run::algorithm::UserKernels;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Ratio of predicted times from which a variant is hopeless.
 const HOPELESS: f64 = 4.0;
 /// Time after which what was explained so far is written again.
 const KEEPING: Duration = Duration::from_secs(1);
 
-pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let BenchArgs { request, output, .. } = args;
     let (planned, kernels) = planned(request)?;
-    Files::of_measuring(request, output, &kernels, setup.loader.as_ref()).check()?;
+    Files::of_measuring(request, output, &kernels, setup.loader.as_ref()).check(host)?;
     let setup = &setup.with_kernels(kernels);
     if args.dry_run {
-        return list(&planned.plan, request, setup);
+        return list(&planned.plan, request, setup, host);
     }
     if let Some(ways) = args.explain {
-        return explain(&planned.plan, ways, output.json.as_deref(), setup);
+        return explain(&planned.plan, ways, output.json.as_deref(), setup, host);
     }
     let planned = Planned { at_once: args.parallel, ..planned };
     if args.parallel {
         check_parallel(&planned.plan, setup)?;
     }
-    measuring::carry_out(&planned, request, output, setup, &|_| String::new())
+    measuring::carry_out(&planned, request, output, setup, host, &|_| String::new())
 }
 
 /// The plan of what `bench` is asked for, and the user's kernels in it.
@@ -77,11 +77,11 @@ fn check_parallel(plan: &Plan, setup: &Setup) -> Result<(), Error> {
 }
 
 /// Lists the cases of `plan`, with an estimate of the time that they take.
-pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     let tuned = measuring::tuned(request)?;
     let session = Measurement::session(plan, setup)?;
     if let Some(session) = &session {
-        announce(session, selectors(plan).iter().map(Vec::as_slice));
+        announce(session, selectors(plan).iter().map(Vec::as_slice), host);
     }
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
     let skipped = measurement.skipped(&tuned);
@@ -103,21 +103,21 @@ pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup) -> Result<Comm
 
 /// Times the candidates of `auto` for every problem of a plan: the `ways` that should be fastest, and the best of every
 /// variant that is not hopeless.
-fn explain(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) -> Result<CommandOutput, Error> {
+fn explain(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     let automatic = |group: &&CaseGroup| group.auto;
     if !plan.runs.iter().flat_map(|run| &run.groups).any(|group| automatic(&group)) {
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
     }
     let target = json.map(|path| Target::open(JSON, path)).transpose()?;
     let session = Session::open(setup)?;
-    announce(&session, selectors(plan).iter().map(Vec::as_slice));
-    let interrupted = interrupt::listen()?;
+    announce(&session, selectors(plan).iter().map(Vec::as_slice), host);
+    let interrupted = host.listen()?;
     let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Success);
-    let (mut explained, mut kept) = (vec![], Instant::now());
+    let (mut explained, mut kept) = (vec![], host.elapsed());
     for run in &plan.runs {
         for device in session.select_usable(&run.devices)? {
             let groups: Vec<_> = run.groups_on(device.kind).filter(automatic).collect();
-            let mut progress = Progress::new(groups.len());
+            let mut progress = Progress::new(groups.len(), &host.messages);
             progress.device(device);
             let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupted)?;
             for group in groups {
@@ -129,7 +129,7 @@ fn explain(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) -> Resu
                 match executor.explain(&alone, &run.sampling) {
                     Ok(times) => {
                         let explanation = Explanation::new(device, group, &candidates, times);
-                        answer.output.push_str(&explanation.text(table::width()));
+                        answer.output.push_str(&explanation.text(host.width()));
                         explained.push(explanation);
                     }
                     Err(reason) => {
@@ -137,10 +137,10 @@ fn explain(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) -> Resu
                         let _ = writeln!(answer.notes, "skipped   {problem}: {reason}");
                     }
                 }
-                if let Some(target) = target.as_ref().filter(|_| kept.elapsed() >= KEEPING) {
+                if let Some(target) = target.as_ref().filter(|_| host.elapsed() - kept >= KEEPING) {
                     // What keeps it from being written is told at the end.
                     let _ = target.keep_json(&explained);
-                    kept = Instant::now();
+                    kept = host.elapsed();
                 }
                 progress.advance();
             }

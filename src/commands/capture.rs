@@ -11,6 +11,7 @@ use crate::capture::case::chosen;
 use crate::capture::profile::{Process, Profile, SCHEMA, name_of};
 use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
+use crate::commands::host::Host;
 use crate::commands::run::replay::{Written, write_cases};
 use crate::device::cache::{CacheFolder, LAYER_FOLDER, fingerprint};
 use crate::measure::session::Setup;
@@ -24,7 +25,6 @@ use std::fmt::Write;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::Instant;
 
 /// The layer as a shared object; empty where gpukern was built for another system than the one that built it.
 const LAYER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/layer"));
@@ -36,10 +36,10 @@ const API_VERSION: &str = "1.3.290";
 const TRACE: Document = ["a trace", "--trace"];
 const PAGE: Document = ["a page", "--page"];
 
-pub(super) fn run(args: &CaptureArgs, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     let settings = settings(args)?;
     let program = &*args.program[0];
-    files(args).check()?;
+    files(args).check(host)?;
     let open = |document, path: &Option<PathBuf>| path.as_deref().map(|path| Target::open(document, path)).transpose();
     let [json, trace, page] = [open(JSON, &args.json)?, open(TRACE, &args.trace)?, open(PAGE, &args.page)?];
     let failed = |e: io::Error| Error::Failure(format!("no folder for what the layer tells: {e}"));
@@ -49,20 +49,20 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup) -> Result<CommandOutput, Er
     let layer = unpacked(&setup.cache, &folder)?;
     let mut command = Command::new(program);
     command.args(&args.program[1..]).env(format::FOLDER, &folder);
-    load(&mut command, &layer);
-    let begun = Instant::now();
+    load(&mut command, &layer, host);
+    let begun = host.elapsed();
     let status = interrupt::supervise(|| command.spawn().map_err(|e| cannot_start(program, &e)))?;
-    let wall = Nanos::from(begun.elapsed());
+    let wall = Nanos::from(host.elapsed() - begun);
     let told = capture::read(&folder).map_err(|e| Error::Failure(format!("what the layer told: {e}")))?;
     let profile = profile(args, status, wall, &told);
     if profile.devices().next().is_none() {
         return Ok(without_device(program, status, &told));
     }
-    let mut text = report::capture::text(&profile, args.top as usize, report::table::width());
+    let mut text = report::capture::text(&profile, args.top as usize, host.width());
     // The profile is worth having without its cases.
     let (mut failed, mut exit) = (None, Exit::Success);
     if let Some(output) = &args.output {
-        match cases(args, &folder, output, &told, setup) {
+        match cases(args, &folder, output, &told, setup, host) {
             Ok((said, all_verified)) => {
                 text += &said;
                 exit = if all_verified { exit } else { Exit::Rejected };
@@ -131,11 +131,12 @@ fn cases(
     output: &Path,
     told: &[Vec<Event>],
     setup: &Setup,
+    host: &Host,
 ) -> Result<(String, bool), Error> {
     let called = |process: usize, pipeline: &format::Pipeline| name_of(&told[process], pipeline);
     let chosen = chosen(told, Some(args.top as usize), &called);
     let (mut text, mut all_verified) = (String::new(), true);
-    for Written { name, folder, verified } in write_cases(&chosen, spool, output, Some(setup))? {
+    for Written { name, folder, verified } in write_cases(&chosen, spool, output, Some((setup, host)))? {
         all_verified &= folder.is_none() || verified.is_ok();
         let shown = folder.as_deref().map_or_else(|| name.into(), |folder| folder.to_string_lossy());
         let what = match (&folder, verified) {
@@ -185,11 +186,11 @@ fn unpacked(cache: &CacheFolder, folder: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Has the loader of the program load the layer in `folder`, before layers that the environment names already.
-fn load(command: &mut Command, folder: &Path) {
+fn load(command: &mut Command, folder: &Path, host: &Host) {
     let mut put_first = |variable: &str, first: &OsStr| {
-        let others = std::env::var_os(variable).unwrap_or_default();
+        let others = host.variable_os(variable).unwrap_or_default();
         let others =
-            std::env::split_paths(&others).filter(|other| !other.as_os_str().is_empty() && other != Path::new(first));
+            std::env::split_paths(others).filter(|other| !other.as_os_str().is_empty() && other != Path::new(first));
         if let Ok(all) = std::env::join_paths(std::iter::once(PathBuf::from(first)).chain(others)) {
             command.env(variable, all);
         }
@@ -197,7 +198,7 @@ fn load(command: &mut Command, folder: &Path) {
     put_first("VK_INSTANCE_LAYERS", OsStr::new(LAYER_NAME));
     put_first("VK_ADD_LAYER_PATH", folder.as_os_str());
     // Where it is set, the loader looks nowhere else.
-    if std::env::var_os("VK_LAYER_PATH").is_some_and(|path| !path.is_empty()) {
+    if host.variable_os("VK_LAYER_PATH").is_some_and(|path| !path.is_empty()) {
         put_first("VK_LAYER_PATH", folder.as_os_str());
     }
 }

@@ -2,8 +2,8 @@
 
 #![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
 
-use super::{document, help, interrupt, suggest};
-use crate::basis::printable::{self, printable, printable_lines, say};
+use super::{help, suggest};
+use crate::basis::printable::printable;
 use crate::basis::units::Bytes;
 use crate::compare::REFUSED;
 use crate::plan::axes::AxisValues;
@@ -85,28 +85,9 @@ pub enum ColorWhen {
 }
 
 impl Cli {
-    /// The parsed command line; its mistakes, and its help, end the process.
-    #[must_use]
-    pub fn from_command_line() -> Self {
-        interrupt::outlive_file_limits();
-        let words = std::env::args_os().collect::<Vec<_>>();
-        if let Err(error) = document::check_words(&words) {
-            say(&format!("error: {error}\n"));
-            std::process::exit(error.exit() as i32);
-        }
-        Self::parsed(&words).unwrap_or_else(|error| {
-            // clap takes a variable of an option for an argument, and then prints no help where nothing was typed.
-            if error.kind() == ErrorKind::MissingSubcommand {
-                say(&help::documented().render_help().to_string());
-                std::process::exit(error.exit_code());
-            }
-            refuse(error)
-        })
-    }
-
     /// The parsed command line of these words.
     pub(super) fn parsed(words: &[OsString]) -> Result<Self, clap::Error> {
-        let command = help::documented().color(help::color(words));
+        let command = help::documented();
         let matches = command.clone().try_get_matches_from(words);
         let understood = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
         let refused = matches.as_ref().err().and_then(|error| error.get(ContextKind::InvalidArg));
@@ -126,8 +107,8 @@ impl Cli {
     }
 }
 
-/// Ends the process with the message of `error`: words that a terminal or a CI service would act on are shown escaped.
-fn refuse(mut error: clap::Error) -> ! {
+/// Why the command line is none, with every word that it quotes made visible.
+pub(super) fn printable_mistake(mut error: clap::Error) -> clap::Error {
     let quoted: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
     for (kind, value) in quoted {
         let value = match value {
@@ -139,12 +120,7 @@ fn refuse(mut error: clap::Error) -> ! {
         };
         error.insert(kind, value);
     }
-    let text = error.render().to_string();
-    if error.use_stderr() && (printable_lines(&text) != text || printable::errors_are_kept_out()) {
-        say(&text);
-        std::process::exit(error.exit_code());
-    }
-    error.exit()
+    error
 }
 
 /// The commands. There is one of them a process: its size is nothing.

@@ -1,7 +1,8 @@
 //! `gpukern compare`.
 
 use super::document::{Document, Files, JSON, Target};
-use super::{CommandOutput, command_line, judging};
+use super::host::Host;
+use super::{CommandOutput, judging};
 use crate::basis::error::Error;
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, excerpt, printable};
@@ -13,7 +14,7 @@ use crate::export::{junit, markdown};
 use crate::report;
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Error> {
     let settings = judging::settings(&args.judging)?;
     let paths = [side(args.before.as_ref(), &args.baseline), side(args.after.as_ref(), &args.candidate)];
     for (paths, option) in paths.iter().zip(["baseline", "candidate"]) {
@@ -30,7 +31,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
         return Err(Error::Usage("--json and --junit both name standard output ('-'); give one of them a file".into()));
     }
     let files = Files::default().read("a record", paths.iter().flatten()).read("--gate", &args.gate);
-    files.written("--json", &args.json).written("--junit", &args.junit).check()?;
+    files.written("--json", &args.json).written("--junit", &args.junit).check(host)?;
     let limits = args.gate.as_deref().map(read_limits).transpose()?;
     let json = args.json.as_deref().map(|path| Target::open(JSON, path)).transpose()?;
     let junit = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
@@ -42,13 +43,13 @@ pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
     judging::check_any(&comparison)?;
     let sides = [Kept { records: &baseline, paths: &paths[0] }, Kept { records: &candidate, paths: &paths[1] }];
     (comparison.remarks, comparison.decide) =
-        recipe(&comparison, sides, &settings, &|_| (String::new(), command_line()));
+        recipe(&comparison, sides, &settings, &|_| (String::new(), host.command_line()));
     let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;
     let exit = judging::exit(&comparison, &ruling);
     let text = match args.to {
-        ComparisonForm::Text => report::compare::text(&comparison, &ruling, report::table::width()),
+        ComparisonForm::Text => report::compare::text(&comparison, &ruling, host.width()),
         ComparisonForm::Markdown => markdown::comparison(&comparison, &ruling),
     };
     let mut answer = CommandOutput::new(text, notes, exit);

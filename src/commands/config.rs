@@ -2,6 +2,7 @@
 
 use super::CommandOutput;
 use super::cli::{BenchArgs, ColorWhen, Command, ConfigArgs, OutputArgs, TableForm};
+use super::host::Host;
 use crate::basis::error::{self, Error};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief, excerpt, printable};
@@ -14,6 +15,7 @@ use anstream::ColorChoice;
 use clap::ValueEnum;
 use clap::parser::ValueSource;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use toml::{Spanned, Value};
@@ -41,8 +43,8 @@ pub(super) struct Defaults {
 }
 
 /// The file that holds the user's defaults, whether it is there or not; `None` if nobody wants one.
-pub(super) fn path() -> Option<PathBuf> {
-    match std::env::var_os(VARIABLE) {
+pub(super) fn path(host: &Host) -> Option<PathBuf> {
+    match host.variable_os(VARIABLE) {
         Some(named) => (!named.is_empty()).then(|| named.into()),
         None => dirs::config_dir().map(|folder| folder.join("gpukern").join("config.toml")),
     }
@@ -53,11 +55,11 @@ impl Defaults {
     ///
     /// # Errors
     /// A mistake in the file, with its line and the remedy.
-    pub(super) fn read() -> Result<Self, Error> {
-        let Some(path) = path() else { return Ok(Self::default()) };
+    pub(super) fn read(host: &Host) -> Result<Self, Error> {
+        let Some(path) = path(host) else { return Ok(Self::default()) };
         let text = match input_file::read_text(&path) {
             Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && std::env::var_os(VARIABLE).is_none() => {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && host.variable_os(VARIABLE).is_none() => {
                 return Ok(Self::default());
             }
             Err(e) => {
@@ -102,8 +104,8 @@ impl Defaults {
     }
 
     /// When output has colors: as the command line says, else the environment, else the file.
-    pub(super) fn color(&self, typed: Option<ColorWhen>) -> ColorChoice {
-        self.color_beside(color_of_environment().map(|(_, when)| when), typed)
+    pub(super) fn color(&self, typed: Option<ColorWhen>, host: &Host) -> ColorChoice {
+        self.color_beside(color_of_environment(host).map(|(_, when)| when), typed)
     }
 
     fn color_beside(&self, environment: Option<ColorWhen>, typed: Option<ColorWhen>) -> ColorChoice {
@@ -154,8 +156,11 @@ impl Defaults {
     }
 
     /// What chooses the devices of a command that names none.
-    pub(super) fn devices(&self) -> Vec<String> {
-        let variable = std::env::var("GPUKERN_DEVICE").ok().map(|names| names.split(',').map(String::from).collect());
+    pub(super) fn devices(&self, host: &Host) -> Vec<String> {
+        let variable = host
+            .variable_os("GPUKERN_DEVICE")
+            .and_then(OsStr::to_str)
+            .map(|names| names.split(',').map(String::from).collect());
         variable.or(value(self.device.as_ref())).unwrap_or_default()
     }
 
@@ -225,8 +230,8 @@ fn name_of(value: clap::builder::PossibleValue) -> String {
 }
 
 /// What the environment says of colors, and the variable that does: <https://no-color.org>.
-fn color_of_environment() -> Option<(&'static str, ColorWhen)> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+fn color_of_environment(host: &Host) -> Option<(&'static str, ColorWhen)> {
+    let set = |name: &str| host.variable_os(name).filter(|value| !value.is_empty());
     if set("NO_COLOR").is_some() {
         return Some(("NO_COLOR", ColorWhen::Never));
     }
@@ -239,14 +244,15 @@ pub(super) fn show(
     color: Option<ColorWhen>,
     vulkan: &VulkanOptions,
     defaults: &Defaults,
+    host: &Host,
 ) -> Result<CommandOutput, Error> {
     if let Some(precision) = &args.precision {
         options::precision(precision).map_err(Error::Usage)?;
     }
     let mut rows = args.rows(defaults);
-    rows.insert(3, color_row(color, defaults));
+    rows.insert(3, color_row(color, defaults, host));
     rows.extend(args.rows_of_vulkan(vulkan));
-    let mut out = match (&defaults.file, path()) {
+    let mut out = match (&defaults.file, path(host)) {
         (Some(file), _) => format!("your defaults: {}\n", file.shown()),
         (None, Some(file)) => {
             format!("your defaults: none in {}\n`gpukern help config` shows what the file may say\n", file.shown())
@@ -269,8 +275,8 @@ struct Row {
     value: String,
 }
 
-fn color_row(typed: Option<ColorWhen>, defaults: &Defaults) -> Row {
-    let (from, when) = match (typed, color_of_environment(), &defaults.color) {
+fn color_row(typed: Option<ColorWhen>, defaults: &Defaults, host: &Host) -> Row {
+    let (from, when) = match (typed, color_of_environment(host), &defaults.color) {
         (Some(when), ..) => ("command line".into(), when),
         (_, Some((variable, when)), _) => (variable.into(), when),
         (.., Some(Stated { value, line })) => (format!("file, line {line}"), *value),

@@ -1,5 +1,6 @@
 //! Documents that a command writes where an option says: to standard output, or to a destination.
 
+use super::host::Host;
 use super::{config, journal};
 use crate::basis::destination::{Destination, FileId};
 use crate::basis::error::Error;
@@ -7,7 +8,6 @@ use crate::basis::input_file;
 use crate::basis::printable;
 use crate::basis::printable::Shown;
 use crate::commands::cli::OutputArgs;
-use crate::device::cache::CacheFolder;
 use crate::measure::worker::{manifest_files, manifests};
 use crate::plan::request::Request;
 use crate::run::algorithm::UserKernels;
@@ -18,7 +18,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 /// The name of a document, and the option that says where it goes: for messages.
 pub(super) type Document = [&'static str; 2];
@@ -33,9 +32,6 @@ pub(super) struct Target {
     /// `None` for standard output.
     destination: Option<Destination>,
 }
-
-/// The cache of this process, whose files no output replaces.
-pub(super) static CACHE: OnceLock<CacheFolder> = OnceLock::new();
 
 /// The files that a command reads and those that it writes. They are checked before any is opened for writing: what it
 /// wrote over one would be lost.
@@ -108,10 +104,10 @@ impl Files {
     ///
     /// # Errors
     /// Which one, and by what.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self, host: &Host) -> Result<(), Error> {
         let refuse = |option: &str, (path, id): (&Path, &FileId), other: &str| {
             if FileId::of_stream(&io::stderr()).as_ref() == Some(id) {
-                printable::keep_errors_out();
+                host.messages.divert();
             }
             Err(Error::Usage(format!(
                 "{option} would overwrite '{}', which is {other} too; choose another path",
@@ -124,7 +120,7 @@ impl Files {
         ];
         let streams = streams.into_iter().filter_map(|(name, stream)| Some((name, stream?)));
         let (mut taken, streams) = (vec![], streams.collect::<Vec<_>>());
-        for (what, path) in self.read.iter().chain(&surroundings()) {
+        for (what, path) in self.read.iter().chain(&surroundings(host)) {
             let id = if path == Path::new("-") { FileId::of_stream(&io::stdin()) } else { FileId::of(path) };
             let Some(id) = id else { continue };
             // Such as `>> run.json`: the shell has opened it, and nothing has been written yet.
@@ -163,24 +159,25 @@ impl Files {
 ///
 /// # Errors
 /// The word, and why.
-pub(super) fn check_words(words: &[OsString]) -> Result<(), Error> {
+pub(super) fn check_words(host: &Host) -> Result<(), Error> {
+    let words = host.arguments();
     let of_program = words.iter().any(|word| word == "capture");
     let end = words.iter().position(|word| word == "--").unwrap_or(if of_program { 0 } else { words.len() });
-    let variables = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GPUKERN_"));
+    let variables = host.variables().iter().filter(|(name, _)| name.to_string_lossy().starts_with("GPUKERN_"));
     let errors = FileId::of_stream(&io::stderr());
     if errors.is_some() && errors_lead_to_a_record() {
-        printable::keep_errors_out();
+        host.messages.divert();
     }
-    for word in words[..end].iter().skip(1).cloned().chain(variables.map(|(_, value)| value)) {
+    for word in words[..end].iter().skip(1).chain(variables.map(|(_, value)| value)) {
         let text = word.to_string_lossy();
-        let paths = std::iter::once(Path::new(&word)).chain(text.split_once('=').map(|(_, value)| Path::new(value)));
+        let paths = std::iter::once(Path::new(word)).chain(text.split_once('=').map(|(_, value)| Path::new(value)));
         let mut paths = paths.filter(|path| !["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)));
         if text.contains('\n') && !paths.clone().any(Path::exists) {
             let message = format!("the argument '{}' has a line break; write it in one line", printable::brief(&text));
             return Err(Error::Usage(message));
         }
         if errors.is_some() && paths.any(|path| path.is_file() && FileId::of(path) == errors) {
-            printable::keep_errors_out();
+            host.messages.divert();
             let message = format!(
                 "standard error would overwrite '{}', which the command line names; choose another path",
                 printable::brief(&text)
@@ -202,19 +199,18 @@ fn errors_lead_to_a_record() -> bool {
 
 /// Files that every command depends on without being told of them: this program, the user's defaults, the cache, drivers and
 /// layers and what else variables of the loader and the linker name.
-fn surroundings() -> Vec<(&'static str, PathBuf)> {
+fn surroundings(host: &Host) -> Vec<(&'static str, PathBuf)> {
     let own = std::env::current_exe().into_iter().map(|path| ("the running program", path));
-    let defaults = config::path().map(|path| ("the file of your defaults", path));
-    let cache = CACHE.get().map(CacheFolder::files).unwrap_or_default();
+    let defaults = config::path(host).map(|path| ("the file of your defaults", path));
     let mut all: Vec<_> =
-        own.chain(defaults).chain(cache.into_iter().map(|path| ("a file of the cache", path))).collect();
+        own.chain(defaults).chain(host.cache.files().into_iter().map(|path| ("a file of the cache", path))).collect();
     let mut named = manifests(None);
-    for (name, value) in std::env::vars_os() {
+    for (name, value) in host.variables() {
         let name = name.to_string_lossy();
         if !["VK_", "LD_", "DYLD_"].iter().any(|prefix| name.starts_with(prefix)) {
             continue;
         }
-        for path in std::env::split_paths(&value) {
+        for path in std::env::split_paths(value) {
             // A folder of layers has other files, too.
             let is_layers = name.starts_with("VK_") && path.is_dir();
             named.extend(if is_layers { manifest_files(&path) } else { vec![path] });
@@ -315,6 +311,10 @@ mod tests {
     use super::*;
     use crate::commands::cli::Comparing;
 
+    fn host() -> Host {
+        Host::in_memory([], [])
+    }
+
     #[test]
     fn a_hyphen_is_standard_output_and_anything_else_a_place() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -337,7 +337,7 @@ mod tests {
         let same = folder.path().join("./new.json");
         let apart = |outputs: &[(&'static str, &Path)]| {
             let files = Files::default().read("a record", [&record]);
-            outputs.iter().fold(files, |files, (option, path)| files.written(option, [path])).check()
+            outputs.iter().fold(files, |files, (option, path)| files.written(option, [path])).check(&host())
         };
         assert!(apart(&[("--json", &fresh)]).is_ok());
         let error = apart(&[("--json", &record)]).expect_err("it is read").to_string();
@@ -365,7 +365,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let inside = |name: &str| Some(folder.path().join(name));
         let check = |output: &OutputArgs, kernels: &[UserKernels]| {
-            Files::of_measuring(&Request::default(), output, kernels, None).check().map_err(|e| e.to_string())
+            Files::of_measuring(&Request::default(), output, kernels, None).check(&host()).map_err(|e| e.to_string())
         };
         let with = |json: &str, rounds: &str, compare: &str| {
             let comparing = Comparing {

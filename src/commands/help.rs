@@ -2,7 +2,8 @@
 
 use super::cli::Cli;
 use crate::plan::request::VulkanOptions;
-use clap::{Arg, ArgAction, ColorChoice, Command, CommandFactory};
+use anstream::ColorChoice;
+use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::ffi::OsString;
 
 /// The commands that load Vulkan, and the one that prints its options: the help of the others leaves them out.

@@ -2,6 +2,7 @@
 
 use super::CommandOutput;
 use super::document::{Document, Files, Target};
+use super::host::Host;
 use crate::basis::error::{self, Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
@@ -17,7 +18,7 @@ use std::path::Path;
 const PAGE: Document = ["a page", "--output"];
 const OTAVA: Document = ["a file for Otava", "--output"];
 
-pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Error> {
     let settings = settings(args)?;
     let otava = match (args.to.as_deref(), &args.output) {
         (None, _) => false,
@@ -31,7 +32,7 @@ pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
     let list = Some(&args.order).filter(|_| matches!(settings.order, Order::Listed(_)));
     let files = Files::default().read("a record", &records).read("--order", list);
     let files = files.written("--output", args.output.as_ref().filter(|_| !otava));
-    files.check()?;
+    files.check(host)?;
     let page = args.output.as_deref().filter(|_| !otava).map(|path| Target::open(PAGE, path)).transpose()?;
     let (runs, left_out) = store::read(&records, left_out);
     let history = History::new(runs, left_out, &settings);
@@ -48,10 +49,10 @@ pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
             "no measured case in the folder '{shown}'; put records there, written by `gpukern bench` or `gpukern run` with --json PATH{reasons}"
         )));
     }
-    let mut answer = CommandOutput::new(report::history::text(&history, report::table::width()), notes, Exit::Success);
+    let mut answer = CommandOutput::new(report::history::text(&history, host.width()), notes, Exit::Success);
     if otava && let Some(folder) = &args.output {
         let documents = otava::documents(&history)?;
-        files.written("--output", documents.iter().map(|(name, _)| folder.join(name))).check()?;
+        files.written("--output", documents.iter().map(|(name, _)| folder.join(name))).check(host)?;
         write_folder(folder, &documents)?;
     }
     if let Some(page) = page {

@@ -1,12 +1,13 @@
 //! `gpukern inspect`.
 
 use super::document::{Document, Files, JSON, Target};
-use super::{CommandOutput, beside, command_line, measure, measuring, origin};
+use super::{CommandOutput, beside, measure, measuring, origin};
 use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
 use crate::basis::printable::{Shown, brief};
 use crate::case::compiled::Representation;
 use crate::commands::cli::InspectArgs;
+use crate::commands::host::Host;
 use crate::export::Format;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
 use crate::measure::runner::Timing;
@@ -24,13 +25,13 @@ use std::path::{Path, PathBuf};
 
 const JUNIT: Document = ["JUnit XML", "--junit"];
 
-pub(super) fn run(args: &InspectArgs, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     let (plan, kernels) = planned(args)?;
     let plan = plan.only(&args.only)?;
     let files = Files::default().read("the loader", &setup.loader).of_kernels(&kernels);
     let files = files.written("--json", &args.json).written("--junit", &args.junit);
     let files = files.written("--save", &args.save);
-    files.check()?;
+    files.check(host)?;
     let json = args.json.as_deref().map(|path| Target::open(JSON, path)).transpose()?;
     let junit = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
     if let Some(folder) = &args.save {
@@ -40,16 +41,16 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup) -> Result<CommandOutput, Er
     let tuned = measuring::tuned(&Request::default())?;
     let timing = Timing::Inspect { texts: args.wants_texts() };
     let options = MeasureOptions {
-        origin: origin::here(None)?,
+        origin: origin::here(None, host)?,
         options_hash: Some(plan.options()),
-        ..MeasureOptions::new(timing, LimitPolicy::Ignore, &tuned, command_line())
+        ..MeasureOptions::new(timing, LimitPolicy::Ignore, &tuned, host.command_line())
     };
-    let MeasuredPlan { record, validated, .. } = measure(&plan, &setup, &options)?;
+    let MeasuredPlan { record, validated, .. } = measure(&plan, &setup, &options, host)?;
     let mut notes = report::bench::outcomes(&record);
     let exit = beside(measuring::exit(&record), validated, &mut notes);
-    let mut answer = CommandOutput::new(shown(args, &record)?, notes, exit);
+    let mut answer = CommandOutput::new(shown(args, &record, host.width())?, notes, exit);
     if let Some(folder) = &args.save {
-        answer.kept(save(folder, &record, args, &files));
+        answer.kept(save(folder, &record, args, &files, host));
     }
     answer.deliver_json(json, &record);
     if let Some(target) = junit {
@@ -137,8 +138,7 @@ impl InspectArgs {
 }
 
 /// What is printed.
-fn shown(args: &InspectArgs, record: &Record) -> Result<String, Error> {
-    let width = report::table::width();
+fn shown(args: &InspectArgs, record: &Record, width: usize) -> Result<String, Error> {
     let wanted = |own: &Representation| args.wants(own);
     if args.diff {
         let rows = rows(&record.cases);
@@ -166,12 +166,12 @@ fn make(folder: &Path) -> Result<(), Error> {
 }
 
 /// Writes the driver's representations, a file for each.
-fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files) -> Result<String, Error> {
+fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host: &Host) -> Result<String, Error> {
     let mut count = 0;
     for row in rows(&record.cases) {
         for own in row.texts(|own| args.wants(own)) {
             let path = folder.join(slug(&format!("{} {} {}", row.subject, row.label(), own.name)) + ".txt");
-            files.clone().written("--save", [&path]).check()?;
+            files.clone().written("--save", [&path]).check(host)?;
             std::fs::write(&path, &own.text)
                 .map_err(|e| Error::Failure(format!("cannot write '{}': {e}", path.shown())))?;
             count += 1;

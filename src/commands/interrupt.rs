@@ -16,7 +16,9 @@ use std::process::{Child, ExitStatus};
 #[cfg(unix)]
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+#[cfg(windows)]
+use std::sync::atomic::Ordering;
 #[cfg(unix)]
 use std::time::{Duration, Instant};
 
@@ -63,7 +65,7 @@ fn register(ended: &'static AtomicBool) -> io::Result<()> {
 fn register(ended: &'static AtomicBool) -> io::Result<()> {
     let heard = move || {
         // Only a person asks twice.
-        if ended.swap(true, Ordering::Relaxed) && flagged() {
+        if ended.swap(true, Ordering::Relaxed) && INTERRUPTED.load(Ordering::Relaxed) {
             std::process::exit(Exit::Interrupted as i32);
         }
     };
@@ -120,11 +122,6 @@ pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<
 pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
     ignore()?;
     start()?.wait().map_err(|e| Error::Failure(format!("cannot wait for the program: {e}")))
-}
-
-/// Whether there was a signal to end since [`listen`].
-pub(super) fn flagged() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
 }
 
 /// What becomes true at the first signal to end after [`listen`]. Before, such a signal ends the process.

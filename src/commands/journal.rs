@@ -1,7 +1,7 @@
 //! The journal of a run: beside the record that it is to write, a file with a line for each case that ended, so that a
 //! process that is killed loses the cases in flight alone.
 
-use super::progress::{self, Progress};
+use super::progress::Progress;
 use crate::basis::destination::{Destination, explained};
 use crate::basis::error::Error;
 use crate::basis::printable::{Shown, printable};
@@ -115,25 +115,25 @@ impl Journal {
     }
 
     /// Adds a case that ended. Where it cannot be written, such as on a full disk, the journal stays as it was.
-    fn add(&mut self, case: &Case) {
+    /// Returns why, once.
+    fn add(&mut self, case: &Case) -> Option<String> {
         if self.closed || case.outcome == Outcome::Interrupted {
-            return;
+            return None;
         }
         let case = Case { process: self.process, ..case.clone() };
         let written = line(&case).and_then(|text| self.file.write_all(&text).map(|()| text.len() as u64));
         let written = written.map_err(explained);
         match written {
-            Ok(length) => self.length += length,
+            Ok(length) => {
+                self.length += length;
+                None
+            }
             Err(error) => {
                 // Half a line would spoil all that follows.
                 let _ = self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::End(0)));
-                if !std::mem::replace(&mut self.complained, true) {
-                    progress::line(&format!(
-                        "cannot add {} to '{}': {error}; it is kept in memory until the end",
-                        printable(&case.id),
-                        self.path.shown()
-                    ));
-                }
+                let (id, path) = (printable(&case.id), self.path.shown());
+                (!std::mem::replace(&mut self.complained, true))
+                    .then(|| format!("cannot add {id} to '{path}': {error}; it is kept in memory until the end"))
             }
         }
     }
@@ -210,8 +210,8 @@ impl Observer for Watch {
     }
 
     fn end(&mut self, case: &Case) {
-        if let Some(journal) = &mut self.journal {
-            journal.add(case);
+        if let Some(complaint) = self.journal.as_mut().and_then(|journal| journal.add(case)) {
+            self.progress.line(&complaint);
         }
         self.progress.end(case);
     }

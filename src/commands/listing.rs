@@ -1,7 +1,7 @@
 //! `gpukern list` and `gpukern devices`.
 
 use super::CommandOutput;
-use super::progress::Verbosity;
+use super::host::Host;
 use crate::algorithms::{self, ALGORITHMS};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable;
@@ -17,10 +17,10 @@ use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 
 /// Lists all algorithms, or one with everything about its variants.
-pub(super) fn algorithms(name: Option<&str>, json: bool) -> Result<CommandOutput, Error> {
+pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<CommandOutput, Error> {
     let named = name.map(algorithms::find).transpose().map_err(Error::Usage)?;
     let chosen = named.map_or_else(|| ALGORITHMS.to_vec(), |algorithm| vec![algorithm]);
-    let width = table::width();
+    let width = host.width();
     Ok(CommandOutput::success(match named {
         _ if json => {
             let listed: Vec<_> = chosen.iter().map(|algorithm| Listed::new(algorithm)).collect();
@@ -46,6 +46,7 @@ pub(super) fn devices(
     preferred: &[String],
     json: bool,
     setup: &Setup,
+    host: &Host,
 ) -> Result<CommandOutput, Error> {
     let session = Session::open(setup)?;
     let all = ["all".to_string()];
@@ -59,7 +60,7 @@ pub(super) fn devices(
     } else {
         // A preference that fits no device here is a mistake of the commands that take it.
         let defaults = session.select(preferred).unwrap_or_default();
-        let (width, everything) = (table::width(), Verbosity::Verbose.asked());
+        let (width, everything) = (host.width(), host.is_verbose());
         let card = |report: &DeviceCard<'_>| {
             let is_default = defaults.iter().any(|device| device.index == report.info.index);
             let form = if everything { DeviceCard::card } else { DeviceCard::summary };

@@ -3,12 +3,12 @@
 use super::document::{JSON, Target};
 use super::origin::is_long;
 use super::rounds::Rounds;
-use super::{CommandOutput, beside, command_line, failures, journal, measure_keeping};
+use super::{CommandOutput, beside, failures, journal, measure_keeping};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
-use crate::commands::progress;
+use crate::commands::host::Host;
 use crate::compare::recipe::without;
 use crate::device::capability::DeviceKind;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
@@ -47,10 +47,11 @@ impl Planned {
         request: &Request,
         limits: LimitPolicy,
         tuned: &'a Tuned,
+        host: &Host,
     ) -> Result<MeasureOptions<'a>, Error> {
-        let origin = super::origin::here(request.label.as_deref())?;
+        let origin = super::origin::here(request.label.as_deref(), host)?;
         let (options_hash, shard) = (Some(self.options_hash.clone()), self.shard);
-        let options = MeasureOptions::new(Timing::Sample, limits, tuned, command_line());
+        let options = MeasureOptions::new(Timing::Sample, limits, tuned, host.command_line());
         Ok(MeasureOptions { origin, options_hash, shard, at_once: self.at_once, ..options })
     }
 
@@ -78,6 +79,7 @@ pub(super) fn carry_out(
     request: &Request,
     output: &OutputArgs,
     setup: &Setup,
+    host: &Host,
     more: &dyn Fn(&Record) -> String,
 ) -> Result<CommandOutput, Error> {
     let processes = processes(request, setup)?;
@@ -85,9 +87,9 @@ pub(super) fn carry_out(
     let without_limits = request.no_peak || request.noise.is_some() || planned.at_once;
     let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = tuned(request)?;
-    let mut options = MeasureOptions { processes, ..planned.options(request, limits, &tuned)? };
+    let mut options = MeasureOptions { processes, ..planned.options(request, limits, &tuned, host)? };
     let mut notes = String::new();
-    let view = view(output, &mut notes)?;
+    let view = view(output, host, &mut notes)?;
     let rounds = Rounds::new(&output.comparing, path, &mut notes)?;
     let target = path.map(|path| Target::open(JSON, path)).transpose()?;
     let kept = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
@@ -96,14 +98,16 @@ pub(super) fn carry_out(
         journal::check_none(path)?;
     }
     let plan = planned.completing(earlier.as_ref(), request, &mut options);
-    for change in earlier.iter().flat_map(|earlier| changed_variables(earlier, &options.origin, is_long)) {
-        progress::line(&format!("note      {change}"));
+    for change in
+        earlier.iter().flat_map(|earlier| changed_variables(earlier, &options.origin, |name| is_long(name, host)))
+    {
+        host.messages.line(&format!("note      {change}"));
     }
     let failed = output.keep_failures.as_deref().map(failures::open).transpose()?;
-    if let Some(caution) = rounds.as_ref().and_then(|rounds| rounds.caution(plan, processes)) {
-        progress::line(&caution);
+    if let Some(caution) = rounds.as_ref().and_then(|rounds| rounds.caution(plan, processes, host)) {
+        host.messages.line(&caution);
     }
-    let (measured, journal) = measure_keeping(plan, setup, &options, kept.as_deref(), earlier)?;
+    let (measured, journal) = measure_keeping(plan, setup, &options, kept.as_deref(), earlier, host)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
     notes.push_str(&report::bench::notes(&shown));
@@ -120,7 +124,7 @@ pub(super) fn carry_out(
     let energy = request.selection.sampling.energy;
     // The record is written before anything else can go wrong.
     let text = match request.noise {
-        Some(_) => report::noise::text(&record),
+        Some(_) => report::noise::text(&record, host.width()),
         None => format!("{}{}", tables(&shown, output.table_form(energy), &view), more(&shown)),
     };
     let mut answer = CommandOutput::new(text, notes, exit);
@@ -134,7 +138,7 @@ pub(super) fn carry_out(
         answer.kept(failures::keep(folder, &shown, plan, &tuned, request));
     }
     if let Some(rounds) = rounds {
-        let judged = rounds.judge(record, plan, setup, &options);
+        let judged = rounds.judge(record, plan, setup, &options, host);
         let alone = delivered && path == Some(Path::new("-"));
         add_judged(&mut answer, judged, &output.comparing, alone);
     }
@@ -191,10 +195,10 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
 }
 
 /// How the record is shown: what is wrong with the options is found before anything is measured.
-pub(super) fn view(output: &OutputArgs, notes: &mut String) -> Result<View, Error> {
+pub(super) fn view(output: &OutputArgs, host: &Host, notes: &mut String) -> Result<View, Error> {
     let columns = Column::chosen(&output.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
     let reference = output.reference.as_deref().map(|path| reference(path, notes)).transpose()?;
-    Ok(View { width: report::table::width(), reference, columns })
+    Ok(View { width: host.width(), reference, columns })
 }
 
 /// Reads the file of `--reference`, a record or a CSV file of figures: the first sign tells which it is.

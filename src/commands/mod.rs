@@ -10,6 +10,7 @@ mod document;
 mod failures;
 mod help;
 mod history;
+pub(crate) mod host;
 mod inspect;
 mod interrupt;
 mod journal;
@@ -27,10 +28,10 @@ mod suggest;
 mod tune;
 mod verify;
 
-use crate::basis::color;
+use crate::basis::destination::explained;
 use crate::basis::error::{Error, Exit};
-use crate::basis::printable::{Shown, printable_lines, say};
-use crate::basis::prose;
+use crate::basis::messages::Verbosity;
+use crate::basis::printable::{Shown, printable_lines};
 use crate::basis::units::counted;
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
@@ -43,21 +44,22 @@ use crate::plan::{HOST, Plan, PlannedRun, options};
 use crate::record::{Case, NamedRecord, Record, reader};
 use crate::run::{front_end, guarded};
 use crate::vulkan::Validation;
+use clap::error::ErrorKind;
 use config::Defaults;
 use document::{Files, Target};
+use host::Host;
 use journal::{Journal, Watch};
-use progress::{Progress, Verbosity};
+use progress::Progress;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::OnceLock;
 
 /// The answer of a command: what to print, and the exit code.
 #[derive(Debug)]
-pub struct CommandOutput {
+pub(crate) struct CommandOutput {
     /// Text for standard output.
     pub output: String,
     /// Text for standard error before it.
@@ -84,20 +86,6 @@ impl CommandOutput {
     /// A document for a program, as it is.
     fn document(output: String, notes: String, exit: Exit) -> Self {
         Self { output, notes, trouble: String::new(), exit, program: None, is_document: true }
-    }
-
-    /// The same with colors where they are wanted.
-    fn colored(mut self) -> Self {
-        if !self.is_document {
-            self.output = color::for_output(self.output);
-        }
-        self
-    }
-
-    /// The exit code of the process.
-    #[must_use]
-    pub fn exit_code(&self) -> ExitCode {
-        self.program.map_or_else(|| self.exit.into(), ExitCode::from)
     }
 
     fn success(output: String) -> Self {
@@ -141,64 +129,119 @@ impl CommandOutput {
     }
 }
 
-/// Runs the command line.
-///
-/// # Errors
-/// The error that ended the command before it had an answer.
-pub fn run(mut cli: Cli) -> Result<CommandOutput, Error> {
-    if cli.quiet {
-        Verbosity::Quiet.set();
-    } else if cli.verbose {
-        Verbosity::Verbose.set();
+/// Runs the command line of `host`, and prints its answer. Returns the exit code.
+pub fn run(host: &mut Host) -> u8 {
+    match words_of(host).and_then(|cli| obey(cli, host)) {
+        Ok(answer) => print(host, &answer),
+        Err(Stop::Error(error)) => {
+            host.messages.say(&format!("error: {error}\n"));
+            error.exit() as u8
+        }
+        Err(Stop::Mistake(error)) => {
+            let error = cli::printable_mistake(*error);
+            // clap takes a variable of an option for an argument, and then prints no help where nothing was typed.
+            let printed = if error.kind() == ErrorKind::MissingSubcommand {
+                host.messages.say(&help::documented().render_help().to_string());
+                Ok(())
+            } else {
+                host.print_mistake(&error, help::color(host.arguments()))
+            };
+            printed.map_or(Exit::Failure as u8, |()| u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8))
+        }
     }
+}
+
+/// Reason why a command line has no answer.
+enum Stop {
+    /// It cannot be parsed, or asks for help.
+    Mistake(Box<clap::Error>),
+    Error(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// The command line, parsed.
+fn words_of(host: &Host) -> Result<Cli, Stop> {
+    document::check_words(host)?;
+    Cli::parsed(host.arguments()).map_err(|error| Stop::Mistake(Box::new(error)))
+}
+
+/// Prints an answer. Returns the exit code.
+fn print(host: &Host, answer: &CommandOutput) -> u8 {
+    host.messages.say(&answer.notes);
+    let written = if answer.is_document { host.print_raw(&answer.output) } else { host.print(&answer.output) };
+    host.messages.say(&answer.trouble);
+    match written {
+        // A reader that closed the pipe has seen what it wanted.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            host.messages.say(&format!("error: cannot write to standard output: {}\n", explained(error)));
+            Exit::Failure as u8
+        }
+        _ => answer.program.unwrap_or(answer.exit as u8),
+    }
+}
+
+/// Answers a command line.
+fn obey(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
+    let verbosity = match (cli.quiet, cli.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Usual,
+    };
+    host.messages.verbosity = verbosity;
     match cli.command {
-        Command::Worker { compiler } => return worker(compiler),
+        Command::Worker { compiler } => return Ok(worker(compiler)?),
         Command::Guard { words, scratch, joined } => {
-            let guarded = guarded::guard(&words, &scratch, joined);
-            return guarded.map_err(|e| Error::Failure(e.to_string())).map(|()| CommandOutput::success(String::new()));
+            guarded::guard(&words, &scratch, joined).map_err(|e| Error::Failure(e.to_string()))?;
+            return Ok(CommandOutput::success(String::new()));
         }
         _ => {}
     }
-    prose::wrap_errors();
+    host.messages.wraps = true;
     // A mistake in the user's file has the color that the rest says.
-    color::choose(Defaults::default().color(cli.color));
+    host.choose_colors(Defaults::default().color(cli.color, host));
     let defaults = match cli.command {
         Command::Completions { .. } | Command::Man { .. } => Defaults::default(),
-        _ => Defaults::read()?,
+        _ => Defaults::read(host)?,
     };
-    color::choose(defaults.color(cli.color));
-    let _ = STATED.set(defaults.apply(&mut cli.command)?);
-    answer(cli, &defaults).map(CommandOutput::colored)
+    host.choose_colors(defaults.color(cli.color, host));
+    host.stated = defaults.apply(&mut cli.command)?;
+    let setup = setup(&cli.vulkan, host)?;
+    host.cache = setup.cache.clone();
+    Ok(answer(cli, &setup, &defaults, host)?)
 }
 
-/// What a command of the user's answers.
-fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
-    let setup = setup(&cli.vulkan)?;
+/// Answers a command of the user's.
+fn answer(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<CommandOutput, Error> {
     if setup.isolation == Isolation::Workers {
         front_end::set_apart();
     }
     // Standard output may be a file that every command reads.
-    Files::default().check()?;
+    Files::default().check(host)?;
     match cli.command {
-        Command::Devices { device, json } => listing::devices(&device, &defaults.devices(), json, &setup),
-        Command::List { algorithm, json } => listing::algorithms(algorithm.as_deref(), json),
+        Command::Devices { device, json } => listing::devices(&device, &defaults.devices(host), json, setup, host),
+        Command::List { algorithm, json } => listing::algorithms(algorithm.as_deref(), json, host),
         Command::Bench(mut args) => {
             args.request.vulkan = cli.vulkan;
-            bench::run(&args, &setup)
+            bench::run(&args, setup, host)
         }
-        Command::Peak { on, quick, json } => peak::run(&on.device, quick, json.as_deref(), &setup),
-        Command::Tune(args) => tune::run(args, &setup),
-        Command::Verify(args) => verify::run(&args, &setup),
-        Command::Compare(args) => compare::run(&args),
-        Command::Ab(args) => ab::run(&args, &setup),
-        Command::Inspect(args) => inspect::run(&args, &setup),
-        Command::Run(args) => run::run(&args, cli.vulkan, &setup),
-        Command::Capture(args) => capture::run(&args, &setup),
-        Command::Export { run, to, output } => records::export(&run, &to, output.as_deref()),
-        Command::Report(args) => records::report(&args),
-        Command::Merge { run, output } => records::merge(&run, output.as_deref()),
-        Command::History(args) => history::run(&args),
-        Command::Config(args) => config::show(&args, cli.color, &cli.vulkan, defaults),
+        Command::Peak { on, quick, json } => peak::run(&on.device, quick, json.as_deref(), setup, host),
+        Command::Tune(args) => tune::run(args, setup, host),
+        Command::Verify(args) => verify::run(&args, setup, host),
+        Command::Compare(args) => compare::run(&args, host),
+        Command::Ab(args) => ab::run(&args, setup, host),
+        Command::Inspect(args) => inspect::run(&args, setup, host),
+        Command::Run(args) => run::run(&args, cli.vulkan, setup, host),
+        Command::Capture(args) => capture::run(&args, setup, host),
+        Command::Export { run, to, output } => records::export(&run, &to, output.as_deref(), host),
+        Command::Report(args) => records::report(&args, host),
+        Command::Merge { run, output } => records::merge(&run, output.as_deref(), host),
+        Command::History(args) => history::run(&args, host),
+        Command::Config(args) => config::show(&args, cli.color, &cli.vulkan, defaults, host),
         Command::Completions { shell } => Ok(shell::completions(shell)),
         Command::Man { output } => shell::man(output.as_deref()),
         Command::Worker { .. } | Command::Guard { .. } => unreachable!("they need no setup"),
@@ -206,17 +249,17 @@ fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
 }
 
 /// The setup that the options ask for.
-fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
+fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
     let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
     let validation = if *validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cache_dir.as_deref());
-    let _ = document::CACHE.set(cache.clone());
     // Nobody misses a folder that nobody named.
     if let Some(named) = cache_dir
         && let Some(trouble) = cache.trouble()
     {
         let shown = named.shown();
-        say(&format!("note      nothing is kept in --cache-dir '{shown}' for later runs: {trouble}\n"));
+        let note = format!("note      nothing is kept in --cache-dir '{shown}' for later runs: {trouble}\n");
+        host.messages.say(&note);
     }
     // The system's loader waits for ever for the writer of a pipe.
     if let Some(path) = loader.as_ref().filter(|path| path.metadata().is_ok_and(|there| !there.is_file())) {
@@ -228,7 +271,7 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
-    guarded::limit(timeout, interrupt::flag());
+    guarded::limit(timeout, host.interrupted());
     let loader = loader.clone().map(PathBuf::into_os_string);
     Ok(Setup {
         validation,
@@ -241,6 +284,7 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
         kernels: vec![],
         inspects: false,
         repeat: 0,
+        messages: host.messages.clone(),
     })
 }
 
@@ -273,22 +317,6 @@ fn beside(exit: Exit, trouble: Result<(), Error>, notes: &mut String) -> Exit {
     if exit == Exit::Rejected { exit } else { error.exit() }
 }
 
-/// The options that the user's defaults stand for.
-static STATED: OnceLock<Vec<String>> = OnceLock::new();
-
-/// The command line as it was typed, for documents and for commands to repeat, with the options that the user's defaults
-/// stand for: where it is repeated there may be others.
-fn command_line() -> Vec<String> {
-    // A path need not be text, and a program that starts this one may give it no name.
-    let mut words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    match words.first_mut() {
-        Some(program) if program.is_empty() => *program = "gpukern".into(),
-        None => words.push("gpukern".into()),
-        Some(_) => {}
-    }
-    before_files(words, STATED.get().into_iter().flatten().cloned())
-}
-
 /// `words` with further options, which are none behind `--`.
 fn before_files(mut words: Vec<String>, options: impl IntoIterator<Item = String>) -> Vec<String> {
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
@@ -298,12 +326,12 @@ fn before_files(mut words: Vec<String>, options: impl IntoIterator<Item = String
 
 /// Says which drivers crash, and which of the devices that `selectors` name are of no use, before anything is measured
 /// with the others.
-fn announce<'a>(session: &Session<'_>, selectors: impl IntoIterator<Item = &'a [String]>) {
+fn announce<'a>(session: &Session<'_>, selectors: impl IntoIterator<Item = &'a [String]>, host: &Host) {
     let devices = selectors.into_iter().flat_map(|selectors| session.left_out(selectors));
     let mut said = BTreeSet::new();
     for left_out in session.dead_drivers().into_iter().chain(devices) {
         if said.insert(left_out.clone()) {
-            progress::line(&format!("left out: {left_out}"));
+            host.messages.line(&format!("left out: {left_out}"));
         }
     }
 }
@@ -316,20 +344,20 @@ fn selectors(plan: &Plan) -> Vec<Vec<String>> {
 }
 
 /// Measures `plan` on its devices, with progress on standard error.
-fn measure(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> Result<MeasuredPlan, Error> {
-    measure_keeping(plan, setup, options, None, None).map(|(measured, _)| measured)
+fn measure(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>, host: &Host) -> Result<MeasuredPlan, Error> {
+    measure_keeping(plan, setup, options, None, None, host).map(|(measured, _)| measured)
 }
 
 /// Measures `plan` without a word on its devices.
-fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> Result<Record, Error> {
-    let interrupted = interrupt::listen()?;
+fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>, host: &Host) -> Result<Record, Error> {
+    let interrupted = host.listen()?;
     let session = Measurement::session(plan, setup)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
-    run::name_commands(&setup.kernels);
+    run::name_commands(&setup.kernels, host);
     let expected = measurement.expected(options);
     // A run that is short says nothing.
     let limits = measurement.expected_limits(options);
-    let mut progress = Unannounced(Progress::through(measurement.cases(options), &expected, &limits));
+    let mut progress = Unannounced(Progress::through(measurement.cases(options), &expected, &limits, &host.messages));
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut progress);
     progress.0.finish();
     let measured = measured?;
@@ -361,9 +389,10 @@ fn measure_afresh(
     plan: &Plan,
     setup: &Setup,
     options: &MeasureOptions<'_>,
+    host: &Host,
 ) -> Result<Option<Record>, Error> {
-    match measure_quietly(plan, &setup.in_workers(), &options.afresh()) {
-        _ if interrupt::flagged() => Ok(None),
+    match measure_quietly(plan, &setup.in_workers(), &options.afresh(), host) {
+        _ if host.is_interrupted() => Ok(None),
         Ok(record) => Ok(Some(record)),
         Err(error) => Err(Error::Failure(format!("{name}: {error}"))),
     }
@@ -376,15 +405,16 @@ fn measure_keeping(
     options: &MeasureOptions<'_>,
     path: Option<&Path>,
     earlier: Option<Record>,
+    host: &Host,
 ) -> Result<(MeasuredPlan, Option<Journal>), Error> {
     let session = Measurement::session(plan, setup)?;
     if let Some(session) = &session {
-        announce(session, selectors(plan).iter().map(Vec::as_slice));
+        announce(session, selectors(plan).iter().map(Vec::as_slice), host);
     }
     let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
     if let Some(earlier) = earlier {
         measurement.resume(earlier, options)?;
-        progress::line(&format!(
+        host.messages.line(&format!(
             "resuming: {} measured, {} to go",
             counted(measurement.taken().len(), "case"),
             measurement.cases(options)
@@ -392,11 +422,11 @@ fn measure_keeping(
     }
     // Nothing is run of what is only compiled.
     if !setup.inspects {
-        run::name_commands(&setup.kernels);
+        run::name_commands(&setup.kernels, host);
     }
-    let interrupted = interrupt::listen()?;
+    let interrupted = host.listen()?;
     let (cases, expected) = (measurement.cases(options), measurement.expected(options));
-    let progress = Progress::through(cases, &expected, &measurement.expected_limits(options));
+    let progress = Progress::through(cases, &expected, &measurement.expected_limits(options), &host.messages);
     progress.foretell("case", measurement.uses_host_cores());
     let mut watch = Watch::new(progress, path);
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut watch);

@@ -1,5 +1,6 @@
 //! Where a record comes from: git, the CI system and the host say.
 
+use super::host::Host;
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
 use crate::basis::threads;
@@ -89,15 +90,15 @@ const COMMIT: &str = "GPUKERN_COMMIT";
 ///
 /// # Errors
 /// When the label is none.
-pub(super) fn here(label: Option<&str>) -> Result<Origin, Error> {
+pub(super) fn here(label: Option<&str>, here: &Host) -> Result<Origin, Error> {
     check_label(label)?;
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let (host, system) = machine();
+    let variable = |name: &str| here.variable(name);
+    let (host, system) = machine(variable);
     let known = match of_user(variable)? {
         Some(origin) => origin,
         None => joined(of_git(), of_ci(variable)),
     };
-    let environment = environment();
+    let environment = environment(here);
     let mut origin = Origin { label: label.map(String::from), host, system, environment, ..known };
     // What cannot be kept is as good as unknown.
     for text in origin.texts_mut() {
@@ -107,13 +108,13 @@ pub(super) fn here(label: Option<&str>) -> Result<Origin, Error> {
 }
 
 /// The variables that choose the driver here; those that are too long to keep are left out.
-pub(super) fn environment() -> BTreeMap<String, String> {
-    chosen(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+pub(super) fn environment(host: &Host) -> BTreeMap<String, String> {
+    chosen(|name| host.variable(name))
 }
 
 /// Whether a variable is set, and too long to keep.
-pub(super) fn is_long(name: &str) -> bool {
-    std::env::var(name).is_ok_and(|value| value.chars().nth(LONGEST).is_some())
+pub(super) fn is_long(name: &str, host: &Host) -> bool {
+    host.variable(name).is_some_and(|value| value.chars().nth(LONGEST).is_some())
 }
 
 fn chosen(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
@@ -213,15 +214,15 @@ fn answer(command: &mut Command, patience: Duration) -> Option<String> {
 
 /// The names of this host and of its system.
 #[cfg(unix)]
-fn machine() -> (Option<String>, Option<String>) {
+fn machine(_: impl Fn(&str) -> Option<String>) -> (Option<String>, Option<String>) {
     let Ok(name) = nix::sys::utsname::uname() else { return (None, None) };
     let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
     (Some(text(name.nodename())), Some(format!("{} {}", text(name.sysname()), text(name.release()))))
 }
 
 #[cfg(not(unix))]
-fn machine() -> (Option<String>, Option<String>) {
-    (std::env::var("COMPUTERNAME").ok(), std::env::var("OS").ok())
+fn machine(variable: impl Fn(&str) -> Option<String>) -> (Option<String>, Option<String>) {
+    (variable("COMPUTERNAME"), variable("OS"))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! `gpukern peak`.
 
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, announce, beside, interrupt};
+use super::{CommandOutput, announce, beside};
 use crate::basis::error::{Error, Exit};
+use crate::commands::host::Host;
 use crate::commands::progress::Progress;
 use crate::measure::executor::Observer;
 use crate::measure::runner::Timing;
@@ -16,13 +17,19 @@ use crate::tuning::tuned::Tuned;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &Setup) -> Result<CommandOutput, Error> {
-    Files::default().read("the loader", &setup.loader).written("--json", json).check()?;
+pub(super) fn run(
+    devices: &[String],
+    quick: bool,
+    json: Option<&Path>,
+    setup: &Setup,
+    host: &Host,
+) -> Result<CommandOutput, Error> {
+    Files::default().read("the loader", &setup.loader).written("--json", json).check(host)?;
     let target = json.map(|path| Target::open(JSON, path)).transpose()?;
     let extent = if quick { Extent::Quick } else { Extent::Full };
     let session = Session::open(setup)?;
-    announce(&session, [devices]);
-    let interrupted = interrupt::listen()?;
+    announce(&session, [devices], host);
+    let interrupted = host.listen()?;
     let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
     for device in session.select_usable(devices)? {
         let mut executor = match session.executor(device, Timing::Sample, &Tuned::none(), interrupted) {
@@ -38,7 +45,7 @@ pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &
             group.variants.iter().map(|variant| (group.id(variant).to_string(), time)).collect::<Vec<_>>()
         };
         let expected: Vec<_> = run.groups.iter().flat_map(time).collect();
-        let mut progress = Progress::through(expected.len(), &expected, &[]);
+        let mut progress = Progress::through(expected.len(), &expected, &[], &host.messages);
         progress.device(device);
         progress.foretell("kernel", device.kind.runs_on_host_cores());
         let mut watch = Watch { progress, worst };
@@ -50,7 +57,7 @@ pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &
         Exit::Success if interrupted.load(Ordering::Relaxed) => Exit::Interrupted,
         worst => worst,
     };
-    let tables: Vec<_> = peaks.iter().map(|peak| report::peak::text(peak, report::table::width())).collect();
+    let tables: Vec<_> = peaks.iter().map(|peak| report::peak::text(peak, host.width())).collect();
     let table = tables.join("\n");
     let mut answer = CommandOutput::new(table, notes, exit);
     answer.deliver_json(target, &peaks);

@@ -1,8 +1,7 @@
 //! Progress on standard error: a bar on a terminal, elsewhere a line now and then.
 
+use crate::basis::messages::{Messages, Verbosity};
 use crate::basis::printable::printable;
-use crate::basis::printable::say;
-use crate::basis::prose;
 use crate::basis::threads;
 use crate::basis::units::{Nanos, about, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -11,8 +10,6 @@ use crate::plan::{CaseId, axes};
 use crate::record::{Case, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::IsTerminal;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -21,35 +18,10 @@ use std::time::{Duration, Instant};
 /// Time between two looks at the bar, and between two lines where there is no terminal.
 const TICKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 
-/// How much is said beside results and errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verbosity {
-    /// Nothing.
-    Quiet,
-    /// What is going on, and what to know of the results.
-    Usual,
-    /// What came of each case, too.
-    Verbose,
-}
-
-static VERBOSITY: AtomicU8 = AtomicU8::new(Verbosity::Usual as u8);
-
-impl Verbosity {
-    /// Makes it that of this process.
-    pub(crate) fn set(self) {
-        VERBOSITY.store(self as u8, Ordering::Relaxed);
-    }
-
-    /// Whether this process says so much.
-    #[must_use]
-    pub(crate) fn asked(self) -> bool {
-        self as u8 <= VERBOSITY.load(Ordering::Relaxed)
-    }
-}
-
 /// Progress through cases.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    messages: Messages,
     ahead: Arc<Mutex<Ahead>>,
     /// Ids of cases that the devices cannot run, which are not counted.
     skipped: BTreeSet<String>,
@@ -234,34 +206,34 @@ impl Ahead {
 impl Progress {
     /// Progress through `cases` steps of unknown length.
     #[must_use]
-    pub(crate) fn new(cases: usize) -> Self {
-        Self::through(cases, &[], &[])
+    pub(crate) fn new(cases: usize, messages: &Messages) -> Self {
+        Self::through(cases, &[], &[], messages)
     }
 
     /// Progress through `cases` cases and the limits of their devices, which are expected to take these times.
     #[must_use]
-    pub(crate) fn through(cases: usize, expected: &[(String, Nanos)], limits: &[Nanos]) -> Self {
-        let terminal = std::io::stderr().is_terminal();
+    pub(crate) fn through(cases: usize, expected: &[(String, Nanos)], limits: &[Nanos], messages: &Messages) -> Self {
+        let (terminal, shows) = (messages.on_terminal(), messages.verbosity >= Verbosity::Usual);
         // indicatif draws on standard error and hides itself where that is no terminal.
-        let bar = if Verbosity::Usual.asked() { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
+        let bar = if terminal && shows { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:{BAR}}} {{wide_msg}}")) {
             bar.set_style(style.progress_chars("━╸ "));
         }
         let ahead = Arc::new(Mutex::new(Ahead::new(cases, expected, limits)));
-        let clock = Verbosity::Usual.asked().then_some(()).and_then(|()| {
+        let clock = shows.then_some(()).and_then(|()| {
             let (alive, ended) = mpsc::channel();
-            let (bar, ahead) = (bar.clone(), Arc::clone(&ahead));
+            let (bar, ahead, messages) = (bar.clone(), Arc::clone(&ahead), messages.clone());
             let tick = TICKS[usize::from(!terminal)];
             let clock = threads::start(move || {
                 while ended.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
                     let Ok(mut ahead) = ahead.lock() else { return };
-                    if terminal { draw(&bar, &mut ahead) } else { line(&ahead.line()) }
+                    if terminal { draw(&bar, &mut ahead, &messages) } else { messages.line(&ahead.line()) }
                 }
             });
             // Without a thread nothing is said between cases.
             Some((alive, clock.ok()?))
         });
-        Self { bar, ahead, skipped: BTreeSet::new(), clock }
+        Self { bar, messages: messages.clone(), ahead, skipped: BTreeSet::new(), clock }
     }
 
     /// Says how many cases, or `what` they are, are ahead and how long they take, if that is long; `others` may use the
@@ -276,7 +248,7 @@ impl Progress {
     fn update(&self, change: impl FnOnce(&mut Ahead)) {
         if let Ok(mut ahead) = self.ahead.lock() {
             change(&mut ahead);
-            draw(&self.bar, &mut ahead);
+            draw(&self.bar, &mut ahead, &self.messages);
         }
     }
 
@@ -292,7 +264,7 @@ impl Progress {
 
     /// Writes a line above the bar.
     pub(crate) fn line(&self, text: &str) {
-        self.bar.suspend(|| line(text));
+        self.bar.suspend(|| self.messages.line(text));
     }
 
     /// Removes the bar.
@@ -306,17 +278,10 @@ impl Progress {
 }
 
 /// Moves the bar to where `ahead` is.
-fn draw(bar: &ProgressBar, ahead: &mut Ahead) {
+fn draw(bar: &ProgressBar, ahead: &mut Ahead, messages: &Messages) {
     bar.set_position(ahead.position_now());
-    let columns = prose::width_of_errors().map_or(usize::MAX, |width| width.saturating_sub(BAR + 1));
+    let columns = messages.width().map_or(usize::MAX, |width| width.saturating_sub(BAR + 1));
     bar.set_message(ahead.text_now(columns));
-}
-
-/// Writes a line to standard error, where there is no bar.
-pub(crate) fn line(text: &str) {
-    if Verbosity::Usual.asked() {
-        say(&format!("{text}\n"));
-    }
 }
 
 impl Observer for Progress {
@@ -353,7 +318,7 @@ impl Observer for Progress {
     }
 
     fn end(&mut self, case: &Case) {
-        if Verbosity::Verbose.asked() {
+        if self.messages.verbosity == Verbosity::Verbose {
             self.line(&told(case));
         }
         if matches!(case.outcome, Outcome::Skipped { .. }) && self.skipped.contains(&case.id) {
@@ -567,7 +532,7 @@ mod tests {
         let record = crate::record::fixture::six_cases();
         let mut case = record.cases[0].clone();
         case.outcome = Outcome::Skipped { reason: "no units".into() };
-        let mut progress = Progress::new(2);
+        let mut progress = Progress::new(2, &Messages::in_memory());
         let (variant, extents) = ("split".into(), "8x8x8".into());
         let options = MATMUL.options(DType::F32);
         let id = CaseId { algorithm: (&MATMUL).into(), variant, extents, options };

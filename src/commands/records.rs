@@ -1,7 +1,8 @@
 //! `gpukern export`, `gpukern report` and `gpukern merge`: records in other forms.
 
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, command_line, judging, read};
+use super::host::Host;
+use super::{CommandOutput, judging, read};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::Shown;
 use crate::basis::units::counted;
@@ -16,9 +17,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Writes a record in the format of this name.
-pub(super) fn export(run: &Path, format: &str, output: Option<&Path>) -> Result<CommandOutput, Error> {
+pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Host) -> Result<CommandOutput, Error> {
     let format: Format = format.parse().map_err(Error::Usage)?;
-    Files::default().read("the record", [run]).written("--output", output).check()?;
+    Files::default().read("the record", [run]).written("--output", output).check(host)?;
     let mut notes = String::new();
     let text = format.export(&read(run, &mut notes)?.record)?;
     let target = Target::open([format.name(), "--output"], output.unwrap_or(Path::new("-")))?;
@@ -26,16 +27,16 @@ pub(super) fn export(run: &Path, format: &str, output: Option<&Path>) -> Result<
 }
 
 /// Draws records as a page, and its charts as files of the folder `svg`.
-pub(super) fn report(args: &ReportArgs) -> Result<CommandOutput, Error> {
+pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput, Error> {
     let mut notes = String::new();
     let paths: Vec<&Path> =
         args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
     let files = |charts: &[PathBuf]| {
         let files = Files::default().read("a record", &paths);
-        files.written("--output", [&args.output]).written("--svg", charts).check()
+        files.written("--output", [&args.output]).written("--svg", charts).check(host)
     };
     files(&[])?;
-    let (runs, comparison) = shown(args, &mut notes)?;
+    let (runs, comparison) = shown(args, host, &mut notes)?;
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(
             "nothing to report: the records have no cases; measure some with `gpukern bench` or `gpukern run`".into(),
@@ -60,7 +61,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<CommandOutput, Error> {
 
 /// The records of a page, those of a side as one, and what comes of their comparison. Two records are two sides; where they
 /// cannot be compared the page says why, unless the sides were named.
-fn shown(args: &ReportArgs, notes: &mut String) -> Result<(Vec<NamedRecord>, Option<Comparison>), Error> {
+fn shown(args: &ReportArgs, host: &Host, notes: &mut String) -> Result<(Vec<NamedRecord>, Option<Comparison>), Error> {
     let ReportArgs { run, baseline, candidate, judging, .. } = args;
     let settings = judging::settings(judging)?;
     let sides: [&[PathBuf]; 2] = match &run[..] {
@@ -91,7 +92,7 @@ fn shown(args: &ReportArgs, notes: &mut String) -> Result<(Vec<NamedRecord>, Opt
             let mut comparison = compare::compare(before, after, &settings);
             let kept = [0, 1].map(|side| Kept { records: &records[side], paths: &paths[side] });
             (comparison.remarks, comparison.decide) =
-                recipe(&comparison, kept, &settings, &|_| (String::new(), command_line()));
+                recipe(&comparison, kept, &settings, &|_| (String::new(), host.command_line()));
             Some(comparison)
         }
     };
@@ -116,14 +117,14 @@ fn name(path: &Path) -> String {
 }
 
 /// Joins records in one.
-pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>) -> Result<CommandOutput, Error> {
-    Files::default().read("a record", paths).written("--output", output).check()?;
+pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>, host: &Host) -> Result<CommandOutput, Error> {
+    Files::default().read("a record", paths).written("--output", output).check(host)?;
     let mut notes = String::new();
     let mut parts = vec![];
     for path in paths {
         parts.push(NamedRecord { name: path.shown(), ..read(path, &mut notes)? });
     }
-    let (record, missing) = merged(parts, command_line()).map_err(Error::Usage)?;
+    let (record, missing) = merged(parts, host.command_line()).map_err(Error::Usage)?;
     for note in missing {
         let _ = writeln!(notes, "note: {note}");
     }

@@ -4,12 +4,12 @@
 //! The record that `--json` writes stays that of the first one (of several, with `--processes`); those of the rounds are kept with `--rounds`.
 
 use super::document::{JSON, Target};
-use super::{before_files, command_line, interrupt, judging, measure_afresh};
+use super::host::Host;
+use super::{before_files, judging, measure_afresh};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::Shown;
 use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::{Comparing, Judging};
-use crate::commands::progress;
 use crate::compare::gate::Ruling;
 use crate::compare::recipe::{self, Kept};
 use crate::compare::{Compared, Comparison, Obstacle, Settings, Verdict, compare};
@@ -23,7 +23,7 @@ use crate::run::algorithm::UserKernels;
 use crate::stats::bootstrap::TELLING_RUNS;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time for further rounds, unless `--budget` says otherwise.
 const BUDGET: Duration = Duration::from_secs(30);
@@ -84,7 +84,7 @@ impl Rounds {
 
     /// What the baseline lacks to decide anything, and what it would take; said before anything is measured with as
     /// many `processes`. `None` where it may do.
-    pub(super) fn caution(&self, plan: &Plan, processes: usize) -> Option<String> {
+    pub(super) fn caution(&self, plan: &Plan, processes: usize, host: &Host) -> Option<String> {
         let planned = plan.ids();
         let mut known: HashMap<(String, &str), usize> = HashMap::new();
         for record in &self.baseline {
@@ -95,7 +95,7 @@ impl Rounds {
         }
         // Someone who says how far processes lie apart needs no more of them.
         let fewest = known.into_values().min().filter(|_| self.settings.noise.is_none());
-        let (fewest, width) = (fewest?, report::table::width());
+        let (fewest, width) = (fewest?, host.width());
         let mut lines = vec![];
         if fewest < TELLING_RUNS {
             let has = format!(
@@ -134,31 +134,32 @@ impl Rounds {
         plan: &Plan,
         setup: &Setup,
         options: &MeasureOptions<'_>,
+        host: &Host,
     ) -> Result<(String, Exit), Error> {
         let planned = plan.ids();
         let mut candidate = vec![first];
         judging::check_alike(&self.baseline, &candidate, &self.judging)?;
         let mut comparison = compare(&self.baseline, &candidate, &self.settings);
         judging::check_any(&comparison)?;
-        let begun = Instant::now();
+        let begun = host.elapsed();
         let mut last = None;
         let (mut trouble, mut too_long) = (None, None);
         while let Some(ids) = undecided(&comparison, &planned) {
-            let left = self.budget.saturating_sub(begun.elapsed());
+            let left = self.budget.saturating_sub(host.elapsed() - begun);
             let expected = last.unwrap_or_else(|| time_of(&candidate[0], &ids));
-            if interrupt::flagged() || left.is_zero() || left < expected {
-                too_long = Some(expected).filter(|_| !interrupt::flagged() && !left.is_zero());
+            if host.is_interrupted() || left.is_zero() || left < expected {
+                too_long = Some(expected).filter(|_| !host.is_interrupted() && !left.is_zero());
                 break;
             }
             let (round, count) = (candidate.len() + 1, ids.len());
-            progress::line(&format!(
+            host.messages.line(&format!(
                 "round {round}: {count} undecided, {} of {} left",
                 Nanos::from(left),
                 Nanos::from(self.budget)
             ));
-            let start = Instant::now();
+            let start = host.elapsed();
             // An error in a round must not lose what was measured before it.
-            match self.round(round, plan, &ids, setup, options) {
+            match self.round(round, plan, &ids, setup, options, host) {
                 Ok(Some(record)) => candidate.push(record),
                 Ok(None) => break,
                 Err(error) => {
@@ -166,7 +167,7 @@ impl Rounds {
                     break;
                 }
             }
-            last = Some(start.elapsed());
+            last = Some(host.elapsed() - start);
             comparison = compare(&self.baseline, &candidate, &self.settings);
         }
         let sides = [
@@ -176,8 +177,8 @@ impl Rounds {
         ];
         (comparison.remarks, comparison.decide) = recipe::recipe(&comparison, sides, &self.settings, &|processes| {
             (
-                recipe::assignments(&super::origin::environment()),
-                again(&command_line(), processes, self.record.as_deref(), too_long),
+                recipe::assignments(&super::origin::environment(host)),
+                again(&host.command_line(), processes, self.record.as_deref(), too_long),
             )
         });
         // A reason first, then the commands that fit it.
@@ -185,13 +186,13 @@ impl Rounds {
         let ruling = Ruling::default();
         let exit = match judging::exit(&comparison, &ruling) {
             Exit::Rejected => Exit::Rejected,
-            _ if interrupt::flagged() => Exit::Interrupted,
+            _ if host.is_interrupted() => Exit::Interrupted,
             exit => trouble.as_ref().map_or(exit, Error::exit),
         };
-        let mut text = report::compare::text(&comparison, &ruling, report::table::width());
-        text.push_str(&self.summary(candidate.len() - 1, begun.elapsed(), too_long));
+        let mut text = report::compare::text(&comparison, &ruling, host.width());
+        text.push_str(&self.summary(candidate.len() - 1, host.elapsed() - begun, too_long));
         if let Some(error) = trouble {
-            progress::line(&format!("error: {error}"));
+            host.messages.line(&format!("error: {error}"));
         }
         Ok((text, exit))
     }
@@ -204,13 +205,14 @@ impl Rounds {
         ids: &[&str],
         setup: &Setup,
         options: &MeasureOptions<'_>,
+        host: &Host,
     ) -> Result<Option<Record>, Error> {
         let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
         let plan = plan.clone().only(&ids)?;
         // The buffers that `run` saves and prints are those of the first run.
         let kernels = setup.kernels.iter().cloned().map(|kernels| UserKernels { saves: vec![], ..kernels }).collect();
         let setup = setup.with_kernels(kernels);
-        let Some(record) = measure_afresh(&format!("round {round}"), &plan, &setup, options)? else {
+        let Some(record) = measure_afresh(&format!("round {round}"), &plan, &setup, options, host)? else {
             return Ok(None);
         };
         if let Some(folder) = &self.keep {

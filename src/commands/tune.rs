@@ -1,7 +1,7 @@
 //! `gpukern tune`.
 
 use super::document::Files;
-use super::{CommandOutput, announce, beside, interrupt};
+use super::{CommandOutput, announce, beside};
 use crate::algorithms::tile::Tunable;
 use crate::algorithms::{self, Algorithm, CaseSpec};
 use crate::basis::dtype::DType;
@@ -14,6 +14,7 @@ use crate::basis::units::{Nanos, Work, about, counted, rounded};
 use crate::case::CaseOptions;
 use crate::case::statistics::spilled;
 use crate::commands::cli::{DeviceArgs, TuneArgs};
+use crate::commands::host::Host;
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::{Executor, Observer, Question, Silent};
@@ -22,7 +23,6 @@ use crate::measure::session::{Session, Setup};
 use crate::plan::options::{self, Selection};
 use crate::plan::{CaseGroup, PlannedRun, Purpose, Sampling, axes};
 use crate::record::{Case, Outcome};
-use crate::report::table;
 use crate::report::tune::{self as report, InspectedRow, Row};
 use crate::tuning::tuned::{self, Kept, Model, Tuned};
 use crate::tuning::{Found, Inspected, Refusal};
@@ -31,7 +31,7 @@ use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The output of an interruption that left nothing to keep.
 const NOTHING_TIMED: &str = "interrupted before a tile was timed: nothing was kept\n";
@@ -51,15 +51,15 @@ pub(super) fn kept(named: Option<&Path>) -> Result<Tuned, Error> {
     }
 }
 
-pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
-    let begun = Instant::now();
+    let begun = host.elapsed();
     let budget = options::duration(&args.budget).map_err(|reason| Error::Usage(format!("--budget: {reason}")))?;
     let path = args.tuned.clone().or_else(tuned::default_path).ok_or_else(|| {
         Error::Usage("there is no configuration folder to keep results in; name a file with --tuned".into())
     })?;
     let files = Files::default().read("the loader", &setup.loader).read("--shapes", &args.shapes);
-    files.written("--tuned", [&path]).check()?;
+    files.written("--tuned", [&path]).check(host)?;
     let by_inspection = args.by_inspection;
     let setup = &Setup { inspects: by_inspection, ..setup.clone() };
     let (algorithm, run) = plan(args)?;
@@ -68,14 +68,14 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
     Tuned::keep(&path, &[])?;
 
     let session = Session::open(setup)?;
-    announce(&session, [&run.devices[..]]);
-    let interrupted = interrupt::listen()?;
+    announce(&session, [&run.devices[..]], host);
+    let interrupted = host.listen()?;
     let devices = session.select_usable(&run.devices)?;
     let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
     let answer = CommandOutput::new(String::new(), without_type(&run), Exit::Success);
-    let progress = Progress::new(left as usize);
+    let progress = Progress::new(left as usize, &host.messages);
     progress.line(&format!("{}, {} at most in total", counted(left as usize, "problem"), about(budget.into())));
-    let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, kept: false, answer };
+    let mut tuning = Tuning { algorithm, known, path, host, begun, budget, left, progress, kept: false, answer };
     let mut tables = vec![];
     let stopped = || interrupted.load(Ordering::Relaxed);
     for device in devices {
@@ -102,10 +102,10 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error>
             }
         }
         if !inspected.is_empty() {
-            tables.push(report::inspected(device, algorithm, &inspected, table::width()));
+            tables.push(report::inspected(device, algorithm, &inspected, host.width()));
         }
         if !rows.is_empty() {
-            tables.push(report::text(device, algorithm, &rows, table::width()));
+            tables.push(report::text(device, algorithm, &rows, host.width()));
         }
     }
     tuning.progress.finish();
@@ -123,13 +123,15 @@ fn executing(mut executor: Box<dyn Executor + '_>, by_inspection: bool) -> Resul
 }
 
 /// The state that all searches share.
-struct Tuning {
+struct Tuning<'a> {
     algorithm: &'static Algorithm,
     /// Results of earlier searches.
     known: Tuned,
     /// The file that keeps the results.
     path: PathBuf,
-    begun: Instant,
+    host: &'a Host,
+    /// Time when the search began.
+    begun: Duration,
     /// Time for all searches.
     budget: Duration,
     /// Searches still to be made.
@@ -140,7 +142,7 @@ struct Tuning {
     answer: CommandOutput,
 }
 
-impl Tuning {
+impl Tuning<'_> {
     /// Notes an error beside the searches.
     fn beside(&mut self, trouble: Result<(), Error>) {
         self.answer.exit = beside(self.answer.exit, trouble, &mut self.answer.notes);
@@ -151,7 +153,7 @@ impl Tuning {
         let device = &executor.info().clone();
         let name = name(group, tunable);
         // Time that a search leaves over is for the others.
-        let budget = self.budget.saturating_sub(self.begun.elapsed()) / self.left.max(1);
+        let budget = self.budget.saturating_sub(self.host.elapsed() - self.begun) / self.left.max(1);
         self.left = self.left.saturating_sub(1);
         let work = (self.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
         let mut leader = None;
@@ -187,15 +189,15 @@ impl Tuning {
         tunable: &'static Tunable,
         stopped: &dyn Fn() -> bool,
     ) -> Option<InspectedRow> {
-        let (device, begun) = (executor.info().clone(), Instant::now());
+        let (device, begun) = (executor.info().clone(), self.host.elapsed());
         let name = name(group, tunable);
-        let budget = self.budget.saturating_sub(self.begun.elapsed()) / self.left.max(1);
+        let budget = self.budget.saturating_sub(self.host.elapsed() - self.begun) / self.left.max(1);
         self.left = self.left.saturating_sub(1);
         let variant = self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm");
         let (built_in, mut tried, mut why) = (tunable.built_in(&group.spec, &device), 0, None);
         let found = Inspected::search(built_in, self.algorithm.tiles(tunable, &group.spec, &device), 1, |tile| {
             // The built-in tile is compiled however long that takes.
-            if stopped() || (tried > 0 && begun.elapsed() >= budget) {
+            if stopped() || (tried > 0 && self.host.elapsed() - begun >= budget) {
                 return ControlFlow::Break(());
             }
             tried += 1;

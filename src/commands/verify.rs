@@ -1,11 +1,12 @@
 //! `gpukern verify`.
 
 use super::document::{Document, Files, Target};
-use super::{CommandOutput, beside, command_line, failures, measure, measuring};
+use super::{CommandOutput, beside, failures, measure, measuring};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::Shown;
 use crate::commands::cli::VerifyArgs;
+use crate::commands::host::Host;
 use crate::compare::known::{self, Expectations, Known};
 use crate::device::capability::DeviceKind;
 use crate::export::Format;
@@ -26,7 +27,7 @@ const LEFT_OUT: &str = "the largest sizes are skipped on a software device; --fu
 
 const JUNIT: Document = ["junit XML", "--junit"];
 
-pub(super) fn run(args: &VerifyArgs, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     let request = Request {
         selection: args.selection(),
         config: args.config.clone(),
@@ -36,7 +37,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup) -> Result<CommandOutput, Err
     let (plan, kernels, left_out) = planned(args, &request)?;
     let files = Files::default().read("the loader", &setup.loader).read("--expect", &args.expect);
     let files = files.read("--config", &args.config).of_kernels(&kernels);
-    files.written("--junit", &args.junit).written("--keep-failures", &args.keep_failures).check()?;
+    files.written("--junit", &args.junit).written("--keep-failures", &args.keep_failures).check(host)?;
     let known = args.expect.as_deref().map(read_known).transpose()?;
     let target = args.junit.as_deref().map(|path| Target::open(JUNIT, path)).transpose()?;
     let failed = args.keep_failures.as_deref().map(failures::open).transpose()?;
@@ -45,11 +46,10 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup) -> Result<CommandOutput, Err
     let tuned = Tuned::none();
     let options = MeasureOptions {
         left_out: left_out.then_some(LEFT_OUT),
-        ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line())
+        ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line())
     };
-    let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &options)?;
-    let output =
-        format!("{}\n{}", report::verify::table(&record, report::table::width()), report::verify::summary(&record));
+    let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &options, host)?;
+    let output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
     let mut notes = report::bench::outcomes(&record);
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {LEFT_OUT}");

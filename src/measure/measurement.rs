@@ -636,13 +636,12 @@ mod tests {
     use super::*;
     use crate::basis::dtype::DType;
     use crate::case::{CaseOptions, StopRule, StopTest};
-    use crate::device::cache::CacheFolder;
+
     use crate::measure::session::Isolation;
     use crate::record::fixture::four_cases;
 
     use crate::plan::Purpose;
     use crate::plan::options::{SamplingArgs, Selection};
-    use std::time::Duration;
 
     /// Writes down what it hears.
     #[derive(Default)]
@@ -677,22 +676,9 @@ mod tests {
     }
 
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {
-        let (validation, cache) = (Validation::Off, CacheFolder::none());
         // No Vulkan is to be loaded from here.
-        let (isolation, timeout, max_run) = (Isolation::Workers, Duration::from_secs(30), Duration::from_secs(60));
         let loader = Some("/nonexistent".into());
-        let setup = Setup {
-            validation,
-            loader,
-            drivers: None,
-            cache,
-            isolation,
-            timeout,
-            max_run,
-            kernels: vec![],
-            inspects: false,
-            repeat: 0,
-        };
+        let setup = Setup { loader, isolation: Isolation::Workers, ..Setup::in_process() };
         let session = Measurement::session(plan, &setup).expect("none is needed");
         let measurement = Measurement::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());

@@ -5,6 +5,7 @@ use super::limits;
 use super::runner::{Runner, Timing};
 use super::worker::{Remote, Workers};
 use crate::basis::error::Error;
+use crate::basis::messages::Messages;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::device::selector;
@@ -43,9 +44,30 @@ pub(crate) struct Setup {
     pub inspects: bool,
     /// Further runs of each case, whose answers are compared.
     pub repeat: u32,
+    /// Where words of drivers go.
+    #[serde(skip)]
+    pub messages: Messages,
 }
 
 impl Setup {
+    /// Drivers of the system in this process, without a cache.
+    #[cfg(test)]
+    pub(crate) fn in_process() -> Self {
+        Self {
+            validation: Validation::Off,
+            loader: None,
+            drivers: None,
+            cache: CacheFolder::none(),
+            isolation: Isolation::InProcess,
+            timeout: Duration::from_secs(60),
+            max_run: Duration::from_secs(60),
+            kernels: vec![],
+            inspects: false,
+            repeat: 0,
+            messages: Messages::in_memory(),
+        }
+    }
+
     /// The same for a plan with these kernels of the user's.
     #[must_use]
     pub(crate) fn with_kernels(&self, kernels: Vec<UserKernels>) -> Self {

@@ -37,8 +37,8 @@ fn row(sightings: &[&Case]) -> Option<(f64, Vec<String>)> {
 
 /// A line for each case that at least two processes measured.
 #[must_use]
-pub(crate) fn text(record: &Record) -> String {
-    fitted(record, table::width())
+pub(crate) fn text(record: &Record, width: usize) -> String {
+    fitted(record, width)
 }
 
 /// Columns that a narrow terminal leaves out, the first of these first.

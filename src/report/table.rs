@@ -2,7 +2,7 @@
 
 use crate::basis::alike::distinct;
 use crate::basis::printable::{self, escape, escape_prose, printable};
-pub(crate) use crate::basis::prose::{prose, width};
+pub(crate) use crate::basis::prose::prose;
 use crate::record::marks::Mark;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use std::fmt::Write;

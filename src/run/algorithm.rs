@@ -18,7 +18,8 @@ use crate::basis::error::Error;
 use crate::basis::file_name::{file_name, is_plain};
 use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
-use crate::basis::printable::{Shown, excerpt, printable, say};
+use crate::basis::messages::Messages;
+use crate::basis::printable::{Shown, excerpt, printable};
 use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::case::Shortcut;
@@ -702,7 +703,8 @@ fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Pat
     let ended = guarded::run(&program, scratch, false)
         .map_err(|e| Error::Failure(format!("the {what} command `{shown}` {e}")))?;
     if ended.left {
-        say(&format!("note      the {what} command `{shown}` left processes running; gpukern ended them\n"));
+        let note = format!("note      the {what} command `{shown}` left processes running; gpukern ended them\n");
+        Messages::default().say(&note);
     }
     let Some(status) = ended.failed else { return Ok(()) };
     // Nobody can look at a path that is gone by then.

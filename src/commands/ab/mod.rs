@@ -3,9 +3,7 @@
 mod pairs;
 
 use super::document::{Files, JSON, Target};
-use super::{
-    CommandOutput, announce, before_files, beside, command_line, failures, interrupt, judging, measure_afresh,
-};
+use super::{CommandOutput, announce, before_files, beside, failures, judging, measure_afresh};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -15,7 +13,7 @@ use crate::basis::random::orders_seed;
 use crate::basis::units::{Nanos, about};
 use crate::case::method::Round;
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
-use crate::commands::progress;
+use crate::commands::host::Host;
 use crate::compare::paired::{AB_SCHEMA, Schedule, SideResult, Trial, Trials, Turns};
 use crate::compare::{Verdict, recipe};
 use crate::device::capability::DeviceInfo;
@@ -37,7 +35,7 @@ use crate::vulkan::Validation;
 use rand::seq::SliceRandom;
 use std::fmt::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time for rounds of batches, unless `--max-time` says otherwise.
 const MOST_TIME: Duration = Duration::from_secs(10);
@@ -76,7 +74,7 @@ struct Contest<'a> {
     notes: String,
 }
 
-pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &AbArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let files = Files::default()
         .read("the loader", &setup.loader)
@@ -84,12 +82,17 @@ pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<CommandOutput, Error> 
         .read("--b-spirv", &args.b_spirv)
         .read("--a-driver", &args.a_driver)
         .read("--b-driver", &args.b_driver);
-    files.written("--json", &args.json).written("--keep-failures", &args.keep_failures).check()?;
-    Contest::new(args)?.play(args.json.as_deref(), args.keep_failures.as_deref(), setup)
+    files.written("--json", &args.json).written("--keep-failures", &args.keep_failures).check(host)?;
+    Contest::new(args)?.play(args.json.as_deref(), args.keep_failures.as_deref(), setup, host)
 }
 
 /// Says which of the two kernels, or choices of constants, of a run is faster in each of its cases.
-pub(super) fn judge_run(args: &RunArgs, runs: Vec<PlannedRun>, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn judge_run(
+    args: &RunArgs,
+    runs: Vec<PlannedRun>,
+    setup: &Setup,
+    host: &Host,
+) -> Result<CommandOutput, Error> {
     let Some(PlannedRun { devices, sampling, .. }) = runs.first().cloned() else {
         return Err(Error::Usage("there is no kernel to run".into()));
     };
@@ -117,7 +120,7 @@ pub(super) fn judge_run(args: &RunArgs, runs: Vec<PlannedRun>, setup: &Setup) ->
         max_time: max_time(args.sampling.max_time.as_deref(), MOST_TIME)?,
         notes: String::new(),
     };
-    contest.play(args.json.as_deref(), args.keep_failures.as_deref(), setup)
+    contest.play(args.json.as_deref(), args.keep_failures.as_deref(), setup, host)
 }
 
 fn max_time(typed: Option<&str>, usual: Duration) -> Result<Duration, Error> {
@@ -125,7 +128,7 @@ fn max_time(typed: Option<&str>, usual: Duration) -> Result<Duration, Error> {
     time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))
 }
 
-fn exit(trials: &Trials) -> Exit {
+fn exit(trials: &Trials, host: &Host) -> Exit {
     let any = |test: fn(&Outcome) -> bool| {
         trials.cases.iter().flat_map(Trial::sides).any(|(_, side)| test(&side.case.outcome))
     };
@@ -139,7 +142,7 @@ fn exit(trials: &Trials) -> Exit {
         Exit::Usage
     } else if trials.not_measured == 0 && trials.cases.iter().all(decided) {
         Exit::Success
-    } else if interrupt::flagged() {
+    } else if host.is_interrupted() {
         Exit::Interrupted
     } else {
         Exit::Undecided
@@ -163,15 +166,15 @@ fn wants_time(trial: &Trial) -> bool {
 
 /// The command line with ten times the time for each case, and the variables that chose the driver: what is undecided
 /// for want of rounds.
-fn with_more_time(max_time: Duration) -> String {
-    let words = command_line();
+fn with_more_time(max_time: Duration, host: &Host) -> String {
+    let words = host.command_line();
     let kept = recipe::without(words.iter().map(String::as_str), &["--max-time"], &[]);
     let time = match max_time.saturating_mul(10).as_millis().max(1) {
         whole if whole % 1000 == 0 => format!("{}s", whole / 1000),
         millis => format!("{millis}ms"),
     };
     let words = before_files(kept.into_iter().map(String::from).collect(), ["--max-time".into(), time]);
-    recipe::assignments(&super::origin::environment()) + &recipe::line(words.iter().map(String::as_str))
+    recipe::assignments(&super::origin::environment(host)) + &recipe::line(words.iter().map(String::as_str))
 }
 
 impl<'a> Contest<'a> {
@@ -241,7 +244,13 @@ impl<'a> Contest<'a> {
     }
 
     /// Plays all matches, and says who won.
-    fn play(&self, json: Option<&Path>, keep_failures: Option<&Path>, setup: &Setup) -> Result<CommandOutput, Error> {
+    fn play(
+        &self,
+        json: Option<&Path>,
+        keep_failures: Option<&Path>,
+        setup: &Setup,
+        host: &Host,
+    ) -> Result<CommandOutput, Error> {
         let target = json.map(|path| Target::open(JSON, path)).transpose()?;
         let failed = keep_failures.map(failures::open).transpose()?;
         let of_drivers = self.matches.iter().any(|own| matches!(own.sides, Sides::Drivers(_)));
@@ -249,7 +258,7 @@ impl<'a> Contest<'a> {
             schema: AB_SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
             started: jiff::Timestamp::now().to_string(),
-            command: command_line(),
+            command: host.command_line(),
             validation: setup.validation == Validation::On,
             turns: if of_drivers { Turns::Processes } else { Turns::Batches },
             min_effect: self.min_effect,
@@ -257,8 +266,9 @@ impl<'a> Contest<'a> {
             not_measured: self.matches.len(),
             exit: 0,
         };
-        let mut done = |trial| self.enter(trial, &mut trials, target.as_ref());
-        let trouble = if of_drivers { self.processes(setup, &mut done) } else { self.batches(setup, &mut done) };
+        let mut done = |trial| self.enter(trial, &mut trials, target.as_ref(), host);
+        let trouble =
+            if of_drivers { self.processes(setup, host, &mut done) } else { self.batches(setup, host, &mut done) };
         if trials.cases.is_empty() {
             return Err(trouble.err().unwrap_or(Error::Interrupted("a case was measured")));
         }
@@ -270,11 +280,11 @@ impl<'a> Contest<'a> {
             )));
         }
         let mut notes = self.notes.clone();
-        let exit = beside(exit(&trials), trouble, &mut notes);
+        let exit = beside(exit(&trials, host), trouble, &mut notes);
         trials.exit = exit as u8;
-        let mut text = report::ab::text(&trials, report::table::width());
-        if trials.cases.iter().any(wants_time) && !interrupt::flagged() {
-            let command = report::compare::to_paste(&with_more_time(self.max_time), report::table::width());
+        let mut text = report::ab::text(&trials, host.width());
+        if trials.cases.iter().any(wants_time) && !host.is_interrupted() {
+            let command = report::compare::to_paste(&with_more_time(self.max_time, host), host.width());
             let _ = write!(text, "to decide, give each case more time:\n{command}");
         }
         let mut answer = CommandOutput::new(text, notes, exit);
@@ -286,7 +296,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Adds the trial of the next match, and keeps what there is: what ends the process later takes nothing of it.
-    fn enter(&self, trial: Trial, trials: &mut Trials, target: Option<&Target>) -> Result<(), Error> {
+    fn enter(&self, trial: Trial, trials: &mut Trials, target: Option<&Target>, host: &Host) -> Result<(), Error> {
         let all = self.matches.len();
         trials.cases.push(trial);
         trials.correct();
@@ -296,26 +306,31 @@ impl<'a> Contest<'a> {
         }
         if let Some(trial) = trials.cases.last() {
             let options = self.matches.iter().map(|own| &own.group.spec.options);
-            progress::line(&format!("{} of {all}: {}", trials.cases.len(), report::ab::brief(trial, options)));
+            host.messages.line(&format!("{} of {all}: {}", trials.cases.len(), report::ab::brief(trial, options)));
         }
-        trials.exit = exit(trials) as u8;
+        trials.exit = exit(trials, host) as u8;
         target.map_or(Ok(()), |target| target.keep_json(trials))
     }
 
     /// Says how long the matches may take.
-    fn announce(&self) {
+    fn announce(&self, host: &Host) {
         let count = self.matches.len();
         let all = self.max_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
         if count > 1 && all >= LONG {
             let [each, all] = [self.max_time, all].map(|time| about(time.into()));
-            progress::line(&format!("{count} cases, {each} each at most: up to {all}"));
+            host.messages.line(&format!("{count} cases, {each} each at most: up to {all}"));
         }
     }
 
     /// Plays rounds of batches of samples on one device.
-    fn batches(&self, setup: &Setup, done: &mut dyn FnMut(Trial) -> Result<(), Error>) -> Result<(), Error> {
+    fn batches(
+        &self,
+        setup: &Setup,
+        host: &Host,
+        done: &mut dyn FnMut(Trial) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let session = Session::open(setup)?;
-        announce(&session, [&self.devices[..]]);
+        announce(&session, [&self.devices[..]], host);
         let chosen = session.select_usable(&self.devices)?;
         let [device] = chosen[..] else {
             return Err(Error::Usage(format!(
@@ -323,13 +338,13 @@ impl<'a> Contest<'a> {
                 chosen.len()
             )));
         };
-        progress::line(&format!("device {}: {}", device.index, device.name));
-        super::run::name_commands(&setup.kernels);
-        self.announce();
-        let interrupted = interrupt::listen()?;
+        host.messages.line(&format!("device {}: {}", device.index, device.name));
+        super::run::name_commands(&setup.kernels, host);
+        self.announce(host);
+        let interrupted = host.listen()?;
         let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupted)?;
         for own in &self.matches {
-            if interrupt::flagged() {
+            if host.is_interrupted() {
                 break;
             }
             if let Sides::Kernels(kernels) = &own.sides {
@@ -360,15 +375,20 @@ impl<'a> Contest<'a> {
     }
 
     /// Plays rounds of processes, one with each driver.
-    fn processes(&self, setup: &Setup, done: &mut dyn FnMut(Trial) -> Result<(), Error>) -> Result<(), Error> {
-        self.announce();
-        interrupt::listen()?;
+    fn processes(
+        &self,
+        setup: &Setup,
+        host: &Host,
+        done: &mut dyn FnMut(Trial) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.announce(host);
+        host.listen()?;
         for own in &self.matches {
-            if interrupt::flagged() {
+            if host.is_interrupted() {
                 break;
             }
             if let Sides::Drivers(manifests) = &own.sides {
-                let (trial, trouble) = self.drivers(own, manifests, setup)?;
+                let (trial, trouble) = self.drivers(own, manifests, setup, host)?;
                 done(trial)?;
                 trouble.map_or(Ok(()), Err)?;
             }
@@ -377,19 +397,25 @@ impl<'a> Contest<'a> {
     }
 
     /// Plays rounds of processes of one match; with the error that ended it early.
-    fn drivers(&self, own: &Match<'_>, manifests: &[&Path; 2], setup: &Setup) -> Result<(Trial, Option<Error>), Error> {
+    fn drivers(
+        &self,
+        own: &Match<'_>,
+        manifests: &[&Path; 2],
+        setup: &Setup,
+        host: &Host,
+    ) -> Result<(Trial, Option<Error>), Error> {
         let sampling = Sampling { max_time: TIME_OF_A_PROCESS, ..self.sampling };
         let run = PlannedRun { devices: self.devices.clone(), groups: vec![own.group.clone()], sampling };
         let plan = Plan { runs: vec![run], run_tables: vec![] };
         let mut first: [Option<SideResult>; 2] = [None, None];
         let (mut rounds, mut trouble): (Vec<Round>, _) = (vec![], None);
         let mut schedule = Schedule::new(FIRST_LOOK, self.min_effect, self.matches.len());
-        let (begun, mut orders) = (Instant::now(), generator(orders_seed(), 0));
-        while begun.elapsed() < self.max_time {
+        let (begun, mut orders) = (host.elapsed(), generator(orders_seed(), 0));
+        while host.elapsed() - begun < self.max_time {
             // As within a process: by lot, so that each is as likely to get any place.
             let mut order = [0, 1, 2];
             order.shuffle(&mut orders);
-            match own.round(order, manifests, &plan, setup, &mut first)? {
+            match own.round(order, manifests, &plan, setup, host, &mut first)? {
                 Ok(round) => rounds.push(round),
                 Err(error) => {
                     trouble = error;
@@ -397,7 +423,7 @@ impl<'a> Contest<'a> {
                 }
             }
             let [a, b, control] = rounds[rounds.len() - 1];
-            progress::line(&format!("round {}: A {a}, B {b}, A again {control}", rounds.len()));
+            host.messages.line(&format!("round {}: A {a}, B {b}, A again {control}", rounds.len()));
             if schedule.decided(&rounds) {
                 break;
             }
@@ -422,6 +448,7 @@ impl Match<'_> {
         manifests: &[&Path; 2],
         plan: &Plan,
         setup: &Setup,
+        host: &Host,
         first: &mut [Option<SideResult>; 2],
     ) -> Result<Result<Round, Option<Error>>, Error> {
         let (mut round, mut missing) = (Round::default(), false);
@@ -431,9 +458,9 @@ impl Match<'_> {
             let setup = setup.with_drivers(manifests[side].as_os_str().to_owned());
             // Tiles that were tuned for the one driver are not for the other.
             let tuned = Tuned::none();
-            let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, command_line());
+            let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, host.command_line());
             // A process that fails late must not lose the rounds before it.
-            let seen = match measure_afresh(&name, plan, &setup, &options) {
+            let seen = match measure_afresh(&name, plan, &setup, &options, host) {
                 Ok(Some(record)) => side_result(record, &self.labels[side], &name)?,
                 Ok(None) => return Ok(Err(None)),
                 Err(error) => return Ok(Err(Some(error))),

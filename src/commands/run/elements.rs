@@ -5,7 +5,6 @@ use crate::basis::destination::Scratch;
 use crate::basis::dtype::DType;
 use crate::basis::error::{self, Error};
 use crate::basis::printable::{Shown, printable};
-use crate::basis::prose;
 use crate::commands::CommandOutput;
 use crate::commands::cli::RunArgs;
 use crate::kernel::buffer::Role;
@@ -93,12 +92,12 @@ impl Wanted {
     }
 
     /// Adds what is to be shown to `answer`.
-    pub(super) fn show(&self, answer: &mut CommandOutput) {
+    pub(super) fn show(&self, answer: &mut CommandOutput, width: usize) {
         for print in &self.prints {
             match array::read(&print.path, print.buffer.element, &print.buffer.shape) {
                 Ok(contents) => {
                     let (buffer, ranges) = (&print.buffer, &print.ranges);
-                    let rows = table(buffer, ranges, &contents, prose::width());
+                    let rows = table(buffer, ranges, &contents, width);
                     let _ = write!(answer.output, "\n{}\n{rows}", heading(buffer, ranges));
                 }
                 // The case has no answer, as its table says.

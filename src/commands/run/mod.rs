@@ -11,8 +11,9 @@ use super::{CommandOutput, ab, bench};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::handle::Handle;
-use crate::basis::printable::{Shown, printable, say};
+use crate::basis::printable::{Shown, printable};
 use crate::commands::cli::RunArgs;
+use crate::commands::host::Host;
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
 use crate::plan::request::{Request, VulkanOptions};
@@ -25,17 +26,15 @@ use crate::run::options::{self, Fields};
 use crate::run::resolved::ResolvedRun;
 use crate::run::{init, resolve};
 use elements::Wanted;
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
-pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     if args.watch {
-        return watch::run(args, vulkan, setup);
+        return watch::run(args, vulkan, setup, host);
     }
     if args.init {
-        Files::default().read("a source", args.kernel.iter().chain(&args.config)).check()?;
+        Files::default().read("a source", args.kernel.iter().chain(&args.config)).check(host)?;
         let described = described(args)?.concat();
         let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
         return Ok(CommandOutput::document(texts.concat(), String::new(), Exit::Success));
@@ -53,28 +52,28 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
         runs.push(planned(&kernels, &own, every, &request.selection)?);
         all.push(kernels);
     }
-    Files::of_measuring(&request, &args.output(), &all, setup.loader.as_ref()).check()?;
+    Files::of_measuring(&request, &args.output(), &all, setup.loader.as_ref()).check(host)?;
     let setup = &Setup { repeat: args.repeat.unwrap_or(0), ..setup.with_kernels(all.clone()) };
     if args.ab {
-        return ab::judge_run(args, runs, setup);
+        return ab::judge_run(args, runs, setup, host);
     }
     let whole = Plan { runs, run_tables: vec![] };
     let plan = whole.clone().only(&request.only)?;
     if args.dry_run {
-        return bench::list(&plan, &request, setup);
+        return bench::list(&plan, &request, setup, host);
     }
     let planned = Planned { options_hash: plan.options(), whole, plan, shard: None, at_once: false };
     let more = |record: &Record| {
-        let best = all.iter().filter(|_| args.tune).map(|kernels| best_choices(record, kernels));
+        let best = all.iter().filter(|_| args.tune).map(|kernels| best_choices(record, kernels, host.width()));
         best.chain([captured::beside(record, &all)]).collect()
     };
-    let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, &more)?;
+    let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, host, &more)?;
     for kernels in all.iter().filter(|_| !args.tune) {
         if let Some(first) = kernels.first_choices() {
             let _ = writeln!(answer.notes, "note      {}: {first}; --tune times all", kernels.name);
         }
     }
-    wanted.show(&mut answer);
+    wanted.show(&mut answer, host.width());
     Ok(answer)
 }
 
@@ -139,16 +138,15 @@ fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error>
     Err(described.error(&Fault::new(field, message)))
 }
 
-/// Names the commands that descriptions of kernels have run, each once in the life of this process: once nothing else is in
-/// the way, and before the first of them is run.
-pub(super) fn name_commands(kernels: &[UserKernels]) {
-    static NAMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+/// Names the commands that descriptions of kernels have run, each once: once nothing else is in the way, and before the
+/// first of them is run.
+pub(super) fn name_commands(kernels: &[UserKernels], host: &Host) {
+    let mut named = host.named_commands.borrow_mut();
     for (field, command) in kernels.iter().flat_map(|kernels| &kernels.run.commands) {
         if named.insert(command.clone()) {
             let what = if *field == "inputs.command" { "the command that makes the inputs" } else { "the reference" };
             // Even a quiet process says whose commands it runs.
-            say(&format!("running {what}: `{}`\n", printable(command)));
+            host.messages.say(&format!("running {what}: `{}`\n", printable(command)));
         }
     }
 }
@@ -187,7 +185,7 @@ pub(super) fn planned(
 }
 
 /// The choice of specialization constants that was fastest for each device and size, as lines of a description: for `--tune`.
-fn best_choices(record: &Record, kernels: &UserKernels) -> String {
+fn best_choices(record: &Record, kernels: &UserKernels, width: usize) -> String {
     let mut text = String::new();
     let median = |case: &Case| case.measured().map(|measured| measured.summary.median);
     let mut seen: Vec<&Case> = vec![];
@@ -221,7 +219,7 @@ fn best_choices(record: &Record, kernels: &UserKernels) -> String {
             median(best).unwrap_or_default(),
             first.unwrap_or_default()
         );
-        let _ = write!(text, "\n{}", table::prose(&line, table::width(), 2));
+        let _ = write!(text, "\n{}", table::prose(&line, width, 2));
         // An interval tells what one process knows: choices within it may change places in the next.
         let interval = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);
         let reaches = |case: &&Case| {
@@ -232,7 +230,7 @@ fn best_choices(record: &Record, kernels: &UserKernels) -> String {
         if let [first, others @ ..] = equal.as_slice() {
             let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
             let line = format!("  within its error: {}{more}; --ab decides between two", first.variant);
-            text.push_str(&table::prose(&line, table::width(), 4));
+            text.push_str(&table::prose(&line, width, 4));
         }
     }
     text

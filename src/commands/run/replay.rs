@@ -8,7 +8,8 @@ use crate::basis::file_name::file_name;
 use crate::basis::printable::Shown;
 use crate::capture::case::store::Store;
 use crate::capture::case::{Chosen, Draft, Starts, folder_name};
-use crate::commands::{command_line, measure_quietly};
+use crate::commands::host::Host;
+use crate::commands::measure_quietly;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions};
 use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
@@ -47,7 +48,7 @@ enum Replay {
 }
 
 /// Writes the cases of `all`, whose bytes are in `spool`, as folders below `output`, and runs each on the device that it was
-/// captured on, if `setup` says how. A folder is made in `spool`, on the same file system, and moved when it is whole: whatever
+/// captured on, if `rerun` says how. A folder is made in `spool`, on the same file system, and moved when it is whole: whatever
 /// ends the process leaves no half of a case. A case that did not give what the program got goes to [`UNVERIFIED`].
 ///
 /// # Errors
@@ -56,7 +57,7 @@ pub(crate) fn write_cases(
     all: &[Chosen<'_>],
     spool: &Path,
     output: &Path,
-    setup: Option<&Setup>,
+    rerun: Option<(&Setup, &Host)>,
 ) -> Result<Vec<Written>, Error> {
     let mut store = Store::default();
     let mut written = vec![];
@@ -66,7 +67,7 @@ pub(crate) fn write_cases(
         let made = spool.join(&own);
         match Draft::new(chosen, spool, &made, &mut store) {
             Ok(mut draft) => {
-                let verified = settle(&mut draft, chosen, &made, &mut store, setup)?;
+                let verified = settle(&mut draft, chosen, &made, &mut store, rerun)?;
                 let place = if verified.is_ok() { output.to_path_buf() } else { output.join(UNVERIFIED) };
                 let folder = place.join(&own);
                 let failed = |e| Error::Failure(format!("'{}': {e}", folder.shown()));
@@ -90,11 +91,11 @@ fn settle(
     chosen: &Chosen<'_>,
     folder: &Path,
     store: &mut Store,
-    setup: Option<&Setup>,
+    rerun: Option<(&Setup, &Host)>,
 ) -> Result<Result<(), String>, Error> {
     let failed = Error::Failure;
     draft.write(&Starts::Known, false, store).map_err(failed)?;
-    let Some(setup) = setup else { return Ok(Err("not run again".into())) };
+    let Some((setup, host)) = rerun else { return Ok(Err("not run again".into())) };
     let mut last = String::new();
     // Some buffers a kernel may read, as far as anybody can see, and does not: first these are taken for outputs, too.
     for all in [true, false] {
@@ -106,7 +107,7 @@ fn settle(
         if !doubtful.is_empty() {
             draft.write(&Starts::Inverted(all), false, store).map_err(failed)?;
             let scratch = crate::basis::destination::Scratch::new().map_err(|e| failed(e.to_string()))?;
-            let (replay, left) = replay(folder, &doubtful, &scratch.path(), chosen, setup)?;
+            let (replay, left) = replay(folder, &doubtful, &scratch.path(), chosen, setup, host)?;
             found = left;
             if let Replay::None(reason) = replay {
                 draft.write(&Starts::Known, false, store).map_err(failed)?;
@@ -115,7 +116,7 @@ fn settle(
         }
         let starts = Starts::Found(found);
         draft.write(&starts, false, store).map_err(failed)?;
-        match replay(folder, &[], Path::new(""), chosen, setup)?.0 {
+        match replay(folder, &[], Path::new(""), chosen, setup, host)?.0 {
             Replay::Right { same_bits } => {
                 draft.write(&starts, same_bits, store).map_err(failed)?;
                 return Ok(Ok(()));
@@ -134,6 +135,7 @@ fn replay(
     scratch: &Path,
     chosen: &Chosen<'_>,
     setup: &Setup,
+    host: &Host,
 ) -> Result<(Replay, HashMap<String, Vec<u8>>), Error> {
     let described = describe(&[folder.to_path_buf()], None, &Fields::default())?;
     let run = resolve::resolve(&described)?;
@@ -146,8 +148,8 @@ fn replay(
     let selection = Selection { device, ..Selection::default() };
     let plan = Plan { runs: vec![planned(&kernels, &own, false, &selection)?], run_tables: vec![] };
     let tuned = Tuned::none();
-    let options = MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line());
-    let record = match measure_quietly(&plan, &setup.with_kernels(vec![kernels]), &options) {
+    let options = MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line());
+    let record = match measure_quietly(&plan, &setup.with_kernels(vec![kernels]), &options, host) {
         Ok(record) => record,
         Err(Error::Interrupted(why)) => return Err(Error::Interrupted(why)),
         Err(error) => return Ok((Replay::None(error.to_string()), HashMap::new())),
@@ -174,28 +176,9 @@ mod tests {
     use super::*;
     use crate::capture::case::chosen;
     use crate::capture::case::tests::{Told, bound, case, floats, region, scale, spirv};
-    use crate::device::cache::CacheFolder;
-    use crate::measure::session::Isolation;
+
     use crate::vulkan::{Instance, Validation};
     use gpukern_layer::format::Event;
-    use std::time::Duration;
-
-    fn setup() -> Setup {
-        let (validation, cache) = (Validation::Off, CacheFolder::none());
-        let (isolation, timeout, max_run) = (Isolation::InProcess, Duration::from_secs(60), Duration::from_secs(60));
-        Setup {
-            validation,
-            loader: None,
-            drivers: None,
-            cache,
-            isolation,
-            timeout,
-            max_run,
-            inspects: false,
-            repeat: 0,
-            kernels: vec![],
-        }
-    }
 
     /// Lets it have been told of the first device here.
     fn here(told: &mut Told) {
@@ -219,7 +202,9 @@ mod tests {
         let chosen = chosen(&all, None, &|_, _| "k".into());
         let output = told.spool.path().join("cases");
         std::fs::create_dir_all(&output).expect("made");
-        let mut found = write_cases(&chosen, told.spool.path(), &output, Some(&setup())).expect("written");
+        let mut found =
+            write_cases(&chosen, told.spool.path(), &output, Some((&Setup::in_process(), &Host::in_memory([], []))))
+                .expect("written");
         let own = found.pop().expect("one");
         let folder = own.folder.expect("a folder");
         let text = std::fs::read_to_string(folder.join("case.toml")).expect("a description");
@@ -231,7 +216,16 @@ mod tests {
         let bytes: Vec<u8> = spirv(glsl).iter().flat_map(|word| word.to_le_bytes()).collect();
         std::fs::write(folder.join("kernel.spv"), bytes).expect("written");
         let all = [told.events.clone()];
-        replay(folder, &[], Path::new(""), &chosen(&all, None, &|_, _| "k".into())[0], &setup()).expect("replayed").0
+        replay(
+            folder,
+            &[],
+            Path::new(""),
+            &chosen(&all, None, &|_, _| "k".into())[0],
+            &Setup::in_process(),
+            &Host::in_memory([], []),
+        )
+        .expect("replayed")
+        .0
     }
 
     /// The interface of [`scale`]'s kernel, which does something else.

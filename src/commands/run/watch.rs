@@ -4,7 +4,8 @@ use super::{CommandOutput, RunArgs, beside, check_commands, described, planned, 
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
 use crate::case::accepted::AcceptedMutation;
-use crate::commands::{command_line, interrupt, measure_quietly, progress};
+use crate::commands::host::Host;
+use crate::commands::measure_quietly;
 use crate::compare::{self, Comparison, Settings, State, Verdict};
 use crate::measure::measurement::{LimitPolicy, MeasureOptions};
 use crate::measure::runner::Timing;
@@ -35,32 +36,32 @@ type Identity = (u64, u64, i64, i64);
 #[cfg(not(unix))]
 type Identity = ();
 
-pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     // What is forbidden once is refused; what a later edit brings is told, and waits to be mended.
     check_commands(&described(args)?.concat(), args.no_commands)?;
-    interrupt::listen()?;
+    host.listen()?;
     let request = args.request(vulkan);
     let mut files = named(args);
     let mut last: Option<Record> = None;
     loop {
         let (mut known, read) = read(args, &mut files);
-        match read.and_then(|run| measure(&request, setup, run)) {
+        match read.and_then(|run| measure(&request, setup, host, run)) {
             Ok(record) => {
                 // The rules are those of `compare`: one record against another, with the default settings.
                 let both = last.as_ref().map(|last| [last, &record].map(std::slice::from_ref));
                 let comparison = both.map(|[last, now]| compare::compare(last, now, &Settings::default()));
-                record.cases.iter().for_each(|case| say(&line(case, comparison.as_ref(), &record)));
+                record.cases.iter().for_each(|case| say(&line(case, comparison.as_ref(), &record), host));
                 if record.cases.iter().any(|case| case.measured().is_some()) {
                     last = Some(record);
                 }
             }
             Err(Error::Interrupted(_)) => {}
-            Err(_) if interrupt::flagged() => {}
+            Err(_) if host.is_interrupted() => {}
             // What a compiler refuses is mended, and saved again.
-            Err(error) => say(&error.to_string()),
+            Err(error) => say(&error.to_string(), host),
         }
         while seen(&files) == known {
-            if interrupt::flagged() {
+            if host.is_interrupted() {
                 return Ok(CommandOutput::new(String::new(), String::new(), Exit::Success));
             }
             std::thread::sleep(LOOK);
@@ -73,9 +74,9 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     }
 }
 
-fn say(text: &str) {
+fn say(text: &str, host: &Host) {
     let now = jiff::Zoned::now().strftime("%H:%M:%S").to_string();
-    progress::line(&format!("{now}  {text}"));
+    host.messages.line(&format!("{now}  {text}"));
 }
 
 /// The files that the command line names, with the descriptions in folders: a folder changes only with the names in it.
@@ -107,7 +108,7 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Vec<Reso
 }
 
 /// Measures what was read.
-fn measure(request: &Request, setup: &Setup, resolved: Vec<ResolvedRun>) -> Result<Record, Error> {
+fn measure(request: &Request, setup: &Setup, host: &Host, resolved: Vec<ResolvedRun>) -> Result<Record, Error> {
     let (mut all, mut runs) = (vec![], vec![]);
     for run in resolved {
         let kernels = beside(&[], run, &all)?;
@@ -121,7 +122,8 @@ fn measure(request: &Request, setup: &Setup, resolved: Vec<ResolvedRun>) -> Resu
     measure_quietly(
         &plan,
         &setup.with_kernels(all),
-        &MeasureOptions::new(Timing::Sample, limits, &tuned, command_line()),
+        &MeasureOptions::new(Timing::Sample, limits, &tuned, host.command_line()),
+        host,
     )
 }
 

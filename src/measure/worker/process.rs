@@ -1,7 +1,8 @@
 //! A worker as its parent sees it: a process, a pipe to it, a pipe from it, and how it ended.
 
 use super::protocol::{self, Event, Order};
-use crate::basis::printable::{ending, is_kill, say};
+use crate::basis::messages::Messages;
+use crate::basis::printable::{ending, is_kill};
 use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
 use crate::measure::session::Setup;
@@ -123,8 +124,8 @@ impl Process {
     }
 
     fn begin(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
-        let mut process =
-            Self::spawn(std::env::current_exe(), drivers, setup.inspects).map_err(|error| cannot_start(&error))?;
+        let program = std::env::current_exe();
+        let mut process = Self::spawn(program, drivers, setup).map_err(|error| cannot_start(&error))?;
         process.patience = Some(setup.timeout.saturating_mul(START_PATIENCE));
         let (devices, _) = process.ask(&Order::Begin(Box::new(setup.clone())), interrupted, &mut |_| None)?;
         process.patience = None;
@@ -132,23 +133,24 @@ impl Process {
     }
 
     /// Starts `program`: Linux finds this one through `/proc`, which a sandbox may lack.
-    /// One that `inspects` gets drivers without caches of their own.
-    fn spawn(program: io::Result<PathBuf>, drivers: Option<&OsStr>, inspects: bool) -> io::Result<Self> {
+    /// One that inspects gets drivers without caches of their own.
+    fn spawn(program: io::Result<PathBuf>, drivers: Option<&OsStr>, setup: &Setup) -> io::Result<Self> {
         let mut command = Command::new(program?);
         command.arg(SUBCOMMAND);
         for name in DRIVER_FILES {
             command.envs(drivers.map(|drivers| (name, drivers)));
         }
-        command.envs(WITHOUT_CACHES.into_iter().filter(|_| inspects));
+        command.envs(WITHOUT_CACHES.into_iter().filter(|_| setup.inspects));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let (sender, events) = mpsc::channel();
         if let Some(source) = child.stdout.take() {
+            let messages = setup.messages.clone();
             threads::start(move || {
                 // What is no report was printed by a driver, where it would have gone without a worker.
                 for line in lines(source) {
                     match protocol::parse(&line) {
-                        None => say(&line),
+                        None => messages.say(&line),
                         Some(Ok(event)) => drop(sender.send(event)),
                         // Nothing that follows could be relied on.
                         Some(Err(_)) => return,
@@ -156,7 +158,9 @@ impl Process {
                 }
             })?;
         }
-        let said = child.stderr.take().map(|source| threads::start(|| last_lines(source))).transpose()?;
+        let messages = setup.messages.clone();
+        let said = child.stderr.take().map(|source| threads::start(move || last_lines(source, &messages)));
+        let said = said.transpose()?;
         let orders = child.stdin.take();
         Ok(Self {
             _tie: Tie::of(&child, true),
@@ -293,10 +297,10 @@ fn lines(source: impl Read) -> impl Iterator<Item = String> {
 }
 
 /// Passes on what a worker writes to standard error, until it ends; returns the last lines.
-fn last_lines(source: impl Read) -> Vec<String> {
+fn last_lines(source: impl Read, messages: &Messages) -> Vec<String> {
     let mut last = VecDeque::new();
     for line in lines(source) {
-        say(&line);
+        messages.say(&line);
         let text: String = line.trim_end().chars().take(LINE).collect();
         if !text.is_empty() {
             last.push_back(text);
@@ -316,7 +320,8 @@ mod tests {
     fn where_this_program_cannot_be_found_again_the_error_names_what_does_without() {
         // As on a system without /proc.
         let missing = || io::Error::from(io::ErrorKind::NotFound);
-        let error = Process::spawn(Err(missing()), None, false).map(drop).expect_err("there is no program");
+        let error =
+            Process::spawn(Err(missing()), None, &Setup::in_process()).map(drop).expect_err("there is no program");
         let ended = cannot_start(&error);
         assert_eq!(ended.how, How::Refused);
         assert!(ended.cause.contains("; --in-process works without one"), "{ended}");
@@ -332,7 +337,7 @@ mod tests {
         let program = folder.path().join("silent");
         std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").expect("written");
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("allowed");
-        let mut process = Process::spawn(Ok(program), None, false).expect("it starts");
+        let mut process = Process::spawn(Ok(program), None, &Setup::in_process()).expect("it starts");
         process.patience = Some(3 * LOOK);
         let ended = process.receive(&AtomicBool::new(false)).map(drop).expect_err("nothing is reported");
         assert_eq!((ended.how, ended.cause.as_str()), (How::Hung, "it has not listed its devices"));

@@ -4,7 +4,7 @@ use super::protocol::{self, Event, NamedGroup, Order};
 use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle;
-use crate::basis::printable::say;
+use crate::basis::messages::Messages;
 use crate::basis::threads;
 use crate::basis::units::Bytes;
 use crate::measure::executor::{Executor, Observer, Side};
@@ -393,7 +393,7 @@ impl DeviceWatcher for Reporter {
     fn lost(&self, error: &str) {
         // The parent keeps the last lines.
         for line in self.device.iter().flat_map(|device| device.fault()) {
-            say(&format!("{line}\n"));
+            Messages::default().say(&format!("{line}\n"));
         }
         report(&Event::Lost(error.into()));
         // The parent ends this process now.

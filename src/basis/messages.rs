@@ -1,0 +1,152 @@
+//! Messages to a person, on standard error: made visible, wrapped to its width, and painted.
+
+use super::printable::printable_lines;
+use super::{color, prose};
+use crate::basis::destination::FileId;
+use std::fmt::{self, Debug};
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use terminal_size::{Height, Width, terminal_size_of};
+
+/// Columns of a stream whose width is unknown, such as a pipe.
+const DEFAULT_WIDTH: usize = 80;
+
+/// Detail of messages beside results and errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verbosity {
+    /// Errors, and notes about the results.
+    Quiet,
+    /// Progress, too.
+    #[default]
+    Usual,
+    /// The outcome of each case, too.
+    Verbose,
+}
+
+/// The stream that messages go to. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Messages {
+    pub(crate) verbosity: Verbosity,
+    /// The width that `COLUMNS` states, whatever the terminal says.
+    pub(crate) columns: Option<usize>,
+    /// Whether prose is wrapped. A worker's is not: its parent reads whole lines.
+    pub(crate) wraps: bool,
+    /// Whether the word in front of an error has a color.
+    pub(crate) painted: bool,
+    /// Whether standard error is a file that the command reads or writes, which a message would damage.
+    diverted: Arc<AtomicBool>,
+    /// Memory in place of standard error, in tests.
+    memory: Option<Arc<Mutex<Vec<u8>>>>,
+}
+
+impl Messages {
+    /// Messages that are kept in memory.
+    pub(crate) fn in_memory() -> Self {
+        Self { memory: Some(Arc::default()), ..Self::default() }
+    }
+
+    /// The memory that holds them, if it does.
+    pub(crate) fn memory(&self) -> Option<&Arc<Mutex<Vec<u8>>>> {
+        self.memory.as_ref()
+    }
+
+    /// Sends messages to standard output from now on: standard error is a file that one would damage.
+    pub(crate) fn divert(&self) {
+        self.diverted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether messages no longer go to standard error.
+    pub(crate) fn are_diverted(&self) -> bool {
+        self.diverted.load(Ordering::Relaxed)
+    }
+
+    /// Whether a person watches standard error.
+    pub(crate) fn on_terminal(&self) -> bool {
+        self.memory.is_none() && io::stderr().is_terminal()
+    }
+
+    /// Columns of standard error; `None` if a file or a program takes whole lines.
+    pub(crate) fn width(&self) -> Option<usize> {
+        let terminal = || terminal_size_of(io::stderr()).filter(|_| self.memory.is_none());
+        columns(self.columns, terminal()).or(self.on_terminal().then_some(DEFAULT_WIDTH))
+    }
+
+    /// Writes `text`, with whatever a terminal would act on made visible. A reader that went away, or a full disk behind the
+    /// stream, takes nothing from what is measured: `eprint!` would end the process with a panic.
+    pub(crate) fn say(&self, text: &str) {
+        let wrapped = prose::wrapped_lines(text, self.width().filter(|_| self.wraps));
+        // Escaped after wrapping, which may put a command of a CI service at the beginning of a line.
+        let mut shown = printable_lines(&wrapped).into_owned();
+        if self.painted {
+            shown = color::painted_errors(&shown);
+        }
+        self.write(&shown);
+    }
+
+    /// Writes `text` as it is. A message that cannot be written is lost, and changes nothing else.
+    pub(crate) fn write(&self, text: &str) {
+        let _ = match &self.memory {
+            Some(memory) => memory.lock().unwrap_or_else(PoisonError::into_inner).write_all(text.as_bytes()),
+            None if self.are_diverted() => {
+                let [output, errors] = [FileId::of_stream(&io::stdout()), FileId::of_stream(&io::stderr())];
+                if output == errors { Ok(()) } else { write(&mut io::stdout().lock(), text) }
+            }
+            None => write(&mut io::stderr().lock(), text),
+        };
+    }
+
+    /// Writes a line of progress, unless only errors are wanted.
+    pub(crate) fn line(&self, text: &str) {
+        if self.verbosity >= Verbosity::Usual {
+            self.say(&format!("{text}\n"));
+        }
+    }
+}
+
+impl Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Messages").field("verbosity", &self.verbosity).finish_non_exhaustive()
+    }
+}
+
+/// The columns that `COLUMNS` states, otherwise those of `terminal`.
+fn columns(stated: Option<usize>, terminal: Option<(Width, Height)>) -> Option<usize> {
+    stated.or(terminal.map(|(width, _)| usize::from(width.0))).filter(|columns| *columns > 0)
+}
+
+/// Columns that text on standard output may take.
+pub(crate) fn output_width(stated: Option<usize>) -> usize {
+    columns(stated, terminal_size_of(io::stdout())).unwrap_or(DEFAULT_WIDTH)
+}
+
+fn write(stream: &mut impl Write, text: &str) -> io::Result<()> {
+    stream.write_all(text.as_bytes()).and_then(|()| stream.flush())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_escaped_wrapped_and_left_out_where_nobody_wants_progress() {
+        let mut messages = Messages::in_memory();
+        messages.line("begun\u{7}");
+        (messages.verbosity, messages.wraps, messages.columns) = (Verbosity::Quiet, true, Some(12));
+        messages.line("unwanted");
+        messages.clone().say("error: too many words\n");
+        let memory = messages.memory().expect("in memory").lock().expect("no panic").clone();
+        let text = String::from_utf8(memory).expect("text");
+        assert_eq!(text, "begun\\u{7}\nerror: too\n  many words\n");
+    }
+
+    #[test]
+    fn the_stated_width_comes_before_the_terminal() {
+        let terminal = Some((Width(100), Height(30)));
+        assert_eq!(
+            [columns(Some(60), terminal), columns(None, terminal), columns(None, None)],
+            [Some(60), Some(100), None]
+        );
+        assert_eq!(columns(Some(0), terminal), None);
+    }
+}
