@@ -2,6 +2,7 @@
 
 mod ab;
 mod bench;
+mod campaign;
 mod capture;
 pub(crate) mod cli;
 mod compare;
@@ -40,8 +41,9 @@ use crate::measure::session::{Isolation, Session, Setup};
 use crate::measure::worker::serve;
 use crate::plan::request::VulkanOptions;
 use crate::plan::{HOST, Plan, PlannedRun, options};
+use crate::process::guarded::{self, FrontEnds, ProgramLimits};
 use crate::record::{Case, NamedRecord, Record, reader};
-use crate::run::{front_end, guarded};
+use crate::run::front_end;
 use crate::vulkan::Validation;
 use config::Defaults;
 use document::{Files, Target};
@@ -174,9 +176,6 @@ pub fn run(mut cli: Cli) -> Result<CommandOutput, Error> {
 /// What a command of the user's answers.
 fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
     let setup = setup(&cli.vulkan)?;
-    if setup.isolation == Isolation::Workers {
-        front_end::set_apart();
-    }
     // Standard output may be a file that every command reads.
     Files::default().check()?;
     match cli.command {
@@ -228,7 +227,8 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
-    guarded::limit(timeout, interrupt::flag());
+    let front_ends = if *in_process { FrontEnds::Here } else { FrontEnds::Apart };
+    guarded::limit(ProgramLimits { timeout, interrupted: Some(interrupt::flag()), front_ends });
     let loader = loader.clone().map(PathBuf::into_os_string);
     Ok(Setup {
         validation,
@@ -377,10 +377,7 @@ fn measure_keeping(
     path: Option<&Path>,
     earlier: Option<Record>,
 ) -> Result<(MeasuredPlan, Option<Journal>), Error> {
-    let session = Measurement::session(plan, setup)?;
-    if let Some(session) = &session {
-        announce(session, selectors(plan).iter().map(Vec::as_slice));
-    }
+    let session = campaign::session_of(plan, setup)?;
     let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
     if let Some(earlier) = earlier {
         measurement.resume(earlier, options)?;

@@ -1,31 +1,28 @@
 //! `gpukern peak`.
 
+use super::campaign::Campaign;
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, announce, beside, interrupt};
+use super::{CommandOutput, beside};
 use crate::basis::error::{Error, Exit};
 use crate::commands::progress::Progress;
 use crate::measure::executor::Observer;
 use crate::measure::runner::Timing;
-use crate::measure::session::{Session, Setup};
+use crate::measure::session::Setup;
 use crate::peak;
 use crate::plan::{CaseGroup, estimate};
 use crate::record::peak::Extent;
 use crate::record::{Case, Outcome};
 use crate::report;
-use crate::tuning::tuned::Tuned;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &Setup) -> Result<CommandOutput, Error> {
     Files::default().read("the loader", &setup.loader).written("--json", json).check()?;
     let target = json.map(|path| Target::open(JSON, path)).transpose()?;
     let extent = if quick { Extent::Quick } else { Extent::Full };
-    let session = Session::open(setup)?;
-    announce(&session, [devices]);
-    let interrupted = interrupt::listen()?;
+    let campaign = Campaign::begin(setup, [devices])?;
     let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
-    for device in session.select_usable(devices)? {
-        let mut executor = match session.executor(device, Timing::Sample, &Tuned::none(), interrupted) {
+    for device in campaign.session.select_usable(devices)? {
+        let mut executor = match campaign.open(device, Timing::Sample) {
             Ok(executor) => executor,
             Err(error) => {
                 worst = beside(worst, Err(error), &mut notes);
@@ -46,8 +43,8 @@ pub(super) fn run(devices: &[String], quick: bool, json: Option<&Path>, setup: &
         watch.progress.finish();
         worst = watch.worst;
     }
-    let exit = match beside(worst, session.check_validation(), &mut notes) {
-        Exit::Success if interrupted.load(Ordering::Relaxed) => Exit::Interrupted,
+    let exit = match beside(worst, campaign.session.check_validation(), &mut notes) {
+        Exit::Success if campaign.is_interrupted() => Exit::Interrupted,
         worst => worst,
     };
     let tables: Vec<_> = peaks.iter().map(|peak| report::peak::text(peak, report::table::width())).collect();
