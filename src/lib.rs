@@ -17,6 +17,7 @@ mod kernel;
 mod measure;
 mod peak;
 mod plan;
+mod process;
 mod record;
 mod report;
 mod run;

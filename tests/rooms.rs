@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 /// Every room with the rooms that it imports, outside tests.
 const IMPORTS: &[(&str, &[&str])] = &[
     ("basis", &[]),
+    ("process", &["basis"]),
     ("case", &["basis"]),
     ("device", &["basis"]),
     ("stats", &["basis"]),
     ("kernel", &["basis", "case", "device"]),
     ("algorithms", &["basis", "case", "device", "kernel"]),
-    ("run", &["basis", "case", "device", "kernel", "algorithms"]),
+    ("run", &["basis", "process", "case", "device", "kernel", "algorithms"]),
     ("host", &["basis", "case", "algorithms"]),
     ("vulkan", &["basis", "case", "device", "kernel"]),
     ("plan", &["basis", "case", "device", "algorithms", "run", "host"]),
@@ -43,6 +44,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
         "measure",
         &[
             "basis",
+            "process",
             "case",
             "device",
             "stats",
@@ -61,6 +63,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
         "commands",
         &[
             "basis",
+            "process",
             "case",
             "device",
             "stats",

@@ -1,9 +1,10 @@
 //! `gpukern bench`.
 
+use super::campaign::{self, Campaign};
 use super::document::{Files, JSON, Target};
 use super::measuring::{self, Planned};
 use super::progress::{Progress, skips};
-use super::{CommandOutput, announce, beside, selectors};
+use super::{CommandOutput, beside, selectors};
 use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::{Nanos, about, counted};
@@ -13,15 +14,13 @@ use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Observer;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions, Measurement};
 use crate::measure::runner::Timing;
-use crate::measure::session::{Isolation, Session, Setup};
+use crate::measure::session::{Isolation, Setup};
 use crate::plan::request::Request;
 use crate::plan::{CaseGroup, HOST, Plan, Shard, axes};
 use crate::report::explain::Explanation;
 use crate::run::algorithm::UserKernels;
-use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Ratio of predicted times from which a variant is hopeless.
@@ -79,10 +78,7 @@ fn check_parallel(plan: &Plan, setup: &Setup) -> Result<(), Error> {
 /// Lists the cases of `plan`, with an estimate of the time that they take.
 pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     let tuned = measuring::tuned(request)?;
-    let session = Measurement::session(plan, setup)?;
-    if let Some(session) = &session {
-        announce(session, selectors(plan).iter().map(Vec::as_slice), host);
-    }
+    let session = campaign::session_of(plan, setup, host)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
     let skipped = measurement.skipped(&tuned);
     let left = measurement.expected(&MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec![]));
@@ -109,21 +105,16 @@ fn explain(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup, host: &
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
     }
     let target = json.map(|path| Target::open(JSON, path)).transpose()?;
-    let session = Session::open(setup)?;
-    announce(&session, selectors(plan).iter().map(Vec::as_slice), host);
-    let interrupted = host.listen()?;
+    let campaign = Campaign::begin(setup, selectors(plan).iter().map(Vec::as_slice), host)?;
     let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Success);
     let (mut explained, mut kept) = (vec![], host.elapsed());
     for run in &plan.runs {
-        for device in session.select_usable(&run.devices)? {
+        for device in campaign.session.select_usable(&run.devices)? {
             let groups: Vec<_> = run.groups_on(device.kind).filter(automatic).collect();
             let mut progress = Progress::new(groups.len(), &host.messages);
             progress.device(device);
-            let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupted)?;
-            for group in groups {
-                if interrupted.load(Ordering::Relaxed) {
-                    break;
-                }
+            let mut executor = campaign.open(device, Timing::Sample)?;
+            campaign.each(groups, |group| {
                 let candidates = shown(group, device, ways);
                 let alone = candidates.iter().map(|candidate| alone(group, candidate)).collect::<Vec<_>>();
                 match executor.explain(&alone, &run.sampling) {
@@ -143,15 +134,16 @@ fn explain(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup, host: &
                     kept = host.elapsed();
                 }
                 progress.advance();
-            }
+                Ok(())
+            })?;
             progress.finish();
         }
     }
     answer.deliver_json(target, &explained);
-    if interrupted.load(Ordering::Relaxed) {
+    if campaign.is_interrupted() {
         answer.exit = Exit::Interrupted;
     }
-    answer.exit = beside(answer.exit, session.check_validation(), &mut answer.notes);
+    answer.exit = beside(answer.exit, campaign.session.check_validation(), &mut answer.notes);
     Ok(answer)
 }
 

@@ -12,7 +12,7 @@ use crate::case::check::WrongElements;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{Binding, Descriptor};
 use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::measure::executor::Side;
+use crate::measure::job::duel::Side;
 use crate::plan::options::Selection;
 use crate::plan::request::Request;
 use crate::plan::{CaseGroup, Plan};

@@ -2,6 +2,7 @@
 
 mod ab;
 mod bench;
+mod campaign;
 mod capture;
 pub(crate) mod cli;
 mod compare;
@@ -41,8 +42,9 @@ use crate::measure::session::{Isolation, Session, Setup};
 use crate::measure::worker::serve;
 use crate::plan::request::VulkanOptions;
 use crate::plan::{HOST, Plan, PlannedRun, options};
+use crate::process::guarded::{self, FrontEnds, ProgramLimits};
 use crate::record::{Case, NamedRecord, Record, reader};
-use crate::run::{front_end, guarded};
+use crate::run::front_end;
 use crate::vulkan::Validation;
 use clap::error::ErrorKind;
 use config::Defaults;
@@ -217,9 +219,6 @@ fn obey(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
 
 /// Answers a command of the user's.
 fn answer(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<CommandOutput, Error> {
-    if setup.isolation == Isolation::Workers {
-        front_end::set_apart();
-    }
     // Standard output may be a file that every command reads.
     Files::default().check(host)?;
     match cli.command {
@@ -271,7 +270,8 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
-    guarded::limit(timeout, host.interrupted());
+    let front_ends = if *in_process { FrontEnds::Here } else { FrontEnds::Apart };
+    guarded::limit(ProgramLimits { timeout, interrupted: Some(host.interrupted()), front_ends });
     let loader = loader.clone().map(PathBuf::into_os_string);
     Ok(Setup {
         validation,
@@ -407,10 +407,7 @@ fn measure_keeping(
     earlier: Option<Record>,
     host: &Host,
 ) -> Result<(MeasuredPlan, Option<Journal>), Error> {
-    let session = Measurement::session(plan, setup)?;
-    if let Some(session) = &session {
-        announce(session, selectors(plan).iter().map(Vec::as_slice), host);
-    }
+    let session = campaign::session_of(plan, setup, host)?;
     let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
     if let Some(earlier) = earlier {
         measurement.resume(earlier, options)?;

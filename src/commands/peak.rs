@@ -1,21 +1,20 @@
 //! `gpukern peak`.
 
+use super::campaign::Campaign;
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, announce, beside};
+use super::{CommandOutput, beside};
 use crate::basis::error::{Error, Exit};
 use crate::commands::host::Host;
 use crate::commands::progress::Progress;
 use crate::measure::executor::Observer;
 use crate::measure::runner::Timing;
-use crate::measure::session::{Session, Setup};
+use crate::measure::session::Setup;
 use crate::peak;
 use crate::plan::{CaseGroup, estimate};
 use crate::record::peak::Extent;
 use crate::record::{Case, Outcome};
 use crate::report;
-use crate::tuning::tuned::Tuned;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 pub(super) fn run(
     devices: &[String],
@@ -27,12 +26,10 @@ pub(super) fn run(
     Files::default().read("the loader", &setup.loader).written("--json", json).check(host)?;
     let target = json.map(|path| Target::open(JSON, path)).transpose()?;
     let extent = if quick { Extent::Quick } else { Extent::Full };
-    let session = Session::open(setup)?;
-    announce(&session, [devices], host);
-    let interrupted = host.listen()?;
+    let campaign = Campaign::begin(setup, [devices], host)?;
     let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
-    for device in session.select_usable(devices)? {
-        let mut executor = match session.executor(device, Timing::Sample, &Tuned::none(), interrupted) {
+    for device in campaign.session.select_usable(devices)? {
+        let mut executor = match campaign.open(device, Timing::Sample) {
             Ok(executor) => executor,
             Err(error) => {
                 worst = beside(worst, Err(error), &mut notes);
@@ -53,8 +50,8 @@ pub(super) fn run(
         watch.progress.finish();
         worst = watch.worst;
     }
-    let exit = match beside(worst, session.check_validation(), &mut notes) {
-        Exit::Success if interrupted.load(Ordering::Relaxed) => Exit::Interrupted,
+    let exit = match beside(worst, campaign.session.check_validation(), &mut notes) {
+        Exit::Success if campaign.is_interrupted() => Exit::Interrupted,
         worst => worst,
     };
     let tables: Vec<_> = peaks.iter().map(|peak| report::peak::text(peak, host.width())).collect();

@@ -1,7 +1,8 @@
 //! `gpukern tune`.
 
+use super::campaign::Campaign;
 use super::document::Files;
-use super::{CommandOutput, announce, beside};
+use super::{CommandOutput, beside};
 use crate::algorithms::tile::Tunable;
 use crate::algorithms::{self, Algorithm, CaseSpec};
 use crate::basis::dtype::DType;
@@ -17,9 +18,10 @@ use crate::commands::cli::{DeviceArgs, TuneArgs};
 use crate::commands::host::Host;
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
-use crate::measure::executor::{Executor, Observer, Question, Silent};
+use crate::measure::executor::{Executor, Observer, Silent};
+use crate::measure::job::tune::Question;
 use crate::measure::runner::Timing;
-use crate::measure::session::{Session, Setup};
+use crate::measure::session::Setup;
 use crate::plan::options::{self, Selection};
 use crate::plan::{CaseGroup, PlannedRun, Purpose, Sampling, axes};
 use crate::record::{Case, Outcome};
@@ -30,7 +32,6 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The output of an interruption that left nothing to keep.
@@ -67,21 +68,19 @@ pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandO
     // The file is tried before any time is spent.
     Tuned::keep(&path, &[])?;
 
-    let session = Session::open(setup)?;
-    announce(&session, [&run.devices[..]], host);
-    let interrupted = host.listen()?;
-    let devices = session.select_usable(&run.devices)?;
+    let campaign = Campaign::begin(setup, [&run.devices[..]], host)?;
+    let devices = campaign.session.select_usable(&run.devices)?;
     let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
     let answer = CommandOutput::new(String::new(), without_type(&run), Exit::Success);
     let progress = Progress::new(left as usize, &host.messages);
     progress.line(&format!("{}, {} at most in total", counted(left as usize, "problem"), about(budget.into())));
     let mut tuning = Tuning { algorithm, known, path, host, begun, budget, left, progress, kept: false, answer };
     let mut tables = vec![];
-    let stopped = || interrupted.load(Ordering::Relaxed);
+    let stopped = || campaign.is_interrupted();
     for device in devices {
         tuning.progress.device(device);
         let timing = if by_inspection { Timing::Inspect { texts: false } } else { Timing::Sample };
-        let executor = session.executor(device, timing, &Tuned::none(), interrupted);
+        let executor = campaign.open(device, timing);
         let mut executor = match executor.and_then(|executor| executing(executor, by_inspection)) {
             Ok(executor) => executor,
             Err(error) => {
@@ -92,9 +91,9 @@ pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandO
         let (mut rows, mut inspected) = (vec![], vec![]);
         for (group, tunable) in searches(algorithm, &run, device) {
             if by_inspection {
-                inspected.extend(tuning.inspect(executor.as_mut(), group, tunable, &stopped));
+                inspected.extend(tuning.inspect(&mut executor, group, tunable, &stopped));
             } else if !stopped() {
-                let row = tuning.search(executor.as_mut(), group, tunable);
+                let row = tuning.search(&mut executor, group, tunable);
                 if stopped() {
                     tuning.cut_off(group, tunable, row.as_ref());
                 }
@@ -109,12 +108,12 @@ pub(super) fn run(args: TuneArgs, setup: &Setup, host: &Host) -> Result<CommandO
         }
     }
     tuning.progress.finish();
-    tuning.beside(session.check_validation());
+    tuning.beside(campaign.session.check_validation());
     tuning.finish(&tables, stopped())
 }
 
 /// The executor, refused where it is to run tiles and its device executes nothing.
-fn executing(mut executor: Box<dyn Executor + '_>, by_inspection: bool) -> Result<Box<dyn Executor + '_>, Error> {
+fn executing(mut executor: Executor<'_>, by_inspection: bool) -> Result<Executor<'_>, Error> {
     if by_inspection || executor.executes() != Ok(false) {
         return Ok(executor);
     }
@@ -149,7 +148,7 @@ impl Tuning<'_> {
     }
 
     /// Searches the tiles of a variant on a problem, and keeps the best at once.
-    fn search(&mut self, executor: &mut dyn Executor, group: &CaseGroup, tunable: &'static Tunable) -> Option<Row> {
+    fn search(&mut self, executor: &mut Executor<'_>, group: &CaseGroup, tunable: &'static Tunable) -> Option<Row> {
         let device = &executor.info().clone();
         let name = name(group, tunable);
         // Time that a search leaves over is for the others.
@@ -184,7 +183,7 @@ impl Tuning<'_> {
     /// Has tiles of a variant compiled for a problem, and keeps that which spills least at once.
     fn inspect(
         &mut self,
-        executor: &mut dyn Executor,
+        executor: &mut Executor<'_>,
         group: &CaseGroup,
         tunable: &'static Tunable,
         stopped: &dyn Fn() -> bool,

@@ -1,65 +1,115 @@
-//! Who takes cases through a device: a runner in this process, or one in a worker.
+//! Executors: carry out jobs on a device, in this process or in a worker.
 
-use crate::algorithms::Variant;
-use crate::algorithms::tile::Tile;
-use crate::basis::units::{Bytes, Nanos};
-use crate::case::method::Round;
+use super::job::{Job, JobContext, Report};
+use super::session::Setup;
+use super::worker::{Ended, How, Remote};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
-use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
-use crate::record::{Case, Outcome, Record};
+use crate::plan::{CaseGroup, CaseId, PlannedRun};
+use crate::record::{Case, Death, Outcome, Record};
 use crate::tuning::tuned::{self, Configuration, Tuned};
-use crate::tuning::{Found, Refusal};
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use crate::vulkan::Validation;
+#[cfg(test)]
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The executor of cases on one device.
-pub(crate) trait Executor {
+/// Executor of jobs on one device.
+pub(crate) struct Executor<'a> {
+    pub(super) device: DeviceInfo,
+    /// Options of the session that it belongs to.
+    pub(super) setup: &'a Setup,
+    pub(super) tuned: Tuned,
+    pub(super) interrupted: &'static AtomicBool,
+    pub(super) place: Place<'a>,
+}
+
+/// Place where jobs are carried out.
+pub(super) enum Place<'a> {
+    /// This process.
+    Here(Box<JobContext<'a>>),
+    /// A worker, and another one when that dies.
+    Worker(Box<Remote<'a>>),
+    /// A script of a test.
+    #[cfg(test)]
+    Script(Script),
+}
+
+/// Answers each job, which it tells from others by its type; reports the job's events, and returns its `Done`.
+#[cfg(test)]
+pub(crate) type Script = Box<dyn FnMut(&dyn Any, Report<'_, Box<dyn Any>>) -> Result<Box<dyn Any>, Ended>>;
+
+#[cfg(test)]
+impl<'a> Executor<'a> {
+    /// An executor of a test: `script` is the device.
+    pub(crate) fn scripted(device: DeviceInfo, setup: &'a Setup, script: Script) -> Self {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        Self { device, setup, tuned: Tuned::none(), interrupted: &NEVER, place: Place::Script(script) }
+    }
+}
+
+impl Executor<'_> {
     /// The device.
-    fn info(&self) -> &DeviceInfo;
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        &self.device
+    }
 
     /// Whether a validation layer watches.
-    fn validated(&self) -> bool;
+    pub(super) fn is_validated(&self) -> bool {
+        self.setup.validation == Validation::On
+    }
 
-    /// The files kept of it between runs.
-    fn cache(&self) -> &CacheFolder;
+    /// Files kept of the device between runs.
+    pub(super) fn cache(&self) -> &CacheFolder {
+        &self.setup.cache
+    }
 
-    /// Runs every case of `run`.
-    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case>;
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
 
-    /// Searches the tiles of the variant of `group` on its problem; tells `progress` of every tile before it is tried and
-    /// after it is timed, and of the best so far. Interrupted, it returns what it has; `None` if that is nothing.
+    /// Carries out a job; `report` is told of its events, and answers whether to go on.
     ///
     /// # Errors
-    /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
-    fn tune(&mut self, group: &CaseGroup, question: Question, progress: Progress<'_>)
-    -> Result<Option<Found>, Refusal>;
+    /// How the worker ended before its time.
+    pub(super) fn carry_out<J: Job>(&mut self, job: J, report: Report<'_, J::Event>) -> Result<J::Done, Ended> {
+        match &mut self.place {
+            Place::Here(context) => job.run(context, report).map_err(Ended::refused),
+            Place::Worker(remote) => remote.carry_out(&job, report),
+            #[cfg(test)]
+            Place::Script(script) => {
+                let done = script(&job, &mut |event| report(*event.downcast().expect("an event of the job")))?;
+                Ok(*done.downcast().expect("the result of the job"))
+            }
+        }
+    }
 
-    /// Samples both sides and a control in turns on the problem of `group` until `decided` returns true for the rounds,
-    /// or `max_time` of `sampling` is over. Returns both cases, and the rounds.
-    fn duel(
-        &mut self,
-        group: &CaseGroup,
-        sides: &[Side; 2],
-        sampling: &Sampling,
-        decided: Decided<'_>,
-    ) -> ([Case; 2], Vec<Round>);
+    /// Has the next job carried out by a worker of its own: whatever others left in a process is not its fault.
+    pub(super) fn renew(&mut self) {
+        if let Place::Worker(remote) = &mut self.place {
+            remote.renew();
+        }
+    }
 
-    /// Times candidates of `auto` on the problem that they share, each a group of one variant: the median of each, or why
-    /// it has none.
-    ///
-    /// # Errors
-    /// Why the problem cannot be loaded.
-    fn explain(&mut self, candidates: &[CaseGroup], sampling: &Sampling) -> Result<Explained, String>;
-
-    /// Whether the device executes anything.
-    ///
-    /// # Errors
-    /// Why that cannot be said.
-    fn executes(&mut self) -> Result<bool, String>;
-
-    /// Times what the host does with the device beside running kernels.
-    fn host_side(&mut self) -> HostSide;
+    /// Returns the outcome of a case whose worker ended like this.
+    pub(super) fn outcome(&self, group: &CaseGroup, chosen: &Configuration, ended: &Ended) -> Outcome {
+        let Ended { how, cause, said, .. } = ended.clone();
+        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+        let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device);
+        let program = match program {
+            Ok(program) => program,
+            Err(reason) => return Outcome::Skipped { reason },
+        };
+        let kernels: BTreeSet<_> = program.dispatches().map(|dispatch| dispatch.shader.label()).collect();
+        let driver = format!("{} {}", self.device.driver.name, self.device.driver.info).trim().to_string();
+        let death = Death { cause, kernels: kernels.into_iter().collect(), driver, said };
+        match how {
+            _ if self.is_interrupted() => Outcome::Interrupted,
+            How::Crashed | How::Killed => Outcome::Crashed(death),
+            How::Hung => Outcome::TimedOut(death),
+            How::Refused => Outcome::failed(ended.to_string()),
+        }
+    }
 }
 
 /// An observer of a run, told of each step.
@@ -82,77 +132,6 @@ pub trait Observer {
 pub(crate) struct Silent;
 
 impl Observer for Silent {}
-
-/// A question to a search for the fastest tile of a variant on a problem.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Question {
-    /// A tile that an earlier search found, so that this one ends with nothing worse.
-    pub kept: Option<Tile>,
-    /// Tiles to leave out: their processes died.
-    pub avoid: Vec<Tile>,
-    /// Host time to spend.
-    pub budget: Duration,
-}
-
-/// Told of every tile before it is tried and after it is timed, and of the best so far with its time.
-pub(crate) type Progress<'a> = &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>);
-
-/// Whether the rounds so far decide a duel.
-pub(crate) type Decided<'a> = &'a mut dyn FnMut(&[Round]) -> bool;
-
-/// The names of the sides.
-pub(crate) const SIDE_NAMES: [&str; 2] = ["A", "B"];
-
-/// One side of a duel on the problem of a group.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Side {
-    /// The name of a variant of the group's algorithm.
-    variant: String,
-    /// The label of a kernel of the variant, and the SPIR-V that runs in its place.
-    pub(crate) substitute: Option<(String, Vec<u8>)>,
-}
-
-impl Side {
-    /// The side of `variant`, which may have another kernel in place of one of its own.
-    pub(crate) fn new(variant: &Variant, substitute: Option<(String, Vec<u8>)>) -> Self {
-        Self { variant: variant.name.to_string(), substitute }
-    }
-
-    /// Its variant.
-    ///
-    /// # Panics
-    /// When the algorithm of `group` has no such variant: the side was made for another.
-    pub(crate) fn variant<'g>(&self, group: &'g CaseGroup) -> &'g Variant {
-        group.algorithm.variant(&self.variant).expect("the side of another algorithm")
-    }
-}
-
-/// A time of each candidate, or why it has none.
-pub(crate) type Explained = Vec<Result<Nanos, String>>;
-
-/// Bytes of each copy of [`HostSide`].
-pub(crate) const TRANSFERRED: Bytes = Bytes(64 << 20);
-
-/// Times of what the host does with a device, or why there are none.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct HostSide {
-    /// Submissions of nothing, until their end is known.
-    pub(crate) submissions: Result<Vec<Nanos>, String>,
-    /// Copies to the device.
-    pub(crate) uploads: Result<Vec<Nanos>, String>,
-    /// Copies from it.
-    pub(crate) downloads: Result<Vec<Nanos>, String>,
-    /// Share of the host's processors that other programs took meanwhile, where the system tells.
-    pub(crate) others: Option<f64>,
-}
-
-impl HostSide {
-    /// No times, for this reason.
-    pub(crate) fn missing(reason: &str) -> Self {
-        let missing = || Err(reason.to_string());
-        Self { submissions: missing(), uploads: missing(), downloads: missing(), others: None }
-    }
-}
 
 /// The cases of `run` that `device` cannot run, each with the reason, in plan order.
 pub(crate) fn skipped(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned) -> Vec<(CaseId, String)> {

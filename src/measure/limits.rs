@@ -1,7 +1,8 @@
 //! Measures the limits of a device, the probes as cases like any others, transfers and submissions directly; and holds
 //! cases against them.
 
-use super::executor::{Executor, HostSide, Observer, Silent, TRANSFERRED};
+use super::executor::{Executor, Observer, Silent};
+use super::job::host_side::{HostSide, TRANSFERRED};
 use crate::algorithms::Variant;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::cache::CacheFolder;
@@ -39,7 +40,7 @@ const KEPT: &str = "limits.json";
 /// The same under validation layers, which slow the host side down: such figures are nobody's limits.
 const KEPT_VALIDATED: &str = "limits-validated.json";
 
-impl dyn Executor + '_ {
+impl Executor<'_> {
     /// Measures the limits of the device and keeps those of them for later runs that nothing disturbed.
     pub(crate) fn measure_peak(&mut self, extent: Extent, observer: &mut dyn Observer) -> Peak {
         let run = peak::run(self.info(), extent);
@@ -132,11 +133,11 @@ impl dyn Executor + '_ {
     }
 
     fn kept_as(&self) -> &'static str {
-        kept_as(self.validated())
+        kept_as(self.is_validated())
     }
 
     fn kept_peak(&self) -> Option<Peak> {
-        kept(self.cache(), self.info(), self.validated())
+        kept(self.cache(), self.info(), self.is_validated())
     }
 
     /// Keeps what these cases found. A probe that failed may have a limit the next time.
@@ -198,7 +199,7 @@ fn add(
 
 /// Holds the cases against the limits of the device, and marks those that are above them. `None` if interrupted meanwhile:
 /// some of the limits are none.
-pub(super) fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
+pub(super) fn hold(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
     let peak = limits(runner, cases, &|| interrupted.load(Ordering::Relaxed));
     if peak.is_some() {
         mark(cases);
@@ -211,7 +212,7 @@ pub(super) fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &
 }
 
 /// The limits of the device, and the share of them that each case reaches.
-fn limits(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &dyn Fn() -> bool) -> Option<Peak> {
+fn limits(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &dyn Fn() -> bool) -> Option<Peak> {
     // It may have come between the last case and the limits, too.
     if interrupted() {
         return None;
@@ -257,60 +258,33 @@ pub(super) fn share(peak: &Peak, cases: &mut [Case]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::method::Round;
-    use crate::device::cache::CacheFolder;
-    use crate::device::capability::DeviceInfo;
     use crate::device::capability::tests::software_device;
-    use crate::measure::executor::{Decided, Explained, Progress, Question, Side, unmeasured};
-    use crate::plan::Sampling;
+    use crate::measure::executor::unmeasured;
+    use crate::measure::job::Report;
+    use crate::measure::job::cases::{CaseEvent, RunCases};
+    use crate::measure::session::Setup;
+    use crate::measure::worker::Ended;
     use crate::tuning::tuned::{self, Tuned};
-    use crate::tuning::{Found, Refusal};
+    use std::any::Any;
 
-    /// A device that takes so long for each group.
-    struct Slow(DeviceInfo, CacheFolder, Duration);
-
-    impl Executor for Slow {
-        fn info(&self) -> &DeviceInfo {
-            &self.0
-        }
-
-        fn validated(&self) -> bool {
-            false
-        }
-
-        fn cache(&self) -> &CacheFolder {
-            &self.1
-        }
-
-        fn run(&mut self, run: &PlannedRun, _: &mut dyn Observer) -> Vec<Case> {
-            let cases = run.groups.iter().flat_map(|group| {
-                std::thread::sleep(self.2);
-                let chosen = tuned::choose(group, &self.0, &Tuned::none()).into_iter();
-                let outcome = || Outcome::Skipped { reason: "a script".into() };
-                chosen.map(|chosen| unmeasured(group, &chosen, &self.0, outcome())).collect::<Vec<_>>()
-            });
-            cases.collect()
-        }
-
-        fn tune(&mut self, _: &CaseGroup, _: Question, _: Progress<'_>) -> Result<Option<Found>, Refusal> {
-            Ok(None)
-        }
-
-        fn duel(&mut self, _: &CaseGroup, _: &[Side; 2], _: &Sampling, _: Decided<'_>) -> ([Case; 2], Vec<Round>) {
-            unreachable!("limits are no duel")
-        }
-
-        fn explain(&mut self, _: &[CaseGroup], _: &Sampling) -> Result<Explained, String> {
-            unreachable!("limits are not explained")
-        }
-
-        fn executes(&mut self) -> Result<bool, String> {
-            unreachable!()
-        }
-
-        fn host_side(&mut self) -> HostSide {
-            HostSide::missing("a script")
-        }
+    /// An executor whose device takes `time` for each group, and has no results.
+    fn slow(setup: &Setup, time: Duration) -> Executor<'_> {
+        let script = move |job: &dyn Any, report: Report<'_, Box<dyn Any>>| -> Result<Box<dyn Any>, Ended> {
+            let Some(RunCases { groups, .. }) = job.downcast_ref() else {
+                return Ok(Box::new(HostSide::missing("a script")));
+            };
+            let device = software_device();
+            for group in groups.iter().cloned().map(|group| group.resolve(&[]).expect("made here")) {
+                std::thread::sleep(time);
+                for chosen in tuned::choose(&group, &device, &Tuned::none()) {
+                    let outcome = Outcome::Skipped { reason: "a script".into() };
+                    let case = unmeasured(&group, &chosen, &device, outcome);
+                    report(Box::new(CaseEvent::End(Box::new(case))));
+                }
+            }
+            Ok(Box::new(()))
+        };
+        Executor::scripted(software_device(), setup, Box::new(script))
     }
 
     #[test]
@@ -318,8 +292,8 @@ mod tests {
         let run = || peak::run(&software_device(), Extent::Quick);
         let all: usize = run().groups.iter().map(CaseGroup::cases).sum();
         for (most, some_left_out) in [(Duration::from_millis(45), true), (Duration::from_secs(60), false)] {
-            let mut slow = Slow(software_device(), CacheFolder::none(), Duration::from_millis(20));
-            let executor: &mut dyn Executor = &mut slow;
+            let setup = Setup::in_process(CacheFolder::none());
+            let mut executor = slow(&setup, Duration::from_millis(20));
             let (cases, missing) = executor.run_for(run(), most, &mut Silent);
             assert_eq!(cases.len() + missing.len(), all, "each is there or missing");
             assert_eq!(missing.is_empty(), !some_left_out, "{missing:?}");
@@ -333,8 +307,8 @@ mod tests {
     #[test]
     fn what_a_quick_run_left_out_is_not_kept_as_missing_when_limits_are_doubted() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut script = Slow(software_device(), CacheFolder::new(Some(folder.path())), Duration::ZERO);
-        let executor: &mut dyn Executor = &mut script;
+        let setup = Setup::in_process(CacheFolder::new(Some(folder.path())));
+        let mut executor = slow(&setup, Duration::ZERO);
         let mut peak = executor.measure_peak(Extent::Quick, &mut Silent);
         let left_out = Missing { case: "launch/dependent/i32/1".into(), reason: "left out".into() };
         peak.missing.push(left_out.clone());

@@ -2,10 +2,10 @@
 
 use super::executor::{self, Observer};
 use super::host;
+use super::job::baseline::HostWorker;
 use super::limits::{self, hold, mark, share};
 use super::runner::Timing;
 use super::session::{Session, Setup};
-use super::worker;
 use super::{at_once, resume};
 use crate::algorithms::{Problem, Variant};
 use crate::basis::alike::distinct;
@@ -504,7 +504,7 @@ impl<'a> Measurement<'a> {
                 return Ok(cases);
             }
             observer.limits();
-            match hold(runner.as_mut(), &mut cases, interrupted) {
+            match hold(&mut runner, &mut cases, interrupted) {
                 Some(peak) if !results.peaks.iter().any(|known| known.uuid == peak.uuid) => results.peaks.push(peak),
                 Some(_) => {}
                 None => results.cut_short = true,
@@ -528,7 +528,7 @@ impl<'a> Measurement<'a> {
         }
         let process = results.processes.len() - 1;
         // This process is none that could be started afresh.
-        let mut worker = (options.processes > 1 || options.host_in_worker).then(|| worker::HostWorker::new(self.setup));
+        let mut worker = (options.processes > 1 || options.host_in_worker).then(|| HostWorker::new(self.setup));
         for (group, sampling) in &self.on_host {
             if results.has(device.index, &host_id(group), process, options) {
                 continue;
@@ -636,6 +636,7 @@ mod tests {
     use super::*;
     use crate::basis::dtype::DType;
     use crate::case::{CaseOptions, StopRule, StopTest};
+    use crate::device::cache::CacheFolder;
 
     use crate::measure::session::Isolation;
     use crate::record::fixture::four_cases;
@@ -678,7 +679,7 @@ mod tests {
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {
         // No Vulkan is to be loaded from here.
         let loader = Some("/nonexistent".into());
-        let setup = Setup { loader, isolation: Isolation::Workers, ..Setup::in_process() };
+        let setup = Setup { loader, isolation: Isolation::Workers, ..Setup::in_process(CacheFolder::none()) };
         let session = Measurement::session(plan, &setup).expect("none is needed");
         let measurement = Measurement::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());

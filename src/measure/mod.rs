@@ -4,7 +4,7 @@
 mod at_once;
 pub(crate) mod executor;
 pub(crate) mod host;
-mod inspector;
+pub(crate) mod job;
 mod limits;
 pub(crate) mod measurement;
 mod mutation;

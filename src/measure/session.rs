@@ -1,8 +1,10 @@
 //! Devices opened for measuring, in this process or in workers.
 
-use super::executor::Executor;
+use super::executor::{Executor, Place, Silent};
+use super::job::open::Open;
+use super::job::{Job, JobContext};
 use super::limits;
-use super::runner::{Runner, Timing};
+use super::runner::Timing;
 use super::worker::{Remote, Workers};
 use crate::basis::error::Error;
 use crate::basis::messages::Messages;
@@ -12,11 +14,12 @@ use crate::device::selector;
 use crate::record::Peak;
 use crate::run::algorithm::UserKernels;
 use crate::tuning::tuned::Tuned;
-use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
+use crate::vulkan::{CallMonitor, Instance, PhysicalDevice, Validation, VulkanError};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -50,16 +53,16 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Drivers of the system in this process, without a cache.
+    /// Drivers of the system in this process.
     #[cfg(test)]
-    pub(crate) fn in_process() -> Self {
+    pub(crate) fn in_process(cache: CacheFolder) -> Self {
         Self {
             validation: Validation::Off,
             loader: None,
             drivers: None,
-            cache: CacheFolder::none(),
+            cache,
             isolation: Isolation::InProcess,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_secs(30),
             max_run: Duration::from_secs(60),
             kernels: vec![],
             inspects: false,
@@ -102,6 +105,30 @@ pub(crate) enum Isolation {
     InProcess,
 }
 
+/// Vulkan in this process, with its devices.
+#[derive(Clone)]
+pub(super) struct LoadedVulkan {
+    pub(super) instance: Rc<Instance>,
+    pub(super) physicals: Vec<PhysicalDevice>,
+}
+
+impl LoadedVulkan {
+    /// Loads Vulkan, whose calls `calls` sees.
+    ///
+    /// # Errors
+    /// When there is no loader, no driver or no layer for validation.
+    pub(super) fn load(setup: &Setup, calls: Arc<CallMonitor>) -> Result<Self, VulkanError> {
+        let instance = Instance::monitored(setup.validation, setup.loader.as_deref().map(Path::new), calls)?;
+        let physicals = instance.devices()?;
+        Ok(Self { instance, physicals })
+    }
+
+    /// The devices that it shows.
+    pub(super) fn devices(&self) -> Vec<&DeviceInfo> {
+        self.physicals.iter().map(|physical| &physical.info).collect()
+    }
+}
+
 /// Vulkan and the devices that it shows.
 pub(crate) struct Session<'a> {
     setup: &'a Setup,
@@ -111,8 +138,8 @@ pub(crate) struct Session<'a> {
 
 /// Where work on devices runs.
 enum Backend<'a> {
-    /// This process, with Vulkan loaded.
-    InProcess(Rc<Instance>, Vec<PhysicalDevice>),
+    /// This process.
+    InProcess(LoadedVulkan),
     /// Other processes, which a driver that crashes may take with it.
     Workers(Workers<'a>),
 }
@@ -125,10 +152,9 @@ impl<'a> Session<'a> {
     pub(crate) fn open(setup: &'a Setup) -> Result<Self, Error> {
         let (backend, devices) = match setup.isolation {
             Isolation::InProcess => {
-                let instance = Instance::new(setup.validation, setup.loader.as_deref().map(Path::new))?;
-                let physicals = instance.devices()?;
-                let devices = physicals.iter().map(|physical| physical.info.clone()).collect();
-                (Backend::InProcess(instance, physicals), devices)
+                let vulkan = LoadedVulkan::load(setup, Arc::default())?;
+                let devices = vulkan.devices().into_iter().cloned().collect();
+                (Backend::InProcess(vulkan), devices)
             }
             Isolation::Workers => {
                 let (workers, devices) = Workers::open(setup)?;
@@ -141,7 +167,7 @@ impl<'a> Session<'a> {
     /// One line per driver that crashed while listing its devices.
     pub(crate) fn dead_drivers(&self) -> Vec<String> {
         match &self.backend {
-            Backend::InProcess(..) => vec![],
+            Backend::InProcess(_) => vec![],
             Backend::Workers(workers) => workers.dead.iter().map(ToString::to_string).collect(),
         }
     }
@@ -211,26 +237,26 @@ impl<'a> Session<'a> {
         timing: Timing,
         tuned: &Tuned,
         interrupted: &'static AtomicBool,
-    ) -> Result<Box<dyn Executor + 's>, Error> {
-        match &self.backend {
-            Backend::InProcess(..) if timing.inspects() => {
+    ) -> Result<Executor<'s>, Error> {
+        let place = match &self.backend {
+            Backend::InProcess(_) if timing.inspects() => {
                 let reason =
                     "inspect has limits of time and memory, which take another process; leave out --in-process";
-                Err(Error::Usage(reason.into()))
+                return Err(Error::Usage(reason.into()));
             }
-            Backend::InProcess(instance, physicals) => {
-                let device = Device::open_with(instance, &physicals[device.index], self.setup.robust_access())?;
-                let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;
-                runner.use_tuned(tuned.clone());
-                runner.wait_for_runs_of(self.setup.max_run);
-                runner.repeat(self.setup.repeat);
-                Ok(Box::new(runner))
+            Backend::InProcess(vulkan) => {
+                let vulkan = Some(vulkan.clone());
+                let mut context = JobContext::new(self.setup, vec![], vulkan, Rc::new(Silent), interrupted);
+                let open = Open { device: device.index, timing, tuned: tuned.clone(), canary: false };
+                open.run(&mut context, &mut |()| true).flatten().map_err(Error::Failure)?;
+                Place::Here(Box::new(context))
             }
             Backend::Workers(workers) => {
                 let remote = Remote::open(workers, device, timing, tuned, interrupted).map_err(Error::Failure)?;
-                Ok(Box::new(remote))
+                Place::Worker(Box::new(remote))
             }
-        }
+        };
+        Ok(Executor { device: device.clone(), setup: self.setup, tuned: tuned.clone(), interrupted, place })
     }
 
     /// Runs the next job in a fresh worker.
@@ -254,7 +280,7 @@ impl<'a> Session<'a> {
     /// When there are any.
     pub(crate) fn check_validation(&self) -> Result<(), Error> {
         let messages = match &self.backend {
-            Backend::InProcess(instance, _) => instance.validation_messages(),
+            Backend::InProcess(vulkan) => vulkan.instance.validation_messages(),
             Backend::Workers(workers) => workers.messages(),
         };
         match messages.first() {

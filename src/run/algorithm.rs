@@ -3,7 +3,6 @@
 use super::access::{Root, accesses};
 use super::array;
 use super::builtin::{AUTO, Counterpart, dtype};
-use super::guarded;
 use super::loaded;
 use super::member_map::MemberMap;
 use super::oracle::{Expected, NoReference, Saving};
@@ -31,6 +30,7 @@ use crate::kernel::interface::{Slot, SlotKind};
 use crate::kernel::lengths::with_constant_lengths;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
+use crate::process::guarded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

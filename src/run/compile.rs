@@ -3,7 +3,6 @@
 
 use super::entry::{chosen, isolate, resize};
 use super::front_end;
-use super::guarded::{self, Ended};
 use crate::basis::destination::Scratch;
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
@@ -12,6 +11,7 @@ use crate::basis::units::Bytes;
 use crate::kernel::instructions::{HEADER, MAGIC};
 use crate::kernel::interface::{Scalar, SpecConstant};
 use crate::kernel::spirv::MOST_BYTES;
+use crate::process::guarded::{self, Ended};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

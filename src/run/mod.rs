@@ -14,7 +14,6 @@ mod entry;
 pub(crate) mod expression;
 mod fill;
 pub(crate) mod front_end;
-pub(crate) mod guarded;
 pub(crate) mod init;
 pub(crate) mod loaded;
 pub(crate) mod member_map;

@@ -1,6 +1,6 @@
 //! Buffers with the memory behind them.
 
-use super::call::{Context, VulkanError, watched};
+use super::call::{Context, VulkanError};
 use super::device::Device;
 use crate::basis::units::Bytes;
 use ash::vk;
@@ -73,7 +73,8 @@ impl Buffer {
             linear: true,
             allocation_scheme: AllocationScheme::DedicatedBuffer(handle),
         };
-        let allocation = watched("vkAllocateMemory", None, || device.allocator.borrow_mut().allocate(&wanted));
+        let allocation =
+            device.calls().watched("vkAllocateMemory", None, || device.allocator.borrow_mut().allocate(&wanted));
         let allocation = allocation.map_err(|error| VulkanError::Allocation {
             what: name.into(),
             bytes: size,

@@ -1,5 +1,5 @@
-//! Calls of Vulkan: their failures in a person's terms, and since when this process is in one. Those of drivers may never return: there is
-//! one thread that calls Vulkan in a process, but where several compile for it, and another may look.
+//! Calls of Vulkan: their failures in a person's terms, and since when this process is in one, because calls of drivers
+//! may never return. One thread calls Vulkan in a process, unless several compile for it, and another one may look.
 
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
@@ -108,11 +108,6 @@ impl From<VulkanError> for Error {
     }
 }
 
-static WAIT: Mutex<Option<Wait>> = Mutex::new(None);
-
-/// The time that commands take which run for the first time, where that was foretold.
-static FORETOLD: Mutex<Option<Duration>> = Mutex::new(None);
-
 /// A call that has not returned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
@@ -126,43 +121,52 @@ pub(crate) struct Wait {
     pub(crate) pipelines: u32,
 }
 
-/// Calls `function`, which is Vulkan's `call`, and is seen by [`waiting`] until it returns.
-pub(super) fn watched<T>(call: &'static str, expected: Option<Duration>, function: impl FnOnce() -> T) -> T {
-    seen(Wait { call, begun: Instant::now(), expected, pipelines: 0 }, function)
+/// Record of the Vulkan call that a process is in, for a thread that looks whether it returns.
+#[derive(Debug, Default)]
+pub(crate) struct CallMonitor {
+    current: Mutex<Option<Wait>>,
+    /// Predicted time of commands that run for the first time.
+    predicted: Mutex<Option<Duration>>,
 }
 
-/// The same of a call that makes so many pipelines, one after the other.
-pub(super) fn compiling<T>(pipelines: u32, function: impl FnOnce() -> T) -> T {
-    seen(Wait { call: "vkCreateComputePipelines", begun: Instant::now(), expected: None, pipelines }, function)
-}
+impl CallMonitor {
+    /// Calls `function`, which is Vulkan's `call`.
+    pub(super) fn watched<T>(&self, call: &'static str, expected: Option<Duration>, function: impl FnOnce() -> T) -> T {
+        self.seen(Wait { call, begun: Instant::now(), expected, pipelines: 0 }, function)
+    }
 
-fn seen<T>(wait: Wait, function: impl FnOnce() -> T) -> T {
-    set(Some(wait));
-    let result = function();
-    set(None);
-    result
-}
+    /// Calls `function`, which makes so many pipelines, one after the other.
+    pub(super) fn compiling<T>(&self, pipelines: u32, function: impl FnOnce() -> T) -> T {
+        let call = "vkCreateComputePipelines";
+        self.seen(Wait { call, begun: Instant::now(), expected: None, pipelines }, function)
+    }
 
-/// The call that has not returned, if there is one.
-pub(crate) fn waiting() -> Option<Wait> {
-    WAIT.lock().ok().and_then(|wait| *wait)
-}
+    fn seen<T>(&self, wait: Wait, function: impl FnOnce() -> T) -> T {
+        set(&self.current, Some(wait));
+        let result = function();
+        set(&self.current, None);
+        result
+    }
 
-/// Foretells the time of commands that run for the first time from now on.
-pub(crate) fn foretell(time: Option<Duration>) {
-    if let Ok(mut foretold) = FORETOLD.lock() {
-        *foretold = time;
+    /// Returns the call that has not returned, if there is one.
+    pub(crate) fn waiting(&self) -> Option<Wait> {
+        self.current.lock().ok().and_then(|wait| *wait)
+    }
+
+    /// Predicts the time of commands that run for the first time from now on.
+    pub(crate) fn predict(&self, time: Option<Duration>) {
+        set(&self.predicted, time);
+    }
+
+    /// Returns the predicted time.
+    pub(super) fn predicted(&self) -> Option<Duration> {
+        self.predicted.lock().ok().and_then(|time| *time)
     }
 }
 
-/// The time that was foretold.
-pub(super) fn foretold() -> Option<Duration> {
-    FORETOLD.lock().ok().and_then(|time| *time)
-}
-
-fn set(wait: Option<Wait>) {
-    if let Ok(mut current) = WAIT.lock() {
-        *current = wait;
+fn set<T>(place: &Mutex<Option<T>>, value: Option<T>) {
+    if let Ok(mut current) = place.lock() {
+        *current = value;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pre-recorded command buffers: programs with barriers and timestamps, and copies; and the ticks of timestamps turned into time.
 
 use super::buffer::{Buffer, Region, Use};
-use super::call::{Context, VulkanError, foretold, watched};
+use super::call::{Context, VulkanError};
 use super::descriptors::BoundBuffers;
 use super::device::Device;
 use super::pipeline::{Pipeline, Pipelines};
@@ -321,21 +321,22 @@ impl Commands {
     pub(crate) fn run(&self) -> Result<Nanos, VulkanError> {
         let buffers = [self.handle];
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
-        let expected = self.longest.get().or_else(foretold);
+        let calls = self.device.calls();
+        let expected = self.longest.get().or_else(|| calls.predicted());
         let device = &self.device.handle;
         let start = Instant::now();
         // SAFETY: the commands are recorded, not in flight (this call waits), and all they use is alive.
         let submitted = || unsafe { device.queue_submit(self.device.queue, &[submit], self.fence) };
-        watched("vkQueueSubmit", expected, submitted).call("vkQueueSubmit")?;
+        calls.watched("vkQueueSubmit", expected, submitted).call("vkQueueSubmit")?;
         // SAFETY: the fence is that of the submission. The wait has no end of its own: another thread sees how long it is.
         let wait = || unsafe { device.wait_for_fences(&[self.fence], true, u64::MAX) };
-        let waited = watched("vkWaitForFences", expected, wait);
+        let waited = calls.watched("vkWaitForFences", expected, wait);
         if waited.is_err() {
             // The commands may be in flight still, and whoever gets the error drops what they use. A lost device has
             // nothing left to wait for.
             // SAFETY: no other thread uses the device's queue.
             let idle = || unsafe { device.device_wait_idle() };
-            let _ = watched("vkDeviceWaitIdle", expected, idle);
+            let _ = calls.watched("vkDeviceWaitIdle", expected, idle);
         }
         waited.call("vkWaitForFences")?;
         let elapsed = start.elapsed();

@@ -1,6 +1,6 @@
 //! The logical device, its queue and its memory allocator; and what its driver tells when it is lost.
 
-use super::call::{Context, VulkanError, watched};
+use super::call::{CallMonitor, Context, VulkanError};
 use super::instance::Instance;
 use super::query::{FeatureChain, OPTIONAL_EXTENSIONS, PhysicalDevice, extensions_of};
 use crate::device::capability::DeviceInfo;
@@ -73,7 +73,7 @@ impl Device {
                 .push_next(features);
             // SAFETY: only features and extensions that the device reports are enabled.
             let create = || unsafe { instance.handle.create_device(physical.handle, &info, None) };
-            watched("vkCreateDevice", None, create)
+            instance.calls.watched("vkCreateDevice", None, create)
         });
         let handle = handle.call("vkCreateDevice")?;
         let statistics = (chain.statistics.pipeline_executable_info == vk::TRUE)
@@ -109,6 +109,11 @@ impl Device {
             info: physical.info.clone(),
             instance: Rc::clone(instance),
         }))
+    }
+
+    /// Record of the call that this device's process is in.
+    pub(crate) fn calls(&self) -> &CallMonitor {
+        &self.instance.calls
     }
 
     /// What the driver tells of the loss of this device (`VK_EXT_device_fault`), a line each; empty where it tells nothing.

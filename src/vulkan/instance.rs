@@ -1,6 +1,6 @@
 //! The Vulkan instance and its validation layer.
 
-use super::call::{Context, VulkanError, watched};
+use super::call::{CallMonitor, Context, VulkanError};
 use ash::{ext, khr, vk};
 use std::ffi::{CStr, c_void};
 use std::path::Path;
@@ -29,14 +29,16 @@ pub struct Instance {
     messages: Messages,
     /// The Vulkan version that the validation layer knows, where it is on.
     pub(super) validated_version: Option<u32>,
+    /// Its calls, and those of its devices.
+    pub(super) calls: Arc<CallMonitor>,
 }
 
 /// Whether the loader hides portability drivers unless asked for them.
-fn is_portability_listed(entry: &ash::Entry) -> Result<bool, VulkanError> {
+fn is_portability_listed(entry: &ash::Entry, calls: &CallMonitor) -> Result<bool, VulkanError> {
     // SAFETY: a plain query of the loader.
     let list = || unsafe { entry.enumerate_instance_extension_properties(None) };
     // The loader's first call loads the drivers.
-    let available = watched("vkEnumerateInstanceExtensionProperties", None, list);
+    let available = calls.watched("vkEnumerateInstanceExtensionProperties", None, list);
     let available = available.call("vkEnumerateInstanceExtensionProperties")?;
     Ok(available.iter().any(|e| e.extension_name_as_c_str() == Ok(khr::portability_enumeration::NAME)))
 }
@@ -55,10 +57,22 @@ impl Instance {
     /// # Errors
     /// When there is no loader, no driver, or the validation layer is asked for and missing.
     pub fn new(validation: Validation, loader: Option<&Path>) -> Result<Rc<Self>, VulkanError> {
+        Self::monitored(validation, loader, Arc::default())
+    }
+
+    /// [`Self::new`], whose calls `calls` sees, and those of its devices.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn monitored(
+        validation: Validation,
+        loader: Option<&Path>,
+        calls: Arc<CallMonitor>,
+    ) -> Result<Rc<Self>, VulkanError> {
         // SAFETY: the library that the user names, or else the one with the loader's standard name, is trusted to be
         // a Vulkan loader.
         let load = || unsafe { loader.map_or_else(|| ash::Entry::load(), |path| ash::Entry::load_from(path)) };
-        let entry = watched("loading the Vulkan loader", None, load).map_err(|error| match loader {
+        let entry = calls.watched("loading the Vulkan loader", None, load).map_err(|error| match loader {
             Some(path) => VulkanError::NamedLoader { path: path.into(), error },
             None => VulkanError::NoLoader(error),
         })?;
@@ -66,7 +80,7 @@ impl Instance {
         let mut layers = vec![];
         let mut extensions = vec![];
         let mut flags = vk::InstanceCreateFlags::empty();
-        if is_portability_listed(&entry)? {
+        if is_portability_listed(&entry, &calls)? {
             // MoltenVK is a portability driver: hidden unless asked for.
             extensions.push(khr::portability_enumeration::NAME.as_ptr());
             flags |= vk::InstanceCreateFlags::ENUMERATE_PORTABILITY_KHR;
@@ -95,11 +109,11 @@ impl Instance {
         }
         // SAFETY: `info` and what it points to live until the call returns.
         let create = || unsafe { entry.create_instance(&info, None) };
-        let handle = watched("vkCreateInstance", None, create).map_err(|result| match result {
+        let handle = calls.watched("vkCreateInstance", None, create).map_err(|result| match result {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => VulkanError::NoDriver,
             result => VulkanError::Call { call: "vkCreateInstance", result },
         })?;
-        let mut instance = Self { handle, entry, messenger: None, messages, validated_version };
+        let mut instance = Self { handle, entry, messenger: None, messages, validated_version, calls };
         if validation == Validation::On {
             instance.listen()?;
         }

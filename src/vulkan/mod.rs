@@ -13,7 +13,7 @@ mod pipeline;
 mod query;
 
 pub(crate) use buffer::{Buffer, Region, Use};
-pub(crate) use call::{VulkanError, Wait, foretell, waiting};
+pub(crate) use call::{CallMonitor, VulkanError, Wait};
 pub(crate) use command::{Commands, Recorder, TimestampPool, check_clock, executes};
 pub use device::Device;
 pub use instance::{Instance, Validation};

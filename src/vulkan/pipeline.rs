@@ -1,6 +1,6 @@
 //! Compute pipelines, made once for each kernel and specialization, and the driver's statistics of them.
 
-use super::call::{Context, VulkanError, compiling};
+use super::call::{Context, VulkanError};
 use super::device::Device;
 use crate::basis::units::{Bytes, Metric};
 use crate::case::compiled::{CompiledKernel, Inspection, Representation};
@@ -222,7 +222,7 @@ impl Pipelines {
         let create = |flags: vk::PipelineCreateFlags| -> Result<(Pipeline, Duration), VulkanError> {
             let compiler = Compiler { kept: cache.handle, flags, ..self.compiler() };
             let begun = Instant::now();
-            let handle = compiling(1, || compiler.compile(dispatch, &spirv, layout.handle))?;
+            let handle = self.device.calls().compiling(1, || compiler.compile(dispatch, &spirv, layout.handle))?;
             let (layout, device) = (Rc::clone(&layout), Rc::clone(&self.device));
             Ok((Pipeline { handle, layout, statistics: vec![], device }, begun.elapsed()))
         };
@@ -310,7 +310,7 @@ impl Pipelines {
         let spirv = self.spirv(&dispatch.shader);
         let compiler = self.compiler();
         let make = || compiler.compile(dispatch, spirv, layout.handle);
-        let handle = compiling(1, make)?;
+        let handle = self.device.calls().compiling(1, make)?;
         Ok(self.own(key, handle, layout))
     }
 
@@ -332,7 +332,7 @@ impl Pipelines {
         let each = |(dispatch, spirv, layout): &(&Dispatch, &[u8], _)| compiler.compile(dispatch, spirv, *layout);
         let in_turn = jobs.len().div_ceil(threads.current_num_threads()).max(1) as u32;
         let compile = || threads.install(|| jobs.par_iter().map(each).collect::<Vec<_>>());
-        let made = compiling(in_turn, compile);
+        let made = self.device.calls().compiling(in_turn, compile);
         for ((key, _, layout), handle) in wanted.into_iter().zip(made) {
             if let Ok(handle) = handle {
                 self.own(key, handle, layout);

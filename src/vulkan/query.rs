@@ -1,6 +1,6 @@
 //! The physical devices, and what each is and can do.
 
-use super::call::{Context, VulkanError, watched};
+use super::call::{Context, VulkanError};
 use super::instance::Instance;
 use crate::basis::printable::printable;
 use crate::basis::units::Bytes;
@@ -33,7 +33,7 @@ impl Instance {
     pub fn devices(&self) -> Result<Vec<PhysicalDevice>, VulkanError> {
         // SAFETY: the instance is alive.
         let list = || unsafe { self.handle.enumerate_physical_devices() };
-        let handles = match watched("vkEnumeratePhysicalDevices", None, list) {
+        let handles = match self.calls.watched("vkEnumeratePhysicalDevices", None, list) {
             // Drivers that fail to start are reported like this by some loaders: there is nothing to list.
             Err(vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER) => vec![],
             other => other.call("vkEnumeratePhysicalDevices")?,
@@ -43,7 +43,7 @@ impl Instance {
             .enumerate()
             .map(|(index, handle)| {
                 let describe = || device_info(self, handle, index);
-                let (queue_family, info) = watched("vkGetPhysicalDeviceProperties2", None, describe)?;
+                let (queue_family, info) = self.calls.watched("vkGetPhysicalDeviceProperties2", None, describe)?;
                 Ok(PhysicalDevice { handle, queue_family, info })
             })
             .collect()

@@ -2,8 +2,9 @@
 
 mod pairs;
 
+use super::campaign::Campaign;
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, announce, before_files, beside, failures, judging, measure_afresh};
+use super::{CommandOutput, before_files, beside, failures, judging, measure_afresh};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -19,10 +20,11 @@ use crate::compare::{Verdict, recipe};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::shaders::Shader;
 use crate::kernel::spirv;
-use crate::measure::executor::{Executor, Side};
+use crate::measure::executor::Executor;
+use crate::measure::job::duel::Side;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions};
 use crate::measure::runner::Timing;
-use crate::measure::session::{Session, Setup};
+use crate::measure::session::Setup;
 use crate::measure::timekeeper::MOST_ROUNDS;
 use crate::plan::options;
 use crate::plan::options::Selection;
@@ -329,9 +331,8 @@ impl<'a> Contest<'a> {
         host: &Host,
         done: &mut dyn FnMut(Trial) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let session = Session::open(setup)?;
-        announce(&session, [&self.devices[..]], host);
-        let chosen = session.select_usable(&self.devices)?;
+        let campaign = Campaign::begin(setup, [&self.devices[..]], host)?;
+        let chosen = campaign.session.select_usable(&self.devices)?;
         let [device] = chosen[..] else {
             return Err(Error::Usage(format!(
                 "ab runs on one device, --device matches {}; name one by its index",
@@ -341,21 +342,16 @@ impl<'a> Contest<'a> {
         host.messages.line(&format!("device {}: {}", device.index, device.name));
         super::run::name_commands(&setup.kernels, host);
         self.announce(host);
-        let interrupted = host.listen()?;
-        let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupted)?;
-        for own in &self.matches {
-            if host.is_interrupted() {
-                break;
-            }
-            if let Sides::Kernels(kernels) = &own.sides {
-                done(self.duel(own, kernels, executor.as_mut(), device))?;
-            }
-        }
-        session.check_validation()
+        let mut executor = campaign.open(device, Timing::Sample)?;
+        campaign.each(&self.matches, |own| match &own.sides {
+            Sides::Kernels(kernels) => done(self.duel(own, kernels, &mut executor, device)),
+            Sides::Drivers(_) => Ok(()),
+        })?;
+        campaign.session.check_validation()
     }
 
     /// Plays rounds of batches of samples of one match.
-    fn duel(&self, own: &Match<'_>, kernels: &[Side; 2], executor: &mut dyn Executor, device: &DeviceInfo) -> Trial {
+    fn duel(&self, own: &Match<'_>, kernels: &[Side; 2], executor: &mut Executor<'_>, device: &DeviceInfo) -> Trial {
         let sampling = Sampling { max_time: self.max_time, ..self.sampling };
         let mut schedule = Schedule::new(FIRST_LOOK, self.min_effect, self.matches.len());
         let (cases, rounds) = executor.duel(&own.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));

@@ -176,6 +176,7 @@ mod tests {
     use super::*;
     use crate::capture::case::chosen;
     use crate::capture::case::tests::{Told, bound, case, floats, region, scale, spirv};
+    use crate::device::cache::CacheFolder;
 
     use crate::vulkan::{Instance, Validation};
     use gpukern_layer::format::Event;
@@ -202,9 +203,13 @@ mod tests {
         let chosen = chosen(&all, None, &|_, _| "k".into());
         let output = told.spool.path().join("cases");
         std::fs::create_dir_all(&output).expect("made");
-        let mut found =
-            write_cases(&chosen, told.spool.path(), &output, Some((&Setup::in_process(), &Host::in_memory([], []))))
-                .expect("written");
+        let mut found = write_cases(
+            &chosen,
+            told.spool.path(),
+            &output,
+            Some((&Setup::in_process(CacheFolder::none()), &Host::in_memory([], []))),
+        )
+        .expect("written");
         let own = found.pop().expect("one");
         let folder = own.folder.expect("a folder");
         let text = std::fs::read_to_string(folder.join("case.toml")).expect("a description");
@@ -221,7 +226,7 @@ mod tests {
             &[],
             Path::new(""),
             &chosen(&all, None, &|_, _| "k".into())[0],
-            &Setup::in_process(),
+            &Setup::in_process(CacheFolder::none()),
             &Host::in_memory([], []),
         )
         .expect("replayed")

@@ -1,29 +1,22 @@
 //! Takes the cases of a plan through a device: skip, verify, warm up, sample.
 
 mod forecast;
-mod tune;
 
 use crate::algorithms::Problem;
-use crate::basis::random::orders_seed;
 use crate::basis::units::{Nanos, percent};
 use crate::case::accepted::AcceptedMutation;
 use crate::case::compiled::CompiledKernel;
 use crate::case::method::Clock;
-use crate::case::method::Round;
 use crate::device::cache::CacheFolder;
-use crate::device::capability::DeviceInfo;
-use crate::device::conditions::{ClockSource, HostLoad};
+use crate::device::conditions::ClockSource;
 use crate::kernel::program::Program;
-use crate::measure::executor::{
-    Decided, Executor, Explained, HostSide, Observer, Progress, Question, SIDE_NAMES, Side, Silent, TRANSFERRED,
-};
+use crate::measure::executor::{Observer, Silent};
 use crate::measure::sampling;
-use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, failed, once, warn_of_clock};
+use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, once, warn_of_clock};
 use crate::measure::workbench::{LoadedProblem, Sampler, Workbench, correctness};
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
 use crate::tuning::tuned::{self, Configuration, Tuned};
-use crate::tuning::{Found, Refusal};
 use crate::vulkan::{self, Device, VulkanError};
 use forecast::Forecasts;
 use serde::{Deserialize, Serialize};
@@ -31,10 +24,11 @@ use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use tune::TileSearch;
 
 /// A watcher of what is on the device: should the process die there, someone else is to know.
 pub trait DeviceWatcher {
+    /// Called when a device was opened.
+    fn opened(&self, _: &Rc<Device>) {}
     /// Called with the id of the case whose work comes next, or the tile's name in a search.
     fn on_device(&self, _: &str) {}
     /// Called when the device is lost: nothing more can be done with it in this process.
@@ -48,10 +42,6 @@ pub(crate) const EXECUTES_NOTHING: &str = "the device executes nothing: a fill o
 /// The doubt about a case whose outputs hold a right answer before the kernel runs.
 const NOTHING_DONE_PASSES: &str = "a kernel that does nothing would pass: before the run the outputs already hold what the reference expects; use \
      another fill";
-/// Submissions whose median is the time from submission to completion.
-const SUBMISSIONS: usize = 200;
-/// Copies in each direction.
-const TRANSFERS: usize = 10;
 /// Time that a run may take, unless one is asked to wait longer.
 const MOST_RUN: Duration = Duration::from_secs(60);
 
@@ -79,13 +69,13 @@ impl Timing {
 
 /// A device that runs plans.
 pub struct Runner {
-    device: Rc<Device>,
-    workbench: Workbench,
+    pub(super) device: Rc<Device>,
+    pub(super) workbench: Workbench,
     timing: Timing,
     cache: CacheFolder,
-    keeper: Timekeeper<'static>,
-    tuned: Tuned,
-    watcher: Rc<dyn DeviceWatcher>,
+    pub(super) keeper: Timekeeper<'static>,
+    pub(super) tuned: Tuned,
+    pub(super) watcher: Rc<dyn DeviceWatcher>,
     forecasts: Forecasts,
     /// Time that a run may take; what is foretold to take longer is skipped.
     max_run: Duration,
@@ -106,17 +96,17 @@ const MOSTLY_BUSY: f64 = 0.9;
 type Planned = Result<Program, String>;
 
 /// A program on a device, ready to be timed.
-struct Recorded {
+pub(super) struct Recorded {
     /// The name that the watcher knows it by.
-    name: String,
-    watcher: Rc<dyn DeviceWatcher>,
-    sampler: Sampler,
-    kernels: Vec<CompiledKernel>,
-    program: Program,
+    pub(super) name: String,
+    pub(super) watcher: Rc<dyn DeviceWatcher>,
+    pub(super) sampler: Sampler,
+    pub(super) kernels: Vec<CompiledKernel>,
+    pub(super) program: Program,
     /// Runs of the sampler.
-    runs: u64,
+    pub(super) runs: u64,
     /// The answer that was verified before the samples.
-    answer: Option<u64>,
+    pub(super) answer: Option<u64>,
 }
 
 impl Timed for Recorded {
@@ -141,15 +131,15 @@ fn told(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
 }
 
 /// A group's problem, on the device once a case of it can run: a group without one makes no inputs.
-struct SharedProblem<'a> {
-    group: &'a CaseGroup,
+pub(super) struct SharedProblem<'a> {
+    pub(super) group: &'a CaseGroup,
     problem: Box<dyn Problem>,
     /// With the outcome of its cases where it cannot be loaded.
     loaded: Option<Result<LoadedProblem, Outcome>>,
 }
 
 impl<'a> SharedProblem<'a> {
-    fn new(group: &'a CaseGroup) -> Self {
+    pub(super) fn new(group: &'a CaseGroup) -> Self {
         let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         Self { group, problem, loaded: None }
     }
@@ -165,7 +155,7 @@ impl<'a> SharedProblem<'a> {
     }
 
     /// The problem on the device, if it was loaded.
-    fn loaded(&self) -> Option<&LoadedProblem> {
+    pub(super) fn loaded(&self) -> Option<&LoadedProblem> {
         self.loaded.as_ref()?.as_ref().ok()
     }
 }
@@ -241,7 +231,7 @@ impl Runner {
 
     /// Sees once whether the device executes anything, so that no kernel is accused of what a null driver leaves undone, and
     /// whether its clock keeps time.
-    fn check_execution(&mut self) -> Result<(), Outcome> {
+    pub(super) fn check_execution(&mut self) -> Result<(), Outcome> {
         if self.executes.is_none() {
             let executes = vulkan::executes(&self.device).and_then(|executes| {
                 if executes {
@@ -255,12 +245,12 @@ impl Runner {
     }
 
     /// The text of `error`.
-    fn reason(&self, error: &VulkanError) -> String {
+    pub(super) fn reason(&self, error: &VulkanError) -> String {
         told(self.watcher.as_ref(), error)
     }
 
     /// The outcome of a case whose first run ended like this.
-    fn broken(&self, error: VulkanError) -> Outcome {
+    pub(super) fn broken(&self, error: VulkanError) -> Outcome {
         match error {
             VulkanError::TooLong(reason) => Outcome::Skipped { reason },
             error => self.keeper.broken(&self.reason(&error)),
@@ -272,11 +262,11 @@ impl Runner {
         &mut self.workbench
     }
 
-    fn choose<'g>(&self, group: &'g CaseGroup) -> Vec<Configuration<'g>> {
+    pub(super) fn choose<'g>(&self, group: &'g CaseGroup) -> Vec<Configuration<'g>> {
         tuned::choose(group, &self.device.info, &self.tuned)
     }
 
-    fn plan(&self, chosen: &Configuration, problem: &dyn Problem) -> Planned {
+    pub(super) fn plan(&self, chosen: &Configuration, problem: &dyn Problem) -> Planned {
         chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem, &self.device.info)
     }
 
@@ -318,7 +308,7 @@ impl Runner {
         }
     }
 
-    fn wake_canary(&mut self) {
+    pub(super) fn wake_canary(&mut self) {
         if self.timing == Timing::Sample && self.keeper.canary().is_none() && !self.keeper.interrupted() {
             self.watcher.on_device("canary");
             if self.check_execution().is_err() {
@@ -389,7 +379,7 @@ impl Runner {
     }
 
     /// The case with its outcome.
-    fn finish(&mut self, mut case: Case, state: State<Recorded>, loaded: Option<&LoadedProblem>) -> Case {
+    pub(super) fn finish(&mut self, mut case: Case, state: State<Recorded>, loaded: Option<&LoadedProblem>) -> Case {
         match state {
             Err(outcome) => case.outcome = outcome,
             Ok(contender) => {
@@ -408,7 +398,7 @@ impl Runner {
 
     /// The outcome of what was measured, if the answer is still right after the samples: what was timed may have found in
     /// its own buffers that there is nothing left to do. An interrupted run ends without another look.
-    fn lasting(&mut self, loaded: &LoadedProblem, mut measured: Measured, recorded: &Recorded) -> Outcome {
+    pub(super) fn lasting(&mut self, loaded: &LoadedProblem, mut measured: Measured, recorded: &Recorded) -> Outcome {
         let Recorded { name, sampler, program, runs, answer: Some(answer), .. } = recorded else {
             return Outcome::Measured(Box::new(measured));
         };
@@ -455,7 +445,7 @@ impl Runner {
     }
 
     /// The problem of `shared` on the device, if that works and `chosen` does not take too long on it.
-    fn loaded<'s>(
+    pub(super) fn loaded<'s>(
         &mut self,
         shared: &'s mut SharedProblem<'_>,
         chosen: &Configuration,
@@ -468,7 +458,7 @@ impl Runner {
     }
 
     /// A case of the group of `shared`, with what `prepare` makes of its program; skipped where the device cannot run it.
-    fn enter(
+    pub(super) fn enter(
         &mut self,
         shared: &mut SharedProblem<'_>,
         chosen: &Configuration,
@@ -506,7 +496,7 @@ impl Runner {
     }
 
     /// Verifies a variant and warms it up; an error is the outcome of its case.
-    fn prepare(
+    pub(super) fn prepare(
         &mut self,
         name: &str,
         loaded: &LoadedProblem,
@@ -518,7 +508,7 @@ impl Runner {
     }
 
     /// The same. The caller decides what an error of the driver's is the fault of.
-    fn try_prepare(
+    pub(super) fn try_prepare(
         &mut self,
         name: &str,
         loaded: &LoadedProblem,
@@ -584,7 +574,7 @@ impl Runner {
     }
 
     /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.
-    fn recorded(
+    pub(super) fn recorded(
         &mut self,
         name: &str,
         loaded: &LoadedProblem,
@@ -601,193 +591,5 @@ impl Runner {
         let (name, watcher) = (name.to_string(), Rc::clone(&self.watcher));
         let kernels = self.workbench.pipelines.kernels(program)?;
         Ok(Recorded { name, watcher, sampler, kernels, program: program.clone(), runs: 0, answer: None })
-    }
-
-    /// The case of `side`, measured without another.
-    pub(crate) fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
-        self.wake_canary();
-        // `shared` keeps the buffers that are sampled.
-        let mut shared = SharedProblem::new(group);
-        let (case, mut state) = self.enter_one(&mut shared, SIDE_NAMES[0], side, sampling);
-        self.keeper.sample(vec![&mut state], sampling);
-        let mut case = self.finish(case, state, shared.loaded());
-        warn_of_clock(self.best_canary(), &mut case.outcome);
-        case
-    }
-
-    /// The case of `side`, with its substitute in place of its kernel. The watcher knows it by `name`.
-    fn enter_one(
-        &mut self,
-        shared: &mut SharedProblem<'_>,
-        name: &str,
-        side: &Side,
-        sampling: &Sampling,
-    ) -> (Case, State<Recorded>) {
-        let chosen = tuned::with_tile(shared.group, side.variant(shared.group), &self.device.info, &self.tuned);
-        self.watcher.on_device(name);
-        self.enter(shared, &chosen, |runner, loaded, program| {
-            runner.prepare_side(name, loaded, program, side, sampling)
-        })
-    }
-
-    /// A second making of the first side of a duel, unless there is no first.
-    fn control(
-        &mut self,
-        first: &State<Recorded>,
-        loaded: Option<&LoadedProblem>,
-        sampling: &Sampling,
-    ) -> Result<Option<Recorded>, VulkanError> {
-        let (Ok(contender), Some(loaded)) = (first, loaded) else { return Ok(None) };
-        let (Recorded { name, program, .. }, run) = (contender.timed(), contender.measured().summary.median);
-        // It runs nothing before it is made again for the first round.
-        self.recorded(name, loaded, program, run, sampling).map(Some)
-    }
-
-    /// The rounds of a duel over the buffers of `loaded`. Pipelines, command buffers and the programs' own buffers are
-    /// new in each round.
-    fn rounds(
-        &mut self,
-        states: [&mut State<Recorded>; 2],
-        control: Recorded,
-        (sides, loaded): (&[Side; 2], Option<&LoadedProblem>),
-        sampling: &Sampling,
-        decided: Decided<'_>,
-    ) -> Vec<Round> {
-        let Some(loaded) = loaded else { return vec![] };
-        let bench = &mut self.workbench;
-        let mut remake = |recorded: &mut Recorded, role: usize, run: Nanos| {
-            let program = &recorded.program;
-            // The control is of the first side.
-            if let Some((label, spirv)) = &sides[usize::from(role == 1)].substitute
-                && let Some(own) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label)
-            {
-                bench.pipelines.substitute(&own.shader, spirv.clone());
-            }
-            bench.pipelines.forget(program);
-            let sampler = bench.sampler(loaded, program, run, sampling);
-            bench.pipelines.restore();
-            (recorded.sampler, recorded.runs) = (sampler.map_err(|error| error.to_string())?, 0);
-            Ok(())
-        };
-        self.keeper.duel(states, control, sampling, &mut remake, (orders_seed(), decided))
-    }
-
-    fn prepare_side(
-        &mut self,
-        name: &str,
-        loaded: &LoadedProblem,
-        program: &Program,
-        side: &Side,
-        sampling: &Sampling,
-    ) -> State<Recorded> {
-        if let Some((label, spirv)) = &side.substitute {
-            // Which of a variant's kernels run is a matter of the device and the size.
-            let Some(own) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label) else {
-                return Err(failed(&format!("the case does not use {label} at this size; choose another size")));
-            };
-            self.workbench.pipelines.substitute(&own.shader, spirv.clone());
-        }
-        let state = self.prepare(name, loaded, program, sampling);
-        self.workbench.pipelines.restore();
-        state
-    }
-}
-
-impl Executor for Runner {
-    fn info(&self) -> &DeviceInfo {
-        &self.device.info
-    }
-
-    fn validated(&self) -> bool {
-        self.device.validated()
-    }
-
-    fn cache(&self) -> &CacheFolder {
-        &self.cache
-    }
-
-    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case> {
-        Self::run(self, run, observer)
-    }
-
-    fn tune(
-        &mut self,
-        group: &CaseGroup,
-        question: Question,
-        progress: Progress<'_>,
-    ) -> Result<Option<Found>, Refusal> {
-        TileSearch::new(self, group, question, progress)?.result(self)
-    }
-
-    fn duel(
-        &mut self,
-        group: &CaseGroup,
-        sides: &[Side; 2],
-        sampling: &Sampling,
-        decided: Decided<'_>,
-    ) -> ([Case; 2], Vec<Round>) {
-        self.wake_canary();
-        let mut shared = SharedProblem::new(group);
-        let [mut a, mut b] =
-            std::array::from_fn(|at| self.enter_one(&mut shared, SIDE_NAMES[at], &sides[at], sampling));
-        self.workbench.pipelines.keep();
-        let rounds = match self.control(&a.1, shared.loaded(), sampling) {
-            Ok(Some(control)) => {
-                self.rounds([&mut a.1, &mut b.1], control, (sides, shared.loaded()), sampling, decided)
-            }
-            Ok(None) => vec![],
-            Err(error) => {
-                a.1 = Err(self.broken(error));
-                vec![]
-            }
-        };
-        let mut cases = [a, b].map(|(case, state)| self.finish(case, state, shared.loaded()));
-        let best = self.best_canary();
-        for case in &mut cases {
-            warn_of_clock(best, &mut case.outcome);
-        }
-        (cases, rounds)
-    }
-
-    fn explain(&mut self, candidates: &[CaseGroup], sampling: &Sampling) -> Result<Explained, String> {
-        let Some(first) = candidates.first() else { return Ok(vec![]) };
-        let problem = (first.algorithm.problem)(&first.spec)?;
-        self.wake_canary();
-        let programs: Vec<_> = candidates.iter().map(|own| self.program_of(own, problem.as_ref())).collect();
-        self.watcher.on_device(&first.variants[0].name);
-        self.workbench.pipelines.prepare_together(programs.iter().flatten().map(|(_, program)| program));
-        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.reason(&error))?;
-        // All are verified before the first is timed: a device that waits for the host drops its clock.
-        let verified: Vec<_> = programs
-            .into_iter()
-            .map(|planned| planned.and_then(|(name, program)| self.verified(name, &loaded, program)))
-            .collect();
-        if let Some((name, program, first)) = verified.iter().flatten().next() {
-            let mut recorded = self.recorded(name, &loaded, program, *first, sampling).map_err(|e| e.to_string())?;
-            self.keeper.heat(&mut recorded, None)?;
-        }
-        let times = verified.into_iter().map(|verified| {
-            let (name, program, first) = verified?;
-            self.time_briefly(&name, &loaded, &program, first, sampling)
-        });
-        Ok(times.collect())
-    }
-
-    fn executes(&mut self) -> Result<bool, String> {
-        self.watcher.on_device("a fill");
-        vulkan::executes(&self.device).map_err(|error| self.reason(&error))
-    }
-
-    fn host_side(&mut self) -> HostSide {
-        let text = |error: VulkanError| error.to_string();
-        let begun = HostLoad::now();
-        let submissions = self.workbench.submissions(SUBMISSIONS / 2);
-        let uploads = self.workbench.uploads(TRANSFERRED, TRANSFERS).map_err(text);
-        let downloads = self.workbench.downloads(TRANSFERRED, TRANSFERS).map_err(text);
-        // All of them at once are over in 2 ms, and see one mood of the scheduler.
-        let later = self.workbench.submissions(SUBMISSIONS / 2);
-        let submissions = submissions.and_then(|first| Ok([first, later?].concat())).map_err(text);
-        let others = HostLoad::now().zip(begun).and_then(|(now, begun)| now.others_since(begun));
-        HostSide { submissions, uploads, downloads, others }
     }
 }

@@ -11,7 +11,6 @@ use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::case::method::Round;
 use crate::device::conditions::{ClockSource, HostLoad, cpu_time};
-use crate::measure::executor::Decided;
 use crate::measure::sampling::WarmUp;
 use crate::plan::Sampling;
 use crate::record::{Energy, Measured, Outcome, SLOW, Sample, Warning};
@@ -23,6 +22,9 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Test whether the rounds so far decide a duel.
+pub(crate) type Decided<'a> = &'a mut dyn FnMut(&[Round]) -> bool;
 
 /// Time that a device works to bring its clock up, as long as that has not been seen to fail.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(3);

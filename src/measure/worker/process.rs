@@ -1,21 +1,19 @@
-//! A worker as its parent sees it: a process, a pipe to it, a pipe from it, and how it ended.
+//! A worker as its parent sees it: what it is asked, what it reports, and how it ended.
 
-use super::protocol::{self, Event, Order};
-use crate::basis::messages::Messages;
+use super::protocol::{Order, Report};
 use crate::basis::printable::{ending, is_kill};
 use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
+use crate::measure::job::{self, Job};
 use crate::measure::session::Setup;
-use crate::run::guarded::Tie;
+use crate::process::{FAREWELL, Helper, Lifetime, Printed};
 use serde::de::DeserializeOwned;
-use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread::JoinHandle;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 /// The sub-command that makes a process a worker.
@@ -26,8 +24,6 @@ pub(super) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES
 const WITHOUT_CACHES: [(&str, &str); 2] = [("MESA_SHADER_CACHE_DISABLE", "true"), ("__GL_SHADER_DISK_CACHE", "0")];
 /// Time between two looks at whether the run was interrupted: long enough not to disturb what is measured.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time that a worker has to close its device when nothing is left to do.
-const FAREWELL: Duration = Duration::from_secs(2);
 /// Timeouts of a call after which a worker that has not listed its devices hangs. It watches its calls itself, unless a
 /// driver stops the whole process.
 const START_PATIENCE: u32 = 10;
@@ -40,16 +36,11 @@ const LINE: usize = 400;
 const HEARD: Duration = Duration::from_secs(10);
 
 /// A worker with the devices that it sees, or why it cannot load Vulkan.
-pub(super) type Started = (Process, Result<Vec<DeviceInfo>, String>);
+pub(crate) type Started = (Process, Result<Vec<DeviceInfo>, String>);
 
 /// A worker.
-pub(super) struct Process {
-    child: Child,
-    _tie: Tie,
-    orders: Option<ChildStdin>,
-    events: Receiver<Event>,
-    /// Reads standard error to its end, and returns its last lines.
-    said: Option<JoinHandle<Vec<String>>>,
+pub(crate) struct Process {
+    helper: Helper<Report>,
     /// When it was told to end its case.
     interrupted: Option<Instant>,
     /// Time left for its next report, where that is limited.
@@ -62,19 +53,19 @@ pub(super) struct Process {
 
 /// The end of a worker before its time.
 #[derive(Clone, Debug)]
-pub(super) struct Ended {
-    pub(super) how: How,
+pub(crate) struct Ended {
+    pub(crate) how: How,
     /// `SIGSEGV`, `exit code 1`, or what it said of its device.
-    pub(super) cause: String,
+    pub(crate) cause: String,
     /// The last lines of its standard error.
-    pub(super) said: Vec<String>,
+    pub(crate) said: Vec<String>,
     /// The name of what was on the device, if anything was.
-    pub(super) on_device: Option<String>,
+    pub(crate) on_device: Option<String>,
 }
 
 /// The way in which a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(crate) enum How {
     /// It died, or lost its device.
     Crashed,
     /// Another process ended it, or a system out of memory.
@@ -87,19 +78,19 @@ pub(super) enum How {
 
 impl How {
     /// Whether the process died, which another may not.
-    pub(super) fn is_death(self) -> bool {
+    pub(crate) fn is_death(self) -> bool {
         matches!(self, Self::Crashed | Self::Killed)
     }
 }
 
 impl Ended {
     /// A worker without the device, for this reason.
-    pub(super) fn refused(cause: String) -> Self {
+    pub(crate) fn refused(cause: String) -> Self {
         Self { how: How::Refused, cause, said: vec![], on_device: None }
     }
 
     /// Whether `name` was on the device.
-    pub(super) fn was_on_device(&self, name: &str) -> bool {
+    pub(crate) fn was_on_device(&self, name: &str) -> bool {
         self.on_device.as_deref() == Some(name)
     }
 }
@@ -114,7 +105,7 @@ impl std::fmt::Display for Ended {
 impl Process {
     /// Starts a worker; returns it with the devices that it sees, or why it cannot load Vulkan. One that is killed before
     /// it has listed them, which is no driver's fault, gets a second try.
-    pub(super) fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
+    pub(crate) fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
         match Self::begin(setup, drivers, interrupted) {
             Err(ended) if ended.how == How::Killed && !interrupted.load(Ordering::Relaxed) => {
                 Self::begin(setup, drivers, interrupted)
@@ -127,7 +118,8 @@ impl Process {
         let program = std::env::current_exe();
         let mut process = Self::spawn(program, drivers, setup).map_err(|error| cannot_start(&error))?;
         process.patience = Some(setup.timeout.saturating_mul(START_PATIENCE));
-        let (devices, _) = process.ask(&Order::Begin(Box::new(setup.clone())), interrupted, &mut |_| None)?;
+        let (devices, _) =
+            process.send_and_wait(&Order::Begin(Box::new(setup.clone())), interrupted, &mut |()| true)?;
         process.patience = None;
         Ok((process, devices))
     }
@@ -141,76 +133,49 @@ impl Process {
             command.envs(drivers.map(|drivers| (name, drivers)));
         }
         command.envs(WITHOUT_CACHES.into_iter().filter(|_| setup.inspects));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn()?;
-        let (sender, events) = mpsc::channel();
-        if let Some(source) = child.stdout.take() {
-            let messages = setup.messages.clone();
-            threads::start(move || {
-                // What is no report was printed by a driver, where it would have gone without a worker.
-                for line in lines(source) {
-                    match protocol::parse(&line) {
-                        None => messages.say(&line),
-                        Some(Ok(event)) => drop(sender.send(event)),
-                        // Nothing that follows could be relied on.
-                        Some(Err(_)) => return,
-                    }
-                }
-            })?;
-        }
-        let messages = setup.messages.clone();
-        let said = child.stderr.take().map(|source| threads::start(move || last_lines(source, &messages)));
-        let said = said.transpose()?;
-        let orders = child.stdin.take();
-        Ok(Self {
-            _tie: Tie::of(&child, true),
-            child,
-            orders,
-            events,
-            said,
-            interrupted: None,
-            patience: None,
-            device: None,
-            on_device: None,
-        })
+        let helper = Helper::start(&mut command, Printed::Shown(setup.messages.clone()), Lifetime::Tied)?;
+        Ok(Self { helper, interrupted: None, patience: None, device: None, on_device: None })
     }
 
-    /// Has an order carried out; `hear` is told of what happens meanwhile, and may answer. With the result comes what the
-    /// validation layer said.
+    /// Has a job carried out; `report` is told of its events, and answers whether to go on. With the result come messages
+    /// of the validation layer.
     ///
     /// # Errors
     /// How the worker ended before its time.
-    pub(super) fn ask<T: DeserializeOwned>(
+    pub(crate) fn ask<J: Job>(
+        &mut self,
+        job: &J,
+        interrupted: &AtomicBool,
+        report: job::Report<'_, J::Event>,
+    ) -> Result<(J::Done, Vec<String>), Ended> {
+        let order = Order::Do(J::NAME.into(), job::text(job));
+        self.send_and_wait(&order, interrupted, report)
+    }
+
+    /// Sends an order, and waits for its result. Events that wait for an answer get one.
+    fn send_and_wait<T: DeserializeOwned, E: DeserializeOwned>(
         &mut self,
         order: &Order,
         interrupted: &AtomicBool,
-        hear: &mut dyn FnMut(&Event) -> Option<Order>,
+        report: job::Report<'_, E>,
     ) -> Result<(T, Vec<String>), Ended> {
+        let other_build = |_| Ended::refused("the worker runs another build of gpukern; repeat the command".into());
         self.on_device = None;
-        self.send(order);
+        self.helper.send(order);
         loop {
             match self.receive(interrupted)? {
-                Event::OnDevice(name) => self.on_device = Some(name),
-                Event::Done(result, messages) => {
-                    let result = serde_json::from_value(result);
-                    let result = result.map_err(|_| {
-                        Ended::refused("the worker runs another build of gpukern; repeat the command".into())
-                    })?;
-                    return Ok((result, messages));
-                }
-                event => {
-                    if let Some(answer) = hear(&event) {
-                        self.send(&answer);
+                Report::OnDevice(name) => self.on_device = Some(name),
+                Report::Event(event, waits) => {
+                    let go_on = report(serde_json::from_str(&event).map_err(other_build)?);
+                    if waits {
+                        self.helper.send(&Order::GoOn(go_on));
                     }
                 }
+                Report::Done(result, messages) => {
+                    return Ok((serde_json::from_str(&result).map_err(other_build)?, messages));
+                }
+                Report::Lost(_) | Report::Hung(_) => unreachable!("they end the worker"),
             }
-        }
-    }
-
-    /// Sends an order. One that a dead worker does not get is answered by [`Self::receive`].
-    fn send(&mut self, order: &Order) {
-        if let Some(orders) = &mut self.orders {
-            let _ = orders.write_all(protocol::line(order).as_bytes()).and_then(|()| orders.flush());
         }
     }
 
@@ -218,12 +183,12 @@ impl Process {
     ///
     /// # Errors
     /// How the worker ended: by itself, or because its device is lost or hangs.
-    fn receive(&mut self, interrupted: &AtomicBool) -> Result<Event, Ended> {
+    fn receive(&mut self, interrupted: &AtomicBool) -> Result<Report, Ended> {
         loop {
-            match self.events.recv_timeout(LOOK) {
-                Ok(Event::Lost(cause)) => return Err(self.end(How::Crashed, Some(cause))),
-                Ok(Event::Hung(cause)) => return Err(self.end(How::Hung, Some(cause))),
-                Ok(event) => return Ok(event),
+            match self.helper.receive(LOOK) {
+                Ok(Report::Lost(cause)) => return Err(self.end(How::Crashed, Some(cause))),
+                Ok(Report::Hung(cause)) => return Err(self.end(How::Hung, Some(cause))),
+                Ok(report) => return Ok(report),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end(How::Crashed, None)),
                 Err(RecvTimeoutError::Timeout) => {
                     // Looks are counted, not time: this process may have been stopped meanwhile.
@@ -236,43 +201,24 @@ impl Process {
                     }
                     if interrupted.load(Ordering::Relaxed) && self.interrupted.is_none() {
                         self.interrupted = Some(Instant::now());
-                        self.send(&Order::Interrupt);
+                        self.helper.send(&Order::Interrupt);
                     }
                 }
             }
         }
     }
 
-    /// Waits until the worker ends, for `patience` at most.
-    fn wait(&mut self, patience: Duration) {
-        let begun = Instant::now();
-        while begun.elapsed() < patience && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
     /// Ends the worker, if it has not ended by itself: then the system says how.
     fn end(&mut self, how: How, cause: Option<String>) -> Ended {
         if cause.is_none() {
-            self.wait(FAREWELL);
+            self.helper.wait(FAREWELL);
         }
-        let _ = self.child.kill();
-        let status = self.child.wait();
+        let status = self.helper.kill();
         let killed = cause.is_none() && status.as_ref().is_ok_and(|status| is_kill(*status));
         let how = if killed { How::Killed } else { how };
         let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending));
-        let said = self.said.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let said = last_lines(&self.helper.last_words(FAREWELL));
         Ended { how, cause, said, on_device: self.on_device.take() }
-    }
-}
-
-impl Drop for Process {
-    /// Lets the worker close its device, and ends it if it does not.
-    fn drop(&mut self) {
-        self.orders = None;
-        self.wait(FAREWELL);
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -286,42 +232,25 @@ fn cannot_start(error: &io::Error) -> Ended {
     Ended::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
 }
 
-/// The lines of a pipe, whatever bytes are in them.
-fn lines(source: impl Read) -> impl Iterator<Item = String> {
-    let mut source = BufReader::new(source);
-    std::iter::from_fn(move || {
-        let mut line = vec![];
-        let length = source.read_until(b'\n', &mut line).ok()?;
-        (length > 0).then(|| String::from_utf8_lossy(&line).into_owned())
-    })
-}
-
-/// Passes on what a worker writes to standard error, until it ends; returns the last lines.
-fn last_lines(source: impl Read, messages: &Messages) -> Vec<String> {
-    let mut last = VecDeque::new();
-    for line in lines(source) {
-        messages.say(&line);
-        let text: String = line.trim_end().chars().take(LINE).collect();
-        if !text.is_empty() {
-            last.push_back(text);
-        }
-        if last.len() > LAST_LINES {
-            last.pop_front();
-        }
-    }
-    last.into()
+/// Returns the last lines of a text that are not empty.
+fn last_lines(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| line.trim_end().chars().take(LINE).collect::<String>());
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].to_vec()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cache::CacheFolder;
 
     #[test]
     fn where_this_program_cannot_be_found_again_the_error_names_what_does_without() {
         // As on a system without /proc.
         let missing = || io::Error::from(io::ErrorKind::NotFound);
-        let error =
-            Process::spawn(Err(missing()), None, &Setup::in_process()).map(drop).expect_err("there is no program");
+        let error = Process::spawn(Err(missing()), None, &Setup::in_process(CacheFolder::none()))
+            .map(drop)
+            .expect_err("there is no program");
         let ended = cannot_start(&error);
         assert_eq!(ended.how, How::Refused);
         assert!(ended.cause.contains("; --in-process works without one"), "{ended}");
@@ -337,7 +266,8 @@ mod tests {
         let program = folder.path().join("silent");
         std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").expect("written");
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("allowed");
-        let mut process = Process::spawn(Ok(program), None, &Setup::in_process()).expect("it starts");
+        let mut process =
+            Process::spawn(Ok(program), None, &Setup::in_process(CacheFolder::none())).expect("it starts");
         process.patience = Some(3 * LOOK);
         let ended = process.receive(&AtomicBool::new(false)).map(drop).expect_err("nothing is reported");
         assert_eq!((ended.how, ended.cause.as_str()), (How::Hung, "it has not listed its devices"));

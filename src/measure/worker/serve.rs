@@ -1,29 +1,23 @@
-//! A worker from inside: does what it is ordered to, and reports each step.
+//! A worker from inside: carries out the jobs that it is sent, and reports each step.
 
-use super::protocol::{self, Event, NamedGroup, Order};
+use super::protocol::{Order, Report};
 use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle;
 use crate::basis::messages::Messages;
 use crate::basis::threads;
 use crate::basis::units::Bytes;
-use crate::measure::executor::{Executor, Observer, Side};
-use crate::measure::host;
-use crate::measure::inspector::Inspector;
-use crate::measure::runner::{DeviceWatcher, Runner, Timing};
-use crate::measure::session::Setup;
-use crate::plan::{CaseGroup, PlannedRun, Sampling};
-use crate::record::Case;
+use crate::measure::job::{self, JobContext};
+use crate::measure::runner::DeviceWatcher;
+use crate::measure::session::{LoadedVulkan, Setup};
+use crate::process::guarded::{self, FrontEnds, ProgramLimits};
+use crate::process::{self, message};
 use crate::run::algorithm::UserKernels;
-use crate::run::guarded;
-use crate::tuning::tuned::Tuned;
-use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
-use serde::Serialize;
-use serde_json::Value;
+use crate::vulkan::{CallMonitor, Device, VulkanError, Wait};
 use std::cell::RefCell;
-use std::io::{BufRead, Write};
-use std::path::Path;
-use std::rc::Rc;
+use std::io::Write;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -41,46 +35,55 @@ const MOST_MEMORY: Bytes = Bytes(4 << 30);
 /// Time that a worker has to end by itself when its parent is gone.
 const ORPHANED: Duration = Duration::from_secs(1);
 
-/// Whether the run was interrupted.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// Does what the process at the other end of standard input orders, until that is closed.
+/// Carries out what the process at the other end of standard input orders, until that is closed.
 ///
 /// # Errors
 /// When an order cannot be understood: the other process is no such program.
 pub(crate) fn serve() -> Result<(), Error> {
-    die_with_parent();
-    let orders = match listen() {
+    process::end_with_parent();
+    // It lives as long as the threads that look at it.
+    let interrupted: &'static AtomicBool = Box::leak(Box::default());
+    let refused = |error: String| report(&Report::Done(job::text(&Err::<(), _>(error)), vec![]));
+    let orders = match listen(interrupted) {
         Ok(orders) => orders,
         Err(error) => {
-            report_done(Err::<(), _>(error.to_string()), vec![]);
+            refused(error.to_string());
             return Ok(());
         }
     };
     let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
-    let setup = &*setup;
-    let watched = watch(setup.timeout, setup.inspects).map_err(VulkanError::Problem);
-    guarded::limit(setup.timeout, &INTERRUPTED);
+    let calls = Arc::default();
+    let watched = watch(&setup, &calls, interrupted).map_err(VulkanError::Problem);
+    let (timeout, front_ends) = (setup.timeout, FrontEnds::Here);
+    guarded::limit(ProgramLimits { timeout, interrupted: Some(interrupted), front_ends });
     let algorithms = catalogue(&setup.kernels).map_err(Error::Failure)?;
-    let opened = watched.and_then(|()| Instance::new(setup.validation, setup.loader.as_deref().map(Path::new)));
-    let listed = opened.and_then(|instance| instance.devices().map(|physicals| (instance, physicals)));
-    let (instance, physicals) = match listed {
-        Ok(listed) => listed,
+    let vulkan = match watched.and_then(|()| LoadedVulkan::load(&setup, calls)) {
+        Ok(vulkan) => {
+            report(&Report::Done(job::text(&Ok::<_, String>(vulkan.devices())), vec![]));
+            Some(vulkan)
+        }
+        // The host's own cases need none.
         Err(error) => {
-            report_done(Err::<(), _>(error.to_string()), vec![]);
-            // The host's own cases need none.
-            while let Ok(Order::Baseline { group, index, sampling }) = orders.recv() {
-                let group = group.group(&algorithms).map_err(Error::Failure)?;
-                measure_baseline(&group, index, &sampling);
-            }
-            return Ok(());
+            refused(error.to_string());
+            None
         }
     };
-    let devices: Vec<_> = physicals.iter().map(|physical| &physical.info).collect();
-    report_done(Ok::<_, String>(devices), vec![]);
-    let mut worker = Worker { setup, algorithms, instance, physicals, orders, runner: None, inspector: None, told: 0 };
-    while let Ok(order) = worker.orders.recv() {
-        worker.obey(order).map_err(Error::Failure)?;
+    let instance = vulkan.as_ref().map(|vulkan| Rc::clone(&vulkan.instance));
+    let reporter = Rc::new(Reporter::default());
+    let mut context = JobContext::new(&setup, algorithms, vulkan, Rc::clone(&reporter) as _, interrupted);
+    let mut reported = 0;
+    while let Ok(order) = orders.recv() {
+        let Order::Do(name, job) = order else { continue };
+        reporter.on_device.borrow_mut().clear();
+        let mut events = |event, waits| {
+            report(&Report::Event(event, waits));
+            // Without an answer there is nobody to go on for.
+            !waits || matches!(orders.recv(), Ok(Order::GoOn(true)))
+        };
+        let done = job::performer(&name).and_then(|perform| perform(&job, &mut context, &mut events));
+        let messages = instance.as_ref().map_or(vec![], |instance| instance.validation_messages());
+        report(&Report::Done(done.map_err(Error::Failure)?, messages[reported..].to_vec()));
+        reported = messages.len();
     }
     Ok(())
 }
@@ -91,32 +94,24 @@ fn catalogue(kernels: &[UserKernels]) -> Result<Vec<Handle<Algorithm>>, String> 
     ALGORITHMS.iter().map(|own| Ok(Handle::Static(*own))).chain(own).collect()
 }
 
-/// Asks the system to end this process with its parent, where it can. On Windows that has tied it to itself; elsewhere the
-/// closed pipe ends it.
-fn die_with_parent() {
-    #[cfg(target_os = "linux")]
-    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
-}
-
-/// Orders as they come; an interruption is noted while another is carried out.
-fn listen() -> Result<Receiver<Order>, Error> {
+/// Returns orders as they come; an interruption is noted while another is carried out.
+fn listen(interrupted: &'static AtomicBool) -> Result<Receiver<Order>, Error> {
     let (sender, orders) = mpsc::channel();
     let listening = threads::start(move || {
-        read_orders(&sender);
+        read_orders(&sender, interrupted);
         drop(sender);
         // Nobody is left to report to: a case on the device is not worth its end.
-        interrupt();
+        interrupted.store(true, Ordering::Relaxed);
         std::thread::sleep(ORPHANED);
         std::process::exit(0);
     });
     listening.map(|_| orders).map_err(|e| Error::Failure(e.to_string()))
 }
 
-fn read_orders(sender: &Sender<Order>) {
-    for line in std::io::stdin().lock().lines() {
-        let Ok(line) = line else { return };
-        match protocol::parse(&line) {
-            Some(Ok(Order::Interrupt)) => interrupt(),
+fn read_orders(sender: &Sender<Order>, interrupted: &AtomicBool) {
+    for line in message::lines(std::io::stdin().lock()) {
+        match message::parse(&line) {
+            Some(Ok(Order::Interrupt)) => interrupted.store(true, Ordering::Relaxed),
             Some(Ok(order)) => match sender.send(order) {
                 Ok(()) => {}
                 Err(_) => return,
@@ -126,32 +121,30 @@ fn read_orders(sender: &Sender<Order>) {
     }
 }
 
-fn interrupt() {
-    INTERRUPTED.store(true, Ordering::Relaxed);
-}
-
 /// Reports a call that does not return in time, or, of a worker that only compiles, takes too much memory.
 ///
 /// Returns once the watch is under way. A library whose constructor hangs holds the dynamic linker's lock, which a thread
 /// needs to start and to write for the first time.
-fn watch(timeout: Duration, inspects: bool) -> Result<(), Error> {
+fn watch(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBool) -> Result<(), Error> {
+    let Setup { timeout, inspects, .. } = *setup;
+    let seen = Arc::clone(calls);
     let (sender, started) = mpsc::channel();
     let watching = threads::start(move || {
         let _ = std::io::stdout().lock().write(&[]);
-        let _ = guarded::resident().filter(|_| inspects);
+        let _ = process::resident().filter(|_| inspects);
         let _ = sender.send(());
         let patience = if inspects { 1 } else { PATIENCE };
         let mut calls = CallWatch { patience, ..CallWatch::new(timeout, Instant::now()) };
         let mut memory = MemoryWatch::default();
         loop {
             std::thread::sleep(LOOK);
-            let (wait, interrupted) = (vulkan::waiting(), INTERRUPTED.load(Ordering::Relaxed));
+            let (wait, interrupted) = (seen.waiting(), interrupted.load(Ordering::Relaxed));
             if let Some(reason) = calls.overdue(wait, interrupted, Instant::now()) {
-                report(&Event::Hung(reason));
+                report(&Report::Hung(reason));
                 return;
             }
-            if let Some(reason) = memory.outgrown(wait, || guarded::resident().filter(|_| inspects)) {
-                report(&Event::Lost(reason));
+            if let Some(reason) = memory.outgrown(wait, || process::resident().filter(|_| inspects)) {
+                report(&Report::Lost(reason));
                 return;
             }
         }
@@ -232,184 +225,42 @@ impl CallWatch {
 }
 
 /// Writes a report. One that nobody reads is lost, and the end of the orders follows.
-fn report(event: &Event) {
-    let mut output = std::io::stdout().lock();
-    let _ = output.write_all(protocol::line(event).as_bytes()).and_then(|()| output.flush());
+fn report(report: &Report) {
+    let _ = message::write(&mut std::io::stdout().lock(), report);
 }
 
-/// Reports the `result` of an order, and what the validation layer said meanwhile.
-fn report_done(result: impl Serialize, messages: Vec<String>) {
-    report(&Event::Done(value(result), messages));
-}
-
-fn value(result: impl Serialize) -> Value {
-    serde_json::to_value(result).expect("results have nothing that JSON lacks")
-}
-
-/// A worker with its devices.
-struct Worker<'a> {
-    setup: &'a Setup,
-    /// All that it can measure.
-    algorithms: Vec<Handle<Algorithm>>,
-    instance: Rc<Instance>,
-    physicals: Vec<PhysicalDevice>,
-    orders: Receiver<Order>,
-    runner: Option<Runner>,
-    /// In place of a runner, where kernels are compiled alone.
-    inspector: Option<Inspector>,
-    /// Messages of the validation layer that were reported.
-    told: usize,
-}
-
-impl Worker<'_> {
-    /// Carries out an order.
-    fn obey(&mut self, order: Order) -> Result<(), String> {
-        if let Order::Open { device, timing, tuned, canary } = order {
-            // The one before is closed first.
-            (self.runner, self.inspector) = (None, None);
-            if let Timing::Inspect { texts } = timing {
-                let opened = self.open_inspector(device, texts, *tuned).map(|inspector| {
-                    self.inspector = Some(inspector);
-                });
-                report_done(opened, vec![]);
-                return Ok(());
-            }
-            let opened = self.open(device, timing, canary).map(|mut runner| {
-                runner.use_tuned(*tuned);
-                self.runner = Some(runner);
-            });
-            report_done(opened, vec![]);
-            return Ok(());
-        }
-        if let Order::Baseline { group, index, sampling } = order {
-            measure_baseline(&group.group(&self.algorithms)?, index, &sampling);
-            return Ok(());
-        }
-        let algorithms = &self.algorithms[..];
-        let groups =
-            |sent: Vec<NamedGroup>| sent.iter().map(|group| group.group(algorithms)).collect::<Result<Vec<_>, _>>();
-        if let (Some(inspector), Order::Run { groups: sent, .. }) = (&mut self.inspector, &order) {
-            let watcher = Reporter::default();
-            for group in groups(sent.clone())? {
-                inspector.inspect(&group, &INTERRUPTED, &watcher, &mut Reporter::default());
-            }
-            self.report_done(Value::Null);
-            return Ok(());
-        }
-        let runner = self.runner.as_mut().ok_or("no device was opened")?;
-        let done = match order {
-            Order::Run { groups: sent, sampling } => {
-                let groups = groups(sent)?;
-                runner.run(&PlannedRun { devices: vec![], groups, sampling }, &mut Reporter::default());
-                Value::Null
-            }
-            Order::Duel { group, sides, sampling } => {
-                value(duel(runner, &group.group(algorithms)?, &sides, &sampling, &self.orders))
-            }
-            Order::Alone { group, side, sampling } => value(runner.alone(&group.group(algorithms)?, &side, &sampling)),
-            Order::Tune { group, question } => {
-                let mut progress = |tile, best| report(&Event::Trying(tile, best));
-                value(runner.tune(&group.group(algorithms)?, question, &mut progress))
-            }
-            Order::Explain { candidates, sampling } => value(runner.explain(&groups(candidates)?, &sampling)),
-            Order::Executes => value(runner.executes()),
-            Order::HostSide => value(runner.host_side()),
-            Order::Begin(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
-                return Ok(());
-            }
-        };
-        self.report_done(done);
-        Ok(())
-    }
-
-    /// Reports the result of an order.
-    fn report_done(&mut self, done: Value) {
-        let messages = self.instance.validation_messages().split_off(self.told);
-        self.told += messages.len();
-        report(&Event::Done(done, messages));
-    }
-
-    fn open_inspector(&self, index: usize, texts: bool, tuned: Tuned) -> Result<Inspector, String> {
-        let physical = self.physicals.get(index).ok_or("the device has disappeared")?;
-        let text = |error: VulkanError| error.to_string();
-        let device = Device::open_with(&self.instance, physical, self.setup.robust_access()).map_err(text)?;
-        Inspector::new(&device, texts, tuned).map_err(text)
-    }
-
-    fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner, String> {
-        let physical = self.physicals.get(index).ok_or("the device has disappeared")?;
-        let text = |error: VulkanError| error.to_string();
-        let device = Device::open_with(&self.instance, physical, self.setup.robust_access()).map_err(text)?;
-        let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
-        runner.wait_for_runs_of(self.setup.max_run);
-        runner.repeat(self.setup.repeat);
-        runner.watched_by(Rc::new(Reporter { device: Some(Rc::clone(&device)), ..Reporter::default() }));
-        if canary {
-            runner.prove()?;
-        }
-        Ok(runner)
-    }
-}
-
-fn measure_baseline(group: &CaseGroup, index: usize, sampling: &Sampling) {
-    report_done(host::measure(group, index, sampling, &INTERRUPTED), vec![]);
-}
-
-fn duel(
-    runner: &mut Runner,
-    group: &CaseGroup,
-    sides: &[Side; 2],
-    sampling: &Sampling,
-    orders: &Receiver<Order>,
-) -> [Case; 2] {
-    let (cases, _) = runner.duel(group, sides, sampling, &mut |rounds| {
-        if let Some(round) = rounds.last() {
-            report(&Event::Round(*round));
-        }
-        // Without an answer there is nobody to go on for.
-        !matches!(orders.recv(), Ok(Order::Decided(false)))
-    });
-    cases
-}
-
-/// Tells the parent what happens.
+/// Tells the parent what is on the device.
 #[derive(Default)]
 struct Reporter {
-    /// The device that is at work, where its loss is to be explained.
-    device: Option<Rc<Device>>,
-    /// The name of what is on the device.
+    /// The device that is at work, whose loss is to be explained.
+    device: RefCell<Weak<Device>>,
+    /// Name of what is on the device, for the parent's job.
     on_device: RefCell<String>,
 }
 
 impl DeviceWatcher for Reporter {
+    fn opened(&self, device: &Rc<Device>) {
+        self.device.replace(Rc::downgrade(device));
+    }
+
     fn on_device(&self, name: &str) {
         let mut last = self.on_device.borrow_mut();
         if *last != name {
             name.clone_into(&mut last);
-            report(&Event::OnDevice(name.into()));
+            report(&Report::OnDevice(name.into()));
         }
     }
 
     fn lost(&self, error: &str) {
         // The parent keeps the last lines.
-        for line in self.device.iter().flat_map(|device| device.fault()) {
+        for line in self.device.borrow().upgrade().iter().flat_map(|device| device.fault()) {
             Messages::default().say(&format!("{line}\n"));
         }
-        report(&Event::Lost(error.into()));
+        report(&Report::Lost(error.into()));
         // The parent ends this process now.
         loop {
             std::thread::park();
         }
-    }
-}
-
-impl Observer for Reporter {
-    fn begin(&mut self, id: &str) {
-        report(&Event::Begin(id.into()));
-    }
-
-    fn end(&mut self, case: &Case) {
-        report(&Event::End(Box::new(case.clone())));
     }
 }
 

@@ -2,19 +2,16 @@
 //! crashes, each is asked in a process of its own, and the others are used without it.
 
 use super::process::{DRIVER_FILES, Ended, How, Process, Started};
-use super::protocol::Order;
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
 use crate::device::capability::DeviceInfo;
 use crate::measure::session::Setup;
-use crate::plan::{CaseGroup, Sampling};
-use crate::record::{Case, Outcome};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The loader's variable for further manifests.
@@ -125,56 +122,6 @@ impl<'a> Workers<'a> {
     /// Adds what the validation layer said.
     pub(super) fn hear(&self, messages: Vec<String>) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
-    }
-}
-
-/// A worker that measures baselines on the host, and another when that dies.
-pub(crate) struct HostWorker<'a> {
-    setup: &'a Setup,
-    process: Option<Process>,
-}
-
-impl<'a> HostWorker<'a> {
-    /// One that begins with its first case.
-    pub(crate) fn new(setup: &'a Setup) -> Self {
-        Self { setup, process: None }
-    }
-
-    /// Measures the baseline of a group, as this process would.
-    pub(crate) fn measure(
-        &mut self,
-        group: &CaseGroup,
-        index: usize,
-        sampling: &Sampling,
-        interrupted: &AtomicBool,
-    ) -> Case {
-        self.ask(group, index, sampling, interrupted).unwrap_or_else(|ended| {
-            self.process = None;
-            let name = crate::host::baseline(&group.algorithm, &group.spec).map_or("host", |baseline| baseline.name);
-            let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
-            let outcome = if interrupted.load(Ordering::Relaxed) {
-                Outcome::Interrupted
-            } else {
-                Outcome::failed(format!("its worker died: {ended}"))
-            };
-            group.case(name, problem.as_ref(), index, outcome)
-        })
-    }
-
-    fn ask(
-        &mut self,
-        group: &CaseGroup,
-        index: usize,
-        sampling: &Sampling,
-        interrupted: &AtomicBool,
-    ) -> Result<Case, Ended> {
-        let process = match &mut self.process {
-            Some(process) => process,
-            // Whether it could load Vulkan does not matter.
-            none => none.insert(Process::start(self.setup, None, interrupted)?.0),
-        };
-        let order = Order::Baseline { group: group.into(), index, sampling: *sampling };
-        process.ask(&order, interrupted, &mut |_| None).map(|(case, _)| case)
     }
 }
 

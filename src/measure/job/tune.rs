@@ -1,21 +1,25 @@
 //! Searches for the best tile of a variant: verifies and times candidates, drops losers after few samples, and lets the
-//! best run against the built-in one in turns. And times what `auto` chooses from on one problem.
+//! best run against the built-in one in turns. A death of a worker costs the tile on the device.
 
-use super::Runner;
+use super::group::SentGroup;
+use super::{Job, JobContext, Report};
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{CaseSpec, Problem, Variant};
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::Program;
-use crate::measure::executor::Question;
-use crate::measure::timekeeper::{Timed, failed};
+use crate::measure::executor::Executor;
+use crate::measure::runner::Runner;
+use crate::measure::timekeeper::failed;
 use crate::measure::workbench::LoadedProblem;
+use crate::measure::worker::How;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
 use crate::tuning::tuned::{self, Configuration};
 use crate::tuning::{Found, Refusal, Search};
 use crate::vulkan::VulkanError;
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
 
 /// Candidates of a GPU that are compiled and verified before any of them is timed: it drops its clock while it waits.
 const BATCH: usize = 8;
@@ -30,8 +34,131 @@ const RUN_OFF_TILES: usize = 3;
 /// A tile replaces the built-in one if it is faster by this much: less is noise.
 const GAIN: f64 = 1.01;
 
+/// Tiles of a search whose processes may die before the search ends.
+const MAX_DEAD_TILES: usize = 8;
+
+/// A question to a search for the fastest tile of a variant on a problem.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Question {
+    /// A tile that an earlier search found, so that this one ends with nothing worse.
+    pub kept: Option<Tile>,
+    /// Tiles to leave out: their processes died.
+    pub avoid: Vec<Tile>,
+    /// Host time to spend.
+    pub budget: Duration,
+}
+
+/// Told of every tile before it is tried and after it is timed, and of the best so far with its time.
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>);
+
+/// Job that searches the fastest tile of the group's variant. Its events are those of [`Progress`].
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Tune {
+    pub(crate) group: SentGroup,
+    pub(crate) question: Question,
+}
+
+impl Job for Tune {
+    type Done = Result<Option<Found>, Refusal>;
+    type Event = (Tile, Option<(Tile, Nanos)>);
+    const NAME: &'static str = "tune";
+
+    fn run(self, context: &mut JobContext<'_>, report: Report<'_, Self::Event>) -> Result<Self::Done, String> {
+        let group = self.group.resolve(&context.algorithms)?;
+        let runner = context.runner()?;
+        let mut progress = |tile, best| {
+            report((tile, best));
+        };
+        let search = TileSearch::new(runner, &group, self.question, &mut progress);
+        Ok(search.and_then(|search| search.result(runner)))
+    }
+}
+
+impl Executor<'_> {
+    /// Searches the tiles of the variant of `group` on its problem; tells `progress` of every tile before it is tried and
+    /// after it is timed, and of the best so far. Interrupted, it returns what it has; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
+    pub(crate) fn tune(
+        &mut self,
+        group: &CaseGroup,
+        mut question: Question,
+        progress: Progress<'_>,
+    ) -> Result<Option<Found>, Refusal> {
+        let budget = question.budget;
+        let begun = Instant::now();
+        let mut dead: Vec<(Tile, Refusal)> = vec![];
+        let (mut timed, mut killed) = (None, false);
+        loop {
+            question.budget = budget.saturating_sub(begun.elapsed());
+            let job = Tune { group: group.into(), question: question.clone() };
+            let mut tried: Vec<Tile> = vec![];
+            let answer = self.carry_out(job, &mut |(tile, best)| {
+                if !tried.contains(&tile) {
+                    tried.push(tile);
+                }
+                question.kept = best.map(|(tile, _)| tile).or(question.kept);
+                timed = best.or(timed);
+                progress(tile, best);
+                true
+            });
+            let interrupted = self.is_interrupted();
+            let ended = match answer {
+                Ok(found) if !(interrupted && found == Ok(None)) => return with_dead(found, dead),
+                // A driver that does not end its call soon takes the process, but not what was timed before.
+                _ if interrupted => {
+                    let tried = question.avoid.len() + tried.len();
+                    return Ok(timed.and_then(|best| self.cut_off(group, best, tried, dead)));
+                }
+                Ok(_) => return Ok(None),
+                Err(ended) => ended,
+            };
+            // The search goes on where it was: the tile on the device had no part in it.
+            if ended.how == How::Killed && !std::mem::replace(&mut killed, true) {
+                continue;
+            }
+            let refusal = Refusal::Failed(ended.to_string());
+            let tile = tried.into_iter().find(|tile| ended.was_on_device(&tile.to_string()));
+            let Some(tile) = tile.filter(|_| dead.len() < MAX_DEAD_TILES) else { return Err(refusal) };
+            dead.push((tile, refusal));
+            question.avoid.push(tile);
+            question.kept = question.kept.filter(|kept| *kept != tile);
+        }
+    }
+
+    /// The result of a search that ended behind `tried` tiles, of which `best` was the fastest and some died.
+    fn cut_off(
+        &self,
+        group: &CaseGroup,
+        best: (Tile, Nanos),
+        tried: usize,
+        dead: Vec<(Tile, Refusal)>,
+    ) -> Option<Found> {
+        let CaseGroup { algorithm, spec, variants, .. } = group;
+        let tunable = algorithm.tunable(&variants[0])?;
+        let built_in = tunable.built_in(spec, &self.device);
+        let built_in = (built_in, Some(best.1).filter(|_| best.0 == built_in));
+        let space = algorithm.tiles(tunable, spec, &self.device).len();
+        Some(Found { best, built_in, rule: None, tried, space, refused: dead })
+    }
+}
+
+/// The result of a search beside tiles whose processes died.
+fn with_dead(found: Result<Option<Found>, Refusal>, dead: Vec<(Tile, Refusal)>) -> Result<Option<Found>, Refusal> {
+    match found {
+        Ok(Some(mut found)) => {
+            found.tried += dead.len();
+            found.refused.extend(dead);
+            Ok(Some(found))
+        }
+        Ok(None) => dead.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal)),
+        fruitless => fruitless,
+    }
+}
+
 /// A search under way.
-pub(super) struct TileSearch<'a> {
+struct TileSearch<'a> {
     group: &'a CaseGroup,
     /// Called with every tile before it is tried and after it is timed, and with the best so far.
     progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
@@ -136,7 +263,7 @@ impl Runner {
 
 impl<'a> TileSearch<'a> {
     /// Loads the problem, if the device can run the case.
-    pub(super) fn new(
+    fn new(
         runner: &mut Runner,
         group: &'a CaseGroup,
         Question { kept, avoid, budget }: Question,
@@ -187,7 +314,7 @@ impl<'a> TileSearch<'a> {
     ///
     /// # Errors
     /// That the device ran the case wrongly with every tile that was tried.
-    pub(super) fn result(mut self, runner: &mut Runner) -> Result<Option<Found>, Refusal> {
+    fn result(mut self, runner: &mut Runner) -> Result<Option<Found>, Refusal> {
         self.search(runner);
         let mut entries = self.entries();
         self.run_off(runner, &mut entries);
@@ -351,56 +478,6 @@ fn fastest(timed: &[(Tile, Nanos)]) -> Option<(Tile, Nanos)> {
 
 fn time_of(tile: Tile, timed: &[(Tile, Nanos)]) -> Option<Nanos> {
     timed.iter().find(|(other, _)| *other == tile).map(|(_, time)| *time)
-}
-
-/// Host time for the samples of a candidate, where no less was asked for.
-const EXPLAIN_SAMPLING: Duration = Duration::from_millis(100);
-
-impl Runner {
-    /// The name of a candidate and its program, or why it has none.
-    pub(super) fn program_of(&self, candidate: &CaseGroup, problem: &dyn Problem) -> Result<(String, Program), String> {
-        let CaseGroup { algorithm, spec, variants, .. } = candidate;
-        let program = algorithm.feasible(&variants[0], spec, problem, &self.device.info)?;
-        Ok((candidate.id(&variants[0]).to_string(), program))
-    }
-
-    /// A candidate with the time of its first run, if its answer is right.
-    pub(super) fn verified(
-        &mut self,
-        name: String,
-        loaded: &LoadedProblem,
-        program: Program,
-    ) -> Result<(String, Program, Nanos), String> {
-        if self.keeper.interrupted() {
-            return Err("interrupted".into());
-        }
-        match self.verify_candidate(&name, loaded, &program) {
-            Ok(time) => Ok((name, program, time)),
-            Err(Refusal::Rejected(worst)) => Err(format!("its answer is wrong: {worst}")),
-            Err(Refusal::Failed(error) | Refusal::Unsupported(error)) => Err(error),
-        }
-    }
-
-    /// The median of a few samples, once the clock is up.
-    pub(super) fn time_briefly(
-        &mut self,
-        name: &str,
-        loaded: &LoadedProblem,
-        program: &Program,
-        first: Nanos,
-        sampling: &Sampling,
-    ) -> Result<Nanos, String> {
-        if self.keeper.interrupted() {
-            return Err("interrupted".into());
-        }
-        let mut recorded = self.recorded(name, loaded, program, first, sampling).map_err(|error| error.to_string())?;
-        // The first run may have included compilation.
-        let warm = recorded.sample()?.0.device;
-        let mut recorded = self.recorded(name, loaded, program, warm, sampling).map_err(|error| error.to_string())?;
-        recorded.sample()?;
-        let until = self.keeper.time().now().saturating_add(sampling.max_time.min(EXPLAIN_SAMPLING));
-        Ok(self.keeper.race(&mut recorded, warm, None, until)?.unwrap_or(warm))
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Compiles the cases of a plan and runs none: what it takes of a device is its compiler.
 
-use super::executor::Observer;
-use super::runner::DeviceWatcher;
 use crate::device::cache::CacheFolder;
+use crate::measure::executor::Observer;
+use crate::measure::runner::DeviceWatcher;
 use crate::plan::CaseGroup;
 use crate::record::Outcome;
 use crate::tuning::tuned::{self, Tuned};

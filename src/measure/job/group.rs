@@ -1,0 +1,53 @@
+//! Groups of cases in jobs.
+
+use crate::algorithms::{Algorithm, CaseSpec};
+use crate::basis::handle::Handle;
+use crate::plan::{CaseGroup, DeviceClass};
+use serde::{Deserialize, Serialize};
+
+/// Group of cases, sent to another process by the names of its algorithm and variants.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct SentGroup {
+    algorithm: String,
+    spec: CaseSpec,
+    variants: Vec<String>,
+    auto: bool,
+    /// The group itself, in the process that made it.
+    #[serde(skip)]
+    group: Option<CaseGroup>,
+}
+
+impl From<&CaseGroup> for SentGroup {
+    fn from(group: &CaseGroup) -> Self {
+        Self {
+            algorithm: group.algorithm.name.to_string(),
+            spec: group.spec,
+            variants: group.variants.iter().map(|variant| variant.name.to_string()).collect(),
+            auto: group.auto,
+            group: Some(group.clone()),
+        }
+    }
+}
+
+impl SentGroup {
+    /// Returns the group, of one of these algorithms.
+    ///
+    /// # Errors
+    /// When there is no such algorithm or variant: the other process is another program.
+    pub(crate) fn resolve(self, algorithms: &[Handle<Algorithm>]) -> Result<CaseGroup, String> {
+        if let Some(group) = self.group {
+            return Ok(group);
+        }
+        let algorithm = algorithms.iter().find(|algorithm| algorithm.name == self.algorithm);
+        let algorithm = algorithm.ok_or_else(|| format!("there is no algorithm {}", self.algorithm))?;
+        let variants = self.variants.iter().map(|name| algorithm.variant(name).cloned()).collect::<Result<_, _>>()?;
+        Ok(CaseGroup {
+            algorithm: algorithm.clone(),
+            spec: self.spec,
+            variants,
+            on: DeviceClass::Any,
+            auto: self.auto,
+            on_host: false,
+        })
+    }
+}

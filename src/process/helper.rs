@@ -1,0 +1,137 @@
+//! Another process of this program, started for one purpose: a worker, a guard or a compiler.
+
+use super::family::{Tie, leave_group};
+use super::message;
+use super::stderr_tail::StderrTail;
+use crate::basis::messages::Messages;
+use crate::basis::threads;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Time that a process has to end by itself when nothing is left to do.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Treatment of text that a process prints beside its messages.
+#[derive(Clone, Debug)]
+pub(crate) enum Printed {
+    /// Passed on as messages; the last of its standard error is kept.
+    Shown(Messages),
+    /// The last of its standard error is kept.
+    Kept,
+    Discarded,
+}
+
+/// Relation of a process to this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// It ends with this one, whatever way that ends, and gets the same signals of the terminal.
+    Tied,
+    /// It outlives this one to clean up, and gets no signals of the terminal.
+    Apart,
+}
+
+/// A process that reports messages of type `M`.
+pub(crate) struct Helper<M> {
+    child: Child,
+    _tie: Option<Tie>,
+    input: Option<ChildStdin>,
+    messages: Receiver<M>,
+    stderr: Option<StderrTail>,
+}
+
+impl<M: DeserializeOwned + Send + 'static> Helper<M> {
+    /// Starts `command`.
+    ///
+    /// # Errors
+    /// When the system starts no process or thread.
+    pub(crate) fn start(command: &mut Command, printed: Printed, lifetime: Lifetime) -> io::Result<Self> {
+        let errors = if matches!(printed, Printed::Discarded) { Stdio::null() } else { Stdio::piped() };
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+        if lifetime == Lifetime::Apart {
+            leave_group(command);
+        }
+        let mut child = command.spawn()?;
+        let (sender, messages) = mpsc::channel();
+        if let Some(source) = child.stdout.take() {
+            let printed = printed.clone();
+            threads::start(move || {
+                for line in message::lines(source) {
+                    match (message::parse(&line), &printed) {
+                        (None, Printed::Shown(messages)) => messages.say(&line),
+                        (None, _) => {}
+                        (Some(Ok(message)), _) => drop(sender.send(message)),
+                        // Nothing that follows could be relied on.
+                        (Some(Err(_)), _) => return,
+                    }
+                }
+            })?;
+        }
+        let stderr = child.stderr.take().map(|source| StderrTail::of(source, printed)).transpose()?;
+        let tie = (lifetime == Lifetime::Tied).then(|| Tie::of(&child, true));
+        Ok(Self { input: child.stdin.take(), _tie: tie, child, messages, stderr })
+    }
+}
+
+impl<M> Helper<M> {
+    /// Sends a message. One that a dead process does not get is answered by [`Self::receive`].
+    pub(crate) fn send(&mut self, message: &impl Serialize) {
+        if let Some(input) = &mut self.input {
+            let _ = message::write(input, message);
+        }
+    }
+
+    /// Waits for the next message.
+    ///
+    /// # Errors
+    /// When none came in time, or none will come.
+    pub(crate) fn receive(&self, timeout: Duration) -> Result<M, RecvTimeoutError> {
+        self.messages.recv_timeout(timeout)
+    }
+
+    /// Whether the process runs.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits until the process ends, for `patience` at most.
+    pub(crate) fn wait(&mut self, patience: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < patience && self.is_alive() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Ends the process if it still runs; returns how it ended.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub(crate) fn kill(&mut self) -> io::Result<ExitStatus> {
+        let _ = self.child.kill();
+        self.child.wait()
+    }
+
+    /// Closes the input of the process, which ends it, and kills it after `patience`.
+    ///
+    /// # Errors
+    /// As [`Self::kill`].
+    pub(crate) fn end(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+        self.input = None;
+        self.wait(patience);
+        self.kill()
+    }
+
+    /// Returns the last that the process wrote to standard error; waits for the end of that, for `patience` at most.
+    pub(crate) fn last_words(&self, patience: Duration) -> String {
+        self.stderr.as_ref().map_or_else(String::new, |stderr| stderr.last(patience))
+    }
+}
+
+impl<M> Drop for Helper<M> {
+    fn drop(&mut self) {
+        let _ = self.end(FAREWELL);
+    }
+}
