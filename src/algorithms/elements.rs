@@ -8,7 +8,7 @@ use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
-use crate::kernel::program::{BufferId, Dispatch, Value, folded_groups};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, folded_groups};
 use crate::kernel::shaders::Shader;
 
 /// Invocations of a work-group: several sub-groups of any size that a device can have, and few enough for every device.
@@ -50,14 +50,14 @@ pub(super) fn groups_over([across, down]: [u64; 2], group: [u32; 2], device: &De
 }
 
 /// A buffer as an argument.
-pub(super) fn buffer(index: usize) -> Value {
-    Value::Buffer(BufferId(index))
+pub(super) fn buffer(index: usize) -> ArgumentValue {
+    ArgumentValue::Buffer(BufferId(index))
 }
 
 /// `shader` with one invocation for each element of a vector, and `n` among its arguments.
 pub(super) fn over_vector(
     shader: &'static Shader,
-    arguments: &[(&str, Value)],
+    arguments: &[(&str, ArgumentValue)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
@@ -68,16 +68,21 @@ pub(super) fn over_vector(
 /// `shader` with one invocation for each element of a matrix, work-groups within a row, and `n` among its arguments.
 pub(super) fn over_matrix(
     shader: &'static Shader,
-    arguments: &[(&str, Value)],
+    arguments: &[(&str, ArgumentValue)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
     dispatch(shader, arguments, case, device).groups(groups_over([extent(case); 2], [GROUP, 1], device))
 }
 
-fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+fn dispatch(
+    shader: &'static Shader,
+    arguments: &[(&str, ArgumentValue)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
     // Below 2^31: the problem has checked it.
-    let n = [("n", Value::U32(extent(case) as u32))];
+    let n = [("n", ArgumentValue::U32(extent(case) as u32))];
     let dispatch = Dispatch::new(shader, &[arguments, &n].concat()).group_size([GROUP, 1, 1]);
     // Only kernels with sub-group operations can tell, and only those are bound to a size.
     if shader.interface.capabilities.iter().any(|capability| capability.starts_with("GroupNonUniform")) {

@@ -1,7 +1,7 @@
-//! Everything that talks to Vulkan, and the only place with `unsafe`: one small owner for each Vulkan object.
+//! All Vulkan calls, and the only place with `unsafe`: one small owner for each Vulkan object.
 //!
-//! Handles are destroyed by the owner that made them, in reverse order, because each owner keeps what it was made
-//! from alive: buffers and pipelines keep the device, the device keeps the instance.
+//! Handles are destroyed by the owner that created them, in reverse order, because each owner keeps its parents alive:
+//! buffers and pipelines keep the device, the device keeps the instance.
 
 mod buffer;
 mod call;
@@ -13,7 +13,7 @@ mod pipeline;
 mod query;
 
 pub(crate) use buffer::{Buffer, Region, Use};
-pub(crate) use call::{VulkanError, Wait, foretell, waiting};
+pub(crate) use call::{VulkanError, Wait, set_expected_first_run, waiting};
 pub(crate) use command::{Commands, Recorder, TimestampPool, check_clock, executes};
 pub use device::Device;
 pub use instance::{Instance, Validation};

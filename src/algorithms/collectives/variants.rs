@@ -8,7 +8,7 @@ use crate::basis::handle::Handle::Static;
 use crate::basis::size::Size;
 use crate::case::Form;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
@@ -113,9 +113,9 @@ fn log2(lanes: u32) -> u64 {
 fn chain(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, primitive: Primitive, rounds: u64) -> Dispatch {
     let lanes = case.subgroup_size(device);
     let n = chain_length(case.size).expect("the problem of this case was made, which checks its size");
-    let [x, y, f] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
+    let [x, y, f] = [0, 1, 2].map(|index| ArgumentValue::Buffer(BufferId(index)));
     // Chains are shorter than 2^32.
-    let numbers = [n as u32, primitive as u32].map(Value::U32);
+    let numbers = [n as u32, primitive as u32].map(ArgumentValue::U32);
     Dispatch::new(shader, &[("X", x), ("Y", y), ("F", f), ("N", numbers[0]), ("PRIMITIVE", numbers[1])])
         .group_size([SUBGROUPS * lanes, 1, 1])
         .subgroups_of(lanes)

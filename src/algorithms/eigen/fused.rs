@@ -11,7 +11,7 @@ use crate::algorithms::elements::{buffer, extent};
 use crate::basis::dtype::DType;
 use crate::case::StopTest;
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::kernel::program::{BufferId, Dispatch, Program, Repeat, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
 use crate::kernel::shaders::Shader;
 
 /// Rounds of a batch, an even number since two vectors take turns.
@@ -36,7 +36,10 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let n = extent(case);
     // Rounds are updates of the vector; the pass that finds the ratios in agreement makes none.
     let passes = case.stop_rule().max_rounds.saturating_add(1);
-    let rule = [("eps", Value::F32(case.stop_rule().eps as f32)), ("most", Value::U32(case.stop_rule().max_rounds))];
+    let rule = [
+        ("eps", ArgumentValue::F32(case.stop_rule().eps as f32)),
+        ("most", ArgumentValue::U32(case.stop_rule().max_rounds)),
+    ];
     let fill = |index, word| Step::Fill { buffer: BufferId(index), word };
     let start = [fill(LAMBDA, ONE), fill(STOP, 0), fill(ROUNDS, 0)];
     let repeat = |body, rounds| Some(Repeat { body, stop: BufferId(STOP), bound: passes.div_ceil(rounds) });
@@ -88,7 +91,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
 }
 
 /// Up to [`MOST_ROUNDS`] rounds in one work-group.
-fn alone(shader: &'static Shader, rule: &[(&str, Value)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+fn alone(shader: &'static Shader, rule: &[(&str, ArgumentValue)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     let (n, subgroup) = (extent(case) as u32, case.subgroup_size(device));
     let most = device.limits.group_invocations.min(device.limits.group_size[0]).min(SMALL_GROUP);
     let rows = SMALL_ROWS.min(subgroup);
@@ -96,7 +99,7 @@ fn alone(shader: &'static Shader, rule: &[(&str, Value)], case: &CaseSpec, devic
     let group = most.min(n.div_ceil(rows) * subgroup) / subgroup * subgroup;
     let buffers = [("A", M), ("v", V), ("d", D), ("lambda", LAMBDA), ("stop", STOP), ("rounds", ROUNDS)];
     let buffers = buffers.map(|(name, index)| (name, buffer(index)));
-    let arguments = [&buffers[..], rule, &[("n", Value::U32(n))]].concat();
+    let arguments = [&buffers[..], rule, &[("n", ArgumentValue::U32(n))]].concat();
     let turns = n.div_ceil(rows * (group / subgroup));
     let steps = n.div_ceil(subgroup);
     Dispatch::new(shader, &arguments)

@@ -42,7 +42,7 @@ use crate::case::{StopRule, StopTest};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-use crate::kernel::program::{BufferId, Program, Repeat, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Program, Repeat, Step};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
@@ -105,8 +105,12 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
     match case.stop_rule().test {
         StopTest::Neighbour => body.extend(stop_check::steps(neighbour, [S, STOP], eps, case, device)),
         StopTest::Bracket => {
-            let arguments =
-                [("s", buffer(S)), ("maximum", buffer(LAMBDA)), ("stop", buffer(STOP)), ("eps", Value::F32(eps))];
+            let arguments = [
+                ("s", buffer(S)),
+                ("maximum", buffer(LAMBDA)),
+                ("stop", buffer(STOP)),
+                ("eps", ArgumentValue::F32(eps)),
+            ];
             body.push(Step::Fill { buffer: BufferId(STOP), word: 1 });
             body.push(Step::Dispatch(over_vector(bracket, &arguments, case, device)));
         }

@@ -16,7 +16,7 @@ use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Program, Step};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
@@ -93,7 +93,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
 
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let buffers = [("s", 0), ("s4", 0), ("stop", 1), ("arrivals", 2)].map(|(name, i)| (name, buffer(i)));
-    let arguments = [&buffers[..], &[("eps", Value::F32(EPS))]].concat();
+    let arguments = [&buffers[..], &[("eps", ArgumentValue::F32(EPS))]].concat();
     Program {
         scratch: vec![scratch("arrivals", DType::I32, 1)],
         ..in_quads(shaders, extent(case), device, |shader| over_parts(shader, &arguments, case, device))
@@ -108,7 +108,7 @@ pub(super) fn steps(
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> [Step; 2] {
-    let arguments = [("s", buffer(sums)), ("stop", buffer(flag)), ("eps", Value::F32(eps))];
+    let arguments = [("s", buffer(sums)), ("stop", buffer(flag)), ("eps", ArgumentValue::F32(eps))];
     [Step::Fill { buffer: BufferId(flag), word: 1 }, Step::Dispatch(over_vector(shader, &arguments, case, device))]
 }
 

@@ -6,7 +6,7 @@ use crate::algorithms::elements::{extent, groups_over};
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{Dispatch, Program, TEXEL, Value, folded_groups};
+use crate::kernel::program::{ArgumentValue, Dispatch, Program, TEXEL, folded_groups};
 use crate::kernel::shaders::Shader;
 
 /// Elements of a quad.
@@ -87,7 +87,7 @@ impl Teams {
 pub(super) fn over_rows(
     teams: Teams,
     shader: &'static Shader,
-    arguments: &[(&str, Value)],
+    arguments: &[(&str, ArgumentValue)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
@@ -136,14 +136,14 @@ impl Parts {
 /// `shader` on the parts of a vector, with `arguments` of which it has some.
 pub(super) fn over_parts(
     shader: &'static Shader,
-    arguments: &[(&str, Value)],
+    arguments: &[(&str, ArgumentValue)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
     let (n, subgroup) = (extent(case), case.subgroup_size(device));
     let Parts { group, count, unroll, groups } = Parts::of(n, subgroup, device);
     // Far below 2^32: a part is the 1056th of 2^31 elements at most.
-    let arguments = [arguments, &[("count", Value::U32(count as u32))]].concat();
+    let arguments = [arguments, &[("count", ArgumentValue::U32(count as u32))]].concat();
     dispatch(shader, &arguments, n)
         .group_size([group, 1, 1])
         .groups([groups, 1, 1])
@@ -156,7 +156,7 @@ pub(super) fn over_parts(
 /// `shader` with `unroll` quads of a vector an invocation.
 pub(super) fn over_quads(
     shader: &'static Shader,
-    arguments: &[(&str, Value)],
+    arguments: &[(&str, ArgumentValue)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
@@ -170,7 +170,7 @@ pub(super) fn over_quads(
 /// `shader` with a quad of several rows an invocation.
 pub(super) fn over_quads_of_rows(
     shader: &'static Shader,
-    arguments: &[(&str, Value)],
+    arguments: &[(&str, ArgumentValue)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
@@ -191,9 +191,9 @@ pub(super) fn over_quads_of_rows(
 }
 
 /// `shader` with those of `arguments` that it has, and with `n` of them.
-fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dispatch {
+fn dispatch(shader: &'static Shader, arguments: &[(&str, ArgumentValue)], n: u64) -> Dispatch {
     // Below 2^32: the problem has checked it.
-    let n = [("n", Value::U32(n as u32))];
+    let n = [("n", ArgumentValue::U32(n as u32))];
     let own = &shader.interface;
     let has = |name: &str| own.arguments.iter().any(|own| own.name == name) || own.views().any(|view| view == name);
     let arguments: Vec<_> = arguments.iter().chain(&n).copied().filter(|(name, _)| has(name)).collect();

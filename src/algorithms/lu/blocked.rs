@@ -166,7 +166,7 @@ impl Schedule<'_> {
             self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
             if next < self.stride {
                 for side in [Side::Upper, Side::Lower] {
-                    self.push(self.diagonal(kernels.corner, own, [first, plane], by, Some(side)).beside());
+                    self.push(self.diagonal(kernels.corner, own, [first, plane], by, Some(side)).without_barrier());
                 }
             }
             self.substitute();
@@ -285,7 +285,7 @@ impl Schedule<'_> {
         let dispatch = self.solve(shader, own, upper);
         self.push(dispatch);
         let dispatch = self.solve(shader, own, Solve { side: Side::Lower, ..upper });
-        self.push(dispatch.beside());
+        self.push(dispatch.without_barrier());
     }
 
     /// Updates the columns and the rows `lines`, but the first `corner` of both.
@@ -308,7 +308,7 @@ impl Schedule<'_> {
             }
             Some(halves) => self.split_update(halves, by.depth, [rows, columns], corner),
         };
-        self.push(dispatch.beside());
+        self.push(dispatch.without_barrier());
     }
 }
 
@@ -320,15 +320,15 @@ mod tests {
     use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
-    use crate::kernel::program::Value;
+    use crate::kernel::program::ArgumentValue;
     use std::collections::{HashMap, HashSet};
 
     fn words(dispatch: &Dispatch) -> HashMap<&str, u64> {
         let names = dispatch.shader.interface.arguments.iter().map(|argument| argument.name.as_ref());
         let words = dispatch.values().map(|value| match value {
-            Value::Buffer(id) => id.0 as u64,
-            Value::U32(number) => u64::from(number),
-            Value::F32(_) => panic!("no argument of a real"),
+            ArgumentValue::Buffer(id) => id.0 as u64,
+            ArgumentValue::U32(number) => u64::from(number),
+            ArgumentValue::F32(_) => panic!("no argument of a real"),
         });
         names.zip(words).collect()
     }
@@ -348,12 +348,12 @@ mod tests {
 
     impl Replay {
         fn reads(&mut self, what: [u64; 3]) {
-            assert!(!self.written.contains(&what), "stage {}: {what:?} is read beside its write", self.stage);
+            assert!(!self.written.contains(&what), "stage {}: {what:?} is read without_barrier its write", self.stage);
             self.read.insert(what);
         }
 
         fn writes(&mut self, what: [u64; 3]) {
-            assert!(!self.read.contains(&what), "stage {}: {what:?} is written beside a read", self.stage);
+            assert!(!self.read.contains(&what), "stage {}: {what:?} is written without_barrier a read", self.stage);
             assert!(self.written.insert(what), "stage {}: {what:?} is written twice", self.stage);
         }
 
@@ -408,7 +408,7 @@ mod tests {
         }
 
         fn dispatch(&mut self, dispatch: &Dispatch) {
-            if !dispatch.beside {
+            if !dispatch.without_barrier {
                 self.stage += 1;
                 self.read.clear();
                 self.written.clear();

@@ -137,7 +137,7 @@ impl Plan<'_> {
                     self.schedule.substitute();
                 }
                 if let Some(later) = self.later.take() {
-                    self.schedule.push(later.beside());
+                    self.schedule.push(later.without_barrier());
                 }
                 if block == 0 || !long {
                     continue;
@@ -158,7 +158,7 @@ impl Plan<'_> {
         let Outer { last, first, rest, .. } = outer;
         let width = self.schedule.width;
         let dispatch = self.stored(last, first - width);
-        self.schedule.push(dispatch.beside());
+        self.schedule.push(dispatch.without_barrier());
         self.schedule.finished(first);
         if self.unsolved {
             self.solve_from(last, first - width, rest);
@@ -176,7 +176,7 @@ impl Plan<'_> {
         let by = By { panel: last, plane: 0, depth: width };
         let to = Target::Matrix { corner: 0 };
         let dispatch = self.schedule.update(self.update, by, tile, [first..stride, columns], to);
-        self.schedule.push(dispatch.beside());
+        self.schedule.push(dispatch.without_barrier());
     }
 
     /// What follows the inner block at the outer block's column `plane` at once. Where the next outer block leaves no time for it
@@ -219,7 +219,7 @@ impl Plan<'_> {
         if !whole && left + INNER < end {
             let (columns, to) = (left + INNER..end, Target::Matrix { corner: 0 });
             let dispatch = self.schedule.update(self.update, by, tile, [left..stride, columns], to);
-            self.schedule.push(dispatch.beside());
+            self.schedule.push(dispatch.without_barrier());
         }
         if !whole && left == rest && !in_time {
             self.solve_from(own, first, end);
@@ -234,7 +234,7 @@ impl Plan<'_> {
         }
         let upper = Solve { side: Side::Upper, first, width, plane: 0, start, end };
         for (at, dispatch) in self.schedule.rows_of_u(self.solve, own, upper).into_iter().enumerate() {
-            self.schedule.push(if at == 0 { dispatch.beside() } else { dispatch });
+            self.schedule.push(if at == 0 { dispatch.without_barrier() } else { dispatch });
         }
     }
 }
@@ -466,7 +466,7 @@ mod tests {
     use crate::basis::size::Size;
     use crate::basis::units::Bytes;
     use crate::device::capability::tests::{gpu, software_device};
-    use crate::kernel::program::Value;
+    use crate::kernel::program::ArgumentValue;
 
     #[test]
     fn a_block_takes_two_stages_where_a_group_factorises_it_at_once() {
@@ -499,7 +499,7 @@ mod tests {
 
     fn word(dispatch: &Dispatch, name: &str) -> u64 {
         match dispatch.value(name) {
-            Some(Value::U32(word)) => u64::from(word),
+            Some(ArgumentValue::U32(word)) => u64::from(word),
             other => panic!("{name} is {other:?}"),
         }
     }
@@ -511,7 +511,7 @@ mod tests {
         // Of an outer block of 128 columns: those solved for, and of them those behind a barrier.
         let (mut block, mut solved, mut ready, mut slices) = (0, 0, 0, 0);
         for dispatch in program.dispatches() {
-            if !dispatch.beside {
+            if !dispatch.without_barrier {
                 ready = solved;
             }
             if dispatch.shader.name == "lu/blocked-solve" {
@@ -520,7 +520,7 @@ mod tests {
                 let expected = if first == block && solved > 0 { solved } else { first + 256 };
                 assert_eq!(start, expected, "{first}");
                 (block, solved) = (first, end);
-            } else if dispatch.shader.name == "lu/blocked-update" && dispatch.beside {
+            } else if dispatch.shader.name == "lu/blocked-update" && dispatch.without_barrier {
                 slices += 1;
                 assert_eq!(word(dispatch, "top"), block + 128);
                 assert!(word(dispatch, "right") <= ready, "{block}");
@@ -535,7 +535,7 @@ mod tests {
         let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
         let (mut stage, mut expected, mut split) = (None, None, 0);
         for dispatch in program.dispatches() {
-            if !dispatch.beside {
+            if !dispatch.without_barrier {
                 stage = Some(dispatch);
             }
             if dispatch.shader.name != "lu/pivot-next" {
@@ -543,14 +543,14 @@ mod tests {
             }
             let (first, begin, strips) = (word(dispatch, "first"), word(dispatch, "begin"), dispatch.groups[1]);
             if begin == 0 {
-                assert!(!dispatch.beside, "the panel behind {first} waits for it");
+                assert!(!dispatch.without_barrier, "the panel behind {first} waits for it");
                 expected = Some((first, strips));
                 continue;
             }
             split += 1;
             assert_eq!(expected.take(), Some((first, begin)), "each strip once");
-            let panel = stage.filter(|stage| dispatch.beside && stage.shader.name == "lu/pivot-panel");
-            let panel = panel.unwrap_or_else(|| panic!("the strips of {first} are beside a panel"));
+            let panel = stage.filter(|stage| dispatch.without_barrier && stage.shader.name == "lu/pivot-panel");
+            let panel = panel.unwrap_or_else(|| panic!("the strips of {first} are without_barrier a panel"));
             assert!(word(panel, "first") == first + INNER && word(panel, "to") < INNER, "{first}");
         }
         assert!(split > 100, "{split}");

@@ -15,7 +15,7 @@ use crate::case::Computes;
 use crate::case::Goal;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Repeat, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
 use crate::kernel::shaders::Shader;
 
 /// Refinements after which a solution has failed to converge: those of LAPACK's DSGESV.
@@ -71,7 +71,7 @@ fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
     // A, L, U, status and rows; behind them its own.
     let places: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
     let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN + id.0.saturating_sub(BUFFERS)));
-    pivot::with_pivoting(&shaders, &case, device).over(place)
+    pivot::with_pivoting(&shaders, &case, device).with_buffers(place)
 }
 
 /// The program of `refined`.
@@ -104,7 +104,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         steps.push(check(residual, n, case, device));
         steps
     };
-    let number = Value::U32(n as u32);
+    let number = ArgumentValue::U32(n as u32);
     let rounding = [&buffers(&[("A", A64), ("rounded", ROUNDED), ("rows", ROWS)])[..], &[("n", number)]].concat();
     let rounding = Dispatch::new(round, &rounding).group_size([64, 1, 1]).groups(groups_over([n; 2], [64, 1], device));
     let mut steps = vec![
@@ -116,7 +116,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     steps.extend(factors.steps);
     let prepare = |of| substitution.prepare(of, 0..substitution.blocks(), true, STATUS64);
     let [lower, upper] = triangles.map(prepare);
-    steps.extend([lower, upper.beside()].map(Step::Dispatch));
+    steps.extend([lower, upper.without_barrier()].map(Step::Dispatch));
     steps.extend(solve(true));
     Program {
         steps,
@@ -129,14 +129,14 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
 }
 
 /// `shader` with an invocation for each of n elements, and n among its arguments.
-fn over_vector(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dispatch {
+fn over_vector(shader: &'static Shader, arguments: &[(&str, ArgumentValue)], n: u64) -> Dispatch {
     // n is at most 2^16.
-    let arguments = [arguments, &[("n", Value::U32(n as u32))]].concat();
+    let arguments = [arguments, &[("n", ArgumentValue::U32(n as u32))]].concat();
     Dispatch::new(shader, &arguments).group_size([64, 1, 1]).groups([n.div_ceil(64), 1, 1])
 }
 
-fn buffers<'n>(named: &[(&'n str, BufferId)]) -> Vec<(&'n str, Value)> {
-    named.iter().map(|(name, id)| (*name, Value::Buffer(*id))).collect()
+fn buffers<'n>(named: &[(&'n str, BufferId)]) -> Vec<(&'n str, ArgumentValue)> {
+    named.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id))).collect()
 }
 
 /// The residual of x, its error, and whether it was the last step.
@@ -146,7 +146,7 @@ fn check(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) 
     let subgroup = case.subgroup_size(device);
     let named = [("A", A64), ("b", B64), ("x", X64), ("r", R), ("sums", SUMS), ("state", STATE), ("ended", ENDED)];
     let named = [&buffers(&named)[..], &buffers(&[("steps", STEPS), ("arrivals", ARRIVALS)])].concat();
-    let numbers = [("n", Value::U32(n as u32)), ("target", Value::F32(target(n) as f32))];
+    let numbers = [("n", ArgumentValue::U32(n as u32)), ("target", ArgumentValue::F32(target(n) as f32))];
     let groups = n.div_ceil(u64::from(GROUP / subgroup * ROWS_EACH));
     Step::Dispatch(
         Dispatch::new(shader, &[&named[..], &numbers].concat())

@@ -14,7 +14,7 @@ use crate::algorithms::matmul::Tile;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
@@ -59,9 +59,9 @@ pub(super) struct Panel {
     pub(super) rows: Option<BufferId>,
 }
 
-fn number(value: u64) -> Value {
+fn number(value: u64) -> ArgumentValue {
     // Extents are at most 2^16 and what is padded at most 2^17.
-    Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
+    ArgumentValue::U32(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
 impl<'a> Schedule<'a> {
@@ -133,7 +133,7 @@ impl<'a> Schedule<'a> {
     /// Goes on with y beside the stage that has begun.
     pub(super) fn substitute(&mut self) {
         for dispatch in self.forward.as_mut().map(Forward::stage).unwrap_or_default() {
-            self.push(dispatch.beside());
+            self.push(dispatch.without_barrier());
         }
     }
 
@@ -146,7 +146,7 @@ impl<'a> Schedule<'a> {
 
     /// Records a dispatch, which waits where it must.
     pub(super) fn push(&mut self, mut dispatch: Dispatch) {
-        dispatch.beside &= !std::mem::take(&mut self.wait);
+        dispatch.without_barrier &= !std::mem::take(&mut self.wait);
         self.steps.push(Step::Dispatch(dispatch));
     }
 
@@ -158,7 +158,7 @@ impl<'a> Schedule<'a> {
         if self.w == A {
             return;
         }
-        let arguments = [("A", Value::Buffer(A)), ("W", Value::Buffer(self.w)), ("n", number(self.n))];
+        let arguments = [("A", ArgumentValue::Buffer(A)), ("W", ArgumentValue::Buffer(self.w)), ("n", number(self.n))];
         let dispatch = Dispatch::new(shader, &[&arguments[..], &[("stride", number(self.stride))]].concat());
         self.push(dispatch.group_size([64, 1, 1]).groups(groups_over([self.stride; 2], [64, 1], self.device)));
     }
@@ -338,8 +338,11 @@ pub(super) enum Target {
     Panel { to: Panel, plane: u64 },
 }
 
-pub(super) fn arguments<'n>(buffers: &[(&'n str, BufferId)], numbers: &[(&'n str, u64)]) -> Vec<(&'n str, Value)> {
-    let buffers = buffers.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
+pub(super) fn arguments<'n>(
+    buffers: &[(&'n str, BufferId)],
+    numbers: &[(&'n str, u64)],
+) -> Vec<(&'n str, ArgumentValue)> {
+    let buffers = buffers.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id)));
     buffers.chain(numbers.iter().map(|(name, value)| (*name, number(*value)))).collect()
 }
 

@@ -13,7 +13,7 @@ use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
@@ -97,10 +97,10 @@ impl Substitution {
         buffers: &[(&str, BufferId)],
         numbers: &[(&str, u64)],
     ) -> Dispatch {
-        let buffers = buffers.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
+        let buffers = buffers.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id)));
         // Extents are at most 2^16 and what is padded at most 2^17.
         let numbers = [&[("n", self.n)], numbers].concat();
-        let numbers = numbers.iter().map(|(name, value)| (*name, Value::U32(*value as u32)));
+        let numbers = numbers.iter().map(|(name, value)| (*name, ArgumentValue::U32(*value as u32)));
         Dispatch::new(shader, &buffers.chain(numbers).collect::<Vec<_>>())
             .group_size([GROUP, 1, 1])
             .constant("SIDE", u32::from(of.side == Side::Upper))
@@ -148,7 +148,7 @@ impl Substitution {
             dispatches.push(self.block(of, block, true));
             let behind = (block + 1) * BLOCK;
             if block > 0 && behind < self.n {
-                dispatches.push(self.rest(of, block - 1, behind, 1).beside());
+                dispatches.push(self.rest(of, block - 1, behind, 1).without_barrier());
             }
         }
         dispatches.into_iter().map(Step::Dispatch).collect()
@@ -169,7 +169,7 @@ pub(super) fn go_on(program: &mut Program, case: &CaseSpec, device: &DeviceInfo)
     let lower = Triangle { side: Side::Lower, matrix: L, packed: l, ..upper(n, u) };
     let [of_l, of_u] = [lower, upper(n, u)].map(|of| substitution.prepare(of, 0..substitution.blocks(), true, STATUS));
     program.steps.push(Step::Copy { from: B, to: X });
-    program.steps.extend([of_l, of_u.beside()].map(Step::Dispatch));
+    program.steps.extend([of_l, of_u.without_barrier()].map(Step::Dispatch));
     program.steps.extend(substitution.chain(lower));
     program.steps.extend(substitution.chain(upper(n, u)));
 }
@@ -223,7 +223,7 @@ impl Forward {
     /// What is left of y behind the factorisation, then x.
     pub(super) fn end(mut self) -> Vec<Step> {
         let (substitution, upper) = (self.substitution, self.upper);
-        let mut in_order = Some(substitution.prepare(upper, 0..substitution.blocks(), true, STATUS).beside());
+        let mut in_order = Some(substitution.prepare(upper, 0..substitution.blocks(), true, STATUS).without_barrier());
         let mut steps = vec![];
         loop {
             // The first of a stage touches what the stage before has written; of the first stage that is the end of L.
@@ -232,7 +232,7 @@ impl Forward {
                 break;
             }
             let stage = stage.into_iter().enumerate();
-            steps.extend(stage.map(|(at, dispatch)| if at == 0 { dispatch } else { dispatch.beside() }));
+            steps.extend(stage.map(|(at, dispatch)| if at == 0 { dispatch } else { dispatch.without_barrier() }));
             steps.extend(in_order.take());
         }
         let steps: Vec<_> = steps.into_iter().map(Step::Dispatch).collect();
@@ -278,7 +278,7 @@ mod tests {
         // Behind the second of eight blocks, …, behind the seventh: 744, 616, …, 104 positions, 32 a group.
         let groups: Vec<_> = rest[..6].iter().map(|dispatch| dispatch.groups[0]).collect();
         assert_eq!((rest.len(), groups), (12, vec![24, 20, 16, 12, 8, 4]));
-        assert!(rest.iter().all(|dispatch| dispatch.beside));
+        assert!(rest.iter().all(|dispatch| dispatch.without_barrier));
     }
 
     /// The stages in which y came about beside a factorisation.
@@ -299,7 +299,7 @@ mod tests {
         fn reads(&mut self, columns: Range<u64>) {
             for column in columns.step_by(INNER as usize) {
                 let written = self.written.get(&column).unwrap_or_else(|| panic!("column {column} is not there"));
-                assert!(*written < self.stage, "stage {}: column {column} is written beside", self.stage);
+                assert!(*written < self.stage, "stage {}: column {column} is written without_barrier", self.stage);
                 self.read.entry(column).or_insert(self.stage);
             }
         }
@@ -312,9 +312,9 @@ mod tests {
         }
 
         fn dispatch(&mut self, dispatch: &Dispatch, n: u64) {
-            self.stage += u64::from(!dispatch.beside);
+            self.stage += u64::from(!dispatch.without_barrier);
             let word = |name| match dispatch.value(name) {
-                Some(Value::U32(word)) => u64::from(word),
+                Some(ArgumentValue::U32(word)) => u64::from(word),
                 other => panic!("{name} is {other:?}"),
             };
             let constant = |name: &str| {

@@ -63,11 +63,11 @@ impl Schedule<'_> {
             .group_size([PREPARING, 1, 1])
             .groups([self.width, 1, 1])
             .loops(self.stride / u64::from(4 * PREPARING) + 1);
-        self.push(dispatch.beside());
+        self.push(dispatch.without_barrier());
     }
 
     /// Splits what it has below and beside `start`: beside what comes before, else what comes next waits for it.
-    pub(super) fn split(&mut self, halves: Halves, panel: Panel, start: u64, beside: bool) {
+    pub(super) fn split(&mut self, halves: Halves, panel: Panel, start: u64, without_barrier: bool) {
         for (side, operand, x) in [(0, halves.q, panel.q), (1, halves.p, panel.p)] {
             let buffers = [
                 ("X", x),
@@ -82,9 +82,9 @@ impl Schedule<'_> {
                 .groups([(self.stride - start).div_ceil(SPLIT_LINES), 1, 1])
                 .constant("SIDE", side)
                 .loops(self.width / 8);
-            self.push(if side == 0 && !beside { dispatch } else { dispatch.beside() });
+            self.push(if side == 0 && !without_barrier { dispatch } else { dispatch.without_barrier() });
         }
-        self.wait = !beside;
+        self.wait = !without_barrier;
     }
 
     /// Updates rows and columns by so many, but the first `corner` of both.

@@ -12,7 +12,7 @@ use crate::basis::dtype::DType;
 use crate::basis::handle::Handle::Static;
 use crate::case::Shortcut;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::program::{Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
@@ -186,8 +186,8 @@ impl<'a> Launch<'a> {
     /// One invocation for each of `rows`×`columns` elements.
     fn dispatch(&self, shader: &'static Shader, i: u64, [rows, columns]: [u64; 2]) -> Step {
         // n is at most 2^16, and so is i.
-        let [n, i] = [self.n, i].map(|extent| Value::U32(extent as u32));
-        let [a, l, u, status] = [A, L, U, STATUS].map(Value::Buffer);
+        let [n, i] = [self.n, i].map(|extent| ArgumentValue::U32(extent as u32));
+        let [a, l, u, status] = [A, L, U, STATUS].map(ArgumentValue::Buffer);
         Step::Dispatch(
             Dispatch::new(shader, &[("A", a), ("L", l), ("U", u), ("status", status), ("n", n), ("i", i)])
                 .group_size([GROUP, 1, 1])

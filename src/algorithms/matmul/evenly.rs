@@ -8,7 +8,7 @@ use crate::algorithms::elements::groups_over;
 use crate::algorithms::product::Dims;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 
 /// Where a kernel leaves the sums of blocks that groups share: behind A, B and C.
@@ -95,8 +95,8 @@ pub(super) fn program(
     let dims = Dims::from(case.size);
     let stretches = Stretches::of(&tile, dims);
     let product = product(shared)
-        .argument("SUMS", Value::Buffer(SUMS))
-        .argument("GROUPS", Value::U32(tile.groups))
+        .argument("SUMS", ArgumentValue::Buffer(SUMS))
+        .argument("GROUPS", ArgumentValue::U32(tile.groups))
         .constant("STRIP", strip(device))
         .groups([stretches.groups, 1, 1])
         .loops(stretches.longest() + stretches.blocks_of_longest());
@@ -109,8 +109,8 @@ pub(super) fn program(
 }
 
 /// The arguments that kernels for shared blocks take beyond those of others, which [`program`] then sets.
-pub(super) fn arguments(shader: &'static Shader) -> Vec<(&'static str, Value)> {
-    let known = [("SUMS", Value::Buffer(SUMS)), ("GROUPS", Value::U32(1))].into_iter();
+pub(super) fn arguments(shader: &'static Shader) -> Vec<(&'static str, ArgumentValue)> {
+    let known = [("SUMS", ArgumentValue::Buffer(SUMS)), ("GROUPS", ArgumentValue::U32(1))].into_iter();
     known.filter(|(name, _)| shader.interface.arguments.iter().any(|argument| argument.name == *name)).collect()
 }
 
@@ -124,14 +124,14 @@ fn added_up(shader: &'static Shader, tile: &Tile, dims: Dims, stretches: Stretch
     let quads = u64::from(tile.bm) * u64::from(tile.bn) / 4;
     let group = SUMMING.min(device.limits.group_invocations);
     let down = sharing(quads * stretches.blocks, stretches.sharers());
-    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
+    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| ArgumentValue::U32(extent as u32));
     let arguments = [
-        ("SUMS", Value::Buffer(SUMS)),
-        ("C", Value::Buffer(BufferId(2))),
+        ("SUMS", ArgumentValue::Buffer(SUMS)),
+        ("C", ArgumentValue::Buffer(BufferId(2))),
         ("M", m),
         ("N", n),
         ("K", k),
-        ("GROUPS", Value::U32(tile.groups)),
+        ("GROUPS", ArgumentValue::U32(tile.groups)),
     ];
     Dispatch::new(shader, &arguments)
         .group_size([group, 1, 1])

@@ -9,7 +9,7 @@ use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{DeviceInfo, DeviceKind, vendor};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value, folded_groups};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, folded_groups};
 use crate::kernel::shaders::Shader;
 use std::cmp::Reverse;
 
@@ -226,13 +226,13 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     let between = if parts > 1 { blocks * parts * sums } else { 1 };
 
     let (partial, arrivals) = (BufferId(3), BufferId(4));
-    let views = [("X4", Value::Buffer(vectors.matrix)), ("Y4", Value::Buffer(vectors.factors))];
+    let views = [("X4", ArgumentValue::Buffer(vectors.matrix)), ("Y4", ArgumentValue::Buffer(vectors.factors))];
     let arguments = [
-        ("X", Value::Buffer(vectors.matrix)),
-        ("Y", Value::Buffer(vectors.factors)),
-        ("C", Value::Buffer(BufferId(2))),
-        ("SUMS", Value::Buffer(partial)),
-        ("ARRIVALS", Value::Buffer(arrivals)),
+        ("X", ArgumentValue::Buffer(vectors.matrix)),
+        ("Y", ArgumentValue::Buffer(vectors.factors)),
+        ("C", ArgumentValue::Buffer(BufferId(2))),
+        ("SUMS", ArgumentValue::Buffer(partial)),
+        ("ARRIVALS", ArgumentValue::Buffer(arrivals)),
         ("LINES", number(lines)),
         ("K", number(k)),
         ("STEPS", number(steps)),

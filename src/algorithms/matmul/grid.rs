@@ -8,7 +8,7 @@ use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::program::{BufferId, Dispatch, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch};
 use crate::kernel::shaders::Shader;
 
 /// The lengths of the rows of A and of B as they are stored.
@@ -44,10 +44,10 @@ pub(super) fn block_per_group(
 
 /// A dispatch without a grid on A, B and C and their extents, with texel views of some of them.
 pub(super) fn product(shader: &'static Shader, dims: Dims, views: &[(&str, BufferId)]) -> Dispatch {
-    let [a, b, c] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
+    let [a, b, c] = [0, 1, 2].map(|index| ArgumentValue::Buffer(BufferId(index)));
     // `Dims` come from sizes below 2^31.
-    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
-    let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
+    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| ArgumentValue::U32(extent as u32));
+    let views = views.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id)));
     let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
     let arguments = arguments.into_iter().chain(views);
     let arguments = arguments.chain(parts::argument(shader)).chain(evenly::arguments(shader));

@@ -5,7 +5,7 @@ use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, folded_groups};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step, folded_groups};
 use crate::kernel::shaders::Shader;
 
 /// Parts that an invocation of the second pass reads at once, as its kernel has it.
@@ -43,7 +43,7 @@ pub(super) fn program(
     let dtype = stored(case.dtype, &tile);
     program.scratch.push(BufferSpec::new("sums of parts", Role::Scratch, dtype, len));
     if let Some(Step::Dispatch(last)) = program.steps.pop() {
-        let product = last.argument("C", Value::Buffer(sums)).argument(PARTS, Value::U32(tile.k_parts));
+        let product = last.argument("C", ArgumentValue::Buffer(sums)).argument(PARTS, ArgumentValue::U32(tile.k_parts));
         program.steps.push(Step::Dispatch(product));
     }
     program.steps.push(Step::Dispatch(added_up(sum, sums, count, tile.k_parts, device)));
@@ -51,8 +51,8 @@ pub(super) fn program(
 }
 
 /// The argument that kernels for parts take beyond those of others: a number, which [`program`] then sets.
-pub(super) fn argument(shader: &'static Shader) -> Option<(&'static str, Value)> {
-    shader.interface.arguments.iter().any(|argument| argument.name == PARTS).then_some((PARTS, Value::U32(1)))
+pub(super) fn argument(shader: &'static Shader) -> Option<(&'static str, ArgumentValue)> {
+    shader.interface.arguments.iter().any(|argument| argument.name == PARTS).then_some((PARTS, ArgumentValue::U32(1)))
 }
 
 /// Block rows of C in a strip of the grid of `tiled`: with 128 rows a block, the groups that run at the same time on a
@@ -80,10 +80,10 @@ fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, dev
     let group = SUMMING.min(device.limits.group_invocations);
     let down = sharing(quads, u64::from(parts));
     let arguments = [
-        ("SUMS", Value::Buffer(sums)),
-        ("C", Value::Buffer(BufferId(2))),
+        ("SUMS", ArgumentValue::Buffer(sums)),
+        ("C", ArgumentValue::Buffer(BufferId(2))),
         ("COUNT", number(count)),
-        (PARTS, Value::U32(parts)),
+        (PARTS, ArgumentValue::U32(parts)),
     ];
     Dispatch::new(shader, &arguments)
         .group_size([group, 1, 1])
@@ -99,8 +99,8 @@ pub(super) fn sharing(quads: u64, parts: u64) -> u32 {
 }
 
 /// A count, which fits in 32 bits wherever the buffers do; a program with longer ones is refused.
-pub(super) fn number(value: u64) -> Value {
-    Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
+pub(super) fn number(value: u64) -> ArgumentValue {
+    ArgumentValue::U32(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
 /// The grid of `count` work-groups in one dimension, folded.

@@ -12,7 +12,7 @@ use crate::case::Computes;
 use crate::device::capability::{Accumulator, DeviceInfo};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 
 /// Roundoff of an f16.
@@ -233,8 +233,8 @@ impl Operand {
     /// Finds its largest magnitude.
     fn search(&self, shader: &'static Shader, device: &DeviceInfo) -> Dispatch {
         let arguments = [
-            ("X", Value::Buffer(self.matrix)),
-            ("LARGEST", Value::Buffer(self.largest)),
+            ("X", ArgumentValue::Buffer(self.matrix)),
+            ("LARGEST", ArgumentValue::Buffer(self.largest)),
             ("COUNT", number(self.elements())),
         ];
         Dispatch::new(shader, &arguments)
@@ -248,10 +248,10 @@ impl Operand {
     fn halve(&self, shader: &'static Shader, device: &DeviceInfo) -> Dispatch {
         let pieces = self.padded_elements() / PIECE;
         let arguments = [
-            ("X", Value::Buffer(self.matrix)),
-            ("LARGEST", Value::Buffer(self.largest)),
-            ("HIGH", Value::Buffer(self.high)),
-            ("LOW", Value::Buffer(self.low)),
+            ("X", ArgumentValue::Buffer(self.matrix)),
+            ("LARGEST", ArgumentValue::Buffer(self.largest)),
+            ("HIGH", ArgumentValue::Buffer(self.high)),
+            ("LOW", ArgumentValue::Buffer(self.low)),
             ("ROWS", number(self.rows)),
             ("COLUMNS", number(self.columns)),
             ("PIECES", number(self.padded_columns / PIECE)),
@@ -325,14 +325,14 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         ..Program::default().allowing(SPLIT_LOSS)
     };
     let arguments = [
-        ("A_HIGH", Value::Buffer(left.high)),
-        ("A_LOW", Value::Buffer(left.low)),
-        ("B_HIGH", Value::Buffer(right.high)),
-        ("B_LOW", Value::Buffer(right.low)),
-        ("LARGEST_A", Value::Buffer(left.largest)),
-        ("LARGEST_B", Value::Buffer(right.largest)),
-        ("SUMS", Value::Buffer(sums)),
-        ("C", Value::Buffer(c)),
+        ("A_HIGH", ArgumentValue::Buffer(left.high)),
+        ("A_LOW", ArgumentValue::Buffer(left.low)),
+        ("B_HIGH", ArgumentValue::Buffer(right.high)),
+        ("B_LOW", ArgumentValue::Buffer(right.low)),
+        ("LARGEST_A", ArgumentValue::Buffer(left.largest)),
+        ("LARGEST_B", ArgumentValue::Buffer(right.largest)),
+        ("SUMS", ArgumentValue::Buffer(sums)),
+        ("C", ArgumentValue::Buffer(c)),
         ("M", number(dims.m)),
         ("N", number(dims.n)),
         ("PIECES_OF_K", number(padded_k / PIECE)),

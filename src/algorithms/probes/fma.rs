@@ -23,7 +23,7 @@ use crate::case::input::Input;
 use crate::case::quantity::Quantity;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use half::f16;
 use rand::Rng;
@@ -110,9 +110,9 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, chain
     let passes = SEQUENCES as u64 / u64::from(chains);
     let unroll = unroll(case.dtype, device);
     let [a, b] = coefficients(case.dtype).map(|value| bits(case.dtype, value));
-    let word = |value: u64| Value::U32(value as u32);
+    let word = |value: u64| ArgumentValue::U32(value as u32);
     let words = [("A", word(a)), ("A_HIGH", word(a >> 32)), ("B", word(b)), ("B_HIGH", word(b >> 32))];
-    let buffers = [("X", Value::Buffer(BufferId(0))), ("Y", Value::Buffer(BufferId(1)))];
+    let buffers = [("X", ArgumentValue::Buffer(BufferId(0))), ("Y", ArgumentValue::Buffer(BufferId(1)))];
     Dispatch::new(shader, &[&buffers[..], &words].concat())
         .group_size([group as u32, 1, 1])
         .groups([n / group, 1, 1])

@@ -16,7 +16,7 @@ use crate::basis::units::{Bytes, Work};
 use crate::case::input::Input;
 use crate::case::quantity::{Operation, Quantity};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use rand::Rng;
 use std::borrow::Cow::Borrowed;
@@ -102,7 +102,10 @@ fn dispatches(case: &CaseSpec) -> Result<u64, String> {
 
 fn count(shader: &'static Shader, add: u64) -> Step {
     // At most MOST_DISPATCHES.
-    Step::Dispatch(Dispatch::new(shader, &[("C", Value::Buffer(BufferId(0))), ("ADD", Value::U32(add as u32))]))
+    Step::Dispatch(Dispatch::new(
+        shader,
+        &[("C", ArgumentValue::Buffer(BufferId(0))), ("ADD", ArgumentValue::U32(add as u32))],
+    ))
 }
 
 fn chain(steps: impl Iterator<Item = Step>) -> Program {

@@ -20,7 +20,7 @@ use crate::case::input::Input;
 use crate::case::quantity::Quantity;
 use crate::device::capability::{Accumulator, DeviceInfo, MatrixShape};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use half::{bf16, f16};
 use rand::Rng;
@@ -88,7 +88,7 @@ const PRODUCTS: u64 = 1 + 2 * STEPS as u64;
 fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, accumulator: Accumulator) -> Dispatch {
     let [m, n, k] = shape(case).expect("the problem of this case was made, which checks its size");
     let lanes = case.subgroup_size(device);
-    let [a, b, c] = [0, 1, 2].map(|i| Value::Buffer(BufferId(i)));
+    let [a, b, c] = [0, 1, 2].map(|i| ArgumentValue::Buffer(BufferId(i)));
     Dispatch::new(shader, &[("A", a), ("B", b), ("C", c)])
         .group_size([SUBGROUPS_OF_A_GROUP as u32 * lanes, 1, 1])
         .groups([SUBGROUPS / SUBGROUPS_OF_A_GROUP, 1, 1])

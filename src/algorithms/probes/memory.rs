@@ -24,7 +24,7 @@ use crate::case::check::{Check, WrongElement, WrongElements};
 use crate::case::input::Input;
 use crate::case::quantity::{AtomicPattern, Pattern, Quantity};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
@@ -168,10 +168,10 @@ impl Traffic {
 
 fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispatch {
     let traffic = Traffic::new(case, pattern).expect("the problem of this case was made, which checks its size");
-    let [first, second] = [0, 1].map(|i| Value::Buffer(BufferId(i)));
+    let [first, second] = [0, 1].map(|i| ArgumentValue::Buffer(BufferId(i)));
     // Both below 2^32, as the sizes are.
-    let mask = Value::U32((traffic.buffer() / ELEMENT - 1) as u32);
-    let count = Value::U32(traffic.count() as u32);
+    let mask = ArgumentValue::U32((traffic.buffer() / ELEMENT - 1) as u32);
+    let count = ArgumentValue::U32(traffic.count() as u32);
     let arguments = match pattern {
         Pattern::Read if shader.interface.views().eq(["X4"]) => {
             vec![("X4", first), ("S", second), ("MASK", mask), ("COUNT", count)]
@@ -263,7 +263,7 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
         kernels: &["shared-memory/read"],
         program: Static(&|shaders, case, _| {
             let groups = shared_groups(case).expect("the problem of this case was made, which checks its size");
-            let arguments = [("X", Value::Buffer(BufferId(0))), ("Y", Value::Buffer(BufferId(1)))];
+            let arguments = [("X", ArgumentValue::Buffer(BufferId(0))), ("Y", ArgumentValue::Buffer(BufferId(1)))];
             Program::single(
                 Dispatch::new(shaders[0], &arguments)
                     .group_size([GROUP as u32, 1, 1])
@@ -341,9 +341,9 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
                 invocations_and_counters(case).expect("the problem of this case was made, which checks its size");
             let group = invocations.min(GROUP);
             // Below 2^30.
-            let mask = Value::U32((counters - 1) as u32);
+            let mask = ArgumentValue::U32((counters - 1) as u32);
             Program::single(
-                Dispatch::new(shaders[0], &[("C", Value::Buffer(BufferId(0))), ("MASK", mask)])
+                Dispatch::new(shaders[0], &[("C", ArgumentValue::Buffer(BufferId(0))), ("MASK", mask)])
                     .group_size([group as u32, 1, 1])
                     .groups([invocations / group, 1, 1])
                     .constant("ADDS", ADDS)

@@ -175,7 +175,7 @@ fn halved(size: Size, times: u32) -> Size {
 impl Runner {
     /// Why a run of `chosen` is not started, if it would take too long. Its time is foretold to whoever waits for it.
     pub(super) fn too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
-        vulkan::foretell(None);
+        vulkan::set_expected_first_run(None);
         let work = problem.work();
         if !is_more(work, UNASKED) {
             return None;
@@ -189,7 +189,7 @@ impl Runner {
             self.reason(&error);
         }
         let time = self.forecasts.time_of(chosen, work)?;
-        vulkan::foretell(Some(Duration::from_secs_f64(time.seconds().clamp(0.0, MOST_FORETOLD))));
+        vulkan::set_expected_first_run(Some(Duration::from_secs_f64(time.seconds().clamp(0.0, MOST_FORETOLD))));
         (time.0 > longest.0).then(|| refusal(time))
     }
 
