@@ -3,7 +3,7 @@
 
 use super::Oracle;
 use crate::basis::dtype::HostArray;
-use crate::case::check::{Check, CheckMethod, WrongElement, WrongElements};
+use crate::case::check::{CheckMethod, CheckResult, WrongElement, WrongElements};
 
 /// `γ_m` = m·u/(1 − m·u) of unit roundoff u: the bound of m roundings (Higham, *Accuracy and Stability of Numerical
 /// Algorithms*, 2nd ed., lemma 3.1); infinite where it bounds nothing.
@@ -42,19 +42,26 @@ impl Worst {
         if later.residual > self.residual {
             (self.residual, self.place) = (later.residual, later.place);
         }
-        self.wrong.then(later.wrong);
+        self.wrong.append(later.wrong);
     }
 
     /// The check of an answer whose elements have been seen one by one.
-    pub(super) fn check(self, tolerance: f64) -> Check {
+    pub(super) fn check(self, tolerance: f64) -> CheckResult {
         let method = CheckMethod::Elementwise;
-        Check { residual: self.residual, tolerance, method, worst: self.place, metrics: vec![], wrong: self.wrong }
+        CheckResult {
+            residual: self.residual,
+            tolerance,
+            method,
+            worst: self.place,
+            metrics: vec![],
+            wrong: self.wrong,
+        }
     }
 }
 
 /// An oracle may be a function of the outputs.
-impl<F: Fn(&[HostArray]) -> Result<Check, String>> Oracle for F {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+impl<F: Fn(&[HostArray]) -> Result<CheckResult, String>> Oracle for F {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         self(outputs)
     }
 }
@@ -97,8 +104,8 @@ pub(super) fn exact(name: &'static str, expected: Vec<i32>) -> Box<dyn Oracle> {
 }
 
 /// The check of an answer that may not err: its residual is how many values are `wrong`.
-pub(super) fn without_error(wrong: WrongElements) -> Check {
-    Check {
+pub(super) fn without_error(wrong: WrongElements) -> CheckResult {
+    CheckResult {
         residual: wrong.count as f64,
         tolerance: 0.0,
         method: CheckMethod::Elementwise,

@@ -19,7 +19,7 @@ use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work};
-use crate::case::check::Check;
+use crate::case::check::CheckResult;
 use crate::case::input::Input;
 use crate::case::quantity::Quantity;
 use crate::case::{CaseOptions, Form, Goal, Shortcut};
@@ -260,7 +260,7 @@ pub trait Oracle {
     ///
     /// # Errors
     /// Why the outputs are no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String>;
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String>;
     /// Why nobody knows whether the outputs are right, where nobody does; then [`Self::check`] passes.
     fn doubt(&self, _outputs: &[HostArray]) -> Option<String> {
         None

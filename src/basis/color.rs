@@ -1,15 +1,15 @@
-//! Colors of text for people: verdicts, the fastest of a size, errors. Text is painted last, when its columns are aligned;
-//! what programs read is never painted.
+//! Colors in text for people: verdicts, the fastest case of a size, errors. Text is colored last, after columns are
+//! aligned; machine-readable output is never colored.
 
 use anstream::{AutoStream, ColorChoice};
 use clap::builder::styling::{AnsiColor, Style};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether this process paints what it writes to standard output and to standard error. A worker paints nothing.
-static PAINTED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+/// Whether this process colors its standard output and its standard error. Workers color neither.
+static COLORED_STREAMS: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 
-/// Words that are painted where they are a cell of a table, behind a number, or the verdict of a sentence.
+/// Words to color if they fill a table cell, follow a number, or are the verdict of a sentence.
 const WORDS: [(&str, AnsiColor); 9] = [
     ("slower", AnsiColor::Red),
     ("SLOWER", AnsiColor::Red),
@@ -22,33 +22,33 @@ const WORDS: [(&str, AnsiColor); 9] = [
     ("timed-out", AnsiColor::Red),
 ];
 
-/// The sign of the fastest.
+/// Mark of the fastest case.
 const BEST: &str = "★";
 
-/// Chooses for both streams of this process: `Auto` follows each stream and the environment.
+/// Chooses for both streams of this process: `Auto` depends on each stream and the environment.
 pub(crate) fn choose(choice: ColorChoice) {
     let output = AutoStream::new(std::io::stdout(), decided(choice, AutoStream::choice(&std::io::stdout())));
     let errors = AutoStream::new(std::io::stderr(), decided(choice, AutoStream::choice(&std::io::stderr())));
-    for (painted, choice) in PAINTED.iter().zip([output.current_choice(), errors.current_choice()]) {
-        painted.store(choice != ColorChoice::Never, Ordering::Relaxed);
+    for (with_colors, choice) in COLORED_STREAMS.iter().zip([output.current_choice(), errors.current_choice()]) {
+        with_colors.store(choice != ColorChoice::Never, Ordering::Relaxed);
     }
 }
 
-/// The choice for a stream that would have `automatic`.
+/// Returns the choice for a stream for which detection returned `automatic`.
 fn decided(choice: ColorChoice, automatic: ColorChoice) -> ColorChoice {
     if choice == ColorChoice::Auto { automatic } else { choice }
 }
 
-/// Text for standard output, painted if that is.
+/// Returns text for standard output, colored if that stream is.
 #[must_use]
 pub(crate) fn for_output(text: String) -> String {
-    if PAINTED[0].load(Ordering::Relaxed) { painted(&text) } else { text }
+    if COLORED_STREAMS[0].load(Ordering::Relaxed) { with_colors(&text) } else { text }
 }
 
-/// Text for standard error, with the word in front of each error painted if that is.
+/// Returns text for standard error, with `error:` colored if that stream is.
 #[must_use]
 pub(crate) fn for_errors(text: String) -> String {
-    if !PAINTED[1].load(Ordering::Relaxed) {
+    if !COLORED_STREAMS[1].load(Ordering::Relaxed) {
         return text;
     }
     let word = "error:";
@@ -64,12 +64,12 @@ fn colored(color: AnsiColor, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Text with its verdicts and its fastest cells in color. What it takes for one by mistake is in color, and no more.
-fn painted(text: &str) -> String {
-    text.split_inclusive('\n').map(painted_line).collect()
+/// Colors the verdicts and fastest cells in `text`. A false match only colors a word.
+fn with_colors(text: &str) -> String {
+    text.split_inclusive('\n').map(color_line).collect()
 }
 
-fn painted_line(line: &str) -> String {
+fn color_line(line: &str) -> String {
     let mut out = String::with_capacity(line.len() + 16);
     let (mut rest, mut before) = (line, "");
     while !rest.is_empty() {
@@ -78,7 +78,7 @@ fn painted_line(line: &str) -> String {
         out.push_str(gap);
         let begins = gap.chars().count() > 1 || before.is_empty();
         if word == BEST {
-            // With its figure.
+            // The figure behind the mark is colored too.
             let (space, figure) = split(behind, |c: char| !c.is_whitespace());
             let (figure, behind) = split(figure, char::is_whitespace);
             let is_figure = space == " " && figure.starts_with(|c: char| c.is_ascii_digit());
@@ -103,7 +103,7 @@ fn painted_line(line: &str) -> String {
     out
 }
 
-/// The text before the first character that is so, and the rest.
+/// Splits `text` before the first character that satisfies `is_so`.
 fn split(text: &str, is_so: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(is_so).unwrap_or(text.len()))
 }
@@ -112,9 +112,9 @@ fn split(text: &str, is_so: impl Fn(char) -> bool) -> (&str, &str) {
 mod tests {
     use super::*;
 
-    /// Painted text with tags in place of codes.
+    /// Returns colored text with tags in place of escape codes.
     fn tagged(text: &str) -> String {
-        let mut shown = painted(text);
+        let mut shown = with_colors(text);
         for (tag, color) in [("r", AnsiColor::Red), ("g", AnsiColor::Green), ("y", AnsiColor::Yellow)] {
             let style = Style::new().fg_color(Some(color.into())).bold();
             shown = shown.replace(&style.to_string(), &format!("<{tag}>"));

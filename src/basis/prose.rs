@@ -1,4 +1,4 @@
-//! Prose in lines as wide as the reader's terminal.
+//! Wrapping of prose to the width of the reader's terminal.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -6,36 +6,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use terminal_size::{Height, Width, terminal_size_of};
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a terminal that nobody knows the width of, such as a pipe.
-const USUAL_WIDTH: usize = 80;
+/// Line width if the terminal's width is unknown, as for a pipe.
+const DEFAULT_WIDTH: usize = 80;
 
-/// Whether this process wraps what it writes to standard error. A worker does not: its parent reads whole lines.
+/// Whether this process wraps its standard error. Workers do not: their parent reads whole lines.
 static WRAPS: AtomicBool = AtomicBool::new(false);
 
-/// Wraps what this process writes to standard error from now on, where that has a width.
+/// Turns on wrapping of standard error.
 pub(crate) fn wrap_errors() {
     WRAPS.store(true, Ordering::Relaxed);
 }
 
-/// The columns that `COLUMNS` says, else those of `terminal`.
+/// Returns the columns from `COLUMNS`, or else those of `terminal`.
 fn columns(terminal: Option<(Width, Height)>) -> Option<usize> {
-    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
-    said.or(terminal.map(|(width, _)| usize::from(width.0))).filter(|columns| *columns > 0)
+    let stated = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    stated.or(terminal.map(|(width, _)| usize::from(width.0))).filter(|columns| *columns > 0)
 }
 
-/// The columns that text on standard output may take: those that `COLUMNS` says, else those of the terminal, else 80.
+/// Returns the line width of standard output: from `COLUMNS`, the terminal, or else 80.
 #[must_use]
 pub(crate) fn width() -> usize {
-    columns(terminal_size_of(std::io::stdout())).unwrap_or(USUAL_WIDTH)
+    columns(terminal_size_of(std::io::stdout())).unwrap_or(DEFAULT_WIDTH)
 }
 
-/// The same of standard error; `None` where a file or a program takes whole lines.
+/// Returns the line width of standard error; `None` if it is a file or a pipe.
 pub(crate) fn width_of_errors() -> Option<usize> {
     let errors = std::io::stderr();
-    columns(terminal_size_of(&errors)).or(errors.is_terminal().then_some(USUAL_WIDTH))
+    columns(terminal_size_of(&errors)).or(errors.is_terminal().then_some(DEFAULT_WIDTH))
 }
 
-/// Text for standard error, wrapped if that is.
+/// Wraps text for standard error, if that is turned on and the width is known.
 pub(crate) fn for_errors(text: &str) -> Cow<'_, str> {
     let width = WRAPS.load(Ordering::Relaxed).then(width_of_errors).flatten();
     match width.filter(|width| text.lines().any(|line| line.width() > *width)) {
@@ -44,7 +44,7 @@ pub(crate) fn for_errors(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A line in as many as it takes, if it is prose: what is indented is a command or a quotation.
+/// Wraps a line of prose. Indented lines are commands or quotations and stay whole.
 fn wrapped(line: &str, width: usize) -> String {
     let text = line.trim_end_matches('\n');
     // Parsers quote a line of a file behind its number.
@@ -56,7 +56,7 @@ fn wrapped(line: &str, width: usize) -> String {
     if text.len() < line.len() { prose } else { prose.trim_end_matches('\n').into() }
 }
 
-/// `text` in lines of at most `width` columns, later ones indented; a word that is longer keeps its line to itself.
+/// Wraps `text` to at most `width` columns, with later lines indented; a longer word gets a line of its own.
 #[must_use]
 pub(crate) fn prose(text: &str, width: usize, indent: usize) -> String {
     let words = text.trim_start();
@@ -76,7 +76,8 @@ pub(crate) fn prose(text: &str, width: usize, indent: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The words of `text`: a number and its unit are one, and so is a command in backquotes, which is to be pasted.
+/// Splits `text` into unbreakable words: a number with its unit, and a command in backquotes, which users paste, are
+/// one.
 fn unbroken(text: &str) -> Vec<String> {
     let mut words: Vec<String> = vec![];
     let (mut rest, mut in_command) = (Some(text), false);

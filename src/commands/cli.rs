@@ -140,7 +140,7 @@ fn refuse(mut error: clap::Error) -> ! {
         error.insert(kind, value);
     }
     let text = error.render().to_string();
-    if error.use_stderr() && (printable_lines(&text) != text || printable::errors_are_kept_out()) {
+    if error.use_stderr() && (printable_lines(&text) != text || printable::errors_are_diverted()) {
         say(&text);
         std::process::exit(error.exit_code());
     }

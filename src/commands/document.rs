@@ -111,7 +111,7 @@ impl Files {
     pub(super) fn check(&self) -> Result<(), Error> {
         let refuse = |option: &str, (path, id): (&Path, &FileId), other: &str| {
             if FileId::of_stream(&io::stderr()).as_ref() == Some(id) {
-                printable::keep_errors_out();
+                printable::divert_errors();
             }
             Err(Error::Usage(format!(
                 "{option} would overwrite '{}', which is {other} too; choose another path",
@@ -169,7 +169,7 @@ pub(super) fn check_words(words: &[OsString]) -> Result<(), Error> {
     let variables = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GPUKERN_"));
     let errors = FileId::of_stream(&io::stderr());
     if errors.is_some() && errors_lead_to_a_record() {
-        printable::keep_errors_out();
+        printable::divert_errors();
     }
     for word in words[..end].iter().skip(1).cloned().chain(variables.map(|(_, value)| value)) {
         let text = word.to_string_lossy();
@@ -180,7 +180,7 @@ pub(super) fn check_words(words: &[OsString]) -> Result<(), Error> {
             return Err(Error::Usage(message));
         }
         if errors.is_some() && paths.any(|path| path.is_file() && FileId::of(path) == errors) {
-            printable::keep_errors_out();
+            printable::divert_errors();
             let message = format!(
                 "standard error would overwrite '{}', which the command line names; choose another path",
                 printable::brief(&text)

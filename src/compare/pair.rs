@@ -10,7 +10,7 @@ use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
 use crate::record::marks::OTHERS_APART;
 use crate::record::{Case, Measured, SLOW};
-use crate::stats::bootstrap::{self, ProcessSamples, Side, TELLING_RUNS};
+use crate::stats::bootstrap::{self, MIN_RUNS_FOR_SPREAD, ProcessSamples, SideSamples};
 use crate::stats::noise;
 use std::collections::BTreeSet;
 
@@ -138,7 +138,7 @@ impl Pair<'_> {
 
     /// How far the medians of two processes lie apart by chance, beyond what is seen.
     pub(super) fn assumed_noise(&self, settings: &Settings) -> f64 {
-        let told = self.baseline.len().min(self.candidate.len()) >= TELLING_RUNS;
+        let told = self.baseline.len().min(self.candidate.len()) >= MIN_RUNS_FOR_SPREAD;
         match settings.noise {
             Some(noise) => noise,
             None if self.another_board() => noise::ASSUMED_BETWEEN_BOARDS,
@@ -169,7 +169,7 @@ impl Pair<'_> {
             if self.shared() {
                 return 0.0;
             }
-            if runs.len() >= TELLING_RUNS {
+            if runs.len() >= MIN_RUNS_FOR_SPREAD {
                 return floor;
             }
             // A process whose own halves disagree, or whose canary does, says that the device's speed moves.
@@ -177,7 +177,7 @@ impl Pair<'_> {
             let canaries = side.iter().filter_map(|seen| canary_drift(seen.case.measured()?)).map(|d| d / 2.0);
             drifts.chain(canaries).fold(floor, f64::max)
         };
-        let side = |runs, seen| Side { runs, noise: noise(runs, seen) };
+        let side = |runs, seen| SideSamples { runs, noise: noise(runs, seen) };
         let [baseline, candidate] = [side(&baseline, &self.baseline), side(&candidate, &self.candidate)];
         Some(bootstrap::ratio(baseline, candidate, self.slowness(), generator))
     }
@@ -196,7 +196,7 @@ impl Pair<'_> {
         };
         let noise = self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2);
         let [baseline, candidate] = [times(&self.baseline)?, times(&self.candidate)?];
-        let [baseline, candidate] = [&baseline, &candidate].map(|runs| Side { runs, noise });
+        let [baseline, candidate] = [&baseline, &candidate].map(|runs| SideSamples { runs, noise });
         let sides = |slowness, generator: &mut _| bootstrap::ratio(baseline, candidate, slowness, generator);
         let sign = sides(0.0, &mut generator.clone()).value.ln().signum();
         let moved = self.candidate.iter().map(|seen| seen.case.work.bytes.0).max().unwrap_or(0);
@@ -247,7 +247,7 @@ impl Pair<'_> {
         };
         let [before, after] = [boards(&self.baseline), boards(&self.candidate)];
         let of_one_model = before.iter().chain(&after).map(|(name, _)| name).collect::<BTreeSet<_>>().len() == 1;
-        let few = before.len().min(after.len()) < TELLING_RUNS;
+        let few = before.len().min(after.len()) < MIN_RUNS_FOR_SPREAD;
         !self.on_host() && of_one_model && few && !before.is_empty() && !after.is_empty() && before.is_disjoint(&after)
     }
 
@@ -270,7 +270,7 @@ impl Pair<'_> {
         (changed && self.guesses(settings) && self.few() && !self.cpu_agrees(verdict, settings)).then(|| {
             let obstacle = Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) };
             let reason = format!(
-                "with fewer than {TELLING_RUNS} processes on a software device, a change may just be a busy moment"
+                "with fewer than {MIN_RUNS_FOR_SPREAD} processes on a software device, a change may just be a busy moment"
             );
             (obstacle, reason)
         })
@@ -351,12 +351,15 @@ impl Pair<'_> {
         let [low, high] = ratio?.interval;
         let half = (high / low).ln() / 2.0;
         let boards = settings.noise.is_none() && self.another_board();
-        let assumed = !self.shared() && (boards || self.baseline.len().min(self.candidate.len()) < TELLING_RUNS);
+        let assumed = !self.shared() && (boards || self.baseline.len().min(self.candidate.len()) < MIN_RUNS_FOR_SPREAD);
         (assumed && apart.ln_1p() > half / 2.0).then(|| {
             if boards {
                 return format!("the sides ran on different boards: ±{} between boards is assumed", percent(apart));
             }
-            format!("with fewer than {TELLING_RUNS} processes a side, ±{} between processes is assumed", percent(apart))
+            format!(
+                "with fewer than {MIN_RUNS_FOR_SPREAD} processes a side, ±{} between processes is assumed",
+                percent(apart)
+            )
         })
     }
 
@@ -382,7 +385,7 @@ impl Pair<'_> {
 
     /// Whether a side has fewer processes than tell how they differ.
     fn few(&self) -> bool {
-        !self.shared() && self.baseline.len().min(self.candidate.len()) < TELLING_RUNS
+        !self.shared() && self.baseline.len().min(self.candidate.len()) < MIN_RUNS_FOR_SPREAD
     }
 
     /// The test that decided, or that failed, in as many characters as a column has.
@@ -421,7 +424,7 @@ impl Pair<'_> {
 
     /// Whether the baseline has too few processes for any verdict of a change.
     fn lacks_baseline(&self, settings: &Settings) -> bool {
-        self.guesses(settings) && self.baseline.len() < TELLING_RUNS
+        self.guesses(settings) && self.baseline.len() < MIN_RUNS_FOR_SPREAD
     }
 
     /// The obstacle of a device that was not as fast on both sides.

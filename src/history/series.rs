@@ -5,7 +5,7 @@ use crate::case::method::{CacheState, Clock};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::{Case, NamedRecord, Origin, Record};
 use crate::stats;
-use crate::stats::steps::{SIDE, deviation};
+use crate::stats::steps::{MIN_SIDE_LEN, deviation};
 use std::collections::HashMap;
 
 /// Points around levels whose middle half says how far they lie apart.
@@ -181,7 +181,7 @@ fn cases_of(run: &NamedRecord, apart: &[Apart]) -> Vec<((Key, String), Vec<usize
 /// between allow it. `recorded` says how much of it changed at a point.
 pub(super) fn steps<R: Ord>(
     series: &Series,
-    found: &[stats::steps::Step],
+    found: &[stats::steps::LevelShift],
     min_effect: f64,
     recorded: impl Fn(usize) -> R,
 ) -> Vec<Step> {
@@ -190,8 +190,8 @@ pub(super) fn steps<R: Ord>(
     for (index, step) in found.iter().enumerate() {
         let start = places.last().map_or(0, |(at, ..)| *at);
         let end = found.get(index + 1).map_or(values.len(), |next| next.at);
-        let (low, high) = (start + SIDE, end - SIDE);
-        let near = (1..SIDE).flat_map(|by| [step.at.checked_sub(by), Some(step.at + by)]).flatten();
+        let (low, high) = (start + MIN_SIDE_LEN, end - MIN_SIDE_LEN);
+        let near = (1..MIN_SIDE_LEN).flat_map(|by| [step.at.checked_sub(by), Some(step.at + by)]).flatten();
         let around = |at: usize| deviation(&values[start..at]) + deviation(&values[at..end]);
         let least = around(step.at);
         let most = least + MOST_COST * least / (end - start) as f64;

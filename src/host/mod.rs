@@ -11,7 +11,7 @@ mod eigen;
 use crate::algorithms::{Algorithm, CaseSpec, Problem, elements};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::threads::prepare;
-use crate::case::check::Check;
+use crate::case::check::CheckResult;
 
 /// Every baseline, in the order of the algorithms.
 static BASELINES: &[&Baseline] = &[
@@ -81,7 +81,11 @@ pub(crate) fn program<'a>(
 ///
 /// # Errors
 /// Why nobody knows the answer, or the outputs are none at all, as [`crate::algorithms::Oracle::check`] says it.
-pub(crate) fn check(problem: &dyn Problem, inputs: &[HostArray], program: &dyn HostProgram) -> Result<Check, String> {
+pub(crate) fn check(
+    problem: &dyn Problem,
+    inputs: &[HostArray],
+    program: &dyn HostProgram,
+) -> Result<CheckResult, String> {
     problem.oracle(inputs).map_err(|e| e.to_string())?.check(&program.outputs())
 }
 

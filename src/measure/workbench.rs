@@ -8,7 +8,7 @@ use crate::basis::error::Error;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
 use crate::case::accepted::AcceptedMutation;
-use crate::case::check::Check;
+use crate::case::check::CheckResult;
 use crate::case::method::{CacheState, Clock};
 use crate::device::cache;
 use crate::device::capability::DeviceInfo;
@@ -126,7 +126,7 @@ pub struct LoadedProblem {
 /// The verified first run of a program.
 pub struct Verified {
     /// The check of the answer, or why there is none.
-    pub check: Result<Check, String>,
+    pub check: Result<CheckResult, String>,
     /// What tells the answer from others.
     pub answer: u64,
     /// The second run, which can be repeated over what it left in the program's own buffers, and its device time; none after
@@ -488,16 +488,16 @@ fn difference(
 }
 
 /// What the oracle says of `outputs`, with what the program promises and is allowed.
-fn judged(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<Check, String> {
+fn judged(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<CheckResult, String> {
     loaded.oracle.save(outputs)?;
     checked(loaded, program, outputs)
 }
 
 /// The same for outputs that nobody wants to keep.
-fn checked(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<Check, String> {
+fn checked(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<CheckResult, String> {
     let mut check = loaded.oracle.check(outputs)?;
     check.tolerance += program.allowance;
-    program.promise.into_iter().for_each(|promise| check.hold(promise));
+    program.promise.into_iter().for_each(|promise| check.enforce(promise));
     Ok(check)
 }
 
@@ -530,7 +530,7 @@ fn accepted_whole(
 /// # Errors
 /// When there is no answer in the data, the kernel wrote beside them, or the answer is wrong.
 pub(super) fn correctness(
-    check: Result<Check, String>,
+    check: Result<CheckResult, String>,
     unverified: Option<String>,
 ) -> Result<Correctness, Verification> {
     let check = check.map_err(Verification::without_answer)?;
@@ -542,11 +542,11 @@ pub(super) fn correctness(
 }
 
 /// The check of a second answer, over other contents of memory than the first, which was right.
-fn again(check: Result<Check, String>) -> Result<Check, String> {
+fn again(check: Result<CheckResult, String>) -> Result<CheckResult, String> {
     let said = |wrong: &str| format!("right in one run, wrong in the next with other memory contents: {wrong}");
     match check {
         Ok(check) if check.passes() => Ok(check),
-        Ok(check) => Ok(Check { worst: said(&check.worst), ..check }),
+        Ok(check) => Ok(CheckResult { worst: said(&check.worst), ..check }),
         Err(reason) => Err(said(&reason)),
     }
 }
@@ -814,7 +814,7 @@ impl Workbench {
         if let Some(trespass) = trespass {
             check = Err(trespass);
         }
-        if check.as_ref().is_ok_and(Check::passes) {
+        if check.as_ref().is_ok_and(CheckResult::passes) {
             drop(outputs);
             let Run { mut sampler, time, outputs, trespass, .. } = self.run(loaded, program, Poison::Number)?;
             // As in samples.
@@ -836,7 +836,7 @@ impl Workbench {
         {
             wrong.worst = format!("{}; {cause}", wrong.worst);
         }
-        if !check.as_ref().is_ok_and(Check::passes) {
+        if !check.as_ref().is_ok_and(CheckResult::passes) {
             // A kernel that is sampled over the same buffers leaves none of the traces that this one left.
             self.poison(loaded, Poison::NaN)?;
         }

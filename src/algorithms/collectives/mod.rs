@@ -26,7 +26,7 @@ use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
-use crate::case::check::{Check, CheckMethod, WrongElements};
+use crate::case::check::{CheckMethod, CheckResult, WrongElements};
 use crate::case::input::{Input, random};
 use crate::kernel::buffer::{BufferSpec, Role};
 use primitive::Primitive;
@@ -81,7 +81,7 @@ struct Expected {
 }
 
 impl Oracle for Expected {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let [y, f] = [0, 1].map(|index| integers(&outputs[index]));
         check(&self.x, self.chain, self.required, y, f)
     }
@@ -110,8 +110,8 @@ fn facts(f: &[i32]) -> Option<([usize; 3], Primitive)> {
 }
 
 /// Compares Y with the answer that a chain of so many operations on X must give, whatever the sub-group size turns out to be.
-fn check(x: &[i32], chain: u64, required: Option<u32>, y: &[i32], f: &[i32]) -> Result<Check, String> {
-    let mut check = Check {
+fn check(x: &[i32], chain: u64, required: Option<u32>, y: &[i32], f: &[i32]) -> Result<CheckResult, String> {
+    let mut check = CheckResult {
         residual: f64::INFINITY,
         tolerance: 0.0,
         method: CheckMethod::Elementwise,
@@ -166,7 +166,7 @@ mod tests {
         vec![HostArray::I32(y), HostArray::I32(facts)]
     }
 
-    fn check(problem: &dyn Problem, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(problem: &dyn Problem, outputs: &[HostArray]) -> Result<CheckResult, String> {
         problem.oracle(&problem.inputs().expect("inputs")).expect("an oracle").check(outputs)
     }
 

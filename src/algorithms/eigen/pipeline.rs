@@ -36,7 +36,7 @@ use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
-use crate::case::check::Check;
+use crate::case::check::CheckResult;
 use crate::case::input::random;
 use crate::case::{StopRule, StopTest};
 use crate::device::capability::DeviceInfo;
@@ -300,7 +300,7 @@ impl Oracle for Expected {
         (output != ROUNDS).then(|| Comparison { ordered: output != M, ..Comparison::default() })
     }
 
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let (lambda, stop, k) = (outputs[LAMBDA].get(0), outputs[STOP].get(0), outputs[ROUNDS].get(0));
         let [v, d] = [V, D].map(|index| doubles(&outputs[index]));
         let mut s = power::product(&reals(&outputs[M]), &d);
@@ -397,7 +397,7 @@ mod tests {
         }
     }
 
-    fn metric(check: &Check, name: &str) -> f64 {
+    fn metric(check: &CheckResult, name: &str) -> f64 {
         check.metrics.iter().find(|metric| metric.name == name).and_then(|metric| metric.value).expect("a metric")
     }
 

@@ -23,7 +23,7 @@ use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
-use crate::case::check::{Check, CheckMethod};
+use crate::case::check::{CheckMethod, CheckResult};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::BufferId;
 use std::convert::identity;
@@ -160,7 +160,7 @@ impl Oracle for Factorisation {
         (output != A.0).then(|| Comparison { row, ..Comparison::default() })
     }
 
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let [_, l, u, status, rows] = outputs else {
             return Err("the outputs are not A, L, U, status and rows".into());
         };
@@ -174,7 +174,7 @@ impl Oracle for Factorisation {
         let rows: Vec<usize> = (0..rows.len()).map(row_of).collect();
         if let Some(place) = self.malformed(l, u).or_else(|| self.no_permutation(&rows)) {
             worst.see(f64::INFINITY, || place);
-            return Ok(Check { method, ..worst.check(tolerance) });
+            return Ok(CheckResult { method, ..worst.check(tolerance) });
         }
         let n = self.n;
         let dims = Dims { m: n as u64, n: n as u64, k: n as u64 };
@@ -203,7 +203,7 @@ impl Oracle for Factorisation {
             norm_of_a = norm_of_a.max(row_of_a.iter().map(|a| a.abs()).sum());
             largest_a = row_of_a.iter().fold(largest_a, |largest, a| largest.max(a.abs()));
         }
-        let mut check = Check { method, ..worst.check(tolerance) };
+        let mut check = CheckResult { method, ..worst.check(tolerance) };
         let largest_u = (0..n * n).map(|at| u.get(at).abs()).fold(0.0, f64::max);
         check.metrics.push(Metric::new("growth", largest_u / largest_a));
         let below = (0..n * n).filter(|at| at % n < at / n);
@@ -256,7 +256,7 @@ mod tests {
         [HostArray::F32(a.to_vec()), HostArray::F32(l), HostArray::F32(u), status, rows]
     }
 
-    fn metric(check: &Check, name: &str) -> f64 {
+    fn metric(check: &CheckResult, name: &str) -> f64 {
         check.metrics.iter().find(|metric| metric.name == name).and_then(|metric| metric.value).expect(name)
     }
 
@@ -317,12 +317,12 @@ mod tests {
         }
         let mut large = check(4.0, [1.0, 2.0, 1.0], [0, 1]);
         assert_eq!(metric(&large, LARGEST_MULTIPLIER), 4.0);
-        large.hold((LARGEST_MULTIPLIER, 4.0));
+        large.enforce((LARGEST_MULTIPLIER, 4.0));
         assert!(large.passes());
-        large.hold((LARGEST_MULTIPLIER, 1.0));
+        large.enforce((LARGEST_MULTIPLIER, 1.0));
         assert!(!large.passes() && large.worst.contains("largest |l| is 4, more than the 1"), "{large:?}");
         let mut unheard = check(0.25, [4.0, 9.0, -0.25], [1, 0]);
-        unheard.hold(("length", 1.0));
+        unheard.enforce(("length", 1.0));
         assert!(!unheard.passes());
     }
 

@@ -15,7 +15,7 @@ use crate::basis::dtype::{DType, HostArray};
 use crate::basis::random::generator;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
-use crate::case::check::{Check, CheckMethod, WrongElements};
+use crate::case::check::{CheckMethod, CheckResult, WrongElements};
 use crate::case::input::random;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::BufferId;
@@ -152,10 +152,10 @@ impl Residual {
     }
 
     /// How far x is from a solution.
-    fn judge(&self, x: &HostArray, dtype: DType) -> (Check, Norms) {
+    fn judge(&self, x: &HostArray, dtype: DType) -> (CheckResult, Norms) {
         let mut values = vec![0.0; self.n];
         x.read(0, &mut values);
-        let check = |residual, worst| Check {
+        let check = |residual, worst| CheckResult {
             residual,
             tolerance: PASSES,
             method: CheckMethod::Elementwise,
@@ -194,7 +194,7 @@ impl Oracle for Residual {
         is_compared.then(Comparison::default)
     }
 
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         match outputs {
             // A, U, status, rows and x.
             [HostArray::F32(_), u, HostArray::I32(status), _, x] => {
@@ -221,7 +221,7 @@ impl Oracle for Residual {
 }
 
 /// That a refinement has converged; why not.
-fn converged(ended: i32, steps: i32, check: &Check, target: f64) -> Result<(), String> {
+fn converged(ended: i32, steps: i32, check: &CheckResult, target: f64) -> Result<(), String> {
     let error = check.metrics.iter().find_map(|metric| metric.value).unwrap_or(f64::INFINITY);
     let reached = format!("backward error {error:.1e}, wanted {target:.1e}");
     match ended {

@@ -14,7 +14,7 @@ use crate::algorithms::product::{BLOCK, Combinations, Dims, Factors};
 use crate::algorithms::{CaseSpec, Oracle};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::threads;
-use crate::case::check::{Check, CheckMethod, WrongElement};
+use crate::case::check::{CheckMethod, CheckResult, WrongElement};
 use rayon::prelude::*;
 use std::convert::identity;
 use std::ops::Range;
@@ -52,7 +52,7 @@ impl Expected {
 }
 
 impl Oracle for Expected {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let c = &outputs[0];
         let m = self.dims.m as usize;
         // A thread goes through so many rows that what it begins with is little.
@@ -67,7 +67,7 @@ impl Oracle for Expected {
                 break;
             }
         }
-        Ok(Check { method: self.combinations.method, ..worst.check(self.tolerance()) })
+        Ok(CheckResult { method: self.combinations.method, ..worst.check(self.tolerance()) })
     }
 
     fn comparison(&self, _: usize) -> Option<Comparison> {

@@ -20,7 +20,7 @@ use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::case::check::{Check, WrongElement, WrongElements};
+use crate::case::check::{CheckResult, WrongElement, WrongElements};
 use crate::case::input::Input;
 use crate::case::quantity::{AtomicPattern, Pattern, Quantity};
 use crate::kernel::buffer::{BufferSpec, Role};
@@ -227,7 +227,7 @@ fn sum(words: &[i32]) -> i32 {
 struct Total(i32);
 
 impl Oracle for Total {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let HostArray::I32(sums) = &outputs[0] else {
             return Err("S is not of 32-bit integers".into());
         };
