@@ -1,17 +1,17 @@
-//! What oracles share: the bound of many roundings, the element that errs most, and the comparisons element by element,
-//! within a tolerance or exact.
+//! Common parts of oracles: error bounds, the worst element, and element-by-element comparisons, exact or within a
+//! tolerance.
 
 use super::Oracle;
 use crate::basis::dtype::HostArray;
 use crate::case::check::{CheckMethod, CheckResult, WrongElement, WrongElements};
 
-/// `γ_m` = m·u/(1 − m·u) of unit roundoff u: the bound of m roundings (Higham, *Accuracy and Stability of Numerical
-/// Algorithms*, 2nd ed., lemma 3.1); infinite where it bounds nothing.
+/// Returns `γ_m` = m·u/(1 − m·u) for unit roundoff u, the error bound of m roundings (Higham, *Accuracy and Stability
+/// of Numerical Algorithms*, 2nd ed., lemma 3.1); infinite if it bounds nothing.
 pub(super) fn gamma(m: f64, u: f64) -> f64 {
     if m * u < 1.0 { m * u / (1.0 - m * u) } else { f64::INFINITY }
 }
 
-/// The largest residual so far, and where it is.
+/// Largest residual so far, and its location.
 #[derive(Default)]
 pub(super) struct Worst {
     residual: f64,
@@ -20,7 +20,7 @@ pub(super) struct Worst {
 }
 
 impl Worst {
-    /// Takes another residual into account; one that is not finite is the worst of all.
+    /// Records a residual; one that is not finite counts as infinite.
     pub(super) fn see(&mut self, residual: f64, place: impl FnOnce() -> String) {
         let residual = if residual.is_finite() { residual } else { f64::INFINITY };
         if residual > self.residual {
@@ -28,16 +28,16 @@ impl Worst {
         }
     }
 
-    /// Takes the residual of an element into account, which is wrong above `tolerance`.
+    /// Records the residual of an element, which is wrong above `tolerance`.
     pub(super) fn see_element(&mut self, residual: f64, tolerance: f64, element: impl Fn() -> WrongElement) {
         self.see(residual, || element().to_string());
-        // Not a number is above all.
+        // NaN counts as wrong.
         if residual.is_nan() || residual > tolerance {
             self.wrong.add(element);
         }
     }
 
-    /// Takes what was seen of later elements into account.
+    /// Merges the results of later elements.
     pub(super) fn then(&mut self, later: Self) {
         if later.residual > self.residual {
             (self.residual, self.place) = (later.residual, later.place);
@@ -45,7 +45,7 @@ impl Worst {
         self.wrong.append(later.wrong);
     }
 
-    /// The check of an answer whose elements have been seen one by one.
+    /// Converts to the check of an answer whose elements were compared one by one.
     pub(super) fn check(self, tolerance: f64) -> CheckResult {
         let method = CheckMethod::Elementwise;
         CheckResult {
@@ -59,16 +59,16 @@ impl Worst {
     }
 }
 
-/// An oracle may be a function of the outputs.
+/// Oracle consisting of a function of the outputs.
 impl<F: Fn(&[HostArray]) -> Result<CheckResult, String>> Oracle for F {
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         self(outputs)
     }
 }
 
-/// An oracle that compares the elements of the only output, which is called `name`, one by one with what they should be:
-/// `expected` says the value of an element, and the magnitude that its error is relative to; `tolerance` is the largest relative
-/// error of a right implementation.
+/// Creates an oracle that compares the elements of the only output, called `name`, one by one. `expected` returns the
+/// value of an element and the magnitude that its error is relative to; `tolerance` is the largest relative error of a
+/// correct implementation.
 pub(super) fn elementwise(
     name: &'static str,
     tolerance: f64,
@@ -87,7 +87,7 @@ pub(super) fn elementwise(
     })
 }
 
-/// An oracle for integers that a kernel must produce exactly, the only output, which is called `name`.
+/// Creates an oracle for integers that a kernel must produce exactly, in its only output, called `name`.
 pub(super) fn exact(name: &'static str, expected: Vec<i32>) -> Box<dyn Oracle> {
     Box::new(move |outputs: &[HostArray]| {
         let HostArray::I32(output) = &outputs[0] else {
@@ -103,7 +103,7 @@ pub(super) fn exact(name: &'static str, expected: Vec<i32>) -> Box<dyn Oracle> {
     })
 }
 
-/// The check of an answer that may not err: its residual is how many values are `wrong`.
+/// Creates the check of an answer that must be exact: the residual is the number of `wrong` values.
 pub(super) fn without_error(wrong: WrongElements) -> CheckResult {
     CheckResult {
         residual: wrong.count as f64,

@@ -1,18 +1,18 @@
-//! The communication primitives of Data Parallel C++: what one collective operation of a sub-group costs, and the same
-//! communication through shared memory.
+//! Collective operations of sub-groups, after the communication primitives of Data Parallel C++, and the same
+//! operations through shared memory: the latency of each.
 //!
-//! One work-group of two sub-groups is dispatched, the smallest in which a kernel that confuses the two is caught.
-//! Its invocations go through a chain of n operations in which each takes the result of the one before, so the
-//! kernel time divided by n is the latency of one operation with nothing else on the device. On a device that runs
-//! the sub-groups of a group one after the other (software devices do) that latency contains both. The launch is in
-//! it too: a few microseconds over the whole chain, and in `nothing-subgroup` as well.
+//! A single work-group of two sub-groups is dispatched: the smallest that exposes a kernel that confuses the two. Its
+//! invocations run a chain of n operations, each on the result of the one before, so the kernel time divided by n is
+//! the latency of one operation on an otherwise idle device. A device that runs the sub-groups of a group one after the
+//! other (software devices do) shows the sum of both latencies. The time includes the launch, a few microseconds over
+//! the whole chain; `nothing-subgroup` does as well.
 //!
-//! The operations that go through shared memory communicate within the same sub-groups, so both forms compute the
-//! same function, but they synchronise with work-group barriers, as code that knows no sub-groups must.
+//! The shared-memory variants communicate within the same sub-groups, so both forms compute the same function, but they
+//! synchronise with work-group barriers, as code without knowledge of sub-groups must.
 //!
-//! The sub-group size is the device's to choose, so the kernel reports it and the host checks against that.
+//! The device chooses the sub-group size, so the kernel reports it and the host checks against the reported size.
 //!
-//! Nominal work: n operations; no bytes, for everything stays in registers and shared memory.
+//! Nominal work: n operations; no bytes, because everything stays in registers and shared memory.
 
 mod primitive;
 mod variants;
@@ -51,9 +51,9 @@ pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     problem: Static(&problem),
 };
 
-/// Invocations of the largest work-group: Vulkan's sub-groups have at most 128.
+/// Size of the largest work-group: Vulkan's sub-groups have at most 128 invocations.
 const MOST_INVOCATIONS: u64 = SUBGROUPS as u64 * 128;
-/// What the kernel reports: sub-group size, sub-groups, invocations, primitive.
+/// Words of the kernel's report: sub-group size, sub-groups, invocations, primitive.
 const FACTS: u64 = 4;
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
@@ -73,7 +73,7 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     }))
 }
 
-/// What the chain starts from, its operations, and the sub-group size that is required, if one is.
+/// Oracle: start values of the chain, its length, and the required sub-group size, if any.
 struct Expected {
     x: Vec<i32>,
     chain: u64,
@@ -87,7 +87,7 @@ impl Oracle for Expected {
     }
 
     fn comparison(&self, output: usize) -> Option<Comparison> {
-        // Y has elements behind those of the work-group, which nobody writes: moving them is no mistake.
+        // Y has unwritten elements behind those of the work-group, so exchanging elements may go unnoticed.
         Some(Comparison { ordered: output != 0, ..Comparison::default() })
     }
 }
@@ -99,8 +99,8 @@ fn integers(array: &HostArray) -> &[i32] {
     }
 }
 
-/// What a kernel reports about the work-group that it ran in: invocations of a sub-group and of the group, the number of
-/// sub-groups, and the primitive. `None` where it makes no sense, as when the kernel did not write it.
+/// Decodes a kernel's report on its work-group: sub-group size, group size, number of sub-groups, and the primitive.
+/// `None` if the numbers make no sense, as when the kernel did not write them.
 fn facts(f: &[i32]) -> Option<([usize; 3], Primitive)> {
     let [lanes, subgroups, invocations] = [f[0], f[1], f[2]].map(|word| usize::try_from(word).ok());
     let primitive = Primitive::ALL.into_iter().find(|primitive| *primitive as i32 == f[3])?;
@@ -109,7 +109,7 @@ fn facts(f: &[i32]) -> Option<([usize; 3], Primitive)> {
     sensible.then_some(([lanes, invocations, subgroups?], primitive))
 }
 
-/// Compares Y with the answer that a chain of so many operations on X must give, whatever the sub-group size turns out to be.
+/// Compares Y with the result of a chain of `chain` operations on X, for the reported sub-group size.
 fn check(x: &[i32], chain: u64, required: Option<u32>, y: &[i32], f: &[i32]) -> Result<CheckResult, String> {
     let mut check = CheckResult {
         residual: f64::INFINITY,
@@ -157,7 +157,7 @@ mod tests {
         super::problem(&CaseSpec::new(&COLLECTIVES, Size::Uniform(chain), DType::I32)).expect("a sensible size")
     }
 
-    /// What a right kernel of `primitive` leaves in Y and F on sub-groups of `lanes`.
+    /// Returns the output of a correct kernel of `primitive` with sub-groups of `lanes`.
     fn right(problem: &dyn Problem, primitive: Primitive, lanes: usize) -> Vec<HostArray> {
         let x = problem.inputs().expect("inputs");
         let mut y = primitive.chain(&integers(&x[0])[..2 * lanes], lanes, problem.chain().expect("a chain"));
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn an_operation_of_the_whole_work_group_is_not_one_of_its_sub_groups() {
         let problem = problem(33);
-        // Swapping neighbours is the same in groups of any size.
+        // Swapping neighbors has the same result in groups of any size.
         let same = [Primitive::Nothing, Primitive::Xor];
         for primitive in Primitive::ALL.into_iter().filter(|primitive| !same.contains(primitive)) {
             let mut outputs = right(problem.as_ref(), primitive, 16);

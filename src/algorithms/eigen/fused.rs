@@ -1,8 +1,8 @@
-//! The program that reads the matrix once a round: s\[i\] = (A·x)\[i\]/x\[i\] are the row sums of D⁻¹·A·D with D = diag(x), so
-//! the transform is power iteration and no matrix has to be written.
+//! Program that reads the matrix once per round: s\[i\] = (A·x)\[i\]/x\[i\] are the row sums of D⁻¹·A·D with D =
+//! diag(x), so the transform is power iteration, and no matrix is written.
 //!
-//! The device decides when to stop. The host looks at the flag after a batch of rounds that it recorded once; those of a
-//! batch that follow the decision end as soon as they have read it.
+//! The device decides when to stop. The host reads the flag after each batch of rounds; rounds of the batch after
+//! convergence return at once.
 
 use super::common::{D, LAMBDA, M, ONE, ROUNDS, STOP, V};
 use super::streaming::{Teams, over_rows, quads, scratch};
@@ -14,18 +14,18 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
 use crate::kernel::shaders::Shader;
 
-/// Rounds of a batch, an even number since two vectors take turns.
+/// Rounds per batch; even, because two vectors alternate.
 const BATCH: u32 = 8;
-/// Most rounds of one dispatch of the kernel for small matrices.
+/// Most rounds per dispatch of the kernel for small matrices.
 const MOST_ROUNDS: u32 = 64;
-/// The largest order that one work-group iterates on alone.
+/// Largest order for which a single work-group does all rounds.
 const SMALL: u64 = 256;
-/// Rows that a sub-group of that kernel has at a time.
+/// Rows per sub-group and turn in the small-matrix kernel.
 const SMALL_ROWS: u32 = 4;
-/// Invocations of its work-group, where the device has so many.
+/// Work-group size of the small-matrix kernel, if the device allows it.
 const SMALL_GROUP: u32 = 1024;
 
-/// Buffers of the program's own, behind those of the problem.
+/// Numbers of the program's own buffers, behind the problem's.
 const X: usize = 7;
 const Y: usize = 8;
 const RATIOS: usize = 9;
@@ -34,7 +34,7 @@ const ARRIVALS: usize = 10;
 pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [addressed, texels, small] = shaders else { unreachable!("the registry names three kernels") };
     let n = extent(case);
-    // Rounds are updates of the vector; the pass that finds the ratios in agreement makes none.
+    // Rounds are updates of the vector; the last pass, which finds equal ratios, makes no update.
     let passes = case.stop_rule().max_rounds.saturating_add(1);
     let rule = [
         ("eps", ArgumentValue::F32(case.stop_rule().eps as f32)),
@@ -90,12 +90,12 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     }
 }
 
-/// Up to [`MOST_ROUNDS`] rounds in one work-group.
+/// Builds a dispatch of one work-group that does up to [`MOST_ROUNDS`] rounds.
 fn alone(shader: &'static Shader, rule: &[(&str, ArgumentValue)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     let (n, subgroup) = (extent(case) as u32, case.subgroup_size(device));
     let most = device.limits.group_invocations.min(device.limits.group_size[0]).min(SMALL_GROUP);
     let rows = SMALL_ROWS.min(subgroup);
-    // As many sub-groups as have rows.
+    // No more sub-groups than have rows.
     let group = most.min(n.div_ceil(rows) * subgroup) / subgroup * subgroup;
     let buffers = [("A", M), ("v", V), ("d", D), ("lambda", LAMBDA), ("stop", STOP), ("rounds", ROUNDS)];
     let buffers = buffers.map(|(name, index)| (name, buffer(index)));

@@ -1,12 +1,12 @@
 //! The similarity transform: M₀ = A; s = the row sums of M; λ = max s; v\[i\] ← v\[i\]·s\[i\]/λ; unless the row sums agree,
 //! M ← D⁻¹·M·D with D = diag(s). All M are similar to A, and min s ≤ λ(A) ≤ max s.
 //!
-//! A program may leave part of the transform undone: it returns a matrix M and a vector d, and what it has found row sums of
-//! is diag(d)⁻¹·M·diag(d). `pipeline` writes the matrix, so its d is ones; `fused` never does, so its M is A.
+//! A program may leave part of the transform undone: it returns a matrix M and a vector d, and the row sums are those
+//! of diag(d)⁻¹·M·diag(d). `pipeline` writes the matrix, so its d is ones; `fused` never does, so its M is A.
 //!
-//! What is checked, with k the rounds, u the unit roundoff of f32, `γ_m` = m·u/(1 − m·u), and s\[i\] = (M·d)\[i\]/d\[i\] in
-//! f64, from `low` to `high` (sums, products and quotients of positive numbers keep relative errors, so every bound is
-//! relative; Higham, lemma 3.1); m is n, and n + 6 where d is not ones, for a product and a quotient more a sum:
+//! The check, with k rounds, u the unit roundoff of f32, `γ_m` = m·u/(1 − m·u), and s\[i\] = (M·d)\[i\]/d\[i\] in f64,
+//! ranging from `low` to `high`. Sums, products and quotients of positive numbers keep relative errors, so every bound
+//! is relative (Higham, lemma 3.1); m is n, or n + 6 if d is not ones, for one more product and quotient:
 //!
 //! 1. The eigenvalue. diag(d)⁻¹·M·diag(d) is D⁻¹·(A + E)·D with |E| ≤ `γ_7k`·A, one reciprocal and two products a round, so
 //!    λ(A) is in \[low, high\] up to `γ_7k`, and the λ returned is `high` up to `γ_m`: it differs from the λ(A) of an f64
@@ -121,10 +121,10 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
         steps: vec![
             Step::Fill { buffer: BufferId(V), word: ONE },
             Step::Fill { buffer: BufferId(ROUNDS), word: 0 },
-            // The transform is in the matrix.
+            // The whole transform is in the matrix.
             Step::Fill { buffer: BufferId(D), word: ONE },
         ],
-        // Rounds are updates of the matrix; the pass that finds the row sums in agreement makes none.
+        // Rounds are updates of the matrix; the last pass, which finds equal row sums, makes no update.
         repeat: Some(Repeat { body, stop: BufferId(STOP), bound: case.stop_rule().max_rounds.saturating_add(1) }),
         note: Some(note),
         ..Program::default()
@@ -152,7 +152,7 @@ impl Eigen {
             return Err("the example is a 3×3 matrix; write --size 3".into());
         }
         if case.input == Input::Signed {
-            // The other kinds are positive by construction: only here is there anything to look for.
+            // Only this kind can have elements that are not positive.
             if let Some((row, column, value)) = first_not_positive(n, case.seed) {
                 return Err(format!(
                     "a positive matrix is needed, but element ({row},{column}) of input 'signed' is {value}; \
@@ -163,7 +163,7 @@ impl Eigen {
         Ok(Self { n, case: *case })
     }
 
-    /// About the largest row sum, for a warning.
+    /// Returns the approximate size of the largest row sum, for a warning.
     fn scale(&self) -> f64 {
         match self.case.input {
             // The dominant eigenvalue of every Hilbert matrix is below π.
@@ -174,8 +174,8 @@ impl Eigen {
     }
 }
 
-/// The first element of the signed matrix that is not positive, with its position. Rows are made one at a time and the
-/// first few are almost sure to have one.
+/// Finds the first element of the signed matrix that is not positive, with its position. Generates one row at a time,
+/// because the first few almost surely contain one.
 fn first_not_positive(n: u64, seed: u64) -> Option<(u64, usize, f64)> {
     let mut rng = generator(seed, 0);
     (0..n).find_map(|row| {
@@ -184,14 +184,14 @@ fn first_not_positive(n: u64, seed: u64) -> Option<(u64, usize, f64)> {
     })
 }
 
-/// The relative difference that rounding alone leaves between row sums that are equal: u·√(8 + n/256), one standard
-/// deviation of a sum taken pairwise within work-groups of 256 and one by one beyond (Higham & Mary 2019), and at least
-/// the spacing of f32.
+/// Returns the relative difference between equal row sums due to rounding alone: u·√(8 + n/256), one standard deviation
+/// of a sum taken pairwise within work-groups of 256 and sequentially beyond (Higham & Mary 2019), and at least the
+/// spacing of f32.
 fn resolution(n: u64) -> f64 {
     (U * (8.0 + n as f64 / f64::from(GROUP)).sqrt()).max(2.0 * U)
 }
 
-/// The warning that eps is below what f32 resolves, if it is; `scale` is the size of the row sums.
+/// Returns the warning that eps is below the resolution of f32, if it is; `scale` is the size of the row sums.
 fn below_resolution(n: u64, stop: &StopRule, scale: f64) -> Option<String> {
     let floor = match stop.test {
         StopTest::Neighbour => resolution(n) * scale,
@@ -246,7 +246,7 @@ struct Expected {
     a: Vec<f32>,
     n: usize,
     stop: StopRule,
-    /// Bounds of λ(A), far nearer to each other than f32 can tell.
+    /// Bounds of λ(A), far closer to each other than f32 can resolve.
     lambda: [f64; 2],
 }
 
@@ -256,8 +256,8 @@ impl Expected {
         Self { a, n, stop, lambda }
     }
 
-    /// What the stop rule compares with eps, for row sums `s`: the largest difference of neighbours, or the relative
-    /// width of the bracket.
+    /// Returns the quantity that the stop rule compares with eps, for row sums `s`: the largest difference of
+    /// neighbors, or the relative width of the bracket.
     fn disagreement(&self, s: &[f64]) -> f64 {
         match self.stop.test {
             StopTest::Neighbour => (0..self.n).map(|i| (s[i] - s[(i + 1) % self.n]).abs()).fold(0.0, f64::max),
@@ -280,7 +280,7 @@ impl Expected {
         format!("not converged after {rounds} rounds: {what} {left:.2e}; {remedy}")
     }
 
-    /// ‖A·v − λ·v‖ / ‖λ·v‖ in the Euclidean norm, given A·v.
+    /// Returns ‖A·v − λ·v‖ / ‖λ·v‖ in the Euclidean norm, given A·v.
     fn vector_residual(lambda: f64, v: &[f64], av: &[f64]) -> f64 {
         let difference: f64 = v.iter().zip(av).map(|(v, av)| (av - lambda * v).powi(2)).sum();
         let size: f64 = v.iter().map(|v| (lambda * v).powi(2)).sum();
@@ -288,15 +288,15 @@ impl Expected {
     }
 }
 
-/// The values of an array in f64.
+/// Returns the values of an array in f64.
 fn doubles(array: &HostArray) -> Vec<f64> {
     (0..array.len()).map(|i| array.get(i)).collect()
 }
 
 impl Oracle for Expected {
     fn comparison(&self, output: usize) -> Option<Comparison> {
-        // Of the last matrix only the row sums are promised, which converge to one number. The rounds are a figure to
-        // report.
+        // Only the row sums of the last matrix are determined, and they converge to one number. The number of rounds is
+        // a figure, not part of the answer.
         (output != ROUNDS).then(|| Comparison { ordered: output != M, ..Comparison::default() })
     }
 
@@ -305,7 +305,7 @@ impl Oracle for Expected {
         let [v, d] = [V, D].map(|index| doubles(&outputs[index]));
         let mut s = power::product(&reals(&outputs[M]), &d);
         s.iter_mut().zip(&d).for_each(|(s, d)| *s /= d);
-        // −v is an eigenvector too, but no product of row sums.
+        // −v is an eigenvector as well, but not a product of row sums.
         let finite = lambda.is_finite()
             && s.iter().all(|value| value.is_finite())
             && v.iter().chain(&d).all(|value| value.is_finite() && *value > 0.0);
@@ -345,7 +345,7 @@ impl Oracle for Expected {
         for (i, (av, v)) in av.iter().zip(&v).enumerate() {
             let ratio = av / v;
             let outside = ((ratio - high) / (high * slack)).max((low - ratio) / (low * slack));
-            // `max` drops a NaN, so one of its own makes the ratio of an element that is zero or not a number.
+            // `f64::max` ignores NaN, so a ratio with a zero or NaN element is handled separately.
             let outside = if ratio.is_finite() { outside } else { f64::INFINITY };
             worst.see(outside, || format!("(A·v)[{i}]/v[{i}] is {ratio}, outside [{low}, {high}]"));
         }
@@ -369,7 +369,7 @@ mod tests {
 
     const POST: StopRule = StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 100 };
 
-    /// The pipeline on the host in f32.
+    /// Runs the pipeline on the host in f32.
     fn transform(a: &[f32], n: usize, stop: &StopRule) -> Vec<HostArray> {
         let (mut m, mut v, mut rounds) = (a.to_vec(), vec![1f32; n], 0);
         loop {
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn the_small_example_gives_its_eigenvalue_and_eigenvector() {
-        // λ² − 7·λ − 4 = 0, since the matrix is singular.
+        // λ² − 7·λ − 4 = 0, because the matrix is singular.
         let exact = f64::midpoint(7.0, 65f64.sqrt());
         let stop = StopRule { eps: 1e-6, ..StopRule::default() };
         let outputs = transform(&matrix::EXAMPLE, 3, &stop);
@@ -449,7 +449,7 @@ mod tests {
         assert!(rejected(&with(M, HostArray::F32(m))), "a wrong matrix");
         let early = StopRule { eps: 1e-1, ..POST };
         assert!(rejected(&transform(&a, n, &early)), "stopped too early");
-        // Similar to another matrix: all the device's figures agree with each other, and with no eigenvalue of A.
+        // The output belongs to a similar matrix: its figures agree with each other, but not with an eigenvalue of A.
         let other: Vec<f32> = a.iter().map(|value| value * 1.01).collect();
         assert!(rejected(&transform(&other, n, &POST)), "another matrix");
     }

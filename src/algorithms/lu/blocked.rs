@@ -1,10 +1,10 @@
 //! The schedule of `blocked` and `blocked-split`.
 //!
-//! A block of columns is one dependent dispatch, whose groups have a strip beside or below the diagonal block and factorise
-//! that for themselves; or, where too many rows are left for that, two: the diagonal block, then the strips. Within
-//! an outer block only the strips of the next block, its rows and columns, are brought up to date, beside what is
-//! sequential. What is left of W waits until the outer block is done, so that it passes through the memory once for many
-//! columns: first the strips of the next outer block, the rest slice by slice beside that one's blocks.
+//! A block of columns is one dependent dispatch, whose groups each factorize the diagonal block redundantly and solve
+//! for one strip beside or below it; or, if too many rows remain for that, two: the diagonal block, then the strips.
+//! Within an outer block, only the strips of the next block, its rows and columns, are updated alongside the sequential
+//! steps. The rest of W waits until the outer block is done, so that it passes through memory once for many columns:
+//! first the strips of the next outer block, then the rest in slices alongside the next outer block's blocks.
 
 use super::factors::{L, STATUS, U};
 use super::schedule::{By, Panel, Schedule, Solve, Target, arguments, slice, update_tile};
@@ -18,42 +18,43 @@ use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// Columns that `blocked-corner` factorises at a time.
+/// Columns that `blocked-corner` factorizes at a time.
 const STEP: u64 = 8;
 
-/// Rows that are left at most where a block is one dependent dispatch: with more the strips are too many.
+/// Most remaining rows for which a block is one dependent dispatch: with more there are too many strips.
 const AT_ONCE: u64 = 2048;
-/// What its groups of most rows and columns need: invocations, and bytes of shared memory.
+/// Requirements of the largest groups of such a dispatch: invocations, and bytes of shared memory.
 const AT_ONCE_NEEDS: (u32, u64) = (512, 48 << 10);
-/// Rows that are left at most where strips have 32 columns: with 64 fewer groups factorise the same block.
+/// Most remaining rows for which strips have 32 columns: beyond, wider strips mean fewer groups that factorize the same
+/// block.
 const NARROW: u64 = 1024;
 
-/// Columns of a block, whose diagonal block one work-group factorises.
+/// Columns of a block, whose diagonal block one work-group factorizes.
 const BLOCK: u64 = 64;
-/// Columns that a slice is a multiple of: whole tiles of any update.
+/// Granularity of slices in columns: whole tiles of any update.
 const SLICE: u64 = 128;
 
-/// Kernels of `blocked`; `blocked-split` has those of a split product behind them.
+/// Number of kernels of `blocked`; `blocked-split` has those of a split product behind them.
 const PLAIN_KERNELS: usize = 4;
 
-/// The kernels of both variants.
+/// Kernels of both variants.
 #[derive(Clone, Copy)]
 struct Kernels {
     corner: &'static Shader,
     solve: &'static Shader,
     update: &'static Shader,
-    /// What a whole outer block updates areas with on matrix units, in place of `update`.
+    /// Halves for updates by whole outer blocks on matrix units, which replace `update`.
     halves: Option<Halves>,
 }
 
 impl Kernels {
-    /// The same without matrix units.
+    /// Returns the kernels without matrix units.
     fn plain(self) -> Self {
         Self { halves: None, ..self }
     }
 }
 
-/// An outer block: its columns, the panel for them, and that of the outer block before it and of the one behind it.
+/// Outer block: its columns, its panel, and the other panel, shared by the outer blocks before and behind it.
 #[derive(Clone, Copy)]
 struct Outer {
     start: u64,
@@ -62,13 +63,13 @@ struct Outer {
     other: Panel,
 }
 
-/// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
+/// Builds the program of `blocked`, or with the kernels of a split product behind the others, of `blocked-split`.
 pub(super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let widths = if shaders.len() > PLAIN_KERNELS { &SPLIT } else { &PLAIN };
     program(shaders, case, device, widths.for_case(case, device))
 }
 
-/// The same with outer blocks of so many columns.
+/// Builds the program with outer blocks of `outer` columns.
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, outer: u64) -> Program {
     let [pad, corner, solve, update, rest @ ..] = shaders else { unreachable!("the table has four kernels") };
     let block = outer.min(BLOCK);
@@ -95,7 +96,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
 }
 
 impl Schedule<'_> {
-    /// Factorises an outer block in two stages a block, but for its first diagonal block, which is there.
+    /// Records an outer block in two stages per block; its first diagonal block must be factorized already.
     fn blocks(&mut self, kernels: Kernels, outer: Outer) {
         let Outer { start, end, own, other } = outer;
         let stride = self.stride;
@@ -114,7 +115,7 @@ impl Schedule<'_> {
             let by = By { panel: own, plane: 0, depth };
             self.strips(kernels.plain(), by, next..next + self.block, self.block);
             if start > 0 {
-                // What the outer block before has still to update, before its panel is written to again.
+                // The previous outer block's remaining updates must finish before its panel is reused.
                 let columns = slice(end..stride, j, blocks - 1, SLICE);
                 let by = By { panel: other, plane: 0, depth: self.width };
                 self.area(kernels, by, [end..stride, columns], 0);
@@ -122,7 +123,8 @@ impl Schedule<'_> {
         }
     }
 
-    /// Factorises an outer block. Its first diagonal block may be `ready`; returns whether the next one's is.
+    /// Records an outer block. `ready` says whether its first diagonal block is factorized; returns whether the next
+    /// one's is.
     fn outer_block(&mut self, kernels: Kernels, outer: Outer, ready: bool) -> bool {
         let Outer { start, end, own, other } = outer;
         if self.at_once(kernels, start) {
@@ -140,11 +142,11 @@ impl Schedule<'_> {
         ready
     }
 
-    /// Whether the blocks of the outer block at `start` are one dependent dispatch each: not where there are so many strips that
-    /// factorising their diagonal block over and over takes longer than waiting for it.
+    /// Whether each block of the outer block at `start` is one dependent dispatch. Not if there are so many strips that
+    /// factorizing the diagonal block redundantly takes longer than waiting for it.
     fn at_once(&self, kernels: Kernels, start: u64) -> bool {
         let limits = &self.device.limits;
-        // A product by halves waits for scales, then for halves.
+        // A product by halves needs two stages before it: for scales and for halves.
         let in_time = kernels.halves.is_none() || self.width > 2 * self.block || self.width >= self.stride;
         self.block == BLOCK
             && in_time
@@ -154,7 +156,7 @@ impl Schedule<'_> {
             && self.stride - start <= AT_ONCE
     }
 
-    /// Factorises an outer block, each block of it by groups that factorise its diagonal block for themselves.
+    /// Records an outer block in one stage per block: all groups factorize the diagonal block redundantly.
     fn blocks_at_once(&mut self, kernels: Kernels, outer: Outer) {
         let Outer { start, end, own, other } = outer;
         let blocks = (end - start) / self.block;
@@ -183,14 +185,15 @@ impl Schedule<'_> {
         }
     }
 
-    /// Updates what lies behind the outer block that ends at `end` by the one before it: the part that runs beside block `j` of `blocks`.
+    /// Records part `j` of `blocks` of the update of everything behind the outer block that ends at `end`, by the outer
+    /// block before it.
     fn rest(&mut self, kernels: Kernels, by: By, [j, blocks]: [u64; 2], end: u64) {
         let stride = self.stride;
         if end == stride {
             return;
         }
         match kernels.halves {
-            // The strips that are updated beside the first block count as columns.
+            // The strips updated alongside the first block count as columns.
             None => {
                 let columns = slice(end - (blocks - 1) * 2 * self.block..stride, j, blocks, SLICE);
                 self.area(kernels, by, [end..stride, columns.start.max(end)..columns.end.max(end)], 0);
@@ -203,8 +206,8 @@ impl Schedule<'_> {
         }
     }
 
-    /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, less what `by` leaves of it; alone, or to
-    /// solve for what lies on one side of it.
+    /// Builds the factorization of the diagonal block at `first`, whose columns are in P from `plane` on, after its
+    /// update by `by`. With a `side`, its groups also solve for strips on that side.
     fn diagonal(
         &self,
         shader: &'static Shader,
@@ -233,7 +236,7 @@ impl Schedule<'_> {
         ];
         let (nb, left) = (self.block, self.stride - first - self.block);
         let strip = if left > NARROW { 64 } else { 32 };
-        // Groups with the block alone share the stores of its steps, where there are cores for that.
+        // Groups without a strip divide the stores of the block's steps among them, if there are cores.
         let alone = if self.device.kind == DeviceKind::Cpu { 1 } else { nb / STEP };
         let (rows, columns, groups) = match side {
             None => (nb, nb, alone),
@@ -249,8 +252,8 @@ impl Schedule<'_> {
             .loops(12 * nb + by.depth)
     }
 
-    /// The first diagonal block of the outer block behind one that is done, and its strips; where outer blocks are single
-    /// ones, all that is left of W.
+    /// Records the first diagonal block of the next outer block and the update of its strips, or of all of W if outer
+    /// blocks are single blocks.
     fn next_outer(&mut self, kernels: Kernels, outer: Outer) {
         let Outer { end, own, other, .. } = outer;
         let width = self.width;
@@ -270,15 +273,15 @@ impl Schedule<'_> {
         }
     }
 
-    /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, less what `depth` columns of
-    /// `last` leave of it.
+    /// Records the factorization of the diagonal block at `first`, whose columns are in P from `plane` on, after its
+    /// update by `depth` columns of `last`.
     fn corner(&mut self, kernels: Kernels, last: Panel, own: Panel, first: u64, [plane, depth]: [u64; 2]) {
         let by = By { panel: last, plane: 0, depth };
         self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
         self.substitute();
     }
 
-    /// Solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
+    /// Records the solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
     fn solves(&mut self, shader: &'static Shader, own: Panel, first: u64, plane: u64) {
         let (start, end) = (first + self.block, self.stride);
         let upper = Solve { side: Side::Upper, first, width: self.block, plane, start, end };
@@ -288,14 +291,15 @@ impl Schedule<'_> {
         self.push(dispatch.without_barrier());
     }
 
-    /// Updates the columns and the rows `lines`, but the first `corner` of both.
+    /// Records the update of the columns and the rows `lines`, except the first `corner` of both.
     fn strips(&mut self, kernels: Kernels, by: By, lines: Range<u64>, corner: u64) {
         let stride = self.stride;
         self.area(kernels, by, [lines.start..stride, lines.clone()], corner);
         self.area(kernels, by, [lines.clone(), lines.end..stride], 0);
     }
 
-    /// Updates `rows` and `columns` but the first `corner` of both; beside what comes before.
+    /// Records the update of `rows` and `columns`, except the first `corner` of both; it overlaps with the steps
+    /// before.
     fn area(&mut self, kernels: Kernels, by: By, [rows, columns]: [Range<u64>; 2], corner: u64) {
         let (height, width) = (rows.end - rows.start, columns.end - columns.start);
         if width == 0 || height == 0 || height <= corner && width <= corner {
@@ -333,7 +337,7 @@ mod tests {
         names.zip(words).collect()
     }
 
-    /// What a schedule does, in blocks of 64 rows and columns.
+    /// Simulation of a schedule in blocks of 64 rows and columns.
     #[derive(Default)]
     struct Replay {
         /// The blocks of columns that a block of W is updated by: the first so many.
@@ -357,7 +361,7 @@ mod tests {
             assert!(self.written.insert(what), "stage {}: {what:?} is written twice", self.stage);
         }
 
-        /// Updates a block by so many columns and rows of two operands, from a plane on.
+        /// Updates a block by columns and rows of two operands, from a plane on.
         fn update(&mut self, row: u64, column: u64, operands: [u64; 2], [plane, depth]: [u64; 2]) {
             for place in plane / BLOCK..(plane + depth) / BLOCK {
                 let updated = self.updated.entry((row, column)).or_default();
@@ -372,14 +376,14 @@ mod tests {
             }
         }
 
-        /// A block is read once all updates are in it.
+        /// Checks that all updates of a block are done before it is read.
         fn finished(&mut self, row: u64, column: u64) {
             self.reads([0, row, column]);
             let updated = self.updated.get(&(row, column)).copied().unwrap_or_default();
             assert_eq!(updated, row.min(column), "stage {}: ({row}, {column}) is used", self.stage);
         }
 
-        /// The diagonal block alone, or strips by groups that have all of it too.
+        /// Simulates the diagonal block alone, or strips whose groups factorize all of it too.
         fn corner<'n>(&mut self, dispatch: &Dispatch, get: impl Fn(&'n str) -> u64) {
             let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
             let [rows, columns] = [2, 3].map(|id| u64::from(dispatch.word(id).expect("it is specialized")));
@@ -480,7 +484,7 @@ mod tests {
                 assert_eq!(updated, row.min(column), "{variant} {n} {outer}: ({row}, {column})");
             }
             let once = blocks + u64::from(n % BLOCK != 0);
-            // Halves wait for scales, and the update behind each outer block for halves.
+            // Halves wait for scales, and the update behind each outer block waits for halves.
             let updates = if variant == "blocked" { 0 } else { (blocks.max(2) - 2) * BLOCK / outer };
             let launches = program.launches();
             if n > AT_ONCE {

@@ -1,8 +1,8 @@
-//! `refined`: a solution in f64 by factors in f32, as HPL-MxP has it. A and b are f64. A is rounded and factorised by
-//! `blocked-pivot`; r = b − A·x is computed in f64, A·d = r solved by the f32 factors, and d added to x in f64, until the
-//! normwise backward error of x is at most [`target`], or a step no longer halves it.
+//! `refined`: a solution in f64 from factors in f32, as in HPL-MxP. A and b are f64. A is rounded and factorized by
+//! `blocked-pivot`; then r = b − A·x is computed in f64, A·d = r solved with the f32 factors, and d added to x in f64,
+//! until the normwise backward error of x is at most [`target`], or a step no longer halves it.
 //!
-//! The host looks after each step whether the device has decided that it was the last.
+//! After each step the host reads whether the device has decided to stop.
 
 use super::factors::{BUFFERS, order};
 use super::pivot;
@@ -18,18 +18,18 @@ use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
 use crate::kernel::shaders::Shader;
 
-/// Refinements after which a solution has failed to converge: those of LAPACK's DSGESV.
+/// Most refinement steps, after which the solution has failed to converge: as in LAPACK's DSGESV.
 pub(super) const MOST_STEPS: u32 = 30;
 
-/// The kernels of a refinement.
+/// Kernels of a refinement.
 pub(super) const KERNELS: &[&str] = &["lu/refine-round", "lu/refine-begin", "lu/refine-add", "lu/refine-residual"];
 
-/// The number of buffers of the program's own, behind those of the problem.
+/// Number of the program's own buffers, behind the problem's.
 const OWN: usize = 11;
 
-/// These buffers.
+/// Describes the program's own buffers.
 fn own_buffers(n: u64) -> [BufferSpec; OWN] {
-    // A factor in the order in which substitution needs it.
+    // A factor, reordered for substitution.
     let packed = solve::packed(n, "").len;
     [
         ("A in f32", DType::F32, n * n),
@@ -47,7 +47,7 @@ fn own_buffers(n: u64) -> [BufferSpec; OWN] {
     .map(|(name, dtype, len)| BufferSpec::new(name, Role::Scratch, dtype, len))
 }
 
-/// The buffer of this position in [`own_buffers`].
+/// Returns the number of the buffer at this position of [`own_buffers`].
 const fn own(position: usize) -> BufferId {
     BufferId(SYSTEM_64 + position)
 }
@@ -63,18 +63,18 @@ const ARRIVALS: BufferId = own(8);
 const L_PACKED: BufferId = own(9);
 const U_PACKED: BufferId = own(10);
 
-/// The factorisation in f32, over the buffers of this program.
+/// Builds the factorization in f32 over this program's buffers.
 fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
     let kernel = |name: &&str| Shader::find(name, DType::F32).expect("it has f32");
     let shaders: Vec<_> = pivot::KERNELS.iter().map(kernel).collect();
     let case = case.with(|options| (options.dtype, options.goal) = (DType::F32, Goal::Result));
-    // A, L, U, status and rows; behind them its own.
+    // A, L, U, status and rows; behind them the factorization's own buffers.
     let places: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
     let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN + id.0.saturating_sub(BUFFERS)));
     pivot::with_pivoting(&shaders, &case, device).with_buffers(place)
 }
 
-/// The program of `refined`.
+/// Builds the program of `refined`.
 pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [round, begin, add, residual] = shaders else { unreachable!("the table has four kernels") };
     if let Some(refusal) = solve::refusal(case, device) {
@@ -92,7 +92,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         v: V,
         x: V,
     });
-    // The first solve has no solution to refine.
+    // The first solve has no previous solution to refine.
     let solve = |first: bool| {
         let known = [("rows", ROWS), ("ended", ENDED), ("state", STATE)];
         let right = [("r", if first { B64 } else { R }), ("v", V)];
@@ -108,7 +108,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let rounding = [&buffers(&[("A", A64), ("rounded", ROUNDED), ("rows", ROWS)])[..], &[("n", number)]].concat();
     let rounding = Dispatch::new(round, &rounding).group_size([64, 1, 1]).groups(groups_over([n; 2], [64, 1], device));
     let mut steps = vec![
-        // The first look at the error counts no refinement.
+        // Wraps to 0 at the first computation of the error, which is not a refinement.
         Step::Fill { buffer: STEPS, word: u32::MAX },
         Step::Fill { buffer: ENDED, word: 0 },
         Step::Dispatch(rounding),
@@ -128,7 +128,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     }
 }
 
-/// `shader` with an invocation for each of n elements, and n among its arguments.
+/// Dispatches `shader` with one invocation per element of n; adds `n` to the arguments.
 fn over_vector(shader: &'static Shader, arguments: &[(&str, ArgumentValue)], n: u64) -> Dispatch {
     // n is at most 2^16.
     let arguments = [arguments, &[("n", ArgumentValue::U32(n as u32))]].concat();
@@ -139,7 +139,7 @@ fn buffers<'n>(named: &[(&'n str, BufferId)]) -> Vec<(&'n str, ArgumentValue)> {
     named.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id))).collect()
 }
 
-/// The residual of x, its error, and whether it was the last step.
+/// Builds the step that computes the residual of x, its error, and whether to stop.
 fn check(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) -> Step {
     const GROUP: u32 = 256;
     const ROWS_EACH: u32 = 4;

@@ -1,4 +1,4 @@
-//! Matrix product C = A·B, row major: A is M×K, B is K×N, C is M×N; one of A and B may be stored transposed.
+//! Matrix product C = A·B, row-major: A is M×K, B is K×N, C is M×N; A or B may be stored transposed.
 //!
 //! Nominal work: 2·M·N·K operations; (M·K + K·N + M·N) elements moved.
 
@@ -7,7 +7,8 @@ mod constants;
 mod direct;
 mod division;
 mod evenly;
-// The tool behind scripts/fit-auto, and the tests that hold the choice to recorded problems: they ask the model itself.
+// Compiled as a test module, because it queries the model: scripts/fit-auto, and tests of the choice on recorded
+// problems.
 #[cfg(test)]
 #[path = "../../../scripts/fit_auto.rs"]
 mod fit;
@@ -44,9 +45,10 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     fingerprint: None,
     summary: "matrix product C = A·B, row major, any M×N×K",
     work: "2·M·N·K operations; A and B read once, C written once",
-    // A software device takes seconds for each variant, however small the product: a second size would take it past 30 s.
+    // On a software device each variant takes seconds, however small the product: a second size would exceed 30 s.
     default_size: Sweeps { gpu: "256..2048", cpu: "128" },
-    // The last four for a GPU test the tiles of large products, cut at their edges, whose rows start anywhere or at quads, middle chunks of `split`, and parts of K.
+    // The last four for a GPU cover the tiles of large products cut at their edges, with unaligned rows and rows of
+    // quads, middle chunks of `split`, and parts of K.
     verify_size: Sweeps {
         gpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,4095x4095x70,4095x4092x200,33x65x4200,3x70x9001",
         cpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,3x70x1001",
@@ -61,12 +63,12 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     problem: Static(&problem),
 };
 
-/// Terms of the longest sum of floats whose rounding bound, K·2⁻²⁴ of |A|·|B|, tells a right answer from a wrong one.
+/// Longest sum of floats whose rounding bound, K·2⁻²⁴ of |A|·|B|, distinguishes correct answers from wrong ones.
 const MOST_TERMS: u64 = 1 << 20;
-/// Terms of the longest sum of products of numbers in [0, 1), a quarter on average, far below 65504, where f16 ends.
+/// Longest sum in f16 of products of numbers in [0, 1), a quarter on average: far below 65504, the largest f16.
 const MOST_TERMS_OF_HALVES: u64 = 1 << 17;
 
-/// The extents of a product, if kernels can index its matrices and a check can judge its sums.
+/// Returns the extents of a product, if kernels can index its matrices and the check can judge its sums.
 fn dims(case: &CaseSpec) -> Result<Dims, String> {
     if let Size::Two(..) = case.size {
         return Err("give one extent or three: N or MxNxK".into());
@@ -136,7 +138,7 @@ fn with_factors<T>(
     }
 }
 
-/// The product of a case of floats in f64, row by row; `None` for other types.
+/// Returns the product of a floating-point case in f64, row by row; `None` for other types.
 pub(crate) fn product_in_f64(case: &CaseSpec, inputs: &[HostArray]) -> Option<Vec<f64>> {
     let dims = dims(case).ok().filter(|_| case.dtype.is_float())?;
     let all = Combinations::elementwise(dims.n as usize);

@@ -1,4 +1,4 @@
-//! How a register-tiled product is cut up.
+//! Tile of a register-tiled product.
 
 use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
@@ -6,60 +6,61 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The extents of a register-tiled product, in elements.
+/// Tile of a register-tiled product: extents in elements.
 ///
-/// A work-group computes a `bm`×`bn` block of C from slabs of `bk` columns of A and `bk` rows of B. Within it a
-/// warp (as many neighbouring invocations as that takes) owns `wm`×`wn` elements in parts of `tm`×`tn`: those of an
-/// invocation, or a cooperative matrix. Kernels without warp tiles have `wm` = `bm` and `wn` = `bn`.
+/// A work-group computes a `bm`×`bn` block of C from slabs of `bk` columns of A and `bk` rows of B. Within it, each
+/// warp (a set of neighboring invocations) computes `wm`×`wn` elements in parts of `tm`×`tn`: those of an invocation,
+/// or a cooperative matrix. Kernels without warp tiles have `wm` = `bm` and `wn` = `bn`.
 ///
-/// Where few blocks would leave cores idle, K is cut too, into `k_parts`: a work-group for each then sums up its part of K,
-/// and a second pass adds the parts up. Or so many `groups` share the blocks evenly, each an equal stretch of the slabs of all blocks,
-/// and a second pass adds up what several have of a block.
+/// If few blocks would leave cores idle, K is split as well, into `k_parts`, each summed by its own work-group, and a
+/// second pass adds the parts. Alternatively, `groups` work-groups share the blocks evenly: each gets an equal stretch
+/// of the slabs of all blocks, and a second pass adds the sums of blocks with several groups.
 ///
-/// In files it is text, `128x128x16/64x32/8x8`: block, warp, part; `/4` behind it for four parts of K, `/g264` for 264 groups.
+/// Serialized as text, `128x128x16/64x32/8x8`: block, warp, part; with `/4` for four parts of K, `/g264` for 264
+/// groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tile {
-    /// Rows of C that a work-group computes.
+    /// Rows of C per work-group.
     pub bm: u32,
-    /// Columns of C that a work-group computes.
+    /// Columns of C per work-group.
     pub bn: u32,
-    /// Columns of A, and rows of B, that are in shared memory at a time.
+    /// Columns of A, and rows of B, in shared memory at a time.
     pub bk: u32,
-    /// Rows of C that a warp computes.
+    /// Rows of C per warp.
     pub wm: u32,
-    /// Columns of C that a warp computes.
+    /// Columns of C per warp.
     pub wn: u32,
-    /// Rows of a part.
+    /// Rows per part.
     pub tm: u32,
-    /// Columns of a part.
+    /// Columns per part.
     pub tn: u32,
-    /// Parts of K.
+    /// Number of parts of K.
     pub k_parts: u32,
-    /// Work-groups that share the blocks evenly; none where each block, or part of K of it, has one of its own.
+    /// Work-groups that share the blocks evenly; 0 if each block, or part of K of it, has its own.
     pub groups: u32,
 }
 
 impl Tile {
-    /// A tile of these blocks, warps and parts: K in one piece, each block of one group.
+    /// Creates a tile with undivided K and one group per block.
     #[must_use]
     pub const fn new([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2], [tm, tn]: [u32; 2]) -> Self {
         Self { bm, bn, bk, wm, wn, tm, tn, k_parts: 1, groups: 0 }
     }
 
-    /// A tile without warp tiles.
+    /// Creates a tile without warp tiles.
     #[must_use]
     pub const fn flat([bm, bn, bk]: [u32; 3], part: [u32; 2]) -> Self {
         Self::new([bm, bn, bk], [bm, bn], part)
     }
 
-    /// The same tile over `k_parts` of K.
+    /// Splits K into `k_parts`.
     #[must_use]
     pub(crate) const fn over(self, k_parts: u32) -> Self {
         Self { k_parts, ..self }
     }
 
-    /// The same tile, whose blocks are shared by so many groups.
+    /// Shares the blocks among `groups` work-groups.
     #[must_use]
     pub(crate) const fn shared_by(self, groups: u32) -> Self {
         Self { groups, ..self }
@@ -70,19 +71,19 @@ impl Tile {
         self.k_parts > 1 || self.groups > 0
     }
 
-    /// Blocks of a product of these extents, along the columns and the rows of C.
+    /// Returns the number of blocks along the columns and the rows of C.
     #[must_use]
     pub(crate) fn blocks(&self, dims: Dims) -> [u64; 2] {
         [dims.n.div_ceil(u64::from(self.bn)), dims.m.div_ceil(u64::from(self.bm))]
     }
 
-    /// Checks that its parts divide one another, as every kernel needs.
+    /// Checks that the tile's extents divide one another, as every kernel requires.
     ///
     /// # Errors
-    /// What does not divide.
+    /// The extent that does not divide.
     pub fn divides(&self) -> Result<(), String> {
         let Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = *self;
-        // Larger ones exceed every device, and overflow in products.
+        // Larger extents exceed every device, and would overflow in products.
         if let Some(extent) = [bm, bn, bk, k_parts].into_iter().find(|extent| *extent > MOST_EXTENT) {
             return Err(format!("{extent} is more than a tile can have; the most is {MOST_EXTENT}"));
         }
@@ -99,13 +100,13 @@ impl Tile {
         ])
     }
 
-    /// Slabs along `k`.
+    /// Returns the number of slabs along `k`.
     pub(super) fn slabs(&self, k: u64) -> u64 {
         k.div_ceil(u64::from(self.bk.max(1)))
     }
 }
 
-/// Checks pairs of a part and its whole; the text of the first part that does not divide its whole is the error.
+/// Checks pairs of a part and its whole; the error is the text of the first part that does not divide its whole.
 pub(super) fn all_divide(pairs: &[(u32, u32, &str)]) -> Result<(), String> {
     let fits = |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);
     match pairs.iter().find(|(part, whole, _)| !fits(*part, *whole)) {
@@ -114,14 +115,14 @@ pub(super) fn all_divide(pairs: &[(u32, u32, &str)]) -> Result<(), String> {
     }
 }
 
-/// The largest extent of a block that makes sense on any device.
+/// Largest extent of a block that makes sense on any device.
 const MOST_EXTENT: u32 = 4096;
 
-/// The most groups that share blocks: those of one dimension of a grid on any device.
+/// Most groups that share blocks: the grid limit of one dimension on every device.
 const MOST_GROUPS: u32 = 65_535;
 
 impl fmt::Display for Tile {
-    /// Writes it for people: `128×128×16 in 64×32 in 8×8`, work-group, warp, part; without a warp that is the whole.
+    /// Formats for people: `128×128×16 in 64×32 in 8×8`, work-group, warp, part; omits a warp equal to the block.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = self;
         write!(f, "{bm}×{bn}×{bk}")?;
@@ -165,7 +166,7 @@ impl FromStr for Tile {
                 ));
             }
         };
-        // Demands the separators in their places and no signs or leading zeros: what is written is what was meant.
+        // Only the canonical form: separators in place, no signs or leading zeros.
         if String::from(tile) != text {
             return Err(format!("malformed tile '{text}'; did you mean '{}'?", String::from(tile)));
         }
@@ -182,7 +183,7 @@ impl TryFrom<String> for Tile {
     }
 }
 
-/// The type in which a product kernel stores its sums: that of C, but 32 bits at least for parts of K.
+/// Returns the type in which a product kernel stores its sums: that of C, but at least 32 bits for parts of K.
 pub(super) fn stored(dtype: DType, tile: &Tile) -> DType {
     match (tile.k_parts, dtype) {
         (2.., DType::F16 | DType::Bf16) => DType::F32,
@@ -190,7 +191,7 @@ pub(super) fn stored(dtype: DType, tile: &Tile) -> DType {
     }
 }
 
-/// Elements in the 16 bytes that kernels with matrices move at a time.
+/// Returns the elements in 16 bytes, the unit of matrix kernels' copies.
 pub(super) fn piece(dtype: DType) -> u64 {
     16 / dtype.bytes()
 }

@@ -1,7 +1,7 @@
-//! The cost of a dispatch: n of them in one command buffer.
+//! Probe of launch costs: n dispatches in one command buffer.
 //!
-//! Nominal work: none; the time of a launch is the kernel time divided by n. Every variant ends with a counter that is
-//! n higher, so a dispatch that was left out, or one of zero work-groups that ran, is found.
+//! Nominal work: none; the time of a launch is the kernel time divided by n. Every variant leaves a counter increased
+//! by n, which reveals a missing dispatch, or one of zero work-groups that ran.
 
 use super::integers;
 use crate::algorithms::elements::Plain;
@@ -90,7 +90,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
     problem: Static(&problem),
 };
 
-/// The most dispatches in a command buffer: longer ones tell nothing more.
+/// Most dispatches in a command buffer; more would not change the average.
 const MOST_DISPATCHES: u64 = 1 << 16;
 
 fn dispatches(case: &CaseSpec) -> Result<u64, String> {
@@ -101,7 +101,7 @@ fn dispatches(case: &CaseSpec) -> Result<u64, String> {
 }
 
 fn count(shader: &'static Shader, add: u64) -> Step {
-    // At most MOST_DISPATCHES.
+    // `add` is at most MOST_DISPATCHES.
     Step::Dispatch(Dispatch::new(
         shader,
         &[("C", ArgumentValue::Buffer(BufferId(0))), ("ADD", ArgumentValue::U32(add as u32))],

@@ -1,8 +1,8 @@
 //! Probes of a device's limits: arithmetic, memory, shared memory, atomics, matrix units, launches.
 //!
-//! They are algorithms like any other, so they can be benched one by one, and `gpukern peak` trusts a figure only
-//! after its answer was verified. Their work is what they really do. All keep within the loop iterations that the
-//! software device allows, consume their results, and compute with ordinary numbers, never denormal ones.
+//! They are ordinary algorithms, so each can be run by `bench`, and `gpukern peak` uses a figure only after its answer
+//! was verified. Their nominal work equals their actual work. All stay within the loop iterations that the software
+//! device allows, consume their results, and compute with normal numbers.
 
 pub(crate) mod fma;
 mod launch;
@@ -18,9 +18,9 @@ use crate::basis::dtype::HostArray;
 use crate::basis::random::generator;
 use rand::Rng;
 
-/// Invocations of a work-group.
+/// Invocations per work-group.
 const GROUP: u64 = 256;
-/// The largest power of two that sizes may have.
+/// Largest size, a power of two.
 const MOST: u64 = 1 << 30;
 
 /// Checks that a size is a power of two from `least` to [`MOST`]; `what` names it in the error.
@@ -32,14 +32,14 @@ fn power_of_two(what: &str, n: u64, least: u64) -> Result<u64, String> {
     }
 }
 
-/// Random words of a buffer.
+/// Returns random words.
 fn words(len: u64, seed: u64) -> Vec<i32> {
     let mut words = vec![0i32; len as usize];
     generator(seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
     words
 }
 
-/// The words of a buffer of 32-bit integers.
+/// Returns the words of an i32 buffer.
 fn integers(array: &HostArray) -> &[i32] {
     match array {
         HostArray::I32(words) => words,
