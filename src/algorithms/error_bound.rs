@@ -21,7 +21,7 @@ pub(super) struct Worst {
 
 impl Worst {
     /// Records a residual; one that is not finite counts as infinite.
-    pub(super) fn see(&mut self, residual: f64, place: impl FnOnce() -> String) {
+    pub(super) fn record(&mut self, residual: f64, place: impl FnOnce() -> String) {
         let residual = if residual.is_finite() { residual } else { f64::INFINITY };
         if residual > self.residual {
             (self.residual, self.place) = (residual, place());
@@ -29,8 +29,8 @@ impl Worst {
     }
 
     /// Records the residual of an element, which is wrong above `tolerance`.
-    pub(super) fn see_element(&mut self, residual: f64, tolerance: f64, element: impl Fn() -> WrongElement) {
-        self.see(residual, || element().to_string());
+    pub(super) fn record_element(&mut self, residual: f64, tolerance: f64, element: impl Fn() -> WrongElement) {
+        self.record(residual, || element().to_string());
         // NaN counts as wrong.
         if residual.is_nan() || residual > tolerance {
             self.wrong.add(element);
@@ -38,7 +38,7 @@ impl Worst {
     }
 
     /// Merges the results of later elements.
-    pub(super) fn then(&mut self, later: Self) {
+    pub(super) fn merge(&mut self, later: Self) {
         if later.residual > self.residual {
             (self.residual, self.place) = (later.residual, later.place);
         }
@@ -81,7 +81,7 @@ pub(super) fn elementwise(
             let error = (got - expected).abs();
             // Exact answers need no division; NaN and infinity are never exact.
             let residual = if error == 0.0 { 0.0 } else { error / magnitude };
-            worst.see_element(residual, tolerance, || WrongElement::new(format!("{name}[{i}]"), got, expected));
+            worst.record_element(residual, tolerance, || WrongElement::new(format!("{name}[{i}]"), got, expected));
         }
         Ok(worst.check(tolerance))
     })
@@ -131,17 +131,17 @@ mod tests {
     fn the_first_of_the_largest_residuals_is_named_and_one_that_is_no_number_is_larger_than_all() {
         let mut worst = Worst::default();
         for (place, residual) in [0.0, 2.0, 1.0, 2.0].into_iter().enumerate() {
-            worst.see(residual, || place.to_string());
+            worst.record(residual, || place.to_string());
         }
         assert_eq!((worst.residual, worst.place.as_str()), (2.0, "1"));
         let mut later = Worst::default();
-        later.see(2.0, || "as large".into());
-        worst.then(later);
+        later.record(2.0, || "as large".into());
+        worst.merge(later);
         assert_eq!((worst.residual, worst.place.as_str()), (2.0, "1"));
         let mut later = Worst::default();
-        later.see(f64::NAN, || "here".into());
-        worst.then(later);
-        worst.see(f64::INFINITY, || "later".into());
+        later.record(f64::NAN, || "here".into());
+        worst.merge(later);
+        worst.record(f64::INFINITY, || "later".into());
         let check = worst.check(1e9);
         assert!(!check.passes() && check.worst == "here", "{check:?}");
     }

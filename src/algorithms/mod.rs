@@ -238,7 +238,7 @@ pub(crate) type MakeOracle = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Or
 
 /// Properties of an output's comparison that mutations depend on.
 #[derive(Clone, Debug)]
-pub struct Comparison {
+pub struct OutputComparison {
     /// Elements per row; 1 for a vector.
     pub row: usize,
     /// Tolerance, for messages; empty for the algorithm's own.
@@ -247,7 +247,7 @@ pub struct Comparison {
     pub ordered: bool,
 }
 
-impl Default for Comparison {
+impl Default for OutputComparison {
     fn default() -> Self {
         Self { row: 1, tolerance: String::new(), ordered: true }
     }
@@ -280,8 +280,8 @@ pub trait Oracle {
         Ok(())
     }
     /// Returns how output `output` is compared; `None` if it is not.
-    fn comparison(&self, _output: usize) -> Option<Comparison> {
-        Some(Comparison::default())
+    fn comparison(&self, _output: usize) -> Option<OutputComparison> {
+        Some(OutputComparison::default())
     }
     /// Returns the correct contents of these ranges of an output, if they are known element by element.
     fn answer(&self, _output: usize, _stretches: &[Range<usize>]) -> Option<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! Matrix products in f64 for the oracles, complete or in random combinations of columns.
 //!
-//! Above [`MOST_ELEMENTWISE_WORK`], C = A·B is checked in random ±1 combinations of [`BLOCK`] neighboring columns
+//! Above [`MAX_ELEMENTWISE_WORK`], C = A·B is checked in random ±1 combinations of [`BLOCK`] neighboring columns
 //! (Freivalds 1977): the reference is A·(B·X), where X has N/BLOCK columns, [`REPEATS`] times. If a row's block of
 //! columns is wrong by more than its elements' bounds together, one combination misses it with probability at most 1/2,
 //! and all with at most 2^−REPEATS, independently of other blocks. Because errors cancel in combinations, these say
@@ -39,7 +39,7 @@ impl From<Size> for Dims {
 }
 
 /// Largest M·N·K for which every element is checked: 4096³, some seconds on two cores.
-const MOST_ELEMENTWISE_WORK: u128 = 1 << 36;
+const MAX_ELEMENTWISE_WORK: u128 = 1 << 36;
 /// Columns per random combination.
 pub(super) const BLOCK: usize = 64;
 /// Independent combinations of each block of columns.
@@ -90,7 +90,7 @@ impl Combinations {
         let n = dims.n as usize;
         let work = u128::from(dims.m) * u128::from(dims.n) * u128::from(dims.k);
         // With few columns there would be more combinations than columns.
-        if work <= MOST_ELEMENTWISE_WORK || n <= 2 * SAMPLE {
+        if work <= MAX_ELEMENTWISE_WORK || n <= 2 * SAMPLE {
             return Self::elementwise(n);
         }
         Self::random(n, seed)

@@ -12,7 +12,7 @@ use std::str::FromStr;
 #[serde(try_from = "String", into = "String")]
 pub enum Tile {
     /// Division of a matrix product.
-    Product(product::Tile),
+    Product(product::ProductTile),
     /// Columns per outer block of a factorization.
     Columns(u32),
 }
@@ -23,7 +23,7 @@ impl Tile {
     pub(crate) fn extents(self) -> Vec<u32> {
         match self {
             Self::Product(tile) => {
-                let product::Tile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = tile;
+                let product::ProductTile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = tile;
                 vec![bm, bn, bk, wm, wn, tm, tn, k_parts, groups.max(1)]
             }
             Self::Columns(columns) => vec![columns],
@@ -40,8 +40,8 @@ impl Tile {
     }
 }
 
-impl From<product::Tile> for Tile {
-    fn from(tile: product::Tile) -> Self {
+impl From<product::ProductTile> for Tile {
+    fn from(tile: product::ProductTile) -> Self {
         Self::Product(tile)
     }
 }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_tile_is_the_same_behind_its_text_and_other_texts_are_refused_with_the_reason() {
-        let product = product::Tile::flat([64, 64, 8], [4, 4]);
+        let product = product::ProductTile::flat([64, 64, 8], [4, 4]);
         for tile in [Tile::Product(product), Tile::Columns(64)] {
             assert_eq!(String::from(tile).parse(), Ok(tile));
         }
@@ -194,7 +194,7 @@ mod tests {
                         assert_eq!(same, *tile == built_in, "{} {n}: {tile}", tunable.variant);
                     }
                     assert_eq!(n > 32, space.len() > 1, "{} {n}: {space:?}", tunable.variant);
-                    let foreign = Tile::Product(product::Tile::flat([64, 64, 8], [4, 4]));
+                    let foreign = Tile::Product(product::ProductTile::flat([64, 64, 8], [4, 4]));
                     for tile in [Tile::Columns(33), Tile::Columns(8192), foreign] {
                         assert!(tunable.legal(&tile, &case, &device).is_err(), "{tile}");
                     }

@@ -3,8 +3,8 @@
 use super::array::{self, integer};
 use super::member_map::Kind;
 use super::resolved::{Buffer, Tolerance};
-use crate::algorithms::Comparison;
 use crate::algorithms::Oracle;
+use crate::algorithms::OutputComparison;
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::dtype::HostArray;
@@ -199,12 +199,12 @@ impl Oracle for Expected {
         integers.chain(self.notes.iter().cloned()).collect()
     }
 
-    fn comparison(&self, output: usize) -> Option<Comparison> {
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
         let (_, data, _) = self.answers.iter().find(|(place, ..)| *place == output)?;
         let ordered = !matches!(data.tolerance, Tolerance::Set | Tolerance::Moments { .. });
         let row = columns(data);
         let tolerance = data.tolerance.to_string();
-        Some(Comparison { row, tolerance: tolerance.trim_matches(['{', '}', ' ', '"']).to_string(), ordered })
+        Some(OutputComparison { row, tolerance: tolerance.trim_matches(['{', '}', ' ', '"']).to_string(), ordered })
     }
 
     fn answer(&self, output: usize, stretches: &[Range<usize>]) -> Option<Vec<u8>> {
@@ -340,7 +340,7 @@ impl Oracle for Saving {
         self.oracle.check(outputs)
     }
 
-    fn comparison(&self, output: usize) -> Option<Comparison> {
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
         self.oracle.comparison(output)
     }
 

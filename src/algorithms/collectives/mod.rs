@@ -19,7 +19,7 @@ mod variants;
 
 use super::elements::Plain;
 use super::{Algorithm, CaseSpec, Oracle, Problem, Sweeps};
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
@@ -52,9 +52,9 @@ pub(crate) static COLLECTIVES: Algorithm = Algorithm {
 };
 
 /// Size of the largest work-group: Vulkan's sub-groups have at most 128 invocations.
-const MOST_INVOCATIONS: u64 = SUBGROUPS as u64 * 128;
+const MAX_INVOCATIONS: u64 = SUBGROUPS as u64 * 128;
 /// Words of the kernel's report: sub-group size, sub-groups, invocations, primitive.
-const FACTS: u64 = 4;
+const REPORT_WORDS: u64 = 4;
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let (chain, required, input, seed) = (chain_length(case.size)?, case.subgroup_size, case.input, case.seed);
@@ -62,33 +62,33 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     Ok(Box::new(Plain {
         extents: chain.to_string(),
         buffers: vec![
-            BufferSpec::new("X", Role::Input, dtype, MOST_INVOCATIONS),
-            BufferSpec::new("Y", Role::Output, dtype, MOST_INVOCATIONS),
-            BufferSpec::new("F", Role::Output, dtype, FACTS),
+            BufferSpec::new("X", Role::Input, dtype, MAX_INVOCATIONS),
+            BufferSpec::new("Y", Role::Output, dtype, MAX_INVOCATIONS),
+            BufferSpec::new("F", Role::Output, dtype, REPORT_WORDS),
         ],
         work: Work { operations: chain, bytes: Bytes(0) },
         chain: Some(chain),
-        inputs: Box::new(move || vec![random(dtype, input, MOST_INVOCATIONS as usize, &mut generator(seed, 0))]),
-        oracle: Box::new(move |inputs| Box::new(Expected { x: integers(&inputs[0]).to_vec(), chain, required })),
+        inputs: Box::new(move || vec![random(dtype, input, MAX_INVOCATIONS as usize, &mut generator(seed, 0))]),
+        oracle: Box::new(move |inputs| Box::new(ChainOracle { x: integers(&inputs[0]).to_vec(), chain, required })),
     }))
 }
 
 /// Oracle: start values of the chain, its length, and the required sub-group size, if any.
-struct Expected {
+struct ChainOracle {
     x: Vec<i32>,
     chain: u64,
     required: Option<u32>,
 }
 
-impl Oracle for Expected {
+impl Oracle for ChainOracle {
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let [y, f] = [0, 1].map(|index| integers(&outputs[index]));
         check(&self.x, self.chain, self.required, y, f)
     }
 
-    fn comparison(&self, output: usize) -> Option<Comparison> {
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
         // Y has unwritten elements behind those of the work-group, so exchanging elements may go unnoticed.
-        Some(Comparison { ordered: output != 0, ..Comparison::default() })
+        Some(OutputComparison { ordered: output != 0, ..OutputComparison::default() })
     }
 }
 
@@ -101,11 +101,11 @@ fn integers(array: &HostArray) -> &[i32] {
 
 /// Decodes a kernel's report on its work-group: sub-group size, group size, number of sub-groups, and the primitive.
 /// `None` if the numbers make no sense, as when the kernel did not write them.
-fn facts(f: &[i32]) -> Option<([usize; 3], Primitive)> {
+fn decode_report(f: &[i32]) -> Option<([usize; 3], Primitive)> {
     let [lanes, subgroups, invocations] = [f[0], f[1], f[2]].map(|word| usize::try_from(word).ok());
     let primitive = Primitive::ALL.into_iter().find(|primitive| *primitive as i32 == f[3])?;
     let (lanes, invocations) = (lanes?, invocations?);
-    let sensible = lanes.is_power_of_two() && invocations > 0 && invocations <= MOST_INVOCATIONS as usize;
+    let sensible = lanes.is_power_of_two() && invocations > 0 && invocations <= MAX_INVOCATIONS as usize;
     sensible.then_some(([lanes, invocations, subgroups?], primitive))
 }
 
@@ -119,7 +119,7 @@ fn check(x: &[i32], chain: u64, required: Option<u32>, y: &[i32], f: &[i32]) -> 
         metrics: vec![],
         wrong: WrongElements::default(),
     };
-    let Some(([lanes, invocations, subgroups], primitive)) = facts(f) else { return Ok(check) };
+    let Some(([lanes, invocations, subgroups], primitive)) = decode_report(f) else { return Ok(check) };
     if let Some(required) = required.filter(|required| *required as usize != lanes) {
         return Err(format!("ran in sub-groups of {lanes}, not of {required} as required"));
     }
@@ -161,9 +161,9 @@ mod tests {
     fn right(problem: &dyn Problem, primitive: Primitive, lanes: usize) -> Vec<HostArray> {
         let x = problem.inputs().expect("inputs");
         let mut y = primitive.chain(&integers(&x[0])[..2 * lanes], lanes, problem.chain().expect("a chain"));
-        y.resize(MOST_INVOCATIONS as usize, -1);
-        let facts = vec![lanes as i32, 2, 2 * lanes as i32, primitive as i32];
-        vec![HostArray::I32(y), HostArray::I32(facts)]
+        y.resize(MAX_INVOCATIONS as usize, -1);
+        let decode_report = vec![lanes as i32, 2, 2 * lanes as i32, primitive as i32];
+        vec![HostArray::I32(y), HostArray::I32(decode_report)]
     }
 
     fn check(problem: &dyn Problem, outputs: &[HostArray]) -> Result<CheckResult, String> {
@@ -216,7 +216,7 @@ mod tests {
     fn outputs_that_were_never_written_are_rejected() {
         let problem = problem(3);
         let poison = |len: u64| HostArray::I32(vec![-1; len as usize]);
-        let check = check(problem.as_ref(), &[poison(MOST_INVOCATIONS), poison(FACTS)]).expect("an answer");
+        let check = check(problem.as_ref(), &[poison(MAX_INVOCATIONS), poison(REPORT_WORDS)]).expect("an answer");
         assert!(!check.passes() && check.worst.contains("describes no work-group"), "{}", check.worst);
     }
 

@@ -15,7 +15,7 @@ use std::borrow::Cow::Borrowed;
 /// Sub-groups in the work-group.
 pub(super) const SUBGROUPS: u32 = 2;
 /// Longest chain: the host computes it as well.
-const LONGEST_CHAIN: u64 = 1 << 20;
+const MAX_CHAIN: u64 = 1 << 20;
 
 /// Declares variants that run a chain of one primitive. An entry whose operation contains a loop also names the
 /// function that returns its rounds.
@@ -97,8 +97,8 @@ chains! {
 /// Returns the chain length that a size stands for.
 pub(super) fn chain_length(size: Size) -> Result<u64, String> {
     match size {
-        Size::Uniform(n) if n <= LONGEST_CHAIN => Ok(n),
-        Size::Uniform(_) => Err(format!("the host follows chains of at most {LONGEST_CHAIN} operations")),
+        Size::Uniform(n) if n <= MAX_CHAIN => Ok(n),
+        Size::Uniform(_) => Err(format!("the host follows chains of at most {MAX_CHAIN} operations")),
         Size::Two(..) | Size::Three(..) => {
             Err(format!("'{size}' is not one number, the operations of the chain; write 1024"))
         }

@@ -17,9 +17,9 @@ use crate::kernel::shaders::Shader;
 /// Rounds per batch; even, because two vectors alternate.
 const BATCH: u32 = 8;
 /// Most rounds per dispatch of the kernel for small matrices.
-const MOST_ROUNDS: u32 = 64;
+const MAX_ROUNDS: u32 = 64;
 /// Largest order for which a single work-group does all rounds.
-const SMALL: u64 = 256;
+const MAX_SMALL_ORDER: u64 = 256;
 /// Rows per sub-group and turn in the small-matrix kernel.
 const SMALL_ROWS: u32 = 4;
 /// Work-group size of the small-matrix kernel, if the device allows it.
@@ -43,11 +43,11 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let fill = |index, word| Step::Fill { buffer: BufferId(index), word };
     let start = [fill(LAMBDA, ONE), fill(STOP, 0), fill(ROUNDS, 0)];
     let repeat = |body, rounds| Some(Repeat { body, stop: BufferId(STOP), bound: passes.div_ceil(rounds) });
-    if n <= SMALL && device.kind != DeviceKind::Cpu {
-        let round = alone(small, &rule, case, device);
+    if n <= MAX_SMALL_ORDER && device.kind != DeviceKind::Cpu {
+        let round = single_group(small, &rule, case, device);
         return Program {
             steps: [&start[..], &[fill(D, ONE)]].concat(),
-            repeat: repeat(vec![Step::Dispatch(round)], MOST_ROUNDS),
+            repeat: repeat(vec![Step::Dispatch(round)], MAX_ROUNDS),
             note: Some("one work-group"),
             ..Program::default()
         };
@@ -90,8 +90,13 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     }
 }
 
-/// Builds a dispatch of one work-group that does up to [`MOST_ROUNDS`] rounds.
-fn alone(shader: &'static Shader, rule: &[(&str, ArgumentValue)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+/// Builds a dispatch of one work-group that does up to [`MAX_ROUNDS`] rounds.
+fn single_group(
+    shader: &'static Shader,
+    rule: &[(&str, ArgumentValue)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
     let (n, subgroup) = (extent(case) as u32, case.subgroup_size(device));
     let most = device.limits.group_invocations.min(device.limits.group_size[0]).min(SMALL_GROUP);
     let rows = SMALL_ROWS.min(subgroup);
@@ -107,10 +112,10 @@ fn alone(shader: &'static Shader, rule: &[(&str, ArgumentValue)], case: &CaseSpe
         .subgroups_of(subgroup)
         .constant("SUBGROUP", subgroup)
         .constant("ROWS", rows)
-        .constant("ROUNDS", MOST_ROUNDS)
+        .constant("ROUNDS", MAX_ROUNDS)
         .constant("PADDED", n.next_multiple_of(4))
         .constant("NEIGHBOUR", neighbour(case))
-        .loops(u64::from(MOST_ROUNDS) * u64::from(turns * (steps + 1) + steps + 1) + 2 * u64::from(n))
+        .loops(u64::from(MAX_ROUNDS) * u64::from(turns * (steps + 1) + steps + 1) + 2 * u64::from(n))
 }
 
 fn neighbour(case: &CaseSpec) -> u32 {

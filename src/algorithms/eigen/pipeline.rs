@@ -25,7 +25,7 @@ use super::common::{
 };
 use super::components::{NEXT_MATRIX_ROUNDINGS, eigenvector_step, row_sum_steps, vector_max_steps};
 use super::{fused, power, stop_check};
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::algorithms::elements::{GROUP, buffer, matrix_order, over_matrix, over_vector};
 use crate::algorithms::error_bound::Worst;
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
@@ -234,7 +234,7 @@ impl Problem for Eigen {
     }
 
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
-        Ok(Box::new(Expected::new(reals(&inputs[0]), self.n as usize, self.case.stop_rule())))
+        Ok(Box::new(TransformOracle::new(reals(&inputs[0]), self.n as usize, self.case.stop_rule())))
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -242,7 +242,7 @@ impl Problem for Eigen {
     }
 }
 
-struct Expected {
+struct TransformOracle {
     a: Vec<f32>,
     n: usize,
     stop: StopRule,
@@ -250,7 +250,7 @@ struct Expected {
     lambda: [f64; 2],
 }
 
-impl Expected {
+impl TransformOracle {
     fn new(a: Vec<f32>, n: usize, stop: StopRule) -> Self {
         let lambda = power::enclosure(&a, n);
         Self { a, n, stop, lambda }
@@ -293,11 +293,11 @@ fn doubles(array: &HostArray) -> Vec<f64> {
     (0..array.len()).map(|i| array.get(i)).collect()
 }
 
-impl Oracle for Expected {
-    fn comparison(&self, output: usize) -> Option<Comparison> {
+impl Oracle for TransformOracle {
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
         // Only the row sums of the last matrix are determined, and they converge to one number. The number of rounds is
         // a figure, not part of the answer.
-        (output != ROUNDS).then(|| Comparison { ordered: output != M, ..Comparison::default() })
+        (output != ROUNDS).then(|| OutputComparison { ordered: output != M, ..OutputComparison::default() })
     }
 
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
@@ -314,7 +314,7 @@ impl Oracle for Expected {
             let place = format!(
                 "λ is {lambda}, the stop flag {stop}, rounds {k}; matrix and vectors finite and positive: {finite}"
             );
-            worst.see(f64::INFINITY, || place);
+            worst.record(f64::INFINITY, || place);
             return Ok(worst.check(1.0));
         }
         if stop == 0.0 {
@@ -327,9 +327,9 @@ impl Oracle for Expected {
 
         let exact = f64::midpoint(self.lambda[0], self.lambda[1]);
         let bound = (high - low) + high * (sum + matrix) + (self.lambda[1] - self.lambda[0]);
-        worst.see((lambda - exact).abs() / bound, || format!("λ is {lambda}, expected {exact} ± {bound:.1e}"));
+        worst.record((lambda - exact).abs() / bound, || format!("λ is {lambda}, expected {exact} ± {bound:.1e}"));
 
-        worst.see((lambda - high).abs() / (high * sum), || {
+        worst.record((lambda - high).abs() / (high * sum), || {
             format!("λ is {lambda}, the largest row sum of the last matrix {high}")
         });
 
@@ -338,7 +338,7 @@ impl Oracle for Expected {
             StopTest::Bracket => self.stop.eps * (1.0 + gamma(4.0)) + 2.0 * gamma(m + 4.0),
         };
         let reached = self.disagreement(&s);
-        worst.see(reached / allowed, || format!("stopped while the row sums differ by {reached:.2e}"));
+        worst.record(reached / allowed, || format!("stopped while the row sums differ by {reached:.2e}"));
 
         let av = power::product(&self.a, &v);
         let slack = gamma(2.0 * m + 33.0 * k + 12.0);
@@ -347,7 +347,7 @@ impl Oracle for Expected {
             let outside = ((ratio - high) / (high * slack)).max((low - ratio) / (low * slack));
             // `f64::max` ignores NaN, so a ratio with a zero or NaN element is handled separately.
             let outside = if ratio.is_finite() { outside } else { f64::INFINITY };
-            worst.see(outside, || format!("(A·v)[{i}]/v[{i}] is {ratio}, outside [{low}, {high}]"));
+            worst.record(outside, || format!("(A·v)[{i}]/v[{i}] is {ratio}, outside [{low}, {high}]"));
         }
 
         let mut check = worst.check(1.0);
@@ -405,7 +405,7 @@ mod tests {
     fn a_right_transform_passes_with_the_rounds_and_the_eigenvalue_of_the_post() {
         for (n, rounds, lambda) in [(128, 9.0, 2.217_19), (256, 10.0, 2.304_20)] {
             let a = matrix::hilbert(n);
-            let check = Expected::new(a.clone(), n, POST).check(&transform(&a, n, &POST)).expect("converged");
+            let check = TransformOracle::new(a.clone(), n, POST).check(&transform(&a, n, &POST)).expect("converged");
             assert!(check.passes(), "{check:?}");
             assert_eq!(metric(&check, "rounds"), rounds);
             assert!((metric(&check, "lambda") - lambda).abs() < 5e-5, "{check:?}");
@@ -418,7 +418,7 @@ mod tests {
         let exact = f64::midpoint(7.0, 65f64.sqrt());
         let stop = StopRule { eps: 1e-6, ..StopRule::default() };
         let outputs = transform(&matrix::EXAMPLE, 3, &stop);
-        let check = Expected::new(matrix::EXAMPLE.to_vec(), 3, stop).check(&outputs).expect("converged");
+        let check = TransformOracle::new(matrix::EXAMPLE.to_vec(), 3, stop).check(&outputs).expect("converged");
         assert!(check.passes() && (metric(&check, "lambda") - exact).abs() < 1e-5, "{check:?}");
         let v = doubles(&outputs[V]);
         assert!((v[0] / v[2] - 0.394_074 / 0.997_451).abs() < 1e-5, "{v:?}");
@@ -429,7 +429,7 @@ mod tests {
     fn wrong_answers_are_rejected() {
         let n = 64;
         let a = matrix::hilbert(n);
-        let expected = Expected::new(a.clone(), n, POST);
+        let expected = TransformOracle::new(a.clone(), n, POST);
         let rejected = |outputs: &[HostArray]| !expected.check(outputs).expect("it stopped").passes();
         let right = transform(&a, n, &POST);
         let with = |index: usize, array: HostArray| {
@@ -462,7 +462,8 @@ mod tests {
     fn a_run_that_hits_its_cap_has_no_answer() {
         let stop = StopRule { max_rounds: 3, ..POST };
         let a = matrix::hilbert(64);
-        let error = Expected::new(a.clone(), 64, stop).check(&transform(&a, 64, &stop)).expect_err("too few rounds");
+        let error =
+            TransformOracle::new(a.clone(), 64, stop).check(&transform(&a, 64, &stop)).expect_err("too few rounds");
         assert!(error.starts_with("not converged after 3 rounds: neighboring row sums still differ by"), "{error}");
         assert!(error.ends_with("raise --max-rounds or --eps"), "{error}");
     }

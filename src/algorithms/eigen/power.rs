@@ -6,7 +6,7 @@ use rayon::prelude::*;
 /// Relative width at which the eigenvalue's enclosure is narrow enough: far below f32's resolution.
 const WIDTH: f64 = 1e-11;
 /// Iterations after which the enclosure is used as it is: valid, if wider.
-const MOST_ITERATIONS: usize = 20_000;
+const MAX_ITERATIONS: usize = 20_000;
 
 /// Returns the smallest and the largest of `values`.
 pub(super) fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
@@ -53,7 +53,7 @@ fn dot(a: &[f32], x: &[f64]) -> f64 {
 pub(super) fn enclosure(a: &[f32], n: usize) -> [f64; 2] {
     let mut x = vec![1.0; n];
     let mut bounds = [0.0, f64::INFINITY];
-    for _ in 0..MOST_ITERATIONS {
+    for _ in 0..MAX_ITERATIONS {
         let y = product(a, &x);
         bounds = range(y.iter().zip(&x).map(|(y, x)| y / x));
         if bounds[1] - bounds[0] <= WIDTH * bounds[1] {

@@ -15,9 +15,9 @@ const QUAD: u64 = 4;
 const GROUP: u32 = 256;
 /// Most work-groups for a vector on a GPU: enough for a core that finishes early to get another, and below the 2^16
 /// that `stop-check` can count.
-const MOST_PARTS: u64 = 4096;
+const MAX_PARTS: u64 = 4096;
 /// Most work-groups for a vector on a software device, whose groups are one sub-group.
-const MOST_PARTS_OF_CPUS: u64 = 1056;
+const MAX_PARTS_ON_CPU: u64 = 1056;
 
 /// Chooses between a kernel that loads quads by address and one that reads them through texel views, for a largest
 /// buffer of `elements` elements; returns it with the note for the record.
@@ -126,7 +126,7 @@ struct Parts {
 impl Parts {
     fn of(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         let (group, unroll, most) =
-            if device.kind == DeviceKind::Cpu { (subgroup, 4, MOST_PARTS_OF_CPUS) } else { (2 * GROUP, 8, MOST_PARTS) };
+            if device.kind == DeviceKind::Cpu { (subgroup, 4, MAX_PARTS_ON_CPU) } else { (2 * GROUP, 8, MAX_PARTS) };
         let quads = n.div_ceil(QUAD);
         let count = quads.div_ceil(u64::from(group) * most).next_multiple_of(unroll);
         let groups = quads.div_ceil(u64::from(group) * count);

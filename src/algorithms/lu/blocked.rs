@@ -7,8 +7,8 @@
 //! first the strips of the next outer block, then the rest in slices alongside the next outer block's blocks.
 
 use super::factors::{L, STATUS, U};
-use super::schedule::{By, Panel, Schedule, Solve, Target, arguments, slice, update_tile};
-use super::solve::Side;
+use super::schedule::{LuSchedule, Panel, Solve, UpdateFactors, UpdateTarget, arguments, slice, update_tile};
+use super::solve::TriangleSide;
 use super::split::{self, Halves};
 use super::widths::{PLAIN, SPLIT};
 use crate::algorithms::CaseSpec;
@@ -22,12 +22,12 @@ use std::ops::Range;
 const STEP: u64 = 8;
 
 /// Most remaining rows for which a block is one dependent dispatch: with more there are too many strips.
-const AT_ONCE: u64 = 2048;
+const MAX_ROWS_AT_ONCE: u64 = 2048;
 /// Requirements of the largest groups of such a dispatch: invocations, and bytes of shared memory.
-const AT_ONCE_NEEDS: (u32, u64) = (512, 48 << 10);
+const AT_ONCE_REQUIREMENTS: (u32, u64) = (512, 48 << 10);
 /// Most remaining rows for which strips have 32 columns: beyond, wider strips mean fewer groups that factorize the same
 /// block.
-const NARROW: u64 = 1024;
+const NARROW_STRIP_ROWS: u64 = 1024;
 
 /// Columns of a block, whose diagonal block one work-group factorizes.
 const BLOCK: u64 = 64;
@@ -56,7 +56,7 @@ impl Kernels {
 
 /// Outer block: its columns, its panel, and the other panel, shared by the outer blocks before and behind it.
 #[derive(Clone, Copy)]
-struct Outer {
+struct OuterBlock {
     start: u64,
     end: u64,
     own: Panel,
@@ -73,7 +73,7 @@ pub(super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, dev
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, outer: u64) -> Program {
     let [pad, corner, solve, update, rest @ ..] = shaders else { unreachable!("the table has four kernels") };
     let block = outer.min(BLOCK);
-    let mut schedule = Schedule::new(case, device, outer, block);
+    let mut schedule = LuSchedule::new(case, device, outer, block);
     schedule.substituting(case, L, schedule.n, None);
     let panels = schedule.panels();
     let halves = match rest {
@@ -85,7 +85,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     let mut ready = false;
     for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
         let (own, other) = (panels[index % 2], panels[(index + 1) % 2]);
-        let outer = Outer { start, end: (start + outer).min(schedule.stride), own, other };
+        let outer = OuterBlock { start, end: (start + outer).min(schedule.stride), own, other };
         ready = schedule.outer_block(kernels, outer, ready);
     }
     let program = schedule.program();
@@ -95,10 +95,10 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     }
 }
 
-impl Schedule<'_> {
+impl LuSchedule<'_> {
     /// Records an outer block in two stages per block; its first diagonal block must be factorized already.
-    fn blocks(&mut self, kernels: Kernels, outer: Outer) {
-        let Outer { start, end, own, other } = outer;
+    fn blocks(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { start, end, own, other } = outer;
         let stride = self.stride;
         let blocks = (end - start) / self.block;
         for j in 0..blocks {
@@ -112,12 +112,12 @@ impl Schedule<'_> {
                 return;
             }
             self.corner(kernels, own, own, next, [depth, depth]);
-            let by = By { panel: own, plane: 0, depth };
+            let by = UpdateFactors { panel: own, plane: 0, depth };
             self.strips(kernels.plain(), by, next..next + self.block, self.block);
             if start > 0 {
                 // The previous outer block's remaining updates must finish before its panel is reused.
                 let columns = slice(end..stride, j, blocks - 1, SLICE);
-                let by = By { panel: other, plane: 0, depth: self.width };
+                let by = UpdateFactors { panel: other, plane: 0, depth: self.width };
                 self.area(kernels, by, [end..stride, columns], 0);
             }
         }
@@ -125,8 +125,8 @@ impl Schedule<'_> {
 
     /// Records an outer block. `ready` says whether its first diagonal block is factorized; returns whether the next
     /// one's is.
-    fn outer_block(&mut self, kernels: Kernels, outer: Outer, ready: bool) -> bool {
-        let Outer { start, end, own, other } = outer;
+    fn outer_block(&mut self, kernels: Kernels, outer: OuterBlock, ready: bool) -> bool {
+        let OuterBlock { start, end, own, other } = outer;
         if self.at_once(kernels, start) {
             self.blocks_at_once(kernels, outer);
             return false;
@@ -151,30 +151,36 @@ impl Schedule<'_> {
         self.block == BLOCK
             && in_time
             && self.device.kind != DeviceKind::Cpu
-            && limits.group_invocations.min(limits.group_size[0]) >= AT_ONCE_NEEDS.0
-            && limits.shared_memory.0 >= AT_ONCE_NEEDS.1
-            && self.stride - start <= AT_ONCE
+            && limits.group_invocations.min(limits.group_size[0]) >= AT_ONCE_REQUIREMENTS.0
+            && limits.shared_memory.0 >= AT_ONCE_REQUIREMENTS.1
+            && self.stride - start <= MAX_ROWS_AT_ONCE
     }
 
     /// Records an outer block in one stage per block: all groups factorize the diagonal block redundantly.
-    fn blocks_at_once(&mut self, kernels: Kernels, outer: Outer) {
-        let Outer { start, end, own, other } = outer;
+    fn blocks_at_once(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { start, end, own, other } = outer;
         let blocks = (end - start) / self.block;
         for j in 0..blocks {
             let (first, plane) = (start + j * self.block, j * self.block);
             let next = first + self.block;
-            let last = By { panel: other, plane: 0, depth: if start > 0 { self.width } else { 0 } };
-            let by = if j == 0 { last } else { By { panel: own, plane: plane - self.block, depth: self.block } };
+            let last = UpdateFactors { panel: other, plane: 0, depth: if start > 0 { self.width } else { 0 } };
+            let by =
+                if j == 0 { last } else { UpdateFactors { panel: own, plane: plane - self.block, depth: self.block } };
             self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
             if next < self.stride {
-                for side in [Side::Upper, Side::Lower] {
+                for side in [TriangleSide::Upper, TriangleSide::Lower] {
                     self.push(self.diagonal(kernels.corner, own, [first, plane], by, Some(side)).without_barrier());
                 }
             }
             self.substitute();
             self.finished(next);
             if j > 0 && next < end {
-                self.strips(kernels.plain(), By { panel: own, plane: 0, depth: plane }, next..next + self.block, 0);
+                self.strips(
+                    kernels.plain(),
+                    UpdateFactors { panel: own, plane: 0, depth: plane },
+                    next..next + self.block,
+                    0,
+                );
             }
             if start > 0 {
                 if j == 0 {
@@ -187,7 +193,7 @@ impl Schedule<'_> {
 
     /// Records part `j` of `blocks` of the update of everything behind the outer block that ends at `end`, by the outer
     /// block before it.
-    fn rest(&mut self, kernels: Kernels, by: By, [j, blocks]: [u64; 2], end: u64) {
+    fn rest(&mut self, kernels: Kernels, by: UpdateFactors, [j, blocks]: [u64; 2], end: u64) {
         let stride = self.stride;
         if end == stride {
             return;
@@ -213,8 +219,8 @@ impl Schedule<'_> {
         shader: &'static Shader,
         own: Panel,
         [first, plane]: [u64; 2],
-        by: By,
-        side: Option<Side>,
+        by: UpdateFactors,
+        side: Option<TriangleSide>,
     ) -> Dispatch {
         let buffers = [
             ("W", self.w),
@@ -235,13 +241,13 @@ impl Schedule<'_> {
             ("depth", by.depth),
         ];
         let (nb, left) = (self.block, self.stride - first - self.block);
-        let strip = if left > NARROW { 64 } else { 32 };
+        let strip = if left > NARROW_STRIP_ROWS { 64 } else { 32 };
         // Groups without a strip divide the stores of the block's steps among them, if there are cores.
         let alone = if self.device.kind == DeviceKind::Cpu { 1 } else { nb / STEP };
         let (rows, columns, groups) = match side {
             None => (nb, nb, alone),
-            Some(Side::Upper) => (nb, nb + strip, left / strip),
-            Some(Side::Lower) => (nb + strip, nb, left / strip),
+            Some(TriangleSide::Upper) => (nb, nb + strip, left / strip),
+            Some(TriangleSide::Lower) => (nb + strip, nb, left / strip),
         };
         Dispatch::new(shader, &arguments(&buffers, &numbers))
             .group_size([(rows * columns / 16).max(128) as u32, 1, 1])
@@ -254,8 +260,8 @@ impl Schedule<'_> {
 
     /// Records the first diagonal block of the next outer block and the update of its strips, or of all of W if outer
     /// blocks are single blocks.
-    fn next_outer(&mut self, kernels: Kernels, outer: Outer) {
-        let Outer { end, own, other, .. } = outer;
+    fn next_outer(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { end, own, other, .. } = outer;
         let width = self.width;
         self.corner(kernels, own, other, end, [0, width]);
         if end + self.block == self.stride {
@@ -265,7 +271,7 @@ impl Schedule<'_> {
             self.scale(halves, own, end);
             self.split(halves, own, end, false);
         }
-        let by = By { panel: own, plane: 0, depth: width };
+        let by = UpdateFactors { panel: own, plane: 0, depth: width };
         if width == self.block {
             self.area(kernels, by, [end..self.stride, end..self.stride], self.block);
         } else {
@@ -276,7 +282,7 @@ impl Schedule<'_> {
     /// Records the factorization of the diagonal block at `first`, whose columns are in P from `plane` on, after its
     /// update by `depth` columns of `last`.
     fn corner(&mut self, kernels: Kernels, last: Panel, own: Panel, first: u64, [plane, depth]: [u64; 2]) {
-        let by = By { panel: last, plane: 0, depth };
+        let by = UpdateFactors { panel: last, plane: 0, depth };
         self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
         self.substitute();
     }
@@ -284,15 +290,15 @@ impl Schedule<'_> {
     /// Records the solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
     fn solves(&mut self, shader: &'static Shader, own: Panel, first: u64, plane: u64) {
         let (start, end) = (first + self.block, self.stride);
-        let upper = Solve { side: Side::Upper, first, width: self.block, plane, start, end };
+        let upper = Solve { side: TriangleSide::Upper, first, width: self.block, plane, start, end };
         let dispatch = self.solve(shader, own, upper);
         self.push(dispatch);
-        let dispatch = self.solve(shader, own, Solve { side: Side::Lower, ..upper });
+        let dispatch = self.solve(shader, own, Solve { side: TriangleSide::Lower, ..upper });
         self.push(dispatch.without_barrier());
     }
 
     /// Records the update of the columns and the rows `lines`, except the first `corner` of both.
-    fn strips(&mut self, kernels: Kernels, by: By, lines: Range<u64>, corner: u64) {
+    fn strips(&mut self, kernels: Kernels, by: UpdateFactors, lines: Range<u64>, corner: u64) {
         let stride = self.stride;
         self.area(kernels, by, [lines.start..stride, lines.clone()], corner);
         self.area(kernels, by, [lines.clone(), lines.end..stride], 0);
@@ -300,7 +306,7 @@ impl Schedule<'_> {
 
     /// Records the update of `rows` and `columns`, except the first `corner` of both; it overlaps with the steps
     /// before.
-    fn area(&mut self, kernels: Kernels, by: By, [rows, columns]: [Range<u64>; 2], corner: u64) {
+    fn area(&mut self, kernels: Kernels, by: UpdateFactors, [rows, columns]: [Range<u64>; 2], corner: u64) {
         let (height, width) = (rows.end - rows.start, columns.end - columns.start);
         if width == 0 || height == 0 || height <= corner && width <= corner {
             return;
@@ -308,7 +314,7 @@ impl Schedule<'_> {
         let dispatch = match kernels.halves {
             None => {
                 let tile = update_tile(height.min(width), self.device);
-                self.update(kernels.update, by, tile, [rows, columns], Target::Matrix { corner })
+                self.update(kernels.update, by, tile, [rows, columns], UpdateTarget::Matrix { corner })
             }
             Some(halves) => self.split_update(halves, by.depth, [rows, columns], corner),
         };
@@ -339,7 +345,7 @@ mod tests {
 
     /// Simulation of a schedule in blocks of 64 rows and columns.
     #[derive(Default)]
-    struct Replay {
+    struct BlockedReplay {
         /// The blocks of columns that a block of W is updated by: the first so many.
         updated: HashMap<(u64, u64), u64>,
         /// The block of columns at a place of a panel or of halves, and the stages that it was begun and completed in.
@@ -350,7 +356,7 @@ mod tests {
         written: HashSet<[u64; 3]>,
     }
 
-    impl Replay {
+    impl BlockedReplay {
         fn reads(&mut self, what: [u64; 3]) {
             assert!(!self.written.contains(&what), "stage {}: {what:?} is read without_barrier its write", self.stage);
             self.read.insert(what);
@@ -469,14 +475,18 @@ mod tests {
         let sizes = [(64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1088, 256), (1152, 512)];
         let cases = ["blocked", "blocked-split"].into_iter().flat_map(|variant| {
             let cases = sizes.map(|size| (variant, size, &small)).into_iter();
-            cases.chain(sizes.map(|size| (variant, size, &device))).chain([(variant, (AT_ONCE + 640, 256), &device)])
+            cases.chain(sizes.map(|size| (variant, size, &device))).chain([(
+                variant,
+                (MAX_ROWS_AT_ONCE + 640, 256),
+                &device,
+            )])
         });
         for (variant, (n, outer), device) in cases {
             let shaders =
                 LU.variant(variant).expect("it is in the table").shaders(DType::F32, Layout::Nn).expect("it has f32");
             let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
             let program = program(&shaders, &case, device, outer);
-            let mut replay = Replay::default();
+            let mut replay = BlockedReplay::default();
             program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
             let blocks = n.div_ceil(BLOCK);
             for (row, column) in (0..blocks * blocks).map(|at| (at / blocks, at % blocks)) {
@@ -487,7 +497,7 @@ mod tests {
             // Halves wait for scales, and the update behind each outer block waits for halves.
             let updates = if variant == "blocked" { 0 } else { (blocks.max(2) - 2) * BLOCK / outer };
             let launches = program.launches();
-            if n > AT_ONCE {
+            if n > MAX_ROWS_AT_ONCE {
                 assert!(launches > once && launches < once + blocks / 2, "{variant} {n} {outer}: {launches}");
             } else if device == &small || variant == "blocked-split" && outer < 192.min(n) {
                 assert_eq!(launches, once + blocks - 1 + 2 * updates, "{variant} {n} {outer}");

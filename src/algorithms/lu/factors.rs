@@ -13,7 +13,7 @@
 //! L̂·Û‖∞ / (‖A‖∞·n·u) with u = 2⁻²⁴; the growth factor max|u| / max|a|; and the LU post's max deviation max|A − L̂·Û|,
 //! which depends more on the random matrix than on the kernel.
 
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::{Worst, gamma};
 use crate::algorithms::product::{Combinations, Dims, Factors};
@@ -41,14 +41,14 @@ pub(super) const ROWS: BufferId = BufferId(4);
 /// Number of the problem's buffers; programs number their own behind them.
 pub(super) const BUFFERS: usize = 5;
 /// Most rows: n² elements are indexed with 32 bits.
-pub(super) const MOST_ROWS: u64 = 1 << 16;
+pub(super) const MAX_ROWS: u64 = 1 << 16;
 
 /// Returns the order of the matrix.
 pub(super) fn order(size: Size) -> Result<u64, String> {
     match size {
-        Size::Uniform(n) if n <= MOST_ROWS => Ok(n),
+        Size::Uniform(n) if n <= MAX_ROWS => Ok(n),
         Size::Uniform(n) => {
-            Err(format!("{n}×{n} elements are more than the 2^32 that kernels can index; choose n ≤ {MOST_ROWS}"))
+            Err(format!("{n}×{n} elements are more than the 2^32 that kernels can index; choose n ≤ {MAX_ROWS}"))
         }
         Size::Two(..) | Size::Three(..) => Err("it takes one extent, the order of the matrix: write 1024".into()),
     }
@@ -81,7 +81,7 @@ pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
         work: Work { operations: (2 * n * n).saturating_mul(n) / 3, bytes: Bytes(3 * n * n * DType::F32.bytes()) },
         chain: None,
         inputs: Box::new(move || inputs(n, input, seed)),
-        oracle: Box::new(move |inputs| Box::new(Factorisation::new(n, seed, inputs[0].clone()))),
+        oracle: Box::new(move |inputs| Box::new(FactorsOracle::new(n, seed, inputs[0].clone()))),
     }))
 }
 
@@ -100,13 +100,13 @@ pub(super) fn sound(status: i32) -> Result<(), String> {
 /// Name of the metric that a pivoting rule bounds: the largest |l| below the diagonal.
 pub(super) const LARGEST_MULTIPLIER: &str = "largest |l|";
 
-pub(super) struct Factorisation {
+pub(super) struct FactorsOracle {
     n: usize,
     a: HostArray,
     combinations: Combinations,
 }
 
-impl Factorisation {
+impl FactorsOracle {
     pub(super) fn new(n: u64, seed: u64, a: HostArray) -> Self {
         Self { n: n as usize, a, combinations: Combinations::new(Dims { m: n, n, k: n }, seed) }
     }
@@ -139,7 +139,7 @@ impl Factorisation {
     }
 }
 
-impl Factorisation {
+impl FactorsOracle {
     /// Returns why `rows` is not a permutation, if so.
     fn no_permutation(&self, rows: &[usize]) -> Option<String> {
         let mut seen = vec![false; self.n];
@@ -153,11 +153,11 @@ impl Factorisation {
     }
 }
 
-impl Oracle for Factorisation {
-    fn comparison(&self, output: usize) -> Option<Comparison> {
+impl Oracle for FactorsOracle {
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
         // Variants may leave anything in A.
         let row = if matches!(BufferId(output), L | U) { self.n } else { 1 };
-        (output != A.0).then(|| Comparison { row, ..Comparison::default() })
+        (output != A.0).then(|| OutputComparison { row, ..OutputComparison::default() })
     }
 
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
@@ -173,7 +173,7 @@ impl Oracle for Factorisation {
         let row_of = |at| usize::try_from(rows.get(at) as i64).unwrap_or(usize::MAX);
         let rows: Vec<usize> = (0..rows.len()).map(row_of).collect();
         if let Some(place) = self.malformed(l, u).or_else(|| self.no_permutation(&rows)) {
-            worst.see(f64::INFINITY, || place);
+            worst.record(f64::INFINITY, || place);
             return Ok(CheckResult { method, ..worst.check(tolerance) });
         }
         let n = self.n;
@@ -197,7 +197,9 @@ impl Oracle for Factorisation {
                 // Each of the n products may be flushed to zero.
                 let floor = (n * column.signs.len()) as f64 * DType::F32.smallest_normal();
                 let residual = if error <= floor { 0.0 } else { (error - floor) / magnitude[at] };
-                worst.see(residual, || format!("{} is {}, P·A has {wanted}", column.place("(L·U)", row), product[at]));
+                worst.record(residual, || {
+                    format!("{} is {}, P·A has {wanted}", column.place("(L·U)", row), product[at])
+                });
             }
             norm_of_error = norm_of_error.max(error_of_row);
             norm_of_a = norm_of_a.max(row_of_a.iter().map(|a| a.abs()).sum());
@@ -267,7 +269,7 @@ mod tests {
         {
             let n = 60;
             let a = for_factorisation(input, n, seed);
-            let oracle = Factorisation::new(n as u64, 1, HostArray::F32(a.clone()));
+            let oracle = FactorsOracle::new(n as u64, 1, HostArray::F32(a.clone()));
             let check = oracle.check(&factors(&a, n)).expect("sound pivots");
             assert!(check.passes() && check.residual > 0.0, "{input} {seed}: {check:?}");
             assert!(metric(&check, "growth") >= 1.0 || input == Input::DiagonallyDominant);
@@ -278,7 +280,7 @@ mod tests {
     fn one_wrong_element_and_one_outside_the_triangle_are_rejected() {
         let n = 40;
         let a = for_factorisation(Input::DiagonallyDominant, n, 5);
-        let oracle = Factorisation::new(n as u64, 1, HostArray::F32(a.clone()));
+        let oracle = FactorsOracle::new(n as u64, 1, HostArray::F32(a.clone()));
         for (buffer, at, expected) in [
             (1, 20 * n + 3, "(L·U)[20]"),
             (2, 3 * n + 20, "(L·U)["),
@@ -296,7 +298,7 @@ mod tests {
     #[test]
     fn rows_must_be_a_permutation_and_multipliers_no_larger_than_promised() {
         let a = [1.0f32, 2.0, 4.0, 9.0];
-        let oracle = Factorisation::new(2, 1, HostArray::F32(a.to_vec()));
+        let oracle = FactorsOracle::new(2, 1, HostArray::F32(a.to_vec()));
         let check = |l: f32, u: [f32; 3], rows: [i32; 2]| {
             let (l, u) = (vec![1.0, 0.0, l, 1.0], vec![u[0], u[1], 0.0, u[2]]);
             let rows = HostArray::I32(rows.to_vec());
@@ -329,7 +331,7 @@ mod tests {
     #[test]
     fn a_bad_pivot_is_an_answer_of_its_own() {
         let a = for_factorisation(Input::Singular, 3, 1);
-        let oracle = Factorisation::new(3, 1, HostArray::F32(a.clone()));
+        let oracle = FactorsOracle::new(3, 1, HostArray::F32(a.clone()));
         for (word, expected) in [(0, "zero pivot at column 0"), (5, "non-finite pivot at column 2")] {
             let mut outputs = factors(&a, 3);
             outputs[3] = HostArray::I32(vec![word]);
@@ -342,7 +344,7 @@ mod tests {
         let n = 100;
         for seed in 1..=10 {
             let a = for_factorisation(Input::DiagonallyDominant, n, seed);
-            let oracle = Factorisation::new(n as u64, seed, HostArray::F32(a.clone()));
+            let oracle = FactorsOracle::new(n as u64, seed, HostArray::F32(a.clone()));
             let check = oracle.check(&factors(&a, n)).expect("sound pivots");
             // In matrices dominated by their diagonal along columns, partial pivoting never exchanges rows.
             let lu = faer::Mat::from_fn(n, n, |r, c| f64::from(a[r * n + c])).partial_piv_lu();

@@ -1,12 +1,12 @@
 //! The schedule of `blocked-pivot`: like [`super::blocked`]'s, but rows stay in place and are found through a list.
 
 use super::factors::{L, LARGEST_MULTIPLIER, ROWS, STATUS, U};
-use super::schedule::{By, INNER, Panel, Schedule, Solve, Target, arguments, slice, update_tile};
-use super::solve::Side;
+use super::schedule::{INNER, LuSchedule, Panel, Solve, UpdateFactors, UpdateTarget, arguments, slice, update_tile};
+use super::solve::TriangleSide;
 use super::widths::PIVOTING;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
-use crate::algorithms::matmul::Tile;
+use crate::algorithms::matmul::ProductTile;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::{BufferId, Dispatch, Program};
@@ -40,7 +40,7 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
         unreachable!("the table has more kernels")
     };
     let width = PIVOTING.for_case(case, device);
-    let mut schedule = Schedule::new(case, device, width, width);
+    let mut schedule = LuSchedule::new(case, device, width, width);
     let panels = panels_with_rows(&mut schedule);
     let corner = schedule.own("rows of U of an inner block", DType::F32, INNER * INNER);
     let places = schedule.own("its pivots", DType::I32, INNER);
@@ -48,7 +48,7 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
     schedule.pad(pad);
     begin_with_pivoting(&mut schedule, [identity, update], panels);
     let blocks = schedule.stride / width;
-    let mut plan = Plan {
+    let mut plan = PivotSchedule {
         schedule,
         store,
         finish,
@@ -72,8 +72,8 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
 }
 
 /// Schedule in construction, with the state carried from one outer block to the next.
-struct Plan<'a> {
-    schedule: Schedule<'a>,
+struct PivotSchedule<'a> {
+    schedule: LuSchedule<'a>,
     store: &'static Shader,
     finish: &'static Shader,
     solve: &'static Shader,
@@ -99,7 +99,7 @@ struct Plan<'a> {
 
 /// Position of an outer block.
 #[derive(Clone, Copy)]
-struct Outer {
+struct PivotOuterBlock {
     own: Panel,
     /// Panel of the previous outer block, and also of the next one.
     last: Panel,
@@ -112,7 +112,7 @@ struct Outer {
     follow: bool,
 }
 
-impl Plan<'_> {
+impl PivotSchedule<'_> {
     fn outer_block(&mut self, block: u64) {
         let (width, stride) = (self.schedule.width, self.schedule.stride);
         let (first, even) = (block * width, (block % 2) as usize);
@@ -121,7 +121,7 @@ impl Plan<'_> {
         let slots = |stages: &[(Dispatch, bool)]| stages.iter().filter(|(_, long)| *long).count();
         let rest = first + width;
         let follow = width > INNER && (self.next.is_some() || slots(&inner[0]) >= 2);
-        let outer = Outer { own, last, first, rest, ahead: (rest + width).min(stride), follow };
+        let outer = PivotOuterBlock { own, last, first, rest, ahead: (rest + width).min(stride), follow };
         // Slices need the rows of U of the last outer block, and the next one's columns need the first slice: with a
         // single stage there is no time for both.
         let in_time = rest < stride && slots(&self.stages(last, [first + width, width])) >= 2;
@@ -145,19 +145,19 @@ impl Plan<'_> {
                     continue;
                 }
                 if j == 0 && part == 0 {
-                    self.beside_the_first_stage(outer);
+                    self.overlap_first_stage(outer);
                 }
                 self.slice(outer, late.next().unwrap_or_default());
             }
             let several = several.get(j + 1).copied().unwrap_or(in_time);
-            self.behind(outer, j as u64 * INNER, in_time, several);
+            self.after_inner_block(outer, j as u64 * INNER, in_time, several);
         }
         (self.followed, self.unsolved) = (follow, follow && in_time);
     }
 
     /// Records the store of the last outer block, and the solve for its remaining rows of U.
-    fn beside_the_first_stage(&mut self, outer: Outer) {
-        let Outer { last, first, rest, .. } = outer;
+    fn overlap_first_stage(&mut self, outer: PivotOuterBlock) {
+        let PivotOuterBlock { last, first, rest, .. } = outer;
         let width = self.schedule.width;
         let dispatch = self.stored(last, first - width);
         self.schedule.push(dispatch.without_barrier());
@@ -168,15 +168,15 @@ impl Plan<'_> {
     }
 
     /// Records the update of a slice of W by the last outer block.
-    fn slice(&mut self, outer: Outer, columns: Range<u64>) {
+    fn slice(&mut self, outer: PivotOuterBlock, columns: Range<u64>) {
         if columns.is_empty() {
             return;
         }
-        let Outer { last, first, .. } = outer;
+        let PivotOuterBlock { last, first, .. } = outer;
         let (width, stride) = (self.schedule.width, self.schedule.stride);
         let tile = slice_tile(stride - first, self.schedule.device);
-        let by = By { panel: last, plane: 0, depth: width };
-        let to = Target::Matrix { corner: 0 };
+        let by = UpdateFactors { panel: last, plane: 0, depth: width };
+        let to = UpdateTarget::Matrix { corner: 0 };
         let dispatch = self.schedule.update(self.update, by, tile, [first..stride, columns], to);
         self.schedule.push(dispatch.without_barrier());
     }
@@ -184,14 +184,14 @@ impl Plan<'_> {
     /// Records the work that directly follows the inner block at the outer block's column `plane`. Solves for the rows
     /// of U here if the next outer block leaves no time for it (`in_time`); if the next panel has several dispatches
     /// (`several`), that panel waits only for its own columns.
-    fn behind(&mut self, outer: Outer, plane: u64, in_time: bool, several: bool) {
-        let Outer { own, last, first, rest, ahead, follow } = outer;
+    fn after_inner_block(&mut self, outer: PivotOuterBlock, plane: u64, in_time: bool, several: bool) {
+        let PivotOuterBlock { own, last, first, rest, ahead, follow } = outer;
         let (width, stride, device) = (self.schedule.width, self.schedule.stride, self.schedule.device);
         let (top, left) = (first + plane, first + plane + INNER);
         let (next, next_plane) = if left < rest { (own, plane + INNER) } else { (last, 0) };
         // The columns that are updated after each inner block.
         let near = if follow { ahead } else { rest };
-        let to = Target::Panel { to: next, plane: next_plane };
+        let to = UpdateTarget::Panel { to: next, plane: next_plane };
         if left == stride {
             self.end(own, first);
             return;
@@ -214,14 +214,14 @@ impl Plan<'_> {
         // of it.
         let whole = left >= near;
         let [from, plane, depth, end] = if whole { [first, 0, width, stride] } else { [top, plane, INNER, near] };
-        let upper = Solve { side: Side::Upper, first: from, width: depth, plane, start: left, end };
+        let upper = Solve { side: TriangleSide::Upper, first: from, width: depth, plane, start: left, end };
         let dispatches = self.schedule.rows_of_u(self.solve, own, upper);
         self.schedule.extend(dispatches);
-        let (by, tile) = (By { panel: own, plane, depth }, panel_tile(device));
+        let (by, tile) = (UpdateFactors { panel: own, plane, depth }, panel_tile(device));
         let dispatch = self.schedule.update(self.update, by, tile, [left..stride, left..left + INNER], to);
         self.schedule.push(dispatch);
         if !whole && left + INNER < end {
-            let (columns, to) = (left + INNER..end, Target::Matrix { corner: 0 });
+            let (columns, to) = (left + INNER..end, UpdateTarget::Matrix { corner: 0 });
             let dispatch = self.schedule.update(self.update, by, tile, [left..stride, columns], to);
             self.schedule.push(dispatch.without_barrier());
         }
@@ -237,7 +237,7 @@ impl Plan<'_> {
         if start == end {
             return;
         }
-        let upper = Solve { side: Side::Upper, first, width, plane: 0, start, end };
+        let upper = Solve { side: TriangleSide::Upper, first, width, plane: 0, start, end };
         for (at, dispatch) in self.schedule.rows_of_u(self.solve, own, upper).into_iter().enumerate() {
             self.schedule.push(if at == 0 { dispatch.without_barrier() } else { dispatch });
         }
@@ -258,20 +258,20 @@ fn slices(columns: Range<u64>, soon: u64, tile: u64, first: usize, stages: usize
 }
 
 /// Records the initial list of rows, and the copy of the first inner block to P, as an update of depth 0.
-fn begin_with_pivoting(schedule: &mut Schedule<'_>, [identity, update]: [&'static Shader; 2], panels: [Panel; 2]) {
+fn begin_with_pivoting(schedule: &mut LuSchedule<'_>, [identity, update]: [&'static Shader; 2], panels: [Panel; 2]) {
     let stride = schedule.stride;
     let rows = panels[1].rows.unwrap_or(ROWS);
     let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
     schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
-    let nothing = By { panel: panels[1], plane: 0, depth: 0 };
-    let first_panel = Target::Panel { to: panels[0], plane: 0 };
+    let nothing = UpdateFactors { panel: panels[1], plane: 0, depth: 0 };
+    let first_panel = UpdateTarget::Panel { to: panels[0], plane: 0 };
     let tile = panel_tile(schedule.device);
     let dispatch = schedule.update(update, nothing, tile, [0..stride, 0..INNER], first_panel);
     schedule.push(dispatch);
 }
 
 /// Allocates two panels with lists of rows by position.
-fn panels_with_rows(schedule: &mut Schedule<'_>) -> [Panel; 2] {
+fn panels_with_rows(schedule: &mut LuSchedule<'_>) -> [Panel; 2] {
     let mut panels = schedule.panels();
     for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
         panel.rows = Some(schedule.own(name, DType::I32, schedule.stride));
@@ -279,7 +279,7 @@ fn panels_with_rows(schedule: &mut Schedule<'_>) -> [Panel; 2] {
     panels
 }
 
-impl Plan<'_> {
+impl PivotSchedule<'_> {
     /// Records the store of the last panel, which begins at column `first`, and the gathering of L in row order.
     fn end(&mut self, own: Panel, first: u64) {
         let (n, stride, finish) = (self.schedule.n, self.schedule.stride, self.finish);
@@ -302,7 +302,7 @@ impl Plan<'_> {
     /// whether a dispatch occupies one work-group for so long that a slice of W can be updated meanwhile.
     fn stages(&self, own: Panel, [first, plane]: [u64; 2]) -> Vec<(Dispatch, bool)> {
         let rows = self.schedule.stride - first;
-        if rows <= short_to(self.schedule.device) {
+        if rows <= max_short_rows(self.schedule.device) {
             return vec![(self.at_once(own, [first, plane]), true)];
         }
         let shape = PanelShape::new(rows, self.schedule.subgroup, self.schedule.device);
@@ -404,7 +404,7 @@ impl Plan<'_> {
 }
 
 /// Returns the most rows of a panel whose 32 columns are in registers at once.
-fn short_to(device: &DeviceInfo) -> u64 {
+fn max_short_rows(device: &DeviceInfo) -> u64 {
     // A software device has hardly any registers.
     if device.kind == DeviceKind::Cpu { 64 } else { 1024 }
 }
@@ -441,29 +441,29 @@ impl PanelShape {
         let lanes = ((rows / 4).next_power_of_two() as u32).clamp(least, least.max(most));
         let held = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
         // A step works on all columns in registers: more than eight cost more than they save.
-        let columns = (most_values(lanes) / held).clamp(1, 8);
-        let subtracted = (most_values(lanes) / 2 / held).clamp(1, columns);
+        let columns = (max_register_values(lanes) / held).clamp(1, 8);
+        let subtracted = (max_register_values(lanes) / 2 / held).clamp(1, columns);
         Self { lanes, held, columns, at_once, subtracted }
     }
 }
 
 /// Returns how many elements an invocation can keep in registers, for groups of `lanes`.
-fn most_values(lanes: u32) -> u32 {
+fn max_register_values(lanes: u32) -> u32 {
     32768 / lanes.max(256)
 }
 
 /// Returns the tile of a slice alongside a panel of `rows` rows: a small one if a slice could finish later than the
 /// panel.
-fn slice_tile(rows: u64, device: &DeviceInfo) -> Tile {
+fn slice_tile(rows: u64, device: &DeviceInfo) -> ProductTile {
     update_tile(if rows > 8192 { rows } else { 1 }, device)
 }
 
 /// Returns the tile of an update of 32 columns.
-fn panel_tile(device: &DeviceInfo) -> Tile {
+fn panel_tile(device: &DeviceInfo) -> ProductTile {
     if device.kind == DeviceKind::Cpu {
-        return Tile::new([32, 32, 8], [16, 32], [8, 8]);
+        return ProductTile::new([32, 32, 8], [16, 32], [8, 8]);
     }
-    Tile::new([64, 32, 16], [32, 16], [4, 4])
+    ProductTile::new([64, 32, 16], [32, 16], [4, 4])
 }
 
 #[cfg(test)]
@@ -590,7 +590,7 @@ mod tests {
                 assert!(u64::from(lanes * held) >= rows && held <= 64 && held % 4 == 0, "{rows}: {shape:?}");
                 assert!([1, 2, 4, 8].contains(&columns), "{rows}: {shape:?}");
                 assert!(32 % at_once == 0 && at_once % u64::from(columns) == 0, "{rows}: {shape:?}");
-                assert!(held * columns <= most_values(lanes) || columns == 1, "{rows}: {shape:?}");
+                assert!(held * columns <= max_register_values(lanes) || columns == 1, "{rows}: {shape:?}");
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use super::factors::{BUFFERS, order};
 use super::pivot;
-use super::solve::{self, Side, Substitution, Triangle};
+use super::solve::{self, Substitution, Triangle, TriangleSide};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64, target};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
@@ -19,16 +19,16 @@ use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat,
 use crate::kernel::shaders::Shader;
 
 /// Most refinement steps, after which the solution has failed to converge: as in LAPACK's DSGESV.
-pub(super) const MOST_STEPS: u32 = 30;
+pub(super) const MAX_STEPS: u32 = 30;
 
 /// Kernels of a refinement.
 pub(super) const KERNELS: &[&str] = &["lu/refine-round", "lu/refine-begin", "lu/refine-add", "lu/refine-residual"];
 
 /// Number of the program's own buffers, behind the problem's.
-const OWN: usize = 11;
+const OWN_BUFFERS: usize = 11;
 
 /// Describes the program's own buffers.
-fn own_buffers(n: u64) -> [BufferSpec; OWN] {
+fn own_buffers(n: u64) -> [BufferSpec; OWN_BUFFERS] {
     // A factor, reordered for substitution.
     let packed = solve::packed(n, "").len;
     [
@@ -70,7 +70,7 @@ fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
     let case = case.with(|options| (options.dtype, options.goal) = (DType::F32, Goal::Result));
     // A, L, U, status and rows; behind them the factorization's own buffers.
     let places: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
-    let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN + id.0.saturating_sub(BUFFERS)));
+    let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN_BUFFERS + id.0.saturating_sub(BUFFERS)));
     pivot::with_pivoting(&shaders, &case, device).with_buffers(place)
 }
 
@@ -83,15 +83,8 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let n = order(case.size).unwrap_or_default();
     let factors = factors(case, device);
     let substitution = Substitution::new(case, device);
-    let triangles = [(Side::Lower, L, L_PACKED), (Side::Upper, U, U_PACKED)].map(|(side, matrix, packed)| Triangle {
-        side,
-        matrix,
-        stride: n,
-        rows: None,
-        packed,
-        v: V,
-        x: V,
-    });
+    let triangles = [(TriangleSide::Lower, L, L_PACKED), (TriangleSide::Upper, U, U_PACKED)]
+        .map(|(side, matrix, packed)| Triangle { side, matrix, stride: n, rows: None, packed, v: V, x: V });
     // The first solve has no previous solution to refine.
     let solve = |first: bool| {
         let known = [("rows", ROWS), ("ended", ENDED), ("state", STATE)];
@@ -120,7 +113,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     steps.extend(solve(true));
     Program {
         steps,
-        repeat: Some(Repeat { body: solve(false), stop: ENDED, bound: MOST_STEPS }),
+        repeat: Some(Repeat { body: solve(false), stop: ENDED, bound: MAX_STEPS }),
         note: Some("factors of blocked-pivot in f32, residuals in f64"),
         scratch: own_buffers(n).into_iter().chain(factors.scratch).collect(),
         computes: Some(Computes { dtype: DType::F32, operations: 1 }),
@@ -180,7 +173,7 @@ mod tests {
         };
         let (once, again) = (names(&program.steps), names(&round.body));
         assert!(once.iter().any(|name| name == "lu/pivot-panel-short") && once.ends_with(&again));
-        assert!(again.iter().all(|name| !name.contains("pivot")) && round.bound == MOST_STEPS, "{again:?}");
+        assert!(again.iter().all(|name| !name.contains("pivot")) && round.bound == MAX_STEPS, "{again:?}");
         assert_eq!(again.last().map(String::as_str), Some("lu/refine-residual"));
     }
 

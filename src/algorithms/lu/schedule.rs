@@ -5,12 +5,12 @@
 //! sequential step is dispatched without a barrier in between.
 
 use super::factors::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
-use super::solve::{self, Forward, Side, Substitution, Triangle};
+use super::solve::{self, Forward, Substitution, Triangle, TriangleSide};
 use super::system::{B, SYSTEM, X};
 use super::widths;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
-use crate::algorithms::matmul::Tile;
+use crate::algorithms::matmul::ProductTile;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
@@ -24,12 +24,12 @@ pub(super) const INNER: u64 = widths::INNER as u64;
 const SOLVE: u32 = 128;
 /// Depth of an update, in products per element, from which it reads W only at the end: the wait is then small in
 /// comparison.
-const MANY: u64 = 128;
+const DEEP_UPDATE: u64 = 128;
 /// Block rows per strip of an update's grid: see `matmul/tiled`.
 const STRIP: u64 = 8;
 
 /// Schedule in construction: extents, buffers, and recorded steps.
-pub(super) struct Schedule<'a> {
+pub(super) struct LuSchedule<'a> {
     pub(super) device: &'a DeviceInfo,
     pub(super) n: u64,
     /// Columns per outer block.
@@ -65,7 +65,7 @@ fn number(value: u64) -> ArgumentValue {
     ArgumentValue::U32(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
-impl<'a> Schedule<'a> {
+impl<'a> LuSchedule<'a> {
     /// Starts a schedule for outer blocks of `width` columns, of which the last may have fewer: a multiple of `block`.
     pub(super) fn new(case: &CaseSpec, device: &'a DeviceInfo, width: u64, block: u64) -> Self {
         // Sizes that are not those of a square matrix were refused earlier.
@@ -122,7 +122,7 @@ impl<'a> Schedule<'a> {
         }
         let v = self.own("rest of b", DType::F32, self.n);
         let [l, u] = ["L in order", "U in order"].map(|name| self.add(solve::packed(self.n, name)));
-        let lower = Triangle { side: Side::Lower, matrix, stride, rows, packed: l, v, x: X };
+        let lower = Triangle { side: TriangleSide::Lower, matrix, stride, rows, packed: l, v, x: X };
         self.steps.push(Step::Copy { from: B, to: v });
         self.forward = Some(Forward::new(Substitution::new(case, self.device), [lower, solve::upper(self.n, u)]));
     }
@@ -168,7 +168,7 @@ impl<'a> Schedule<'a> {
     /// Builds the solve for U beside, or L below, a diagonal block.
     pub(super) fn solve(&self, shader: &'static Shader, own: Panel, solve: Solve) -> Dispatch {
         let Solve { side, first, width, plane, start, end } = solve;
-        let result = if side == Side::Upper { U } else { L };
+        let result = if side == TriangleSide::Upper { U } else { L };
         let buffers = [("W", self.w), ("P", own.p), ("Q", own.q), ("R", result), ("rows", own.rows.unwrap_or(ROWS))];
         let numbers = [
             ("n", self.n),
@@ -183,7 +183,7 @@ impl<'a> Schedule<'a> {
             .groups([(end - start).div_ceil(INNER), 1, 1])
             .constant("NB", width as u32)
             .constant("PART", part(width))
-            .constant("SIDE", u32::from(side == Side::Lower))
+            .constant("SIDE", u32::from(side == TriangleSide::Lower))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .loops(width * width)
     }
@@ -229,16 +229,16 @@ impl<'a> Schedule<'a> {
     pub(super) fn update(
         &self,
         shader: &'static Shader,
-        by: By,
-        tile: Tile,
+        by: UpdateFactors,
+        tile: ProductTile,
         [rows, columns]: [Range<u64>; 2],
-        to: Target,
+        to: UpdateTarget,
     ) -> Dispatch {
-        let By { panel: own, plane, depth } = by;
+        let UpdateFactors { panel: own, plane, depth } = by;
         let (Range { start: top, end: bottom }, Range { start: left, end: right }) = (rows, columns);
         let (next, next_plane, corner) = match to {
-            Target::Matrix { corner } => (own, 0, corner),
-            Target::Panel { to, plane } => (to, plane, 0),
+            UpdateTarget::Matrix { corner } => (own, 0, corner),
+            UpdateTarget::Panel { to, plane } => (to, plane, 0),
         };
         let buffers = [
             ("W", self.w),
@@ -267,7 +267,7 @@ impl<'a> Schedule<'a> {
         };
         let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
-            .constant("TO_PANEL", u32::from(matches!(to, Target::Panel { .. })));
+            .constant("TO_PANEL", u32::from(matches!(to, UpdateTarget::Panel { .. })));
         if shader.interface.has_views() {
             let [quads, lanes] = self.texels(right - left);
             return dispatch
@@ -281,7 +281,7 @@ impl<'a> Schedule<'a> {
             .group_size([tile.bm / tile.tm * (tile.bn / tile.tn), 1, 1])
             .constant("TM", tile.tm)
             .constant("TN", tile.tn)
-            .constant("AHEAD", u32::from(depth < MANY))
+            .constant("AHEAD", u32::from(depth < DEEP_UPDATE))
             .loops(depth)
     }
 
@@ -292,7 +292,7 @@ impl<'a> Schedule<'a> {
 }
 
 /// Sets the grid: a work-group per block, in strips of block rows.
-pub(super) fn in_blocks(dispatch: Dispatch, tile: Tile, [rows, columns]: [u64; 2]) -> Dispatch {
+pub(super) fn in_blocks(dispatch: Dispatch, tile: ProductTile, [rows, columns]: [u64; 2]) -> Dispatch {
     let down = rows.div_ceil(u64::from(tile.bm));
     let strips = down.div_ceil(STRIP);
     dispatch
@@ -315,7 +315,7 @@ fn part(width: u64) -> u32 {
 #[derive(Clone, Copy)]
 pub(super) struct Solve {
     /// Whether it solves for rows of U or columns of L.
-    pub(super) side: Side,
+    pub(super) side: TriangleSide,
     pub(super) first: u64,
     pub(super) width: u64,
     pub(super) plane: u64,
@@ -325,7 +325,7 @@ pub(super) struct Solve {
 
 /// Operands of an update: `depth` columns and rows of a panel, from its `plane` on.
 #[derive(Clone, Copy)]
-pub(super) struct By {
+pub(super) struct UpdateFactors {
     pub(super) panel: Panel,
     pub(super) plane: u64,
     pub(super) depth: u64,
@@ -333,7 +333,7 @@ pub(super) struct By {
 
 /// Destination of an update.
 #[derive(Clone, Copy)]
-pub(super) enum Target {
+pub(super) enum UpdateTarget {
     /// In place, except for the first `corner` rows and columns, which another kernel updates.
     Matrix { corner: u64 },
     /// In a panel, column by column.
@@ -356,11 +356,15 @@ pub(super) fn slice(columns: Range<u64>, index: u64, parts: u64, tile: u64) -> R
 }
 
 /// Returns the tile of an update of `rows` rows.
-pub(super) fn update_tile(rows: u64, device: &DeviceInfo) -> Tile {
+pub(super) fn update_tile(rows: u64, device: &DeviceInfo) -> ProductTile {
     if device.kind == DeviceKind::Cpu {
-        return Tile::new([32, 32, 8], [16, 32], [8, 8]);
+        return ProductTile::new([32, 32, 8], [16, 32], [8, 8]);
     }
-    if rows >= 2048 { Tile::new([128, 64, 16], [64, 32], [8, 8]) } else { Tile::new([64, 64, 16], [32, 32], [8, 4]) }
+    if rows >= 2048 {
+        ProductTile::new([128, 64, 16], [64, 32], [8, 8])
+    } else {
+        ProductTile::new([64, 64, 16], [32, 32], [8, 4])
+    }
 }
 
 #[cfg(test)]

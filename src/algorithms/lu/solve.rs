@@ -48,7 +48,7 @@ pub(super) fn packed(n: u64, name: &'static str) -> BufferSpec {
 
 /// Triangular factor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum TriangleSide {
     /// U.
     Upper,
     /// L.
@@ -59,7 +59,7 @@ pub(super) enum Side {
 #[derive(Clone, Copy)]
 pub(super) struct Triangle {
     /// L, solved from the first row on, or U, from the last.
-    pub(super) side: Side,
+    pub(super) side: TriangleSide,
     /// Factor, in rows of `stride` elements.
     pub(super) matrix: BufferId,
     pub(super) stride: u64,
@@ -105,7 +105,7 @@ impl Substitution {
         let numbers = numbers.iter().map(|(name, value)| (*name, ArgumentValue::U32(*value as u32)));
         Dispatch::new(shader, &buffers.chain(numbers).collect::<Vec<_>>())
             .group_size([GROUP, 1, 1])
-            .constant("SIDE", u32::from(of.side == Side::Upper))
+            .constant("SIDE", u32::from(of.side == TriangleSide::Upper))
     }
 
     /// Builds the reordering of blocks of a factor; a zero on the diagonal of U goes to the status. If `chained`, a
@@ -160,16 +160,16 @@ impl Substitution {
 
 /// Returns the system U·x = y, solved in place; the reordered U goes to `packed`.
 pub(super) fn upper(n: u64, packed: BufferId) -> Triangle {
-    Triangle { side: Side::Upper, matrix: U, stride: n, rows: None, packed, v: X, x: X }
+    Triangle { side: TriangleSide::Upper, matrix: U, stride: n, rows: None, packed, v: X, x: X }
 }
 
 /// Appends the solution to a program whose factors have rows in order, with P the identity.
-pub(super) fn go_on(program: &mut Program, case: &CaseSpec, device: &DeviceInfo) {
+pub(super) fn append_solution(program: &mut Program, case: &CaseSpec, device: &DeviceInfo) {
     let substitution = Substitution::new(case, device);
     let n = substitution.n;
     let [l, u] = [0, 1].map(|at| BufferId(SYSTEM + program.scratch.len() + at));
     program.scratch.extend([packed(n, "L in order"), packed(n, "U in order")]);
-    let lower = Triangle { side: Side::Lower, matrix: L, packed: l, ..upper(n, u) };
+    let lower = Triangle { side: TriangleSide::Lower, matrix: L, packed: l, ..upper(n, u) };
     let [of_l, of_u] = [lower, upper(n, u)].map(|of| substitution.prepare(of, 0..substitution.blocks(), true, STATUS));
     program.steps.push(Step::Copy { from: B, to: X });
     program.steps.extend([of_l, of_u.without_barrier()].map(Step::Dispatch));
@@ -286,7 +286,7 @@ mod tests {
 
     /// Simulation of the stages that compute y alongside a factorization.
     #[derive(Default)]
-    struct Replay {
+    struct SubstitutionReplay {
         stage: u64,
         /// Of each 32 columns of L: written last.
         written: HashMap<u64, u64>,
@@ -298,7 +298,7 @@ mod tests {
         taken: Vec<u64>,
     }
 
-    impl Replay {
+    impl SubstitutionReplay {
         fn reads(&mut self, columns: Range<u64>) {
             for column in columns.step_by(INNER as usize) {
                 let written = self.written.get(&column).unwrap_or_else(|| panic!("column {column} is not there"));
@@ -373,7 +373,7 @@ mod tests {
                 let case =
                     CaseSpec::new(&LU, Size::Uniform(n), DType::F32).with(|options| options.goal = Goal::Solution);
                 let program = (variant.program)(&shaders, &case, device);
-                let mut replay = Replay::default();
+                let mut replay = SubstitutionReplay::default();
                 program.dispatches().for_each(|dispatch| replay.dispatch(dispatch, n));
                 assert_eq!(replay.solved.len() as u64, n.div_ceil(BLOCK), "{} {n}", variant.name);
                 // All but the last block are done, or nearly, when the factorization is.

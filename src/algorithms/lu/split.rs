@@ -1,8 +1,8 @@
 //! Products of `blocked-split`: an outer block's columns of L and rows of U as f16 halves, multiplied on matrix units,
 //! three products of halves for one of f32 as in `matmul/split`.
 
-use super::schedule::{Panel, Schedule, arguments, in_blocks};
-use crate::algorithms::matmul::{Tile, matrix_shape};
+use super::schedule::{LuSchedule, Panel, arguments, in_blocks};
+use crate::algorithms::matmul::{ProductTile, matrix_shape};
 use crate::basis::dtype::DType;
 use crate::case::Computes;
 use crate::device::capability::{Accumulator, DeviceKind};
@@ -28,19 +28,19 @@ pub(super) struct Halves {
     kernels: [&'static Shader; 3],
     /// Scale of each k.
     scales: BufferId,
-    p: Operand,
-    q: Operand,
+    p: HalvedOperand,
+    q: HalvedOperand,
 }
 
 /// Halves of an operand, and the factors of each row or column that undo the scaling of products.
 #[derive(Clone, Copy)]
-struct Operand {
+struct HalvedOperand {
     high: BufferId,
     low: BufferId,
     down: BufferId,
 }
 
-impl Schedule<'_> {
+impl LuSchedule<'_> {
     /// Allocates the halves of an outer block.
     pub(super) fn halves(&mut self, kernels: [&'static Shader; 3]) -> Halves {
         let elements = self.width * self.stride;
@@ -48,7 +48,7 @@ impl Schedule<'_> {
             ["high halves of L", "low halves of L", "scales of rows"],
             ["high halves of U", "low halves of U", "scales of columns"],
         ]
-        .map(|[high, low, down]| Operand {
+        .map(|[high, low, down]| HalvedOperand {
             high: self.own(high, DType::F16, elements),
             low: self.own(low, DType::F16, elements),
             down: self.own(down, DType::F32, self.stride),
@@ -130,8 +130,8 @@ impl Schedule<'_> {
     }
 
     /// Returns the tile of a split update of an area of `elements` elements.
-    fn split_tile(&self, elements: u64) -> Tile {
-        let tile = |block: [u32; 3], w: u32| Tile::new(block, [w, w], [16, 16]);
+    fn split_tile(&self, elements: u64) -> ProductTile {
+        let tile = |block: [u32; 3], w: u32| ProductTile::new(block, [w, w], [16, 16]);
         if self.device.kind == DeviceKind::Cpu {
             // A sub-group of 8 cannot move rows of more than 32 elements.
             tile([64, 64, 16], 32)

@@ -8,7 +8,7 @@
 //! x is exact; the growth factor of the factors; and the number of refinements.
 
 use super::factors::{self, BUFFERS, L, order, sound};
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::algorithms::elements::Plain;
 use crate::algorithms::{CaseSpec, Input, Oracle, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
@@ -21,7 +21,7 @@ use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::BufferId;
 
 /// Largest residual of an accepted solution.
-const PASSES: f64 = 16.0;
+const MAX_RESIDUAL: f64 = 16.0;
 
 /// Right-hand side, behind the factorization's buffers.
 pub(super) const B: BufferId = BufferId(BUFFERS);
@@ -158,7 +158,7 @@ impl Residual {
         x.read(0, &mut values);
         let check = |residual, worst| CheckResult {
             residual,
-            tolerance: PASSES,
+            tolerance: MAX_RESIDUAL,
             method: CheckMethod::Elementwise,
             worst,
             metrics: vec![],
@@ -187,12 +187,12 @@ impl Residual {
 
 impl Oracle for Residual {
     /// Only status and solution are compared; the factors may be anything.
-    fn comparison(&self, output: usize) -> Option<Comparison> {
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
         let is_compared = match self.b {
             HostArray::F64(_) => output < 3,
             _ => matches!(output, 2 | 4),
         };
-        is_compared.then(Comparison::default)
+        is_compared.then(OutputComparison::default)
     }
 
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {

@@ -207,7 +207,7 @@ impl<'a> Launch<'a> {
         steps.extend((0..self.n.saturating_sub(1)).flat_map(pivot));
         let mut program = Program { steps, ..Program::default() };
         if !self.case.goal.is_result() {
-            solve::go_on(&mut program, self.case, self.device);
+            solve::append_solution(&mut program, self.case, self.device);
         }
         program
     }

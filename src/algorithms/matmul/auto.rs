@@ -3,9 +3,9 @@
 use super::constants::{Constants, Pace};
 use super::direct;
 use super::division::TileTable;
-use super::gemv::Schedule;
+use super::gemv::GemvSchedule;
 use super::model::{Slab, predicted, streamed};
-use super::tile::Tile;
+use super::tile::ProductTile;
 use super::tuning::{pace, rank};
 use super::units::{STAGED_WIDE, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED, texel_rows};
@@ -24,10 +24,10 @@ static WITH_TILES: [(&str, &TileTable); 5] = [
 ];
 
 /// Variants without a tile that are the fastest at some size.
-const PLAIN: [&str; 5] = ["naive", "local", "subgroup", "local-2d", "texel"];
+const WITHOUT_TILES: [&str; 5] = ["naive", "local", "subgroup", "local-2d", "texel"];
 
 /// Returns the block of C and k per step of a tile-less variant's work-group, with sub-groups of `lanes`, and its pace.
-fn plain(variant: &str, lanes: u32, dims: Dims, constants: &Constants) -> Option<([u32; 3], Pace)> {
+fn without_tile(variant: &str, lanes: u32, dims: Dims, constants: &Constants) -> Option<([u32; 3], Pace)> {
     Some(match variant {
         "naive" if lanes == 8 => ([1, 8, 1], constants.naive),
         "naive" => ([16, 16, 1], constants.naive),
@@ -51,11 +51,12 @@ pub(super) fn candidates(matmul: &Algorithm, case: &CaseSpec, device: &DeviceInf
         });
         found.is_ok()
     };
-    let candidate = |(variant, tile): (&'static str, Option<Tile>)| {
+    let candidate = |(variant, tile): (&'static str, Option<ProductTile>)| {
         let predicted = predict(Constants::of(device), (variant, tile), case, device)?;
         Some(Candidate { variant, tile: tile.map(Into::into), predicted })
     };
-    let mut found: Vec<_> = tiled(case, device).chain(others(device)).filter_map(candidate).filter(runs).collect();
+    let mut found: Vec<_> =
+        with_tiles(case, device).chain(without_tiles(device)).filter_map(candidate).filter(runs).collect();
     found.sort_by_key(|candidate| rank(candidate.predicted, candidate.tile));
     if found.is_empty() {
         found.push(Candidate { variant: "naive", tile: None, predicted: Nanos(0.0) });
@@ -65,7 +66,7 @@ pub(super) fn candidates(matmul: &Algorithm, case: &CaseSpec, device: &DeviceInf
 
 /// Iterates over variants with tiles: every tile with every plausible number of parts if the model covers the kernel,
 /// otherwise the built-in tile only.
-fn tiled(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<Tile>)> {
+fn with_tiles(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<ProductTile>)> {
     WITH_TILES.iter().flat_map(move |(variant, table)| {
         let modelled = table.division.is_modelled(device);
         let tiles = if modelled { table.ways(case, device) } else { vec![table.built_in(case, device)] };
@@ -74,16 +75,16 @@ fn tiled(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'static
 }
 
 /// Iterates over variants without tiles; the device's kind decides between the two `gemv` variants.
-fn others(device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<Tile>)> {
+fn without_tiles(device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<ProductTile>)> {
     let gemv = if device.kind == DeviceKind::Cpu { "gemv-texel" } else { "gemv" };
-    PLAIN.into_iter().chain([gemv, "coopmat-direct"]).map(|variant| (variant, None))
+    WITHOUT_TILES.into_iter().chain([gemv, "coopmat-direct"]).map(|variant| (variant, None))
 }
 
 /// Predicts the time of a variant, with this tile if it has one; `None` if the variant cannot compute the case or is
 /// not modelled.
 pub(super) fn predict(
     constants: &Constants,
-    (variant, tile): (&str, Option<Tile>),
+    (variant, tile): (&str, Option<ProductTile>),
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Option<Nanos> {
@@ -97,15 +98,15 @@ pub(super) fn predict(
         return Some(predicted(&tile, slab, &pace, case, machine));
     }
     let lanes = case.subgroup_size(device);
-    if let Some((block, pace)) = plain(variant, lanes, Dims::from(case.size), constants) {
-        let slab = Slab::plain(block, if block[0] == 1 { lanes } else { 256 }, case, machine);
-        return Some(predicted(&Tile::flat(block, [1, 1]), slab, &pace, case, machine));
+    if let Some((block, pace)) = without_tile(variant, lanes, Dims::from(case.size), constants) {
+        let slab = Slab::without_tile(block, if block[0] == 1 { lanes } else { 256 }, case, machine);
+        return Some(predicted(&ProductTile::flat(block, [1, 1]), slab, &pace, case, machine));
     }
     if variant == "coopmat-direct" {
         return Some(direct::predicted(constants, case));
     }
     let texels = variant == "gemv-texel";
-    let schedule = Schedule::of(case, texels, device).filter(|_| texels || variant == "gemv")?;
+    let schedule = GemvSchedule::of(case, texels, device).filter(|_| texels || variant == "gemv")?;
     Some(streamed(&constants.gemv, &schedule, case, machine))
 }
 

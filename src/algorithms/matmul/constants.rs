@@ -2,7 +2,7 @@
 //! --explain`. `scripts/fit-auto` runs the fit, with the model itself, and writes the files read here; docs/matmul.md
 //! describes it. Vulkan reports none of these; where they do not hold, `gpukern tune` measures.
 
-use super::tile::Tile;
+use super::tile::ProductTile;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use serde::Deserialize;
 #[cfg(test)]
@@ -117,8 +117,8 @@ pub(super) struct Direct {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(Serialize))]
 #[serde(deny_unknown_fields)]
-pub(super) struct OfTile {
-    pub(super) tile: Tile,
+pub(super) struct TilePace {
+    pub(super) tile: ProductTile,
     products: f64,
     /// Wait per slab; the variant's if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,9 +151,9 @@ pub(super) struct Constants {
     pub(super) direct: Direct,
     /// Tiles of `tiled` and of `coopmat` with their own pace.
     #[serde(default)]
-    pub(super) tiled: Vec<OfTile>,
+    pub(super) tiled: Vec<TilePace>,
     #[serde(default)]
-    pub(super) coopmat: Vec<OfTile>,
+    pub(super) coopmat: Vec<TilePace>,
 }
 
 /// Rate of work that takes no time, and exponent of a norm in which the longer time hides the shorter completely.
@@ -230,25 +230,25 @@ impl Constants {
     }
 
     /// Returns the pace of `coopmat` with a tile. The shape of matrices is ignored, because it depends on the device.
-    pub(super) fn in_matrices(&self, tile: &Tile) -> Pace {
-        let alike = |own: &Tile| *own == Tile { tm: own.tm, tn: own.tn, ..whole(tile) };
+    pub(super) fn in_matrices(&self, tile: &ProductTile) -> Pace {
+        let alike = |own: &ProductTile| *own == ProductTile { tm: own.tm, tn: own.tn, ..whole(tile) };
         paced(self.matrices, self.coopmat.iter().find(|own| alike(&own.tile)))
     }
 
     /// Returns the pace of `tiled` with a tile.
-    pub(super) fn in_warps(&self, tile: &Tile) -> Pace {
+    pub(super) fn in_warps(&self, tile: &ProductTile) -> Pace {
         paced(self.warps, self.tiled.iter().find(|own| own.tile == whole(tile)))
     }
 }
 
 /// Returns the table's tile from which a tile with parts of K, or with sharing groups, was derived.
-fn whole(tile: &Tile) -> Tile {
-    tile.over(1).shared_by(0)
+fn whole(tile: &ProductTile) -> ProductTile {
+    tile.with_k_parts(1).with_groups(0)
 }
 
 /// Returns a variant's pace with the fields of a tile replaced.
-fn paced(variant: Pace, own: Option<&OfTile>) -> Pace {
-    own.map_or(variant, |OfTile { products, wait, unaligned, .. }| Pace {
+fn paced(variant: Pace, own: Option<&TilePace>) -> Pace {
+    own.map_or(variant, |TilePace { products, wait, unaligned, .. }| Pace {
         products: *products,
         wait: wait.unwrap_or(variant.wait),
         unaligned: *unaligned,
@@ -272,10 +272,10 @@ mod tests {
             }
             assert_eq!(with_pace.len(), table.len());
         }
-        let [larger, smaller] = [0, 5].map(|index| GPU.in_warps(&TILED.gpu[index].shared_by(264)));
+        let [larger, smaller] = [0, 5].map(|index| GPU.in_warps(&TILED.gpu[index].with_groups(264)));
         assert!(larger.products > 0.0 && larger != smaller, "{larger:?} {smaller:?}");
-        let shared = STAGED_WIDE.gpu[0].over(4);
-        assert_eq!(GPU.in_matrices(&shared), GPU.in_matrices(&Tile { tn: 8, ..STAGED_WIDE.gpu[0] }));
+        let shared = STAGED_WIDE.gpu[0].with_k_parts(4);
+        assert_eq!(GPU.in_matrices(&shared), GPU.in_matrices(&ProductTile { tn: 8, ..STAGED_WIDE.gpu[0] }));
         assert_ne!(GPU.in_matrices(&shared), GPU.matrices);
     }
 

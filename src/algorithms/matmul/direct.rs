@@ -4,7 +4,7 @@
 use super::constants::{Constants, Direct};
 use super::grid::{block_per_group, row_lengths, step};
 use super::parts::strips;
-use super::tile::Tile;
+use super::tile::ProductTile;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::basis::layout::Layout;
@@ -24,7 +24,7 @@ const WHOLE_LINE: u32 = 64;
 /// Candidate blocks, whose sub-groups together fill a core's registers, and whether lanes exchange operands that lie
 /// across K. An exchange pays if a warp tile has whole lines of B, or a group two of them; otherwise the core's line
 /// look-ups are not the bottleneck.
-const CUTS: [(Tile, bool); 5] = [
+const CUTS: [(ProductTile, bool); 5] = [
     (cut([16, 32], [16, 32], 8), false),
     (cut([32, 32], [32, 32], 8), false),
     (cut([64, 32], [64, 32], 8), false),
@@ -33,21 +33,21 @@ const CUTS: [(Tile, bool); 5] = [
 ];
 
 /// Creates a block with warp tiles; `sharing` sub-groups divide the K of each warp tile among them.
-const fn cut([bm, bn]: [u32; 2], warp: [u32; 2], sharing: u32) -> Tile {
-    Tile::new([bm, bn, sharing * DEPTH], warp, [16, 8])
+const fn cut([bm, bn]: [u32; 2], warp: [u32; 2], sharing: u32) -> ProductTile {
+    ProductTile::new([bm, bn, sharing * DEPTH], warp, [16, 8])
 }
 
 /// Returns the warp tiles per block.
-fn warps(tile: Tile) -> u32 {
+fn warps(tile: ProductTile) -> u32 {
     (tile.bm / tile.wm) * (tile.bn / tile.wn)
 }
 
-fn invocations(tile: Tile) -> u32 {
+fn invocations(tile: ProductTile) -> u32 {
     LANES * warps(tile) * (tile.bk / DEPTH)
 }
 
 /// Predicts the time of a product with this division.
-fn time(constants: &Constants, tile: Tile, exchanges: bool, case: &CaseSpec) -> Nanos {
+fn time(constants: &Constants, tile: ProductTile, exchanges: bool, case: &CaseSpec) -> Nanos {
     let Constants { machine, direct, .. } = constants;
     let dims = Dims::from(case.size);
     let groups = tile.blocks(dims).iter().product::<u64>();
@@ -90,7 +90,7 @@ fn rate(direct: &Direct, length: u64, across: bool, exchanges: bool, case: &Case
 }
 
 /// Returns the division predicted to be the fastest, whether its lanes exchange, and the predicted time.
-fn fastest(constants: &Constants, case: &CaseSpec) -> (Tile, bool, Nanos) {
+fn fastest(constants: &Constants, case: &CaseSpec) -> (ProductTile, bool, Nanos) {
     let cuts = CUTS.iter().map(|(tile, exchanges)| (*tile, *exchanges, time(constants, *tile, *exchanges, case)));
     cuts.min_by(|(.., a), (.., b)| a.0.total_cmp(&b.0)).expect("there are some")
 }
@@ -102,7 +102,7 @@ pub(super) fn predicted(constants: &Constants, case: &CaseSpec) -> Nanos {
 
 /// Whether the kernel can skip bounds checks along K, and gains more from that than it loses by one superfluous load
 /// per sub-group: with 32 rows and enough steps.
-fn is_even(tile: Tile, Dims { k, .. }: Dims) -> bool {
+fn is_even(tile: ProductTile, Dims { k, .. }: Dims) -> bool {
     let steps = u64::from(tile.bk);
     k.is_multiple_of(2 * steps) && k / steps >= 16 && tile.wm >= 32
 }

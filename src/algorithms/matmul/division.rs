@@ -1,7 +1,7 @@
 //! Divisions of a block among a kernel's invocations, their requirements on tiles, and variants' tile tables.
 
 use super::evenly::Stretches;
-use super::tile::{Tile, all_divide, piece, stored};
+use super::tile::{ProductTile, all_divide, piece, stored};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
@@ -30,7 +30,7 @@ pub(super) enum BlockDivision {
 
 impl BlockDivision {
     /// Returns the invocations of a work-group.
-    pub(super) fn invocations(self, tile: &Tile, lanes: u32) -> u32 {
+    pub(super) fn invocations(self, tile: &ProductTile, lanes: u32) -> u32 {
         match self {
             Self::Columns | Self::Quads | Self::Warps => (tile.bm / tile.tm.max(1)) * (tile.bn / tile.tn.max(1)),
             Self::Matrices(_) | Self::Halves | Self::Block(_) => {
@@ -40,7 +40,7 @@ impl BlockDivision {
     }
 
     /// Returns the shared memory of a work-group, for the case's element type and layout.
-    pub(super) fn shared_bytes(self, tile: &Tile, case: &CaseSpec) -> Bytes {
+    pub(super) fn shared_bytes(self, tile: &ProductTile, case: &CaseSpec) -> Bytes {
         let CaseOptions { dtype, layout, .. } = case.options;
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
         // A slab of both operands, each row (or column) padded by 16 bytes; reused at the end for a row of matrices per
@@ -74,8 +74,8 @@ impl BlockDivision {
 
     /// Whether a device probably has registers for a work-group: each invocation keeps its sums, operands, loads in
     /// flight and addresses. Otherwise compilers spill.
-    fn fits_registers(self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> bool {
-        let Tile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
+    fn fits_registers(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> bool {
+        let ProductTile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
         let (lanes, bytes) = (case.subgroup_size(device).max(1), case.dtype.bytes() as u32);
         let invocations = self.invocations(tile, lanes).max(1);
         // On AMD, operands take two registers each, and 16-bit sums take 32 bits.
@@ -128,7 +128,7 @@ impl BlockDivision {
     }
 
     /// Checks the tile's parts of K or sharing groups.
-    fn legal_parts(self, tile: &Tile, case: &CaseSpec) -> Result<(), String> {
+    fn legal_parts(self, tile: &ProductTile, case: &CaseSpec) -> Result<(), String> {
         let dims = Dims::from(case.size);
         let slabs = tile.slabs(dims.k);
         match tile.k_parts {
@@ -150,9 +150,9 @@ impl BlockDivision {
     ///
     /// # Errors
     /// The extent that does not divide, or the exceeded limit.
-    pub(super) fn legal(self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+    pub(super) fn legal(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         tile.divides()?;
-        let Tile { bm, bn, bk, tm, tn, .. } = *tile;
+        let ProductTile { bm, bn, bk, tm, tn, .. } = *tile;
         let invocations = self.invocations(tile, case.subgroup_size(device));
         self.legal_parts(tile, case)?;
         match self {
@@ -260,7 +260,7 @@ fn largest_matrix(
 }
 
 /// Returns the cooperative matrix of work-group scope that corresponds to a tile.
-pub(super) fn block_shape(tile: &Tile, dtype: DType, accumulator: Accumulator, invocations: u32) -> MatrixShape {
+pub(super) fn block_shape(tile: &ProductTile, dtype: DType, accumulator: Accumulator, invocations: u32) -> MatrixShape {
     let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
     MatrixShape { m: tile.bm, n: tile.bn, k: tile.bk, input, accumulator, workgroup: Some(invocations) }
 }
@@ -270,18 +270,18 @@ pub(super) struct TileTable {
     /// Division that its kernel uses.
     pub(super) division: BlockDivision,
     /// Tiles for GPUs.
-    pub(super) gpu: &'static [Tile],
+    pub(super) gpu: &'static [ProductTile],
     /// Tiles for software devices, whose shared memory is ordinary memory: larger tiles per invocation are faster, but
     /// take seconds to compile.
-    pub(super) software: &'static [Tile],
+    pub(super) software: &'static [ProductTile],
     /// Tiles for 1-byte elements on any device; if empty, the other tables apply.
-    pub(super) bytes: &'static [Tile],
+    pub(super) bytes: &'static [ProductTile],
 }
 
 impl TileTable {
     /// Iterates over the tiles for a device: those for which it has registers, or else the smallest ones. Cooperative
     /// matrices get the device's shape.
-    pub(super) fn tiles(&self, case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Tile> {
+    pub(super) fn tiles(&self, case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = ProductTile> {
         let dtype = case.dtype;
         let tiles = match device.kind {
             _ if dtype.bytes() == 1 && !self.bytes.is_empty() => self.bytes,
@@ -289,11 +289,11 @@ impl TileTable {
             _ => self.gpu,
         };
         let part = self.division.matrices(dtype, device);
-        let fits = |tile: &Tile| self.division.fits_registers(tile, case, device);
+        let fits = |tile: &ProductTile| self.division.fits_registers(tile, case, device);
         let any = tiles.iter().any(fits);
         let smallest = tiles.iter().map(|tile| tile.bm * tile.bn).min();
         let tiles = tiles.iter().filter(move |tile| if any { fits(tile) } else { Some(tile.bm * tile.bn) == smallest });
-        tiles.map(move |tile| part.map_or(*tile, |(_, part)| Tile { tm: part.m, tn: part.n, ..*tile }))
+        tiles.map(move |tile| part.map_or(*tile, |(_, part)| ProductTile { tm: part.m, tn: part.n, ..*tile }))
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::{gpu, software_device};
 
-    const LARGE: Tile = Tile::new([128, 128, 16], [64, 32], [8, 8]);
+    const LARGE: ProductTile = ProductTile::new([128, 128, 16], [64, 32], [8, 8]);
     fn case(n: u64) -> CaseSpec {
         CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32)
     }
@@ -364,17 +364,17 @@ mod tests {
     #[test]
     fn a_tile_that_does_not_divide_or_fit_says_why() {
         let mut device = software_device();
-        let legal = |tile: Tile, device: &DeviceInfo| BlockDivision::Warps.legal(&tile, &case(64), device);
+        let legal = |tile: ProductTile, device: &DeviceInfo| BlockDivision::Warps.legal(&tile, &case(64), device);
         assert_eq!(legal(LARGE, &device), Ok(()));
         assert_eq!(BlockDivision::Warps.invocations(&LARGE, 8), 256);
         assert_eq!(BlockDivision::Warps.shared_bytes(&LARGE, &case(1)), Bytes(16 * (132 + 128) * 4));
-        let error = |tile: Tile, device: &DeviceInfo| legal(tile, device).expect_err("it is illegal");
-        let message = error(Tile { wm: 48, ..LARGE }, &device);
+        let error = |tile: ProductTile, device: &DeviceInfo| legal(tile, device).expect_err("it is illegal");
+        let message = error(ProductTile { wm: 48, ..LARGE }, &device);
         assert_eq!(message, "the rows of a warp must divide those of the work-group: 48 does not divide 128");
-        assert!(error(Tile { bk: 12, ..LARGE }, &device).contains("8 does not divide 12"));
-        assert!(error(Tile { tm: 0, ..LARGE }, &device).contains("the rows of a part"));
-        assert!(error(Tile { tm: 2, ..LARGE }, &device).contains("quads of rows"));
-        assert!(error(Tile { bk: 8, tm: 4, tn: 4, ..LARGE }, &device).contains("1024 does not divide 256"));
+        assert!(error(ProductTile { bk: 12, ..LARGE }, &device).contains("8 does not divide 12"));
+        assert!(error(ProductTile { tm: 0, ..LARGE }, &device).contains("the rows of a part"));
+        assert!(error(ProductTile { tm: 2, ..LARGE }, &device).contains("quads of rows"));
+        assert!(error(ProductTile { bk: 8, tm: 4, tn: 4, ..LARGE }, &device).contains("1024 does not divide 256"));
         device.limits.group_invocations = 128;
         assert!(error(LARGE, &device).contains("needs 256 invocations"));
         device.limits.group_invocations = 256;
@@ -391,7 +391,7 @@ mod tests {
             device
         };
         let fits = |division: BlockDivision, [block, warp, part]: [&[u32]; 3], dtype, device: &DeviceInfo| {
-            let tile = Tile::new([block[0], block[1], 32], [warp[0], warp[1]], [part[0], part[1]]);
+            let tile = ProductTile::new([block[0], block[1], 32], [warp[0], warp[1]], [part[0], part[1]]);
             division.fits_registers(&tile, &case(4096).with(|options| options.dtype = dtype), device)
         };
         let [amd, nvidia] = [of(vendor::AMD, 64), of(vendor::NVIDIA, 32)];

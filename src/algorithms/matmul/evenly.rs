@@ -2,7 +2,7 @@
 //! by one group, and leaves partial sums of others in slots, two per group; a second pass adds them.
 
 use super::parts::{OPERANDS, STRIP, SUMMING, sharing};
-use super::tile::Tile;
+use super::tile::ProductTile;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
 use crate::algorithms::product::Dims;
@@ -25,13 +25,13 @@ pub(super) struct Stretches {
 
 impl Stretches {
     /// Returns the stretches of a tile with shared blocks.
-    pub(super) fn of(tile: &Tile, dims: Dims) -> Self {
+    pub(super) fn of(tile: &ProductTile, dims: Dims) -> Self {
         let [across, down] = tile.blocks(dims);
         Self { blocks: across * down, slabs: tile.slabs(dims.k), groups: u64::from(tile.groups.max(1)) }
     }
 
     /// Checks that `groups` groups can share the blocks of a tile.
-    pub(super) fn legal(tile: &Tile, dims: Dims, groups: u32) -> Result<(), String> {
+    pub(super) fn legal(tile: &ProductTile, dims: Dims, groups: u32) -> Result<(), String> {
         let Self { blocks, slabs, .. } = Self::of(tile, dims);
         let all = blocks.saturating_mul(slabs);
         let kept = 2 * u64::from(groups) * u64::from(tile.bm) * u64::from(tile.bn);
@@ -83,7 +83,7 @@ impl Stretches {
 /// the one that adds partial sums; `product` builds a dispatch of one of the first two.
 pub(super) fn program(
     kernels: &[&'static Shader],
-    tile: Tile,
+    tile: ProductTile,
     case: &CaseSpec,
     device: &DeviceInfo,
     product: impl FnOnce(&'static Shader) -> Dispatch,
@@ -123,7 +123,13 @@ fn strip(device: &DeviceInfo) -> u32 {
 
 /// Builds the second pass. For a small C, several invocations share a quad, so that the sums of many groups are read at
 /// once.
-fn added_up(shader: &'static Shader, tile: &Tile, dims: Dims, stretches: Stretches, device: &DeviceInfo) -> Dispatch {
+fn added_up(
+    shader: &'static Shader,
+    tile: &ProductTile,
+    dims: Dims,
+    stretches: Stretches,
+    device: &DeviceInfo,
+) -> Dispatch {
     let quads = u64::from(tile.bm) * u64::from(tile.bn) / 4;
     let group = SUMMING.min(device.limits.group_invocations);
     let down = sharing(quads * stretches.blocks, stretches.sharers());
@@ -156,10 +162,10 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
 
-    const TILE: Tile = Tile::new([32, 32, 8], [16, 32], [8, 8]);
+    const TILE: ProductTile = ProductTile::new([32, 32, 8], [16, 32], [8, 8]);
 
     fn program(size: Size, groups: u32) -> Program {
-        let case = CaseSpec { tile: Some(TILE.shared_by(groups).into()), ..CaseSpec::new(&MATMUL, size, DType::F32) };
+        let case = CaseSpec { tile: Some(TILE.with_groups(groups).into()), ..CaseSpec::new(&MATMUL, size, DType::F32) };
         let tiled = MATMUL.variant("tiled").expect("it is in the table");
         tiled.program(&case, &software_device()).expect("it runs on the software device")
     }

@@ -14,7 +14,7 @@ use crate::kernel::shaders::Shader;
 use std::cmp::Reverse;
 
 /// Most rows, or columns, of C: an invocation keeps a sum for each.
-const MOST_VECTORS: u64 = 8;
+const MAX_VECTORS: u64 = 8;
 
 /// Product of a matrix X with a few vectors Y, which are rows of A or columns of B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Vectors {
         let Dims { m, n, k } = Dims::from(case.size);
         let [a, b] = [BufferId(0), BufferId(1)];
         let (a_along, b_along) = (case.layout != Layout::Tn, case.layout == Layout::Nt);
-        (m.min(n) <= MOST_VECTORS).then_some(if m <= n {
+        (m.min(n) <= MAX_VECTORS).then_some(if m <= n {
             let (matrix, factors, along, across_k) = (b, a, b_along, !a_along);
             Self { matrix, factors, lines: n, count: m, k, along, across_k, of_line: 1, of_vector: n }
         } else {
@@ -98,7 +98,7 @@ fn cut(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -
 
 /// Work division of a product with vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Schedule {
+pub(super) struct GemvSchedule {
     vectors: Vectors,
     /// Invocations per group, and the other values of its [cut].
     pub(super) lanes: u32,
@@ -116,7 +116,7 @@ pub(super) struct Schedule {
     pub(super) elements_of_lane: u64,
 }
 
-impl Schedule {
+impl GemvSchedule {
     /// Returns the division of a case; `None` if C has too many rows and columns. If a GPU lacks registers for a lane's
     /// sums and loads in flight, it reads fewer rows at a time, or less of each: the largest amount that fits.
     pub(super) fn of(case: &CaseSpec, texels: bool, device: &DeviceInfo) -> Option<Self> {
@@ -214,10 +214,10 @@ impl Schedule {
 /// Builds the program of `gemv` from the kernels `along` and `across`, which read operands through texel views if
 /// `texels`.
 pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let Some(schedule) = Schedule::of(case, texels, device) else {
-        return Program::refused(format!("only for products with at most {MOST_VECTORS} rows or columns"));
+    let Some(schedule) = GemvSchedule::of(case, texels, device) else {
+        return Program::refused(format!("only for products with at most {MAX_VECTORS} rows or columns"));
     };
-    let Schedule { vectors, lanes, width, unroll, own, blocks, parts, steps, .. } = schedule;
+    let GemvSchedule { vectors, lanes, width, unroll, own, blocks, parts, steps, .. } = schedule;
     let Vectors { lines, count, k, along, .. } = vectors;
     // Through a texel view, a whole piece can be read wherever a row starts.
     let x_at_once =
@@ -368,7 +368,7 @@ mod tests {
         // Xe-LP.
         let read = |vendor_id, dtype, size| {
             let case = case(size, dtype, Layout::Nn);
-            let own = Schedule::of(&case, false, &of_vendor(vendor_id)).expect("it has few rows");
+            let own = GemvSchedule::of(&case, false, &of_vendor(vendor_id)).expect("it has few rows");
             (own.elements_of_lane, own.unroll)
         };
         let bytes = [vendor::NVIDIA, vendor::AMD, vendor::INTEL].map(|id| read(id, DType::I8, [8, 4096, 4096]));

@@ -1,6 +1,6 @@
 //! Dispatches shared by several variants: A, B and C as arguments, and a work-group per block of C.
 
-use super::tile::{Tile, piece};
+use super::tile::{ProductTile, piece};
 use super::{evenly, parts};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
@@ -29,7 +29,7 @@ pub(super) fn step(length: u64, dtype: DType) -> u32 {
 /// Builds a dispatch of one work-group per block of C, with the constants of every tiled kernel.
 pub(super) fn block_per_group(
     shader: &'static Shader,
-    tile: Tile,
+    tile: ProductTile,
     invocations: u32,
     dims: Dims,
     device: &DeviceInfo,

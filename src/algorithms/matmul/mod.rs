@@ -36,7 +36,7 @@ use crate::kernel::buffer::{BufferSpec, Role};
 pub(super) use division::matrix_shape;
 use std::borrow::Cow::Borrowed;
 use std::convert::identity;
-pub(crate) use tile::Tile;
+pub(crate) use tile::ProductTile;
 pub(super) use units::SPLIT_LOSS;
 
 /// Matrix product.
@@ -64,9 +64,9 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
 };
 
 /// Longest sum of floats whose rounding bound, K·2⁻²⁴ of |A|·|B|, distinguishes correct answers from wrong ones.
-const MOST_TERMS: u64 = 1 << 20;
+const MAX_TERMS: u64 = 1 << 20;
 /// Longest sum in f16 of products of numbers in [0, 1), a quarter on average: far below 65504, the largest f16.
-const MOST_TERMS_OF_HALVES: u64 = 1 << 17;
+const MAX_TERMS_F16: u64 = 1 << 17;
 
 /// Returns the extents of a product, if kernels can index its matrices and the check can judge its sums.
 fn dims(case: &CaseSpec) -> Result<Dims, String> {
@@ -82,20 +82,19 @@ fn dims(case: &CaseSpec) -> Result<Dims, String> {
             ));
         }
     }
-    if case.dtype == DType::I32 && k > oracle::MOST_EXACT_TERMS {
+    if case.dtype == DType::I32 && k > oracle::MAX_EXACT_TERMS {
         return Err(format!(
             "sums of {k} products of i32 cannot be checked exactly; choose K ≤ {}",
-            oracle::MOST_EXACT_TERMS
+            oracle::MAX_EXACT_TERMS
         ));
     }
     let most = match (case.dtype, case.input) {
-        (DType::F16, Input::Uniform) => MOST_TERMS_OF_HALVES,
-        (DType::F32 | DType::F16 | DType::Bf16, _) => MOST_TERMS,
+        (DType::F16, Input::Uniform) => MAX_TERMS_F16,
+        (DType::F32 | DType::F16 | DType::Bf16, _) => MAX_TERMS,
         _ => u64::MAX,
     };
     if k > most {
-        let why =
-            if most == MOST_TERMS { "err by too much to tell right from wrong" } else { "pass what f16 can hold" };
+        let why = if most == MAX_TERMS { "err by too much to tell right from wrong" } else { "pass what f16 can hold" };
         return Err(format!("sums of {k} products of {} may {why}; choose K ≤ {most}", case.dtype));
     }
     Ok(dims)
@@ -118,7 +117,7 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
         chain: None,
         inputs: Box::new(move || vec![input(0, m * k), input(1, k * n)]),
         oracle: Box::new(move |inputs| {
-            with_factors(dims, &case, inputs, |a, b| Box::new(oracle::Expected::new(dims, &case, a, b)))
+            with_factors(dims, &case, inputs, |a, b| Box::new(oracle::ProductOracle::new(dims, &case, a, b)))
         }),
     }))
 }
@@ -172,7 +171,7 @@ mod tests {
     #[test]
     fn sums_that_no_check_could_judge_are_refused() {
         let long = |dtype, k| problem(&case(Size::Three(1, 1, k), dtype));
-        for (dtype, most) in [(DType::F32, MOST_TERMS), (DType::Bf16, MOST_TERMS), (DType::F16, MOST_TERMS_OF_HALVES)] {
+        for (dtype, most) in [(DType::F32, MAX_TERMS), (DType::Bf16, MAX_TERMS), (DType::F16, MAX_TERMS_F16)] {
             let zeros = |len| HostArray::zeros(dtype, len);
             let problem = long(dtype, most).expect("long, but not too long");
             let check = problem

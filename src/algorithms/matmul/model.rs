@@ -9,10 +9,10 @@
 use super::constants::{HIDDEN, Machine, Pace, Stream};
 use super::division::BlockDivision;
 use super::evenly::Stretches;
-use super::gemv::Schedule;
+use super::gemv::GemvSchedule;
 use super::grid::row_lengths;
 use super::parts;
-use super::tile::{Tile, piece, stored};
+use super::tile::{ProductTile, piece, stored};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
@@ -40,18 +40,18 @@ pub(super) struct Slab {
 }
 
 /// Work-group size up to which sub-groups hide no latency for each other.
-const FEW: f64 = 128.0;
+const MAX_UNHIDDEN_INVOCATIONS: f64 = 128.0;
 
 impl Slab {
     /// Returns the work of a tiled kernel.
     pub(super) fn of(
         division: BlockDivision,
-        tile: &Tile,
+        tile: &ProductTile,
         case: &CaseSpec,
         device: &DeviceInfo,
         machine: &Machine,
     ) -> Self {
-        let Tile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
+        let ProductTile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
         let invocations = u64::from(division.invocations(tile, case.subgroup_size(device)));
         let [rows, columns, depth] = [bm, bn, bk].map(f64::from);
         let matrices = matches!(division, BlockDivision::Matrices(_) | BlockDivision::Halves);
@@ -87,7 +87,7 @@ impl Slab {
     }
 
     /// Returns the work of a kernel without a tile, whose work-groups compute `block`: rows, columns, k per step.
-    pub(super) fn plain(block: [u32; 3], invocations: u32, case: &CaseSpec, machine: &Machine) -> Self {
+    pub(super) fn without_tile(block: [u32; 3], invocations: u32, case: &CaseSpec, machine: &Machine) -> Self {
         let products = block.map(f64::from).into_iter().product();
         let Dims { m, n, .. } = Dims::from(case.size);
         let [rows, columns] = [(block[0], m), (block[1], n)].map(|(edge, extent)| f64::from(edge).min(extent as f64));
@@ -108,7 +108,7 @@ impl Slab {
 
     /// Returns the unhidden wait per slab in ns: sub-groups of a group work while others wait.
     fn wait(&self, pace: &Pace) -> f64 {
-        pace.wait * (FEW / self.invocations).min(1.0)
+        pace.wait * (MAX_UNHIDDEN_INVOCATIONS / self.invocations).min(1.0)
     }
 
     /// Returns the work per slab in ns of a core.
@@ -192,7 +192,7 @@ fn all_bytes(dims: Dims, dtype: DType) -> f64 {
 }
 
 /// Predicts the time of a product in blocks of `tile`; each block belongs to one work-group, or is shared by several.
-pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, machine: &Machine) -> Nanos {
+pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &CaseSpec, machine: &Machine) -> Nanos {
     let dims = Dims::from(case.size);
     let Dims { m, n, k } = dims;
     let [across, down] = tile.blocks(dims);
@@ -220,7 +220,7 @@ pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, m
 }
 
 /// Predicts the time of a product whose larger operand is read once.
-pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, machine: &Machine) -> Nanos {
+pub(super) fn streamed(stream: &Stream, schedule: &GemvSchedule, case: &CaseSpec, machine: &Machine) -> Nanos {
     let elements = schedule.elements() as f64 / schedule.rounds() as f64;
     let one_by_one = schedule.elements_of_lane == 1 && case.dtype.bytes() < 4;
     let products = if one_by_one { stream.singles } else { stream.products };
@@ -244,7 +244,7 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
 
-    const TILE: Tile = Tile::flat([100, 100, 10], [10, 10]);
+    const TILE: ProductTile = ProductTile::flat([100, 100, 10], [10, 10]);
 
     fn pace() -> Pace {
         Pace { products: 100.0, wait: 500.0, ..Pace::default() }
@@ -258,8 +258,8 @@ mod tests {
     /// Returns the time in ns, without launches, of a product in blocks of 100×100 with slabs of 10.
     fn time(m: u64, n: u64, k: u64, k_parts: u32, held: u64) -> f64 {
         let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
-        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &case, &machine()) };
-        predicted(&TILE.over(k_parts), slab, &pace(), &case, &machine()).0 - machine().launch
+        let slab = Slab { held, ..Slab::without_tile([100, 100, 10], 100, &case, &machine()) };
+        predicted(&TILE.with_k_parts(k_parts), slab, &pace(), &case, &machine()).0 - machine().launch
     }
 
     #[test]
@@ -307,11 +307,11 @@ mod tests {
         // 4 GiB of A at memory bandwidth, although each core has little to do.
         let fast = Pace { products: INSTANT, wait: 0.0, ..pace() };
         let case = CaseSpec::new(&MATMUL, Size::Three(1 << 15, 1, 1 << 15), DType::F32);
-        let slab = Slab::plain([100, 100, 10], 100, &case, &GPU.machine);
+        let slab = Slab::without_tile([100, 100, 10], 100, &case, &GPU.machine);
         let least = (1u64 << 32) as f64 / GPU.machine.memory;
         assert!(predicted(&TILE, slab, &fast, &case, &GPU.machine).0 > least);
         let stream = Stream::default();
-        let schedule = Schedule::of(&case, false, &gpu()).expect("one column");
+        let schedule = GemvSchedule::of(&case, false, &gpu()).expect("one column");
         assert!(streamed(&stream, &schedule, &case, &GPU.machine).0 > least);
     }
 }

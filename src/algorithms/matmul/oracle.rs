@@ -8,7 +8,7 @@
 //! Large products are checked in random combinations of columns and in some complete ones: see
 //! [`crate::algorithms::product`].
 
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::algorithms::error_bound::{Worst, gamma};
 use crate::algorithms::product::{BLOCK, Combinations, Dims, Factors};
 use crate::algorithms::{CaseSpec, Oracle};
@@ -20,9 +20,9 @@ use std::convert::identity;
 use std::ops::Range;
 
 /// Most terms of a sum that f64 represents exactly: integer inputs are below 2^16 in magnitude.
-pub(super) const MOST_EXACT_TERMS: u64 = 1 << 20;
+pub(super) const MAX_EXACT_TERMS: u64 = 1 << 20;
 
-pub(super) struct Expected {
+pub(super) struct ProductOracle {
     dims: Dims,
     dtype: DType,
     combinations: Combinations,
@@ -32,10 +32,10 @@ pub(super) struct Expected {
     magnitude: Option<Vec<f64>>,
 }
 
-impl Expected {
+impl ProductOracle {
     pub(super) fn new(dims: Dims, case: &CaseSpec, a: &HostArray, b: &HostArray) -> Self {
         // f64 could not represent combinations of such integers exactly.
-        let inexact = case.dtype == DType::I32 && dims.k > MOST_EXACT_TERMS / BLOCK as u64;
+        let inexact = case.dtype == DType::I32 && dims.k > MAX_EXACT_TERMS / BLOCK as u64;
         let combinations =
             if inexact { Combinations::elementwise(dims.n as usize) } else { Combinations::new(dims, case.seed) };
         Self::with(dims, case.dtype, combinations, a, b)
@@ -51,7 +51,7 @@ impl Expected {
     }
 }
 
-impl Oracle for Expected {
+impl Oracle for ProductOracle {
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let c = &outputs[0];
         let m = self.dims.m as usize;
@@ -62,7 +62,7 @@ impl Oracle for Expected {
         let seen: Vec<_> = stretches.into_par_iter().map(|rows| self.rows(c, rows)).collect();
         let mut worst = Worst::default();
         for (stretch, goes_on) in seen {
-            worst.then(stretch);
+            worst.merge(stretch);
             if !goes_on {
                 break;
             }
@@ -70,15 +70,15 @@ impl Oracle for Expected {
         Ok(CheckResult { method: self.combinations.method, ..worst.check(self.tolerance()) })
     }
 
-    fn comparison(&self, _: usize) -> Option<Comparison> {
-        Some(Comparison { row: self.dims.n as usize, ..Comparison::default() })
+    fn comparison(&self, _: usize) -> Option<OutputComparison> {
+        Some(OutputComparison { row: self.dims.n as usize, ..OutputComparison::default() })
     }
 }
 
 /// Elements of C that a task checks.
 const ELEMENTS_OF_THREAD: usize = 1 << 16;
 
-impl Expected {
+impl ProductOracle {
     /// Returns the worst element in some rows of C, and whether later rows can add information.
     fn rows(&self, c: &HostArray, rows: Range<usize>) -> (Worst, bool) {
         let s = self.combinations.columns.len();
@@ -89,7 +89,7 @@ impl Expected {
         for row in rows {
             c.read(row * n, &mut row_of_c);
             if let Some(column) = row_of_c.iter().position(|value| !value.is_finite()) {
-                worst.see(f64::INFINITY, || format!("C[{row}][{column}] is {}", row_of_c[column]));
+                worst.record(f64::INFINITY, || format!("C[{row}][{column}] is {}", row_of_c[column]));
                 // A combination containing a non-finite element says nothing about the others.
                 if method != CheckMethod::Elementwise {
                     return (worst, false);
@@ -101,14 +101,14 @@ impl Expected {
                 let magnitude = self.magnitude.as_ref().map_or(expected, |magnitude| magnitude[row * s + j]);
                 let residual = self.residual(got, expected, magnitude, column.signs.len());
                 let element = || WrongElement::new(column.place("C", row), got, expected);
-                worst.see_element(residual, tolerance, element);
+                worst.record_element(residual, tolerance, element);
             }
         }
         (worst, true)
     }
 }
 
-impl Expected {
+impl ProductOracle {
     /// Returns `γ_K` of the accumulator plus the rounding of the store, relative to |A|·|B|; twice `γ_K` for f64,
     /// because the oracle's error is as large. 0 for integers.
     fn tolerance(&self) -> f64 {
@@ -164,9 +164,9 @@ mod tests {
         }
     }
 
-    fn both(dtype: DType, a: &HostArray, b: &HostArray) -> [Expected; 2] {
+    fn both(dtype: DType, a: &HostArray, b: &HostArray) -> [ProductOracle; 2] {
         let n = DIMS.n as usize;
-        [Combinations::elementwise(n), Combinations::random(n, 3)].map(|x| Expected::with(DIMS, dtype, x, a, b))
+        [Combinations::elementwise(n), Combinations::random(n, 3)].map(|x| ProductOracle::with(DIMS, dtype, x, a, b))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Products split along K: the product kernel stores the sums of each part, and a second pass adds them.
 
-use super::tile::{Tile, stored};
+use super::tile::{ProductTile, stored};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::device::capability::DeviceInfo;
@@ -9,7 +9,7 @@ use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step, f
 use crate::kernel::shaders::Shader;
 
 /// Parts that an invocation of the second pass reads at once, equal to its kernel's constant.
-const AT_ONCE: u32 = 4;
+const PARTS_PER_READ: u32 = 4;
 /// Name of the argument with the number of parts. Not a specialization constant, to avoid recompilation for each
 /// number.
 const PARTS: &str = "PARTS";
@@ -18,15 +18,15 @@ pub(super) const OPERANDS: usize = 3;
 /// Work-group size of the second pass.
 pub(super) const SUMMING: u32 = 256;
 /// Invocations of the second pass that occupy a large device.
-const MANY: u64 = 1 << 16;
+const OCCUPYING_INVOCATIONS: u64 = 1 << 16;
 /// Most invocations that share a quad of C.
-const MOST_SHARING: u64 = 32;
+const MAX_SHARING: u64 = 32;
 
 /// Builds the program of a product. `kernels` are the kernel for the whole of K, the one for parts of K, and the one
 /// that adds the parts; `product` builds a program from one of the first two, whose last step computes C.
 pub(super) fn program(
     kernels: &[&'static Shader],
-    tile: Tile,
+    tile: ProductTile,
     case: &CaseSpec,
     device: &DeviceInfo,
     product: impl FnOnce(&'static Shader) -> Program,
@@ -62,7 +62,7 @@ pub(super) const STRIP: u64 = 8;
 
 /// Returns the grid of work-groups in strips of block rows, which advance through the columns of C together (see
 /// `tiled.comp`); the strips of one part of K follow those of the previous part.
-pub(super) fn strips(tile: Tile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
+pub(super) fn strips(tile: ProductTile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
     let [across, down] = tile.blocks(dims);
     // At most as many strips as the grid's axis allows, and none taller than the matrix.
     let parts = u64::from(tile.k_parts.max(1));
@@ -71,7 +71,7 @@ pub(super) fn strips(tile: Tile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
 }
 
 /// Returns the slabs in the longest part.
-pub(super) fn slabs(tile: Tile, k: u64) -> u64 {
+pub(super) fn slabs(tile: ProductTile, k: u64) -> u64 {
     tile.slabs(k).div_ceil(u64::from(tile.k_parts.max(1)))
 }
 
@@ -95,7 +95,8 @@ fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, dev
 
 /// Returns how many invocations add up a quad with `parts` parts, for `quads` quads: a power of two.
 pub(super) fn sharing(quads: u64, parts: u64) -> u32 {
-    let wanted = (MANY / quads.max(1)).clamp(1, MOST_SHARING).min((parts / u64::from(AT_ONCE)).max(1));
+    let wanted =
+        (OCCUPYING_INVOCATIONS / quads.max(1)).clamp(1, MAX_SHARING).min((parts / u64::from(PARTS_PER_READ)).max(1));
     1 << wanted.ilog2()
 }
 
@@ -124,7 +125,7 @@ mod tests {
     use crate::device::capability::{CooperativeMatrix, Feature};
 
     fn program(size: Size, k_parts: u32) -> Program {
-        let tile = Tile { wm: 16, wn: 16, ..Tile::flat([32, 32, 16], [16, 16]) }.over(k_parts);
+        let tile = ProductTile { wm: 16, wn: 16, ..ProductTile::flat([32, 32, 16], [16, 16]) }.with_k_parts(k_parts);
         let case = CaseSpec { tile: Some(tile.into()), ..CaseSpec::new(&MATMUL, size, DType::F16) };
         let coopmat = MATMUL.variant("coopmat").expect("it is in the table");
         let mut device = gpu();

@@ -20,7 +20,7 @@ use std::str::FromStr;
 /// groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Tile {
+pub struct ProductTile {
     /// Rows of C per work-group.
     pub bm: u32,
     /// Columns of C per work-group.
@@ -41,7 +41,7 @@ pub struct Tile {
     pub groups: u32,
 }
 
-impl Tile {
+impl ProductTile {
     /// Creates a tile with undivided K and one group per block.
     #[must_use]
     pub const fn new([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2], [tm, tn]: [u32; 2]) -> Self {
@@ -56,13 +56,13 @@ impl Tile {
 
     /// Splits K into `k_parts`.
     #[must_use]
-    pub(crate) const fn over(self, k_parts: u32) -> Self {
+    pub(crate) const fn with_k_parts(self, k_parts: u32) -> Self {
         Self { k_parts, ..self }
     }
 
     /// Shares the blocks among `groups` work-groups.
     #[must_use]
-    pub(crate) const fn shared_by(self, groups: u32) -> Self {
+    pub(crate) const fn with_groups(self, groups: u32) -> Self {
         Self { groups, ..self }
     }
 
@@ -84,11 +84,11 @@ impl Tile {
     pub fn divides(&self) -> Result<(), String> {
         let Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = *self;
         // Larger extents exceed every device, and would overflow in products.
-        if let Some(extent) = [bm, bn, bk, k_parts].into_iter().find(|extent| *extent > MOST_EXTENT) {
-            return Err(format!("{extent} is more than a tile can have; the most is {MOST_EXTENT}"));
+        if let Some(extent) = [bm, bn, bk, k_parts].into_iter().find(|extent| *extent > MAX_EXTENT) {
+            return Err(format!("{extent} is more than a tile can have; the most is {MAX_EXTENT}"));
         }
-        if groups > MOST_GROUPS {
-            return Err(format!("{groups} groups are more than can share blocks; the most is {MOST_GROUPS}"));
+        if groups > MAX_GROUPS {
+            return Err(format!("{groups} groups are more than can share blocks; the most is {MAX_GROUPS}"));
         }
         all_divide(&[
             (tm, wm, "the rows of a part must divide those of its warp"),
@@ -116,12 +116,12 @@ pub(super) fn all_divide(pairs: &[(u32, u32, &str)]) -> Result<(), String> {
 }
 
 /// Largest extent of a block that makes sense on any device.
-const MOST_EXTENT: u32 = 4096;
+const MAX_EXTENT: u32 = 4096;
 
 /// Most groups that share blocks: the grid limit of one dimension on every device.
-const MOST_GROUPS: u32 = 65_535;
+const MAX_GROUPS: u32 = 65_535;
 
-impl fmt::Display for Tile {
+impl fmt::Display for ProductTile {
     /// Formats for people: `128×128×16 in 64×32 in 8×8`, work-group, warp, part; omits a warp equal to the block.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = self;
@@ -140,15 +140,15 @@ impl fmt::Display for Tile {
     }
 }
 
-impl From<Tile> for String {
-    fn from(Tile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups }: Tile) -> Self {
+impl From<ProductTile> for String {
+    fn from(ProductTile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups }: ProductTile) -> Self {
         let parts = if k_parts == 1 { Self::new() } else { format!("/{k_parts}") };
         let groups = if groups == 0 { Self::new() } else { format!("/g{groups}") };
         format!("{bm}x{bn}x{bk}/{wm}x{wn}/{tm}x{tn}{parts}{groups}")
     }
 }
 
-impl FromStr for Tile {
+impl FromStr for ProductTile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -175,7 +175,7 @@ impl FromStr for Tile {
     }
 }
 
-impl TryFrom<String> for Tile {
+impl TryFrom<String> for ProductTile {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -184,7 +184,7 @@ impl TryFrom<String> for Tile {
 }
 
 /// Returns the type in which a product kernel stores its sums: that of C, but at least 32 bits for parts of K.
-pub(super) fn stored(dtype: DType, tile: &Tile) -> DType {
+pub(super) fn stored(dtype: DType, tile: &ProductTile) -> DType {
     match (tile.k_parts, dtype) {
         (2.., DType::F16 | DType::Bf16) => DType::F32,
         _ => dtype.of_product(),
@@ -200,7 +200,7 @@ pub(super) fn piece(dtype: DType) -> u64 {
 mod tests {
     use super::*;
 
-    const LARGE: Tile = Tile::new([128, 128, 16], [64, 32], [8, 8]);
+    const LARGE: ProductTile = ProductTile::new([128, 128, 16], [64, 32], [8, 8]);
 
     #[test]
     fn a_tile_survives_text_and_no_other_text_is_one() {
@@ -208,11 +208,11 @@ mod tests {
         assert_eq!(text, "128x128x16/64x32/8x8");
         assert_eq!(text.parse(), Ok(LARGE));
         assert_eq!(LARGE.to_string(), "128×128×16 in 64×32 in 8×8");
-        assert_eq!(Tile::flat([64, 64, 16], [8, 4]).to_string(), "64×64×16 in 8×4");
-        let parts = LARGE.over(12);
+        assert_eq!(ProductTile::flat([64, 64, 16], [8, 4]).to_string(), "64×64×16 in 8×4");
+        let parts = LARGE.with_k_parts(12);
         assert_eq!(String::from(parts).parse(), Ok(parts));
         assert_eq!(parts.to_string(), "128×128×16 in 64×32 in 8×8 over 12 parts of K");
-        let shared = LARGE.shared_by(264);
+        let shared = LARGE.with_groups(264);
         assert_eq!(String::from(shared), "128x128x16/64x32/8x8/g264");
         assert_eq!("128x128x16/64x32/8x8/g264".parse(), Ok(shared));
         assert_eq!(shared.to_string(), "128×128×16 in 64×32 in 8×8 shared by 264 groups");
@@ -229,7 +229,7 @@ mod tests {
             ("128x128x16/64x32/8x8/g", "write 128x128x16/64x32/8x8"),
             ("128x128x16/64x32/8x8/1", "did you mean '128x128x16/64x32/8x8'?"),
         ] {
-            let error = text.parse::<Tile>().expect_err(text);
+            let error = text.parse::<ProductTile>().expect_err(text);
             assert!(error.contains(expected) && error.contains(text), "{error}");
         }
     }

@@ -3,7 +3,7 @@
 use super::division::{BlockDivision, TileTable, block_shape};
 use super::grid::{block_per_group, row_lengths, step};
 use super::parts::{self, in_groups, number, strips};
-use super::tile::{Tile, piece, stored};
+use super::tile::{ProductTile, piece, stored};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
@@ -34,7 +34,7 @@ pub(super) static WHOLE_WIDE: TileTable =
 pub(super) static WHOLE_NARROW: TileTable =
     TileTable { division: BlockDivision::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
 
-const WIDE: &[Tile] = &[
+const WIDE: &[ProductTile] = &[
     matrices([128, 256, 48], [64, 64]),
     matrices([128, 192, 64], [64, 48]),
     matrices([128, 256, 32], [64, 64]),
@@ -58,14 +58,14 @@ const WIDE: &[Tile] = &[
 
 /// Tiles of `coopmat` for bytes. Half the data to fetch leaves room for blocks of half the size, two per core: one
 /// multiplies while the other waits.
-const BYTES: &[Tile] = &[
+const BYTES: &[ProductTile] = &[
     matrices([128, 128, 64], [64, 64]),
     matrices([128, 64, 64], [32, 64]),
     matrices([64, 64, 64], [32, 32]),
     matrices([32, 32, 64], [16, 16]),
 ];
 
-const WHOLE: &[Tile] = &[
+const WHOLE: &[ProductTile] = &[
     matrices([128, 128, 32], [64, 64]),
     matrices([128, 256, 32], [64, 64]),
     matrices([64, 128, 32], [32, 32]),
@@ -73,7 +73,7 @@ const WHOLE: &[Tile] = &[
     matrices([32, 32, 32], [16, 16]),
 ];
 
-const NARROW: &[Tile] = &[
+const NARROW: &[ProductTile] = &[
     matrices([256, 256, 32], [128, 64]),
     matrices([128, 256, 32], [64, 64]),
     matrices([128, 128, 32], [64, 64]),
@@ -83,8 +83,8 @@ const NARROW: &[Tile] = &[
 ];
 
 /// Creates a tile with matrices of 16×16, a placeholder that [`TileTable`] replaces by the device's shape.
-const fn matrices(block: [u32; 3], warp: [u32; 2]) -> Tile {
-    Tile::new(block, warp, [16, 16])
+const fn matrices(block: [u32; 3], warp: [u32; 2]) -> ProductTile {
+    ProductTile::new(block, warp, [16, 16])
 }
 
 /// Builds the program of `coopmat`.
@@ -113,7 +113,7 @@ pub(super) fn staged(
 fn in_matrices(
     dispatch: Dispatch,
     division: BlockDivision,
-    tile: Tile,
+    tile: ProductTile,
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
@@ -164,12 +164,12 @@ pub(super) fn whole(
 
 /// Most slabs per iteration of `coopmat2`: each doubling gains 6 to 16 % on an H100, the next 2 % at the cost of
 /// compile time.
-const MOST_SLABS: u64 = 8;
+const MAX_SLABS: u64 = 8;
 
 /// Returns the slabs per iteration of `coopmat2`: a power of two that divides their number, so that none is beyond K.
 /// In bf16 several are slower than one.
 fn slabs_at_once(dtype: DType, k: u64, bk: u64) -> u64 {
-    let most = if dtype == DType::Bf16 { 1 } else { MOST_SLABS };
+    let most = if dtype == DType::Bf16 { 1 } else { MAX_SLABS };
     1 << k.div_ceil(bk).trailing_zeros().min(most.ilog2())
 }
 
@@ -177,7 +177,7 @@ fn slabs_at_once(dtype: DType, k: u64, bk: u64) -> u64 {
 pub(super) static SPLIT: TileTable =
     TileTable { division: BlockDivision::Halves, gpu: HALVES, software: HALVES, bytes: &[] };
 
-const HALVES: &[Tile] = &[
+const HALVES: &[ProductTile] = &[
     matrices([128, 128, 16], [64, 64]),
     matrices([64, 128, 32], [32, 32]),
     matrices([64, 64, 32], [32, 32]),
@@ -207,7 +207,7 @@ const SPAN: u32 = 1 << 14;
 pub(in crate::algorithms) const SPLIT_LOSS: f64 = 1.25 / (1 << 20) as f64;
 
 /// Operand of `split`, with the buffers for its largest magnitude and its halves.
-struct Operand {
+struct SplitOperand {
     matrix: BufferId,
     largest: BufferId,
     high: BufferId,
@@ -223,7 +223,7 @@ struct Operand {
     panel_columns: u64,
 }
 
-impl Operand {
+impl SplitOperand {
     fn elements(&self) -> u64 {
         self.rows * self.columns
     }
@@ -270,9 +270,9 @@ impl Operand {
 
 /// Returns A and B with extents padded to whole slabs and blocks. Buffers 0 and 1 are the matrices; scratch from 3 on
 /// holds the largest magnitudes, then the halves.
-fn operands(case: &CaseSpec, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2] {
+fn operands(case: &CaseSpec, tile: ProductTile, padded_k: u64, padded_n: u64) -> [SplitOperand; 2] {
     let dims = Dims::from(case.size);
-    let left = Operand {
+    let left = SplitOperand {
         matrix: BufferId(0),
         largest: BufferId(3),
         high: BufferId(5),
@@ -284,7 +284,7 @@ fn operands(case: &CaseSpec, tile: Tile, padded_k: u64, padded_n: u64) -> [Opera
         padded_columns: padded_k,
         panel_columns: u64::from(tile.bk),
     };
-    let right = Operand {
+    let right = SplitOperand {
         matrix: BufferId(1),
         largest: BufferId(4),
         high: BufferId(7),

@@ -3,7 +3,7 @@
 use super::division::{BlockDivision, TileTable};
 use super::grid::{block_per_group, product, row_lengths};
 use super::parts::strips;
-use super::tile::Tile;
+use super::tile::ProductTile;
 use super::units::{self, SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::{direct, evenly, gemv};
 use crate::algorithms::elements::groups_over;
@@ -287,8 +287,8 @@ pub(super) fn texel_rows(dims: Dims) -> u32 {
 /// Tiles of `tile-1d`, whose invocations compute one column each.
 static TILE_1D: TileTable = TileTable {
     division: BlockDivision::Columns,
-    gpu: &[Tile::flat([64, 64, 8], [8, 1]), Tile::flat([32, 32, 8], [4, 1])],
-    software: &[Tile::flat([32, 32, 8], [16, 1])],
+    gpu: &[ProductTile::flat([64, 64, 8], [8, 1]), ProductTile::flat([32, 32, 8], [4, 1])],
+    software: &[ProductTile::flat([32, 32, 8], [16, 1])],
     bytes: &[],
 };
 
@@ -296,12 +296,12 @@ static TILE_1D: TileTable = TileTable {
 pub(super) static TILE_2D: TileTable = TileTable {
     division: BlockDivision::Quads,
     gpu: &[
-        Tile::flat([128, 128, 8], [8, 8]),
-        Tile::flat([64, 64, 8], [8, 8]),
-        Tile::flat([64, 64, 16], [4, 4]),
-        Tile::flat([32, 32, 8], [4, 4]),
+        ProductTile::flat([128, 128, 8], [8, 8]),
+        ProductTile::flat([64, 64, 8], [8, 8]),
+        ProductTile::flat([64, 64, 16], [4, 4]),
+        ProductTile::flat([32, 32, 8], [4, 4]),
     ],
-    software: &[Tile::flat([64, 64, 16], [16, 16]), Tile::flat([32, 32, 8], [8, 8])],
+    software: &[ProductTile::flat([64, 64, 16], [16, 16]), ProductTile::flat([32, 32, 8], [8, 8])],
     bytes: &[],
 };
 
@@ -309,12 +309,12 @@ pub(super) static TILE_2D: TileTable = TileTable {
 static DOT: TileTable = TileTable {
     division: BlockDivision::Quads,
     gpu: &[
-        Tile::flat([128, 128, 32], [8, 8]),
-        Tile::flat([64, 128, 32], [8, 4]),
-        Tile::flat([64, 64, 32], [4, 4]),
-        Tile::flat([32, 32, 32], [4, 4]),
+        ProductTile::flat([128, 128, 32], [8, 8]),
+        ProductTile::flat([64, 128, 32], [8, 4]),
+        ProductTile::flat([64, 64, 32], [4, 4]),
+        ProductTile::flat([32, 32, 32], [4, 4]),
     ],
-    software: &[Tile::flat([64, 64, 32], [16, 16]), Tile::flat([32, 32, 32], [8, 8])],
+    software: &[ProductTile::flat([64, 64, 32], [16, 16]), ProductTile::flat([32, 32, 32], [8, 8])],
     bytes: &[],
 };
 
@@ -322,35 +322,35 @@ static DOT: TileTable = TileTable {
 pub(super) static TILED: TileTable = TileTable {
     division: BlockDivision::Warps,
     gpu: &[
-        Tile::new([128, 256, 16], [64, 32], [8, 8]),
-        Tile::new([128, 128, 16], [64, 32], [8, 8]),
-        Tile::new([64, 128, 16], [64, 16], [4, 8]),
-        Tile::new([64, 64, 16], [32, 32], [8, 4]),
-        Tile::new([32, 64, 32], [32, 16], [4, 4]),
-        Tile::new([32, 32, 16], [16, 32], [4, 4]),
-        Tile::new([32, 128, 16], [32, 32], [8, 4]),
-        Tile::new([32, 256, 16], [32, 64], [8, 8]),
-        Tile::new([16, 128, 32], [16, 32], [4, 4]),
-        Tile::new([64, 128, 16], [32, 64], [8, 8]),
-        Tile::new([64, 256, 16], [32, 64], [8, 8]),
-        Tile::new([128, 32, 16], [64, 16], [8, 4]),
-        Tile::new([256, 32, 16], [64, 32], [8, 8]),
-        Tile::new([128, 16, 32], [32, 16], [4, 4]),
-        Tile::new([128, 64, 16], [64, 32], [8, 8]),
-        Tile::new([256, 64, 16], [64, 32], [8, 8]),
+        ProductTile::new([128, 256, 16], [64, 32], [8, 8]),
+        ProductTile::new([128, 128, 16], [64, 32], [8, 8]),
+        ProductTile::new([64, 128, 16], [64, 16], [4, 8]),
+        ProductTile::new([64, 64, 16], [32, 32], [8, 4]),
+        ProductTile::new([32, 64, 32], [32, 16], [4, 4]),
+        ProductTile::new([32, 32, 16], [16, 32], [4, 4]),
+        ProductTile::new([32, 128, 16], [32, 32], [8, 4]),
+        ProductTile::new([32, 256, 16], [32, 64], [8, 8]),
+        ProductTile::new([16, 128, 32], [16, 32], [4, 4]),
+        ProductTile::new([64, 128, 16], [32, 64], [8, 8]),
+        ProductTile::new([64, 256, 16], [32, 64], [8, 8]),
+        ProductTile::new([128, 32, 16], [64, 16], [8, 4]),
+        ProductTile::new([256, 32, 16], [64, 32], [8, 8]),
+        ProductTile::new([128, 16, 32], [32, 16], [4, 4]),
+        ProductTile::new([128, 64, 16], [64, 32], [8, 8]),
+        ProductTile::new([256, 64, 16], [64, 32], [8, 8]),
     ],
-    software: &[Tile::new([64, 64, 16], [64, 32], [16, 16]), Tile::new([32, 32, 8], [16, 32], [8, 8])],
+    software: &[ProductTile::new([64, 64, 16], [64, 32], [16, 16]), ProductTile::new([32, 32, 8], [16, 32], [8, 8])],
     bytes: &[],
 };
 
 /// Returns the loop iterations of an invocation that processes K in slabs: one per slab, those of its inner loop, and
 /// one more that finds the end.
-fn iterations(dims: Dims, tile: Tile) -> u64 {
+fn iterations(dims: Dims, tile: ProductTile) -> u64 {
     dims.k.div_ceil(u64::from(tile.bk)) * u64::from(tile.bk + 2)
 }
 
 /// Builds the dispatch of `tiled` with this tile.
-fn tiled(shader: &'static Shader, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+fn tiled(shader: &'static Shader, tile: ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     let dims = Dims::from(case.size);
     in_quads(tile_per_invocation(shader, tile, dims, device), case)
         .constant("C_ALIGNED", in_fours(dims.n))
@@ -374,7 +374,7 @@ fn in_fours(length: u64) -> u32 {
 }
 
 /// Builds a dispatch of one work-group per block, with `tm`×`tn` elements of the block per invocation.
-fn tile_per_invocation(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
+fn tile_per_invocation(shader: &'static Shader, tile: ProductTile, dims: Dims, device: &DeviceInfo) -> Dispatch {
     let invocations = (tile.bm / tile.tm.max(1)) * (tile.bn / tile.tn.max(1));
     block_per_group(shader, tile, invocations, dims, device).constant("TM", tile.tm)
 }

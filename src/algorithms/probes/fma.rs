@@ -98,7 +98,7 @@ fn unroll(dtype: DType, device: &DeviceInfo) -> u32 {
 
 /// Builds a program of `steps` steps with 4 sequences at a time, for timing only: the oracle supports only [`STEPS`].
 /// `None` if the device cannot run it.
-pub(crate) fn prolonged(case: &CaseSpec, device: &DeviceInfo, steps: u32) -> Option<Program> {
+pub(crate) fn with_steps(case: &CaseSpec, device: &DeviceInfo, steps: u32) -> Option<Program> {
     let shader = Shader::find("fma/chains", case.dtype)?;
     let program = Program::single(dispatch(shader, case, device, 4, steps));
     program.unsupported(device).is_none().then_some(program)

@@ -91,12 +91,12 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
 };
 
 /// Most dispatches in a command buffer; more would not change the average.
-const MOST_DISPATCHES: u64 = 1 << 16;
+const MAX_DISPATCHES: u64 = 1 << 16;
 
 fn dispatches(case: &CaseSpec) -> Result<u64, String> {
     match case.size {
-        Size::Uniform(n) if n <= MOST_DISPATCHES => Ok(n),
-        size => Err(format!("'{size}' is not one number up to {MOST_DISPATCHES}, the dispatches; write 1024")),
+        Size::Uniform(n) if n <= MAX_DISPATCHES => Ok(n),
+        size => Err(format!("'{size}' is not one number up to {MAX_DISPATCHES}, the dispatches; write 1024")),
     }
 }
 

@@ -13,7 +13,7 @@
 //! counter is the worst case, as many as invocations the best. Nominal work: 64·N operations; almost no bytes.
 
 use super::{GROUP, integers, power_of_two, words};
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::{exact, without_error};
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
@@ -99,7 +99,7 @@ const STREAM_WRITES: u64 = 1;
 /// Steps per iteration of the kernels' loops.
 const UNROLL: u64 = 8;
 /// Most work-groups along x; every device allows as many.
-const MOST_GROUPS: u64 = 1 << 15;
+const MAX_GROUPS: u64 = 1 << 15;
 /// Size in words of the smallest buffer that counts as larger than any cache: 128 MiB.
 const STREAM: u64 = 1 << 25;
 
@@ -185,7 +185,7 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispa
     let groups = traffic.invocations() / GROUP;
     Dispatch::new(shader, &arguments)
         .group_size([GROUP as u32, 1, 1])
-        .groups([groups.min(MOST_GROUPS), groups.div_ceil(MOST_GROUPS), 1])
+        .groups([groups.min(MAX_GROUPS), groups.div_ceil(MAX_GROUPS), 1])
         .constant("STREAM", u32::from(traffic.stream()))
         .constant("UNROLL", UNROLL.min(traffic.count()) as u32)
         .loops(traffic.count())
@@ -240,8 +240,8 @@ impl Oracle for Total {
         Ok(without_error(wrong))
     }
 
-    fn comparison(&self, _: usize) -> Option<Comparison> {
-        Some(Comparison { ordered: false, ..Comparison::default() })
+    fn comparison(&self, _: usize) -> Option<OutputComparison> {
+        Some(OutputComparison { ordered: false, ..OutputComparison::default() })
     }
 }
 

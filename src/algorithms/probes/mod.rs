@@ -21,11 +21,11 @@ use rand::Rng;
 /// Invocations per work-group.
 const GROUP: u64 = 256;
 /// Largest size, a power of two.
-const MOST: u64 = 1 << 30;
+const MAX_SIZE: u64 = 1 << 30;
 
-/// Checks that a size is a power of two from `least` to [`MOST`]; `what` names it in the error.
+/// Checks that a size is a power of two from `least` to [`MAX_SIZE`]; `what` names it in the error.
 fn power_of_two(what: &str, n: u64, least: u64) -> Result<u64, String> {
-    if n.is_power_of_two() && (least..=MOST).contains(&n) {
+    if n.is_power_of_two() && (least..=MAX_SIZE).contains(&n) {
         Ok(n)
     } else {
         Err(format!("{n} {what} are not a power of two from {least} to 2^30; write 2^{}", n.max(least).ilog2().min(30)))
