@@ -1,10 +1,10 @@
-//! Compiles every `glsl/<algorithm>/<kernel>.comp` to SPIR-V, once for each kernel of its `#pragma kernel …` lines, each
-//! element type of its `#pragma dtypes …` line and each layout of operands of its `#pragma layouts …` line, reflects the
-//! result and writes a typed table of shaders for `src/kernel/shaders.rs`.
+//! Compiles every `glsl/<algorithm>/<kernel>.comp` to SPIR-V, once per kernel of its `#pragma kernel …` lines, element
+//! type of its `#pragma dtypes …` line and operand layout of its `#pragma layouts …` line; reflects the binaries, and
+//! writes the typed table of shaders that `src/kernel/shaders.rs` includes.
 //!
 //! An error in a kernel fails the build with the file and line of the GLSL source.
 
-// What the crate reads users' kernels with; the crate uses more of it than this program.
+// Modules shared with the crate, which reads users' kernels with them and uses more of their items.
 #[allow(unreachable_pub, dead_code)]
 #[path = "src/kernel/instructions.rs"]
 mod instructions;
@@ -30,10 +30,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
-/// The directory that `#include "…"` is resolved in.
+/// Directory that `#include "…"` is resolved in.
 const INCLUDES: &str = "glsl/include";
 
-/// What kernels are compiled by: a binary that is kept was made by the same program and the same versions of libraries.
+/// Sources and library versions that the binaries depend on; part of the key of cached binaries.
 const PROGRAM: [&str; 8] = [
     include_str!("build.rs"),
     include_str!("build/pragmas.rs"),
@@ -54,7 +54,7 @@ fn main() {
     println!("cargo::rerun-if-changed=src/kernel/required.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let compiler = shaderc::Compiler::new().expect("shaderc starts");
-    // By name, so that the table is the same on every machine and a second kernel of a name is noticed.
+    // Sorted by name, so that the table is the same on every machine and duplicate names are found.
     let mut entries = BTreeMap::new();
     let mut failures = 0;
     for source in sources(Path::new("glsl")) {
@@ -66,7 +66,7 @@ fn main() {
         });
         if let Err(message) = compiled {
             failures += 1;
-            // One line of the compiler's answer per line of cargo's output.
+            // cargo prints one line per instruction, so each line of the message needs its own.
             message.lines().for_each(|line| println!("cargo::error={line}"));
         }
     }
@@ -78,18 +78,18 @@ fn main() {
     }
 }
 
-/// The shared object of the layer, which cargo built as a dependency of this program: for the same system, unless this is a
-/// cross-build. `None` where there is none; `gpukern capture` then says so.
+/// Returns the layer's shared object, which cargo built as a dependency of this program. `None` in a cross-build, whose
+/// layer is for the host, or if the file is missing; `gpukern capture` then reports that it has no layer.
 fn layer(out: &Path) -> Option<Vec<u8>> {
     if env::var("HOST") != env::var("TARGET") {
         return None;
     }
-    // OUT_DIR is build/gpukern-…/out in the folder that has deps.
+    // OUT_DIR is build/gpukern-…/out, in the folder that also has deps.
     let name = format!("{}gpukern_layer{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
     fs::read(out.ancestors().nth(3)?.join("deps").join(name)).ok()
 }
 
-/// Every `.comp` file in the folders of `root`, sorted, so that errors come in the same order on every machine.
+/// Lists the `.comp` files in the folders of `root`, sorted, so that errors come in the same order on every machine.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let list = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -105,17 +105,17 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The kernels of the source at `path`, as [`compile`] gives them: from an earlier build if neither this program, nor the
-/// source, nor what it includes has changed since, because compiling them all takes half a minute.
+/// Returns the kernels of the source at `path`, as [`compile`] does: from the cache of an earlier build if this
+/// program, the source and its includes are unchanged, because compiling all sources takes half a minute.
 fn kept_or_compiled(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Vec<(String, String)>, String> {
     let failed = |at: &Path, error: std::io::Error| format!("{}: {error}", at.display());
     let source = fs::read_to_string(path).map_err(|e| failed(path, e))?;
     let mut hasher = DefaultHasher::new();
-    // Entries name their binaries by absolute paths.
+    // The cached entries contain absolute paths of binaries.
     (PROGRAM, out, path).hash(&mut hasher);
     hash_with_includes(&source, &mut BTreeSet::new(), &mut hasher);
     let of_this = hasher.finish().to_string();
-    // A folder of its own: a kernel that moves to another file never replaces a binary that is kept.
+    // One folder per source: a kernel that moves to another source cannot overwrite a cached binary.
     let folder = out.join(path.with_extension(""));
     let kept = folder.join("kept");
     if let Some((of, kernels)) = fs::read_to_string(&kept).unwrap_or_default().split_once('\n')
@@ -124,19 +124,19 @@ fn kept_or_compiled(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Re
         let kernels = kernels.split_terminator('\0').filter_map(|kernel| kernel.split_once('\t'));
         return Ok(kernels.map(|(name, entries)| (name.into(), entries.into())).collect());
     }
-    // Its binaries are about to be replaced, and compiling may fail half-way.
+    // Compilation replaces the binaries and may fail half-way, so the cache entry is removed first.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|e| failed(&folder, e))?;
     let kernels = compile(compiler, path, &source, &folder)?;
     let text: String = kernels.iter().map(|(name, entries)| format!("{name}\t{entries}\0")).collect();
     let whole = folder.join("whole");
     fs::write(&whole, format!("{of_this}\n{text}")).map_err(|e| failed(&whole, e))?;
-    // A disk that was full leaves no half of it behind.
+    // Written under another name and renamed: a full disk leaves no incomplete cache entry.
     fs::rename(&whole, &kept).map_err(|e| failed(&kept, e))?;
     Ok(kernels)
 }
 
-/// Hashes `source` and every file that it includes, directly or through others, each once.
+/// Hashes `source` and every file that it includes, directly or indirectly, each once.
 fn hash_with_includes(source: &str, seen: &mut BTreeSet<String>, hasher: &mut DefaultHasher) {
     source.hash(hasher);
     let included = source.lines().filter_map(|line| {
@@ -144,15 +144,15 @@ fn hash_with_includes(source: &str, seen: &mut BTreeSet<String>, hasher: &mut De
     });
     for name in included {
         if seen.insert(name.into()) {
-            // A file that is missing is an error of the compiler's, which names the line.
+            // The compiler reports a missing file, with the line of the include.
             let content = fs::read_to_string(Path::new(INCLUDES).join(name)).unwrap_or_default();
             hash_with_includes(&content, seen, hasher);
         }
     }
 }
 
-/// The kernels of `source`, read from `path`: the name of each, and its entries in the table, a line for each element
-/// type and layout.
+/// Compiles all kernels of `source`, read from `path`. Returns the name of each and its lines of the table, one per
+/// element type and layout.
 fn compile(
     compiler: &shaderc::Compiler,
     path: &Path,
@@ -166,7 +166,7 @@ fn compile(
     if kernels.is_empty() {
         kernels.push(Kernel { name: stem, macros: vec![], dtypes: vec![] });
     }
-    // A source without the line is compiled once for all of them.
+    // Without a pragma the source is compiled once, for no particular element type or layout.
     let choices = |names: Option<&Vec<_>>| names.map_or(vec![None], |names| names.iter().copied().map(Some).collect());
     let layouts: Vec<Option<&str>> = choices(lists.get("layouts"));
     let newest = lists.contains_key("vulkan");
@@ -195,7 +195,7 @@ fn compile(
     Ok(table)
 }
 
-/// The line of the table for one binary.
+/// Formats the line of the table for one binary.
 fn entry(name: &str, [dtype, layout]: [Option<&str>; 2], file: &Path, interface: &Interface) -> String {
     format!(
         "    Shader {{ name: {}, dtype: {}, layout: {}, spirv: Cow::Borrowed(include_bytes!({:?})), interface: {}, built_in: true }},\n",
@@ -207,8 +207,8 @@ fn entry(name: &str, [dtype, layout]: [Option<&str>; 2], file: &Path, interface:
     )
 }
 
-/// SPIR-V 1.5 of `source` for Vulkan 1.2, or where it asks for the `newest` 1.6 for Vulkan 1.3. Optimisation is left to
-/// the driver; names are kept for reflection.
+/// Compiles `source` to SPIR-V 1.5 for Vulkan 1.2, or with `newest` to SPIR-V 1.6 for Vulkan 1.3. Optimisation is left
+/// to the driver, and names are kept for reflection.
 fn spirv(
     compiler: &shaderc::Compiler,
     source: &str,

@@ -1,27 +1,27 @@
-//! The `#pragma` lines of a kernel's source, which say what it is compiled for. A misspelt line is an error: ignored, it
-//! would leave the source compiled for everything.
+//! `#pragma` lines of a kernel's source: the kernels, element types and layouts to compile it for. A misspelt line is
+//! an error, because ignoring it would compile the source for every type and layout.
 
 use std::collections::BTreeMap;
 
-/// The pragmas that list names, each with the names that it may list.
+/// Pragmas with a list of names, each with the permitted names.
 const LISTS: [(&str, &[&str]); 3] = [
     ("dtypes", &["f32", "f64", "f16", "bf16", "i32", "i8", "u8"]),
     ("layouts", &["nn", "nt", "tn"]),
     ("vulkan", &["1.3"]),
 ];
 
-/// The pragma that names one of several kernels of a source.
+/// Pragma that declares one of several kernels of a source.
 const KERNEL: &str = "kernel";
 
-/// The pragmas of GLSL itself, which are for its compiler.
+/// Pragmas of GLSL itself, left to its compiler.
 const GLSL: [&str; 3] = ["optimize", "debug", "STDGL"];
 
-/// What the `#pragma` lines of a source say.
+/// `#pragma` lines of a source.
 #[derive(Debug, Default)]
 pub(crate) struct Pragmas<'a> {
-    /// The names that `#pragma dtypes` and its like list.
+    /// Names listed by each of the [`LISTS`] pragmas that the source has.
     pub lists: BTreeMap<&'static str, Vec<&'a str>>,
-    /// The kernels that `#pragma kernel` lines name; empty where the source is one kernel, called as its file is.
+    /// Kernels declared by `#pragma kernel` lines; empty for a source with one kernel, named after its file.
     pub kernels: Vec<Kernel<'a>>,
 }
 
@@ -29,16 +29,16 @@ pub(crate) struct Pragmas<'a> {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Kernel<'a> {
     pub name: &'a str,
-    /// The macros that are defined for this kernel.
+    /// Macros defined for this kernel.
     pub macros: Vec<&'a str>,
-    /// The element types that it is compiled for, where they are not those of the `dtypes` line.
+    /// Element types that replace those of the `dtypes` line; empty to use that line.
     pub dtypes: Vec<&'a str>,
 }
 
-/// The `#pragma` lines of the source `shown`.
+/// Reads the `#pragma` lines of the source with the path `shown`.
 ///
 /// # Errors
-/// File and line of a pragma that is unknown, is there twice, lists nothing, or lists a name that it may not list.
+/// File and line of a pragma that is unknown or repeated, lists nothing, or lists a name that is not permitted.
 pub(crate) fn read<'a>(source: &'a str, shown: &str) -> Result<Pragmas<'a>, String> {
     let mut found = Pragmas::default();
     for (line, text) in (1..).zip(source.lines()) {
@@ -94,7 +94,7 @@ impl<'a> Kernel<'a> {
     }
 }
 
-/// The word after `#pragma` and what follows it, if `line` is such a line.
+/// Splits a `#pragma` line into the pragma's name and the rest; `None` for other lines.
 fn pragma(line: &str) -> Option<(&str, &str)> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("pragma")?;
     let text = rest.trim_start();

@@ -1,9 +1,9 @@
-//! Prints what reflection found as Rust source: constants that borrow, for the table of shaders.
+//! Formats reflected interfaces as Rust source for the table of shaders: constants without allocations.
 
 use super::interface::{Argument, ArgumentKind, Block, Interface, SizeOp, Slot, SpecConstant, Word};
 use std::fmt::Write;
 
-/// An `Interface` literal. Whoever includes it has the types in scope.
+/// Formats an `Interface` literal; the file that includes it has the types in scope.
 pub(crate) fn interface(found: &Interface) -> String {
     let Interface { version, local_size, constants, arguments, slots, asks_lengths, shared, capabilities, features } =
         found;
@@ -18,12 +18,12 @@ pub(crate) fn interface(found: &Interface) -> String {
     text
 }
 
-/// A variant of an enum by its lower-case name, where there is one.
+/// Formats a variant of the enum `of` by its lower-case name, as an `Option`.
 pub(crate) fn choice(of: &str, name: Option<&str>) -> String {
     name.map_or_else(|| "None".into(), |name| format!("Some({of}::{}{})", &name[..1].to_uppercase(), &name[1..]))
 }
 
-/// A borrowed string.
+/// Formats a string as `Cow::Borrowed`.
 pub(crate) fn string(text: &str) -> String {
     format!("Cow::Borrowed({text:?})")
 }
@@ -48,7 +48,7 @@ fn argument(Argument { name, offset, kind }: &Argument) -> String {
     format!("Argument {{ name: {}, offset: {offset}, kind: ArgumentKind::{kind} }}", string(name))
 }
 
-/// A texel view, which alone built-in kernels bind.
+/// Formats a slot. Members and arrays are left out, because built-in kernels bind no buffers but texel views.
 fn slot(Slot { set, binding, element, kind, blocks }: &Slot) -> String {
     let block = |Block { names, writable, readable, fixed, .. }: &Block| {
         let names = borrowed(names, |name| string(name));
@@ -61,7 +61,7 @@ fn slot(Slot { set, binding, element, kind, blocks }: &Slot) -> String {
 }
 
 fn word(word: Word) -> String {
-    // Its Debug text is Rust.
+    // `Word`'s `Debug` output is Rust source.
     format!("Word::{word:?}")
 }
 

@@ -1,4 +1,5 @@
-//! Leaves the standard library's debug information out of the shared object, which every `gpukern` carries.
+//! Strips debug information, mostly the standard library's, from the shared object, which is embedded in every
+//! `gpukern`.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

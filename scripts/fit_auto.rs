@@ -10,7 +10,7 @@ use super::MATMUL;
 use super::auto::predict;
 use super::constants::Constants;
 use super::grid::row_lengths;
-use super::tile::Tile;
+use super::tile::ProductTile;
 use super::tuning::rank;
 use crate::algorithms::CaseSpec;
 use crate::basis::units::Nanos;
@@ -50,7 +50,7 @@ struct Problem {
 #[derive(Clone)]
 struct Way {
     variant: String,
-    tile: Option<Tile>,
+    tile: Option<ProductTile>,
     measured: f64,
 }
 

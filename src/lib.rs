@@ -32,7 +32,7 @@ pub use basis::error::{Error, Exit};
 pub use basis::layout::Layout;
 pub use basis::size::Size;
 pub use basis::units::Work;
-pub use case::check::Check;
+pub use case::check::CheckResult;
 pub use case::input::Input;
 pub use case::{CaseOptions, Goal, StopRule, StopTest};
 pub use commands::cli::Cli;

@@ -3,8 +3,8 @@
 mod same_bits;
 
 use gpukern::{
-    CacheFolder, CaseSpec, Check, DType, Device, DeviceInfo, DeviceKind, Feature, Input, Instance, Program, Size, Step,
-    StopRule, StopTest, Validation, Variant, Workbench, find_algorithm,
+    CacheFolder, CaseSpec, CheckResult, DType, Device, DeviceInfo, DeviceKind, Feature, Input, Instance, Program, Size,
+    Step, StopRule, StopTest, Validation, Variant, Workbench, find_algorithm,
 };
 use std::rc::Rc;
 
@@ -32,7 +32,12 @@ fn workbench() -> (Rc<Device>, Workbench) {
 }
 
 /// Runs `program` on the problem of `case`.
-fn verify(workbench: &mut Workbench, algorithm: &str, case: &CaseSpec, program: &Program) -> Result<Check, String> {
+fn verify(
+    workbench: &mut Workbench,
+    algorithm: &str,
+    case: &CaseSpec,
+    program: &Program,
+) -> Result<CheckResult, String> {
     let problem = (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem");
     let loaded = workbench.load(problem.as_ref()).expect("room for it");
     workbench.verify(&loaded, program).expect("it runs").check
@@ -201,7 +206,7 @@ fn a_hundred_factorisations_give_the_same_bits() {
 fn the_fused_transform_makes_as_many_rounds_as_the_pipeline_and_says_when_they_are_too_few() {
     let (device, mut workbench) = workbench();
     let rounds =
-        |check: &Check| check.metrics.iter().find(|m| m.name == "rounds").and_then(|m| m.value).expect("rounds");
+        |check: &CheckResult| check.metrics.iter().find(|m| m.name == "rounds").and_then(|m| m.value).expect("rounds");
     for info in guises(&device) {
         for stop in [POST, StopRule::default()] {
             for n in [3, 65, 128, 301] {

@@ -1,4 +1,4 @@
-//! Devices: their functions, and everything that is known of their objects.
+//! Devices: the next layer's functions, and the state that the layer tracks for each of them.
 
 use crate::format::Event;
 use crate::instance::{self, Instance, key};
@@ -14,9 +14,9 @@ use std::mem::transmute;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// A device of the program.
+/// A device that the program created.
 pub(crate) struct Device {
-    /// How events refer to it.
+    /// Number of the device in events.
     pub(crate) index: u32,
     pub(crate) functions: ash::Device,
     pub(crate) push: ash::khr::push_descriptor::DeviceFn,
@@ -28,24 +28,24 @@ pub(crate) struct Device {
     state: Mutex<State>,
 }
 
-/// What is known of a device's objects. One lock for all: it is never held while the layer waits.
+/// Tracked state of a device's objects. One lock guards all of it; it is never held while the layer waits.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) objects: Objects,
     pub(crate) recordings: Recordings,
-    /// Submissions that are not known to have finished, in order.
+    /// Submissions not yet seen to have finished, in order of submission.
     pub(crate) pending: Vec<Pending>,
     /// Family and index of each queue.
     pub(crate) queues: HashMap<vk::Queue, (u32, u32)>,
-    /// Fences of the layer's own that are free.
+    /// Unsignalled fences of the layer, ready for reuse.
     pub(crate) fences: Vec<vk::Fence>,
-    /// Those whose submissions nobody asks for any more: destroyed with the device.
+    /// Fences whose submissions may still be pending; destroyed with the device.
     pub(crate) abandoned: Vec<vk::Fence>,
-    /// What is not timed, since it was last told.
+    /// Number of commands of each kind that carry no timestamps, since the last [`Event::Beyond`].
     pub(crate) beyond: BTreeMap<&'static str, u64>,
 }
 
-/// Every device, by what the loader gives to its objects: the next layer's functions, and what is watched.
+/// Every device by its dispatch key (see [`instance::key`]).
 static DEVICES: RwLock<BTreeMap<usize, Known>> = RwLock::new(BTreeMap::new());
 struct Known {
     next: vk::PFN_vkGetDeviceProcAddr,
@@ -54,19 +54,19 @@ struct Known {
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// The device of a device, a queue or a command buffer. `None` where the layer does nothing for it.
+/// Returns the device that a device, queue or command-buffer handle belongs to; `None` where the layer is inactive.
 pub(crate) fn of(object: impl vk::Handle) -> Option<Arc<Device>> {
     DEVICES.read().unwrap_or_else(PoisonError::into_inner).get(&key(object))?.watched.clone()
 }
 
-/// The next layer's function of this name, and whether the device is watched.
+/// Returns the next layer's function of this name, and whether this layer watches the device.
 ///
 /// # Safety
 /// The handle and the name are valid.
 pub(crate) unsafe fn next(device: vk::Device, name: &CStr) -> Option<(*const (), bool)> {
     let devices = DEVICES.read().unwrap_or_else(PoisonError::into_inner);
     let known = devices.get(&key(device))?;
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let function = unsafe { (known.next)(device, name.as_ptr()) }?;
     Some((function as *const (), known.watched.is_some()))
 }
@@ -76,7 +76,8 @@ impl Device {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bits of a family's time stamps that count; 0 where it has none, or takes no resets of queries.
+    /// Returns the number of valid timestamp bits of a queue family; 0 for a family without timestamps, or without
+    /// compute and graphics, which query resets need.
     pub(crate) fn stamps(&self, family: u32) -> u32 {
         let family = self.families.get(family as usize);
         let able = |flags: vk::QueueFlags| flags.intersects(vk::QueueFlags::COMPUTE | vk::QueueFlags::GRAPHICS);
@@ -91,7 +92,7 @@ pub(crate) unsafe extern "system" fn create(
     device: *mut vk::Device,
 ) -> vk::Result {
     const FAILED: vk::Result = vk::Result::ERROR_INITIALIZATION_FAILED;
-    // SAFETY: the arguments are the program's, its chain has the loader's link.
+    // SAFETY: the program's arguments, valid by Vulkan's rules; the `pNext` chain holds the loader's link.
     unsafe {
         let link = loader::take_link((*info).p_next, vk::StructureType::LOADER_DEVICE_CREATE_INFO);
         let (Some(instance), Some(link)) = (instance::of(physical), link) else { return FAILED };
@@ -110,10 +111,10 @@ pub(crate) unsafe extern "system" fn create(
     }
 }
 
-/// Begins to watch a device that was just made.
+/// Sets up the tracking of a new device, and writes its [`Event::Device`].
 ///
 /// # Safety
-/// The handles are valid, the functions theirs.
+/// The handles are valid, and the functions belong to them.
 unsafe fn watch(
     instance: &Instance,
     physical: vk::PhysicalDevice,
@@ -122,7 +123,7 @@ unsafe fn watch(
     device: vk::Device,
     teller: &'static Teller,
 ) -> Device {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let group: Option<&vk::DeviceGroupDeviceCreateInfo<'_>> =
             loader::find(info.p_next, vk::StructureType::DEVICE_GROUP_DEVICE_CREATE_INFO);
@@ -160,7 +161,7 @@ pub(crate) unsafe extern "system" fn destroy(device: vk::Device, allocator: *con
     if let Some(watched) = gone.watched {
         watched.finish();
     }
-    // SAFETY: the program has done with it, and with everything made on it.
+    // SAFETY: the program no longer uses the device or any object created from it.
     unsafe {
         if let Some(destroy) = (gone.next)(device, c"vkDestroyDevice".as_ptr()) {
             let destroy: vk::PFN_vkDestroyDevice = transmute::<unsafe extern "system" fn(), _>(destroy);

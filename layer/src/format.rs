@@ -1,87 +1,87 @@
-//! What the layer tells `gpukern capture`: a folder with [`Settings`] for the layer and, from each process that makes a
-//! Vulkan device, a file of [`Event`]s beside the bytes of buffers.
+//! Exchange format between the layer and `gpukern capture`: a folder with the [`Settings`] of the layer and, for each
+//! process that creates a Vulkan device, a file of [`Event`]s and files with the contents of buffers.
 //!
 //! A file of events is [`MAGIC`], then frames: the length of an event in bytes (u32, little-endian) and the event as
-//! [postcard](https://postcard.jamesmunns.com/wire-format). Each frame is written by one call, so a program that is
-//! killed loses at most the frame that was being written.
+//! [postcard](https://postcard.jamesmunns.com/wire-format). Each frame is one `write` call, so that a program that is
+//! killed loses at most its last frame.
 
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// The start of every file: what it is, and the version of the format. A layer and a reader of different versions never
-/// meet, because `gpukern` carries its own layer; a file that is kept may still be older.
+/// First bytes of every file of events: the kind of file, and the version of the format. `gpukern` carries its own
+/// layer, so the versions of the writer and the reader differ only for files of an earlier `gpukern`.
 pub const MAGIC: [u8; 8] = *b"gpukcap\x01";
-/// The environment variable that names the folder. Without it the layer does nothing.
+/// Environment variable with the path of the folder. Without it the layer is inactive.
 pub const FOLDER: &str = "GPUKERN_CAPTURE";
-/// The file in that folder with the [`Settings`].
+/// Name of the file of [`Settings`] in that folder.
 pub const SETTINGS: &str = "settings";
-/// How the names of files of events end; they start with the process's id.
+/// Extension of the files of events; their names start with the process id.
 pub const ENDING: &str = "events";
 
-/// What the layer is to do.
+/// Settings of the layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Let dispatches overlap as the program has them; their times then overlap too.
+    /// Let dispatches overlap, as in the program without the layer; their timestamps then overlap as well.
     pub overlapped: bool,
-    /// What to copy; nothing without it.
+    /// Selection of the dispatches to capture; none without it.
     pub take: Option<Take>,
 }
 
-/// Which dispatches to copy. Dispatches of one pipeline and one grid are calls of the same kernel.
+/// Selection of the dispatches to capture. Dispatches with the same pipeline and grid are calls of the same kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Take {
-    /// Only kernels whose name matches this regular expression.
+    /// Regular expression that a kernel's name has to match.
     pub kernel: Option<String>,
-    /// The first call to take of each kernel and grid, from 1.
+    /// First call to capture of each kernel and grid, counted from 1.
     pub call: u64,
-    /// Take every so many calls from there on; only that one without it.
+    /// Distance between captured calls after the first; only the first without it.
     pub every: Option<u64>,
-    /// Bytes of buffers to write at most.
+    /// Limit on the captured bytes.
     pub max_bytes: u64,
 }
 
-/// Something that happened. Times of the host are nanoseconds of one clock that starts with the process's first event.
+/// Event in a process. Host times are nanoseconds since the process's first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// The first of each file.
+    /// First event of each file.
     Process(Process),
     Device(Device),
     Pipeline(Pipeline),
-    /// A name that the program gives to a pipeline after it was made.
+    /// Debug name that the program gives to a pipeline after its creation.
     Name {
         pipeline: u32,
         name: String,
     },
     Submission(Submission),
     Case(Case),
-    /// Something that the layer saw recorded but does not time, "draws" or "rays", and how many since this was last told.
+    /// Number of commands of a kind that the layer does not time, such as "draws", since the last event of this kind.
     Beyond {
         what: String,
         count: u64,
     },
-    /// Why nothing more is told: a second device group, a fork. The program goes on.
+    /// Reason why the dispatches of a device are neither timed nor captured. The program continues.
     Stopped {
         why: String,
     },
 }
 
-/// The process.
+/// Process that loaded the layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     pub id: u32,
-    /// Its command line.
+    /// Command line.
     pub arguments: Vec<String>,
-    /// When it started to be watched, in nanoseconds since 1970.
+    /// Start of recording, in nanoseconds since 1970.
     pub started: u64,
-    /// What the program calls itself to Vulkan, and its engine.
+    /// Application name that the program passes to Vulkan.
     pub application: Option<String>,
     pub engine: Option<String>,
 }
 
-/// A device that the program made.
+/// Device that the program created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// How other events refer to it: 0, 1, ….
+    /// Number of the device in other events: 0, 1, ….
     pub device: u32,
     pub name: String,
     pub vendor: u32,
@@ -92,125 +92,125 @@ pub struct Device {
     pub driver: String,
     pub driver_info: String,
     pub uuid: [u8; 16],
-    /// Nanoseconds per tick of its time stamps; 0 where it has none.
+    /// Nanoseconds per tick of the timestamps; 0 for a device without timestamps.
     pub period: f32,
-    /// Extensions that the program asked for.
+    /// Extensions that the program enabled.
     pub extensions: Vec<String>,
 }
 
-/// A compute pipeline, told when it is made.
+/// Compute pipeline, recorded at its creation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pipeline {
-    /// How other events refer to it: 0, 1, …, in all devices of a process.
+    /// Number of the pipeline in other events: 0, 1, …, over all devices of a process.
     pub pipeline: u32,
     pub device: u32,
     pub spirv: Vec<u32>,
     pub entry: String,
-    /// Specialization constants that the program sets: id and bytes.
+    /// Specialization constants that the program sets, as id and bytes.
     pub specialization: Vec<(u32, Vec<u8>)>,
-    /// The sub-group size that it requires.
+    /// Required subgroup size.
     pub subgroup: Option<u32>,
-    /// Flags of the shader's stage (`VkPipelineShaderStageCreateFlagBits`): full sub-groups, varying size.
+    /// Flags of the shader stage (`VkPipelineShaderStageCreateFlagBits`): full subgroups, varying subgroup size.
     pub stage_flags: u32,
     /// Flags of the pipeline (`VkPipelineCreateFlagBits`).
     pub flags: u32,
-    /// What `VkPipelineRobustnessCreateInfo` says of storage and uniform buffers, as numbers.
+    /// `VkPipelineRobustnessCreateInfo` of storage and of uniform buffers, as Vulkan's enum values.
     pub robustness: Option<(i32, i32)>,
-    /// Nanoseconds that making it took.
+    /// Creation time in nanoseconds.
     pub took: u64,
 }
 
-/// One batch of a submission that has finished.
+/// Batch of a finished submission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Submission {
     pub device: u32,
-    /// Family and index of its queue.
+    /// Family and index of the queue.
     pub queue: (u32, u32),
-    /// When the program handed it over, and when it was seen to be done.
+    /// Host time of the submission; `done` is when the layer saw that the batch had finished.
     pub submitted: u64,
     pub done: u64,
     pub dispatches: Vec<Dispatch>,
     pub others: Vec<Other>,
 }
 
-/// A command other than a dispatch that takes device time: "copy", "fill", "update".
+/// Transfer command, which takes device time as a dispatch does: "copy", "fill", "update".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Other {
     pub what: String,
-    /// Ticks, as of a [`Dispatch`].
+    /// Timestamps in ticks, as in [`Dispatch`].
     pub begin: u64,
     pub end: u64,
 }
 
-/// A dispatch within a submission, in the order of recording.
+/// Dispatch in a submission, in order of recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dispatch {
     pub pipeline: u32,
-    /// Work-groups; for an indirect dispatch zeros, unless it was taken: its [`Case`] has them.
+    /// Number of workgroups; zeros for an indirect dispatch, whose [`Case`] holds them if it was captured.
     pub groups: [u32; 3],
     pub indirect: bool,
-    /// Ticks of the device's clock at its start and end; equal where the queue has no time stamps.
+    /// Device timestamps in ticks at the start and the end; equal on a queue without timestamps.
     pub begin: u64,
     pub end: u64,
-    /// The innermost debug label around it.
+    /// Innermost debug label around the dispatch.
     pub label: Option<String>,
-    /// Why it could not be taken, whether or not that was asked for: "binding 0.3 is an image".
+    /// Reason why the dispatch cannot be captured, whether or not it was selected: "binding 0.3 is an image".
     pub beyond: Option<String>,
 }
 
-/// A dispatch that was taken: everything that it could see, before and after.
+/// Captured dispatch: all memory that it can access, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     pub pipeline: u32,
-    /// Which call of this pipeline and grid it is, from 1.
+    /// Number of the call of this pipeline and grid, from 1.
     pub call: u64,
     pub groups: [u32; 3],
-    /// The first work-group (`vkCmdDispatchBase`).
+    /// First workgroup (`vkCmdDispatchBase`).
     pub base: [u32; 3],
     pub indirect: bool,
-    /// Push constants from byte 0 on. Bytes that nobody set are 0.
+    /// Push constants from byte 0 on; bytes that the program did not set are 0.
     pub push: Vec<u8>,
     pub bindings: Vec<Binding>,
     pub regions: Vec<Region>,
     pub label: Option<String>,
-    /// Why it is not here after all, with bytes that would be needed.
+    /// Reason why the capture failed, such as the limit on bytes.
     pub lost: Option<String>,
 }
 
-/// What a descriptor refers to.
+/// Buffer range or inline block that a descriptor refers to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Binding {
     pub set: u32,
     pub binding: u32,
-    /// The element of an array of descriptors.
+    /// Element of the descriptor array.
     pub element: u32,
     /// `VkDescriptorType`.
     pub kind: i32,
-    /// The index of a [`Region`]; `None` of an inline uniform block.
+    /// Index of the [`Region`]; `None` for an inline uniform block.
     pub region: Option<u32>,
-    /// Bytes from the region's start, dynamic offsets included.
+    /// Offset from the region's start in bytes, dynamic offset included.
     pub offset: u64,
     pub range: u64,
-    /// The bytes of an inline uniform block.
+    /// Contents of an inline uniform block.
     pub inline: Vec<u8>,
 }
 
-/// A range of a buffer: the union of what overlapping descriptors and addresses reach, so that what a kernel sees twice is
-/// there once. Its start is a multiple of 256 from the buffer's, or the buffer's own.
+/// Range of a buffer: the union of the overlapping ranges of descriptors and addresses, so that aliased bindings share
+/// their bytes. The start is a multiple of 256 bytes in the buffer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Region {
     pub bytes: u64,
-    /// The device's address of its first byte, where the buffer has one.
+    /// Device address of the first byte, for a buffer that has one.
     pub address: Option<u64>,
-    /// Names of files in the folder with its bytes before and after; no file after where nothing changed.
+    /// Names of the files with the contents before and after the dispatch; `after` is `None` if nothing changed.
     pub before: String,
     pub after: Option<String>,
 }
 
-/// The bytes of a frame.
+/// Encodes an event as a frame.
 ///
 /// # Panics
-/// Never: all fields can be written.
+/// Never: postcard can encode every field.
 #[must_use]
 pub fn frame(event: &Event) -> Vec<u8> {
     let body = postcard::to_stdvec(event).expect("every event has bytes");
@@ -220,10 +220,10 @@ pub fn frame(event: &Event) -> Vec<u8> {
     bytes
 }
 
-/// The events of a file, in order. A last frame that is cut off is left out.
+/// Decodes the events of a file, in order; ignores an incomplete last frame.
 ///
 /// # Errors
-/// What is wrong with it: another kind of file, another version, a frame that is no event.
+/// The bytes are another kind of file or another version, or a frame cannot be decoded.
 pub fn events(bytes: &[u8]) -> io::Result<Vec<Event>> {
     let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let Some((magic, mut rest)) = bytes.split_first_chunk::<8>() else {
@@ -242,16 +242,16 @@ pub fn events(bytes: &[u8]) -> io::Result<Vec<Event>> {
     Ok(events)
 }
 
-/// The bytes of the file [`SETTINGS`].
+/// Encodes the contents of the file [`SETTINGS`].
 ///
 /// # Panics
-/// Never: all fields can be written.
+/// Never: postcard can encode every field.
 #[must_use]
 pub fn settings(settings: &Settings) -> Vec<u8> {
     postcard::to_stdvec(settings).expect("settings have bytes")
 }
 
-/// What that file says.
+/// Decodes the contents of the file [`SETTINGS`]; `None` for invalid bytes.
 #[must_use]
 pub fn read_settings(bytes: &[u8]) -> Option<Settings> {
     postcard::from_bytes(bytes).ok()

@@ -1,4 +1,4 @@
-//! Instances: how their devices are reached, and what those are.
+//! Instances: the next layer's functions, and the properties of physical devices.
 
 use crate::format;
 use crate::loader::{self, Next};
@@ -9,24 +9,24 @@ use std::ffi::CStr;
 use std::mem::transmute;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// An instance of the program.
+/// An instance that the program created.
 pub(crate) struct Instance {
     pub(crate) next: Next,
     pub(crate) functions: ash::Instance,
-    /// Whether `vkGetPhysicalDeviceProperties2` may be called.
+    /// Whether `vkGetPhysicalDeviceProperties2` is available: Vulkan 1.1, or the extension.
     properties2: bool,
 }
 
 static INSTANCES: RwLock<BTreeMap<usize, Arc<Instance>>> = RwLock::new(BTreeMap::new());
 
-/// What the loader gives to every object of an instance or of a device: its table of functions. So a physical device leads
-/// to its instance, a queue and a command buffer to their device.
+/// Returns the loader's dispatch-table pointer, which all objects of an instance or of a device share. It maps a
+/// physical device to its instance, and a queue or command buffer to its device.
 pub(crate) fn key(object: impl Handle) -> usize {
-    // SAFETY: a dispatchable handle is a pointer to a structure that starts with that pointer.
+    // SAFETY: a dispatchable handle points to a structure whose first field is the dispatch-table pointer.
     unsafe { *(object.as_raw() as *const usize) }
 }
 
-/// The instance of an instance or of a physical device.
+/// Returns the instance that an instance or physical-device handle belongs to.
 pub(crate) fn of(object: impl Handle) -> Option<Arc<Instance>> {
     INSTANCES.read().unwrap_or_else(PoisonError::into_inner).get(&key(object)).cloned()
 }
@@ -36,7 +36,7 @@ pub(crate) unsafe extern "system" fn create(
     allocator: *const vk::AllocationCallbacks<'_>,
     instance: *mut vk::Instance,
 ) -> vk::Result {
-    // SAFETY: the arguments are the program's, its chain has the loader's link.
+    // SAFETY: the program's arguments, valid by Vulkan's rules; the `pNext` chain holds the loader's link.
     unsafe {
         let Some(next) = loader::take_link((*info).p_next, vk::StructureType::LOADER_INSTANCE_CREATE_INFO) else {
             return vk::Result::ERROR_INITIALIZATION_FAILED;
@@ -56,7 +56,7 @@ pub(crate) unsafe extern "system" fn create(
             *tell::APPLICATION.lock().unwrap_or_else(PoisonError::into_inner) = names;
         }
         let wanted = loader::list((*info).pp_enabled_extension_names, (*info).enabled_extension_count);
-        // Its first event names the program, even if no device follows.
+        // Creates the file now: its first event names the program, even if no device follows.
         let _ = tell::teller();
         let properties2 = version >= vk::API_VERSION_1_1
             || wanted.iter().any(|name| CStr::from_ptr(*name) == vk::KHR_GET_PHYSICAL_DEVICE_PROPERTIES2_NAME);
@@ -74,13 +74,13 @@ pub(crate) unsafe extern "system" fn destroy(instance: vk::Instance, allocator: 
     }
     let gone = INSTANCES.write().unwrap_or_else(PoisonError::into_inner).remove(&key(instance));
     if let Some(gone) = gone {
-        // SAFETY: the program has done with it.
+        // SAFETY: the program no longer uses the instance.
         unsafe { (gone.functions.fp_v1_0().destroy_instance)(instance, allocator) };
     }
 }
 
 impl Instance {
-    /// What a physical device is.
+    /// Returns the properties of a physical device, as an event holds them.
     pub(crate) fn describe(
         &self,
         physical: vk::PhysicalDevice,
@@ -89,7 +89,7 @@ impl Instance {
     ) -> format::Device {
         let mut driver = vk::PhysicalDeviceDriverProperties::default();
         let mut ids = vk::PhysicalDeviceIDProperties::default();
-        // SAFETY: the program's handle; structures that a device does not know are left as they are.
+        // SAFETY: the handle is valid; Vulkan leaves structures that the device does not support unchanged.
         let p = unsafe {
             if self.properties2 {
                 let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver).push_next(&mut ids);

@@ -1,14 +1,14 @@
-//! The Vulkan layer of `gpukern capture`: tells how long each dispatch of a program takes, and takes copies of what chosen
-//! ones see.
+//! Vulkan layer of `gpukern capture`: times each dispatch of a program, and captures the memory that selected
+//! dispatches access.
 //!
-//! `gpukern` starts the program with the environment variables that make the loader put this library between the program
-//! and the driver, for that program alone. Every function here does what the program asked for, by the next layer's
-//! function; beside that it remembers what objects are ([`objects`]), records time stamps around dispatches ([`record`]) and
-//! copies around those that are taken ([`take`]), and tells of them when they have finished ([`submit`]), in a file
-//! ([`tell`]) of a fixed [`format`]. Without [`format::FOLDER`] in the environment it passes everything on.
+//! `gpukern` starts the program with environment variables that make the Vulkan loader insert this library between the
+//! program and the driver, for that process alone. Every intercepted function calls the next layer's function; besides,
+//! the layer tracks objects ([`objects`]), records timestamps around dispatches ([`record`]) and copies around captured
+//! ones ([`take`]), and once a submission has finished ([`submit`]) writes its events to a file ([`tell`]) in the
+//! exchange [`format`]. Without [`format::FOLDER`] in the environment the layer only forwards calls.
 //!
-//! Handles, pointers and chains are the program's, and as valid as Vulkan asks of it: that is what the `unsafe` here rests
-//! on. A program that breaks those rules may crash here, as it may in a driver.
+//! The `unsafe` code relies on the program's handles, pointers and `pNext` chains to be valid, as Vulkan requires. A
+//! program that violates these rules may crash in this layer, as it may in a driver.
 
 mod device;
 #[allow(missing_docs, reason = "many fields say by their names what they are")]
@@ -28,10 +28,10 @@ pub use loader::Negotiation;
 use std::ffi::{CStr, c_char};
 use std::mem::transmute;
 
-/// The name under which the loader finds the layer.
+/// Name of the layer in the loader's manifest.
 pub const NAME: &str = "VK_LAYER_GPUKERN_capture";
 
-/// The loader's first call.
+/// Entry point that the loader calls first, to negotiate the version of the interface.
 ///
 /// # Safety
 /// `negotiation` must be valid.
@@ -59,8 +59,8 @@ unsafe extern "system" fn get_instance_proc_addr(
         b"vkGetInstanceProcAddr" => get_instance_proc_addr as *const (),
         b"vkGetDeviceProcAddr" => get_device_proc_addr as *const (),
         _ if instance.is_null() => return None,
-        // A function of a device that is asked of the instance is this layer's too, as far as it is known below.
-        // SAFETY: the arguments are the caller's.
+        // Device functions can also be queried through the instance; those that this layer intercepts take precedence.
+        // SAFETY: the caller's arguments, valid by Vulkan's rules.
         _ => unsafe {
             let next = (instance::of(instance)?.next.instance)(instance, name)?;
             tell::teller().and_then(|_| function(text)).unwrap_or(next as *const ())
@@ -76,17 +76,17 @@ unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const 
     let own = match text.to_bytes() {
         b"vkGetDeviceProcAddr" => get_device_proc_addr as *const (),
         b"vkDestroyDevice" => device::destroy as *const (),
-        // SAFETY: the arguments are the caller's.
+        // SAFETY: the caller's arguments, valid by Vulkan's rules.
         _ => unsafe {
             let (next, watched) = device::next(device, text)?;
             function(text).filter(|_| watched).unwrap_or(next)
         },
     };
-    // SAFETY: as above.
+    // SAFETY: each function is returned for its own name; the caller casts the pointer back to that function's type.
     unsafe { transmute::<*const (), vk::PFN_vkVoidFunction>(own) }
 }
 
-/// The layer's own function of a device under this name.
+/// Returns the layer's interception of the device function of this name.
 fn function(name: &CStr) -> Option<*const ()> {
     objects::function(name).or_else(|| record::function(name)).or_else(|| submit::function(name))
 }

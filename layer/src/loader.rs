@@ -1,5 +1,4 @@
-//! What the loader and a layer say to each other: the "Architecture of the Vulkan Loader Interfaces", layer interface
-//! version 2.
+//! Interface between the loader and a layer, version 2, as in "Architecture of the Vulkan Loader Interfaces".
 
 use ash::vk;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -16,7 +15,7 @@ pub struct Negotiation {
     pub(crate) get_physical_device_proc_addr: vk::PFN_vkVoidFunction,
 }
 
-/// `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`, as far as they are the same.
+/// Common fields of `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`.
 #[repr(C)]
 struct LayerCreateInfo {
     s_type: vk::StructureType,
@@ -25,33 +24,33 @@ struct LayerCreateInfo {
     link: *mut Link,
 }
 
-/// `VkLayerInstanceLink` and `VkLayerDeviceLink`, as far as they are the same.
+/// Common fields of `VkLayerInstanceLink` and `VkLayerDeviceLink`.
 #[repr(C)]
 struct Link {
     next: *mut Link,
     get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
-    /// Only in the link of a device.
+    /// Valid only in a device's link.
     get_device_proc_addr: Option<vk::PFN_vkGetDeviceProcAddr>,
 }
 
-/// `VK_LAYER_LINK_INFO`.
+/// `VK_LAYER_LINK_INFO`: the value of `function` for which `link` is valid.
 const LINK_INFO: i32 = 0;
 
-/// How the next layer, or the driver, is reached.
+/// Entry points of the next layer or the driver.
 #[derive(Clone, Copy)]
 pub(crate) struct Next {
     pub instance: vk::PFN_vkGetInstanceProcAddr,
-    /// Only for a device.
+    /// Set only for a device.
     pub device: Option<vk::PFN_vkGetDeviceProcAddr>,
 }
 
-/// Takes the next link from the chain of a `…CreateInfo` whose structure for layers has this type, and moves the chain on to
-/// the one after, which the next layer reads. `None` where the loader gave no link.
+/// Takes the first link from the loader's structure of this type in a `pNext` chain, and advances the structure to the
+/// following link, which the next layer reads. Returns `None` if the loader gave no link.
 ///
 /// # Safety
 /// `chain` is the valid `pNext` of the loader's call.
 pub(crate) unsafe fn take_link(chain: *const c_void, kind: vk::StructureType) -> Option<Next> {
-    // SAFETY: every structure of a chain starts as this one; those of the loader are its own to be changed by layers.
+    // SAFETY: all structures of a chain have this header, and the loader's may be modified by layers.
     unsafe {
         let mut at = chain.cast::<LayerCreateInfo>().cast_mut();
         while let Some(info) = at.as_mut() {
@@ -66,13 +65,13 @@ pub(crate) unsafe fn take_link(chain: *const c_void, kind: vk::StructureType) ->
     }
 }
 
-/// The structure of a chain that has this type.
+/// Finds the structure of this type in a `pNext` chain.
 ///
 /// # Safety
-/// `chain` is a valid `pNext`, and `T` the structure of this type.
+/// `chain` is a valid `pNext`, and `T` is the type that `kind` denotes.
 pub(crate) unsafe fn find<'a, T>(chain: *const c_void, kind: vk::StructureType) -> Option<&'a T> {
     let mut at = chain.cast::<vk::BaseInStructure<'_>>();
-    // SAFETY: every structure of a chain starts as this one.
+    // SAFETY: all structures of a chain start with this header.
     unsafe {
         while let Some(structure) = at.as_ref() {
             if structure.s_type == kind {
@@ -84,31 +83,31 @@ pub(crate) unsafe fn find<'a, T>(chain: *const c_void, kind: vk::StructureType) 
     }
 }
 
-/// A pointer to a function, of the type that its user casts it to, by the name that Vulkan gave it first or by that of an
-/// extension: a device of an older version has only the latter.
+/// Looks up a function by the given name, the core name and the names with the suffixes KHR and EXT, because a device
+/// of an older version has only an extension's name. The caller casts the pointer to the function's type.
 pub(crate) fn under_any_name(name: &CStr, get: impl Fn(&CStr) -> vk::PFN_vkVoidFunction) -> *const c_void {
     let text = name.to_string_lossy();
     let core = text.trim_end_matches("KHR").trim_end_matches("EXT");
     let names = [text.to_string(), core.to_string(), format!("{core}KHR"), format!("{core}EXT")];
     let function = names.into_iter().find_map(|name| get(&CString::new(name).ok()?));
-    // SAFETY: a function pointer and none are what a pointer is.
+    // SAFETY: `Option` of a function pointer has the representation of a pointer, null for `None`.
     unsafe { transmute::<vk::PFN_vkVoidFunction, *const c_void>(function) }
 }
 
-/// The text of a C string of the program's; `None` for null.
+/// Copies a C string, lossily as UTF-8; `None` for null.
 ///
 /// # Safety
-/// It is valid.
+/// `string` is null or a valid C string.
 pub(crate) unsafe fn text(string: *const c_char) -> Option<String> {
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned())
 }
 
-/// A list of the program's; empty for null.
+/// Returns the slice of `count` elements at `first`; empty for null.
 ///
 /// # Safety
-/// It is valid, and stays so for as long as the result is used.
+/// `first` is null or points to `count` elements that stay valid as long as the result is used.
 pub(crate) unsafe fn list<'a, T>(first: *const T, count: u32) -> &'a [T] {
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     if first.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(first, count as usize) } }
 }

@@ -1,13 +1,13 @@
-//! What a module says of an entry point's resources: as much as decides whether its dispatches can be taken.
+//! Reads the descriptor bindings of an entry point from SPIR-V, to decide whether its dispatches can be captured.
 
-/// The resources of an entry point.
+/// Memory that an entry point accesses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Resources {
-    /// Set and binding of buffers.
+    /// Set and binding of each buffer.
     pub buffers: Vec<(u32, u32)>,
-    /// Why its dispatches cannot be taken.
+    /// Reason why dispatches of the entry point cannot be captured.
     pub beyond: Option<String>,
-    /// Whether it follows addresses.
+    /// Whether the module declares `PhysicalStorageBufferAddresses`.
     pub addresses: bool,
 }
 
@@ -28,8 +28,8 @@ const DESCRIPTOR_SET: u32 = 34;
 const PHYSICAL_STORAGE_BUFFER_ADDRESSES: u32 = 5347;
 
 impl Resources {
-    /// Those of the entry point of this name. Up to version 1.3 an entry point does not list its buffers: then all of the
-    /// module's count.
+    /// Reads the resources of the entry point of this name. Before SPIR-V 1.4 an entry point does not list its buffers;
+    /// then all of the module's buffers count.
     pub(crate) fn of(spirv: &[u32], entry: &str) -> Self {
         let mut found = Self::default();
         let Some((&version, mut words)) = spirv.get(1).zip(spirv.get(5..)) else {
@@ -37,7 +37,8 @@ impl Resources {
             return found;
         };
         let (mut listed, mut sets, mut bindings) = (None, vec![], vec![]);
-        // Ids with the ids of what they point to or hold, and those of images, samplers and the like.
+        // `inner`: pointer and array types by id, with the id of their element type. `opaque`: image, sampler and
+        // acceleration-structure types by id, with their opcode.
         let (mut inner, mut opaque, mut variables) = (vec![], vec![], vec![]);
         while let Some(&first) = words.first() {
             let (length, code) = ((first >> 16) as usize, first & 0xffff);
@@ -75,7 +76,7 @@ impl Resources {
                 continue;
             }
             let mut held = kind;
-            // As deep as arrays of arrays may be.
+            // At most a pointer and seven levels of arrays.
             for _ in 0..8 {
                 held = of(&inner, held).unwrap_or(held);
             }

@@ -1,17 +1,18 @@
-//! What a kernel is called, from its SPIR-V alone.
+//! Names of kernels, derived from their SPIR-V.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The name of a module: that of the source file in its debug information, without folders and ending, or of its entry
-/// point, unless that is `main`. `None` where neither tells.
+/// Returns a module's name: the stem of the source file in its debug information, or else the entry point's name,
+/// unless that is `main`. `None` if the module has neither.
 #[must_use]
 pub fn of_module(spirv: &[u32], entry: &str) -> Option<String> {
     let named = |name: &str| (!matches!(name, "main" | "")).then(|| name.to_string());
     source_file(spirv).or_else(|| named(entry))
 }
 
-/// The hash of a module, 16 hexadecimal digits: the start of it stands for the name of a kernel that has none.
+/// Returns a module's hash: the first 8 bytes of SHA-256 as 16 hexadecimal digits. Kernels without a name are called by
+/// its first digits.
 #[must_use]
 pub fn hash(spirv: &[u32]) -> String {
     let mut hash = Sha256::new();
@@ -24,7 +25,8 @@ pub fn hash(spirv: &[u32]) -> String {
     })
 }
 
-/// The first source file of `OpSource` or of `NonSemantic.Shader.DebugInfo`'s `DebugSource`.
+/// Returns the stem of the file that the first `OpSource` names, without folders; `None` for `shader`, a compiler's
+/// placeholder.
 fn source_file(spirv: &[u32]) -> Option<String> {
     const OP_SOURCE: u32 = 3;
     const OP_STRING: u32 = 7;

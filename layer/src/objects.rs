@@ -1,4 +1,4 @@
-//! What is known of a device's objects, and the functions that make and change them.
+//! Tracked objects of a device, and the intercepted functions that create, change and destroy them.
 
 use crate::device::{self, Device, State};
 use crate::format::{Event, Pipeline};
@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The objects of a device that matter to a dispatch.
+/// Objects of a device that dispatches refer to.
 #[derive(Default)]
 pub(crate) struct Objects {
     pub buffers: HashMap<vk::Buffer, Buffer>,
@@ -24,16 +24,16 @@ pub(crate) struct Objects {
     pub templates: HashMap<vk::DescriptorUpdateTemplate, Arc<[vk::DescriptorUpdateTemplateEntry]>>,
 }
 
-/// A buffer.
+/// Tracked buffer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buffer {
     pub size: u64,
-    /// Its memory, and where in it.
+    /// Memory that the buffer is bound to, and the offset in bytes.
     pub memory: Option<(vk::DeviceMemory, u64)>,
-    /// Its address, if it is to have one and has memory.
+    /// Device address; `None` before the buffer is bound, or without the usage flag.
     pub address: Option<u64>,
     addressable: bool,
-    /// Why it cannot be copied.
+    /// Reason why the buffer's contents cannot be copied.
     pub beyond: Option<&'static str>,
 }
 
@@ -43,22 +43,22 @@ struct Module {
     name: Option<String>,
 }
 
-/// A layout of a set: type and number of descriptors of each binding.
+/// Descriptor set layout: type and descriptor count of each binding.
 #[derive(Debug, Default)]
 pub(crate) struct SetLayout {
     pub bindings: BTreeMap<u32, (vk::DescriptorType, u32)>,
-    /// Whether descriptors may change between recording and execution.
+    /// Whether descriptors may be updated between recording and execution.
     pub update_after_bind: bool,
 }
 
-/// A set, or what is pushed in place of one.
+/// Descriptor set, allocated or made of push descriptors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Set {
     pub layout: Arc<SetLayout>,
     pub written: BTreeMap<(u32, u32), Written>,
 }
 
-/// A descriptor.
+/// Written descriptor.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
     Buffer {
@@ -68,16 +68,17 @@ pub(crate) enum Written {
         range: u64,
     },
     Inline(Vec<u8>),
-    /// An image or the like.
+    /// Image, sampler or another descriptor without a buffer.
     Other,
 }
 
-/// A compute pipeline.
+/// Tracked compute pipeline.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    /// How events refer to it.
+    /// Number of the pipeline in events.
     pub pipeline: u32,
-    /// What it may be called: by its module, which may have a name, and by the program.
+    /// Names that the selection of kernels matches: source file or entry point, debug name of the shader module, hash,
+    /// debug names of the pipeline.
     pub names: Vec<String>,
     pub resources: Resources,
 }
@@ -85,26 +86,27 @@ pub(crate) struct Kernel {
 static PIPELINES: AtomicU32 = AtomicU32::new(0);
 
 impl Buffer {
-    /// Its bytes in its memory.
+    /// Returns the memory and the byte range in it that the buffer occupies.
     pub(crate) fn place(&self) -> Option<(vk::DeviceMemory, std::ops::Range<u64>)> {
         self.memory.map(|(memory, offset)| (memory, offset..offset + self.size))
     }
 }
 
 impl Set {
-    /// A descriptor with the following ones, which go on in the next binding where those of one are used up.
+    /// Iterates over (binding, element) from a descriptor on, through the following bindings, as Vulkan's consecutive
+    /// binding updates do.
     fn places(&self, binding: u32, element: u32) -> impl Iterator<Item = (u32, u32)> {
         let rest = self.layout.bindings.range(binding..).map(|(at, (_, count))| (*at, *count));
         rest.flat_map(move |(at, count)| (if at == binding { element } else { 0 }..count).map(move |e| (at, e)))
     }
 
-    /// Writes the descriptors of one kind from `binding` and `element` on.
+    /// Writes consecutive descriptors from `binding` and `element` on.
     fn write(&mut self, binding: u32, element: u32, all: impl Iterator<Item = Written>) {
         let places: Vec<_> = self.places(binding, element).zip(all).collect();
         self.written.extend(places);
     }
 
-    /// Writes bytes of an inline uniform block.
+    /// Writes bytes of an inline uniform block from `offset` on.
     fn write_inline(&mut self, binding: u32, offset: usize, bytes: &[u8]) {
         let size = self.layout.bindings.get(&binding).map_or(0, |(_, bytes)| *bytes as usize);
         let entry = self.written.entry((binding, 0)).or_insert_with(|| Written::Inline(vec![0; size]));
@@ -115,14 +117,14 @@ impl Set {
         }
     }
 
-    /// Applies what the program writes.
+    /// Applies a descriptor write.
     ///
     /// # Safety
-    /// It is valid.
+    /// `write` is valid by Vulkan's rules.
     pub(crate) unsafe fn apply(&mut self, write: &vk::WriteDescriptorSet<'_>) {
         let (binding, element) = (write.dst_binding, write.dst_array_element);
         let kind = write.descriptor_type;
-        // SAFETY: the caller's; each kind of descriptor has its own list.
+        // SAFETY: guaranteed by the caller; the descriptor type decides which of the lists is valid.
         unsafe {
             if kind == vk::DescriptorType::INLINE_UNIFORM_BLOCK {
                 let block: Option<&vk::WriteDescriptorSetInlineUniformBlock<'_>> =
@@ -139,15 +141,15 @@ impl Set {
         }
     }
 
-    /// Applies what a template finds in the program's data.
+    /// Applies an update template to the program's data.
     ///
     /// # Safety
-    /// They belong together.
+    /// `data` is laid out as `entries` describe.
     pub(crate) unsafe fn apply_template(&mut self, entries: &[vk::DescriptorUpdateTemplateEntry], data: *const c_void) {
         for entry in entries {
             let (binding, element, kind) = (entry.dst_binding, entry.dst_array_element, entry.descriptor_type);
             let count = entry.descriptor_count;
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 let at = |n: u32| data.cast::<u8>().add(entry.offset + n as usize * entry.stride);
                 if kind == vk::DescriptorType::INLINE_UNIFORM_BLOCK {
@@ -167,33 +169,35 @@ fn buffer(kind: vk::DescriptorType, info: &vk::DescriptorBufferInfo) -> Written 
     Written::Buffer { kind, buffer: info.buffer, offset: info.offset, range: info.range }
 }
 
-/// Whether its descriptors have a buffer and a range.
+/// Returns whether the descriptor type refers to a buffer range.
 fn is_buffer(kind: vk::DescriptorType) -> bool {
     use vk::DescriptorType as T;
     matches!(kind, T::UNIFORM_BUFFER | T::STORAGE_BUFFER | T::UNIFORM_BUFFER_DYNAMIC | T::STORAGE_BUFFER_DYNAMIC)
 }
 
-/// Whether an offset is given when the set is bound.
+/// Returns whether the descriptor type takes a dynamic offset when its set is bound.
 pub(crate) fn is_dynamic(kind: vk::DescriptorType) -> bool {
     matches!(kind, vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC | vk::DescriptorType::STORAGE_BUFFER_DYNAMIC)
 }
 
-/// Calls `call` with a description of a buffer that may also be copied from.
+/// Passes `call` the buffer's create info with the usage `TRANSFER_SRC` added, so that captures can copy from the
+/// buffer.
 ///
 /// # Safety
-/// `info` is valid, with its chain.
+/// `info` and its `pNext` chain are valid.
 unsafe fn with_copies<R>(
     info: &vk::BufferCreateInfo<'_>,
     call: impl FnOnce(*const vk::BufferCreateInfo<'_>) -> R,
 ) -> R {
     let mut copied = *info;
     copied.usage |= vk::BufferUsageFlags::TRANSFER_SRC;
-    // Flags of 64 bits take the place of those, in a structure of the program's: changed for the length of the call.
+    // 64-bit usage flags in the `pNext` chain override `usage`. The structure belongs to the program, so it is restored
+    // after the call.
     let more: Option<&vk::BufferUsageFlags2CreateInfoKHR<'_>> =
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { find(info.p_next, vk::StructureType::BUFFER_USAGE_FLAGS_2_CREATE_INFO_KHR) };
     let more = more.map(|more| (std::ptr::from_ref(more).cast_mut(), more.usage));
-    // SAFETY: nobody else may use the structure during the call.
+    // SAFETY: Vulkan lets no other thread modify the structure during the call.
     unsafe {
         if let Some((at, usage)) = more {
             (*at).usage = usage | vk::BufferUsageFlags2KHR::TRANSFER_SRC;
@@ -213,7 +217,7 @@ pub(crate) unsafe extern "system" fn create_buffer(
     made: *mut vk::Buffer,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let create = d.functions.fp_v1_0().create_buffer;
         let result = with_copies(&*info, |info| create(device, info, allocator, made));
@@ -246,7 +250,7 @@ pub(crate) unsafe extern "system" fn get_device_buffer_memory_requirements(
     requirements: *mut vk::MemoryRequirements2<'_>,
 ) {
     let Some(d) = device::of(device) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let get = d.functions.fp_v1_3().get_device_buffer_memory_requirements;
         with_copies(&*(*info).p_create_info, |create| {
@@ -263,18 +267,18 @@ pub(crate) unsafe extern "system" fn destroy_buffer(
 ) {
     let Some(d) = device::of(device) else { return };
     d.state().objects.buffers.remove(&buffer);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().destroy_buffer)(device, buffer, allocator) };
 }
 
-/// Remembers the memory of a buffer.
+/// Stores the memory that a buffer was bound to, and its device address.
 fn bound(d: &Device, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64) {
     let mut state = d.state();
     let Some(known) = state.objects.buffers.get_mut(&buffer) else { return };
     known.memory = Some((memory, offset));
     if known.addressable {
         let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
-        // SAFETY: the buffer was made for it, and has memory.
+        // SAFETY: the buffer has the usage for device addresses and is bound to memory.
         known.address = Some(unsafe { d.functions.get_buffer_device_address(&info) }).filter(|address| *address != 0);
     }
 }
@@ -286,7 +290,7 @@ pub(crate) unsafe extern "system" fn bind_buffer_memory(
     offset: vk::DeviceSize,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     let result = unsafe { (d.functions.fp_v1_0().bind_buffer_memory)(device, buffer, memory, offset) };
     if result == vk::Result::SUCCESS {
         bound(&d, buffer, memory, offset);
@@ -300,7 +304,7 @@ pub(crate) unsafe extern "system" fn bind_buffer_memory2(
     infos: *const vk::BindBufferMemoryInfo<'_>,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let result = (d.functions.fp_v1_1().bind_buffer_memory2)(device, count, infos);
         if result == vk::Result::SUCCESS {
@@ -319,7 +323,7 @@ pub(crate) unsafe extern "system" fn create_shader_module(
     made: *mut vk::ShaderModule,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let result = (d.functions.fp_v1_0().create_shader_module)(device, info, allocator, made);
         if result == vk::Result::SUCCESS {
@@ -330,12 +334,12 @@ pub(crate) unsafe extern "system" fn create_shader_module(
     }
 }
 
-/// The words of a module.
+/// Returns the words of a module's SPIR-V.
 ///
 /// # Safety
-/// `info` is valid.
+/// `info` is valid by Vulkan's rules.
 unsafe fn code(info: &vk::ShaderModuleCreateInfo<'_>) -> Arc<[u32]> {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { list(info.p_code, (info.code_size / 4) as u32) }.into()
 }
 
@@ -346,7 +350,7 @@ pub(crate) unsafe extern "system" fn destroy_shader_module(
 ) {
     let Some(d) = device::of(device) else { return };
     d.state().objects.modules.remove(&module);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().destroy_shader_module)(device, module, allocator) };
 }
 
@@ -357,7 +361,7 @@ pub(crate) unsafe extern "system" fn create_descriptor_set_layout(
     made: *mut vk::DescriptorSetLayout,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let result = (d.functions.fp_v1_0().create_descriptor_set_layout)(device, info, allocator, made);
         if result == vk::Result::SUCCESS {
@@ -379,7 +383,7 @@ pub(crate) unsafe extern "system" fn destroy_descriptor_set_layout(
 ) {
     let Some(d) = device::of(device) else { return };
     d.state().objects.layouts.remove(&layout);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().destroy_descriptor_set_layout)(device, layout, allocator) };
 }
 
@@ -390,7 +394,7 @@ pub(crate) unsafe extern "system" fn create_pipeline_layout(
     made: *mut vk::PipelineLayout,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let result = (d.functions.fp_v1_0().create_pipeline_layout)(device, info, allocator, made);
         if result == vk::Result::SUCCESS {
@@ -410,7 +414,7 @@ pub(crate) unsafe extern "system" fn destroy_pipeline_layout(
 ) {
     let Some(d) = device::of(device) else { return };
     d.state().objects.pipeline_layouts.remove(&layout);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().destroy_pipeline_layout)(device, layout, allocator) };
 }
 
@@ -423,7 +427,7 @@ pub(crate) unsafe extern "system" fn create_compute_pipelines(
     made: *mut vk::Pipeline,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let start = d.teller.now();
         let create = d.functions.fp_v1_0().create_compute_pipelines;
@@ -431,7 +435,7 @@ pub(crate) unsafe extern "system" fn create_compute_pipelines(
         let took = (d.teller.now() - start) / u64::from(count.max(1));
         let mut state = d.state();
         for (info, made) in list(infos, count).iter().zip(list(made, count)) {
-            // Of several some may have failed.
+            // Creation of a batch may succeed for some pipelines only; failed ones are null.
             if !made.is_null() {
                 let kernel = describe(&d, &state, info, took);
                 state.objects.pipelines.insert(*made, Arc::new(kernel));
@@ -441,13 +445,13 @@ pub(crate) unsafe extern "system" fn create_compute_pipelines(
     }
 }
 
-/// Tells what a pipeline is.
+/// Writes the [`Event::Pipeline`] of a new pipeline and returns its tracked state.
 ///
 /// # Safety
-/// `info` is valid.
+/// `info` is valid by Vulkan's rules.
 unsafe fn describe(d: &Device, state: &State, info: &vk::ComputePipelineCreateInfo<'_>, took: u64) -> Kernel {
     let stage = &info.stage;
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let module = state.objects.modules.get(&stage.module).cloned().or_else(|| {
             let inline: Option<&vk::ShaderModuleCreateInfo<'_>> =
@@ -502,7 +506,7 @@ pub(crate) unsafe extern "system" fn destroy_pipeline(
 ) {
     let Some(d) = device::of(device) else { return };
     d.state().objects.pipelines.remove(&pipeline);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().destroy_pipeline)(device, pipeline, allocator) };
 }
 
@@ -511,7 +515,7 @@ pub(crate) unsafe extern "system" fn set_object_name(
     info: *const vk::DebugUtilsObjectNameInfoEXT<'_>,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let (handle, name) = ((*info).object_handle, loader::text((*info).p_object_name));
         let mut state = d.state();
@@ -542,7 +546,7 @@ pub(crate) unsafe extern "system" fn allocate_descriptor_sets(
     made: *mut vk::DescriptorSet,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let result = (d.functions.fp_v1_0().allocate_descriptor_sets)(device, info, made);
         if result == vk::Result::SUCCESS {
@@ -566,7 +570,7 @@ pub(crate) unsafe extern "system" fn free_descriptor_sets(
     sets: *const vk::DescriptorSet,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let mut state = d.state();
         let gone = list(sets, count);
@@ -581,7 +585,7 @@ pub(crate) unsafe extern "system" fn free_descriptor_sets(
     }
 }
 
-/// Forgets the sets of a pool.
+/// Removes a pool and its descriptor sets from the tracked objects.
 fn forget_pool(d: &Device, pool: vk::DescriptorPool) {
     let mut state = d.state();
     for set in state.objects.pools.remove(&pool).unwrap_or_default() {
@@ -596,7 +600,7 @@ pub(crate) unsafe extern "system" fn reset_descriptor_pool(
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
     forget_pool(&d, pool);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().reset_descriptor_pool)(device, pool, flags) }
 }
 
@@ -607,7 +611,7 @@ pub(crate) unsafe extern "system" fn destroy_descriptor_pool(
 ) {
     let Some(d) = device::of(device) else { return };
     forget_pool(&d, pool);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().destroy_descriptor_pool)(device, pool, allocator) };
 }
 
@@ -619,7 +623,7 @@ pub(crate) unsafe extern "system" fn update_descriptor_sets(
     copies: *const vk::CopyDescriptorSet<'_>,
 ) {
     let Some(d) = device::of(device) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let mut state = d.state();
         for write in list(writes, count) {
@@ -648,7 +652,7 @@ pub(crate) unsafe extern "system" fn create_descriptor_update_template(
     made: *mut vk::DescriptorUpdateTemplate,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let result = (d.functions.fp_v1_1().create_descriptor_update_template)(device, info, allocator, made);
         if result == vk::Result::SUCCESS {
@@ -666,7 +670,7 @@ pub(crate) unsafe extern "system" fn destroy_descriptor_update_template(
 ) {
     let Some(d) = device::of(device) else { return };
     d.state().objects.templates.remove(&template);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_1().destroy_descriptor_update_template)(device, template, allocator) };
 }
 
@@ -677,7 +681,7 @@ pub(crate) unsafe extern "system" fn update_descriptor_set_with_template(
     data: *const c_void,
 ) {
     let Some(d) = device::of(device) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let mut state = d.state();
         let entries = state.objects.templates.get(&template).cloned();
@@ -689,7 +693,7 @@ pub(crate) unsafe extern "system" fn update_descriptor_set_with_template(
     }
 }
 
-/// The functions of this file by their names.
+/// Returns the intercepted function of this module with this name.
 pub(crate) fn function(name: &CStr) -> Option<*const ()> {
     Some(match name.to_bytes() {
         b"vkCreateBuffer" => create_buffer as *const (),

@@ -1,4 +1,4 @@
-//! Command buffers: what a program records into them, and the time stamps that are recorded beside it.
+//! Command buffers: the tracked commands and bindings, and the timestamps that the layer records around commands.
 
 use crate::device::{self, Device, State};
 use crate::loader::{self, list};
@@ -9,40 +9,40 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
-/// Time stamps of a pool: an even number, because they are used in pairs.
+/// Number of queries in a timestamp pool; even, because timestamps are used in pairs.
 pub(crate) const CHUNK: u32 = 512;
 
-/// The command buffers of a device.
+/// Recordings of a device's command buffers, with the query pools for their timestamps.
 #[derive(Default)]
 pub(crate) struct Recordings {
     pub all: HashMap<vk::CommandBuffer, Recording>,
     pools: HashMap<vk::CommandPool, (u32, Vec<vk::CommandBuffer>)>,
-    /// Pools of time stamps that no command buffer uses.
+    /// Query pools that no command buffer uses.
     free: Vec<vk::QueryPool>,
-    /// How often each pipeline was recorded with a grid.
+    /// Number of recorded dispatches by pipeline and grid.
     pub calls: HashMap<(u32, [u32; 3]), u64>,
-    /// Bytes of buffers that were taken.
+    /// Captured bytes so far, of [`Take::max_bytes`](crate::format::Take::max_bytes).
     pub spent: u64,
 }
 
-/// What a command buffer has since it was begun.
+/// Contents of a command buffer since `vkBeginCommandBuffer`.
 #[derive(Default)]
 pub(crate) struct Recording {
-    /// Whether its queues have time stamps.
+    /// Whether the queue family of the pool supports timestamps.
     stamps: bool,
     pub pipeline: Option<Arc<Kernel>>,
-    /// Compute's sets.
+    /// Descriptor sets bound for compute, by set number.
     pub sets: Vec<Option<Bound>>,
     pub push: Vec<u8>,
     labels: Vec<String>,
     pub entries: Vec<Entry>,
     pub queries: Vec<vk::QueryPool>,
-    /// Time stamps used.
+    /// Number of timestamps in use.
     pub used: u32,
     pub takings: Vec<Taking>,
 }
 
-/// A set that is bound.
+/// Descriptor set bound to a set number.
 pub(crate) enum Bound {
     Set { set: vk::DescriptorSet, offsets: Vec<u32> },
     Pushed(Set),
@@ -51,7 +51,7 @@ pub(crate) enum Bound {
 /// Dynamic offsets by binding and element.
 type Offsets = HashMap<(u32, u32), u32>;
 
-/// What was recorded, and the number of its first time stamp.
+/// Recorded command, with the number of the first timestamp of its pair.
 pub(crate) enum Entry {
     Dispatch {
         kernel: Option<Arc<Kernel>>,
@@ -67,17 +67,17 @@ pub(crate) enum Entry {
     Execute(vk::CommandBuffer),
 }
 
-/// The work-groups of a dispatch.
+/// Grid of a dispatch in workgroups.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Grid {
     pub base: [u32; 3],
     pub groups: [u32; 3],
-    /// The buffer that has them, and the byte in it.
+    /// Buffer with the grid of an indirect dispatch, and the offset in bytes.
     pub indirect: Option<(vk::Buffer, u64)>,
 }
 
 impl Bound {
-    /// Its descriptors, with the offsets of dynamic ones by binding and element. `None` for a set that is gone.
+    /// Returns the set's descriptors and its dynamic offsets by binding and element; `None` if the set has been freed.
     pub(crate) fn contents<'a>(&'a self, objects: &'a Objects) -> Option<(&'a Set, Offsets)> {
         match self {
             Self::Pushed(set) => Some((set, HashMap::new())),
@@ -92,7 +92,7 @@ impl Bound {
 }
 
 impl Recordings {
-    /// Makes the time stamps and copies of a command buffer that is begun anew, or freed, available again.
+    /// Empties the recording of a command buffer that is reset or freed, and releases its query pools and captures.
     fn clear(&mut self, d: &Device, commands: vk::CommandBuffer) {
         let Some(recording) = self.all.get_mut(&commands) else { return };
         let stamps = recording.stamps;
@@ -101,19 +101,20 @@ impl Recordings {
         old.takings.into_iter().for_each(|taking| taking.free(d));
     }
 
-    /// Destroys the pools of time stamps and the copies of all.
+    /// Destroys all query pools and captures.
     pub(crate) fn destroy(&mut self, d: &Device) {
         let all: Vec<_> = self.all.keys().copied().collect();
         for commands in all {
             self.clear(d, commands);
         }
-        // SAFETY: no submission uses them any more.
+        // SAFETY: no pending submission uses the pools.
         self.free.drain(..).for_each(|pool| unsafe { d.functions.destroy_query_pool(pool, None) });
     }
 }
 
 impl Recording {
-    /// The number of the first of two time stamps, reset; `None` where the queue has none, or no more can be made.
+    /// Allocates and resets a pair of timestamps, and returns the first one's number; `None` if the queue has no
+    /// timestamps or no query pool can be created.
     fn stamp_pair(&mut self, d: &Device, commands: vk::CommandBuffer, free: &mut Vec<vk::QueryPool>) -> Option<u32> {
         if !self.stamps {
             return None;
@@ -121,8 +122,8 @@ impl Recording {
         let first = self.used;
         if first / CHUNK == self.queries.len() as u32 {
             let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(CHUNK);
-            // SAFETY: the device is valid; the command buffer is being recorded outside of a render pass, where dispatches
-            // and copies are.
+            // SAFETY: the device is valid; dispatches and transfers are recorded outside of render passes, as the reset
+            // of queries has to be.
             unsafe {
                 let pool = free.pop().map_or_else(|| d.functions.create_query_pool(&info, None), Ok).ok()?;
                 d.functions.cmd_reset_query_pool(commands, pool, 0, CHUNK);
@@ -133,14 +134,15 @@ impl Recording {
         Some(first)
     }
 
-    /// Records a time stamp for when everything before has finished, or of the moment in which it is reached.
+    /// Records the timestamp `number`: after all earlier commands for `BOTTOM_OF_PIPE`, as soon as it is reached for
+    /// `TOP_OF_PIPE`.
     fn stamp(&self, d: &Device, commands: vk::CommandBuffer, stage: vk::PipelineStageFlags, number: u32) {
         let pool = self.queries[(number / CHUNK) as usize];
-        // SAFETY: it was reset before.
+        // SAFETY: the query was reset when it was allocated.
         unsafe { d.functions.cmd_write_timestamp(commands, stage, pool, number % CHUNK) };
     }
 
-    /// Records `call` between two time stamps. Returns the number of the first.
+    /// Records `call` between a pair of timestamps and returns the first one's number.
     fn around(
         &mut self,
         d: &Device,
@@ -156,7 +158,8 @@ impl Recording {
         if d.teller.settings.overlapped {
             self.stamp(d, commands, top, first);
         } else {
-            // The other way round the barrier would count: 3 µs on an H100.
+            // Barrier before timestamp: in the other order the measured time would include the barrier, 3 µs on an
+            // H100.
             wait(d, commands);
             self.stamp(d, commands, bottom, first);
         }
@@ -170,7 +173,7 @@ impl Recording {
     }
 }
 
-/// Records that everything after waits for everything before.
+/// Records a full barrier: all later commands wait for all earlier ones.
 pub(crate) fn wait(d: &Device, commands: vk::CommandBuffer) {
     let all = vk::PipelineStageFlags::ALL_COMMANDS;
     let access = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
@@ -181,7 +184,7 @@ pub(crate) fn wait(d: &Device, commands: vk::CommandBuffer) {
     }
 }
 
-/// Records a dispatch, with its time stamps, and with copies if it is to be taken.
+/// Records a dispatch between timestamps, and with copies of its buffers if it is captured.
 fn dispatch(d: &Device, commands: vk::CommandBuffer, grid: Grid, call: impl FnOnce()) {
     let mut state = d.state();
     let State { objects, recordings, .. } = &mut *state;
@@ -202,7 +205,7 @@ fn dispatch(d: &Device, commands: vk::CommandBuffer, grid: Grid, call: impl FnOn
     recordings.all.insert(commands, recording);
 }
 
-/// Records another command that takes device time.
+/// Records a transfer command between timestamps, or counts it if the queue has none.
 fn other(d: &Device, commands: vk::CommandBuffer, what: &'static str, call: impl FnOnce()) {
     let mut state = d.state();
     let State { recordings, beyond, .. } = &mut *state;
@@ -220,7 +223,7 @@ pub(crate) unsafe extern "system" fn create_command_pool(
     made: *mut vk::CommandPool,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let result = (d.functions.fp_v1_0().create_command_pool)(device, info, allocator, made);
         if result == vk::Result::SUCCESS {
@@ -230,7 +233,8 @@ pub(crate) unsafe extern "system" fn create_command_pool(
     }
 }
 
-/// Waits for what is known of command buffers that the program says are not in use, and forgets what they have.
+/// Empties the recordings of command buffers that are no longer in use, after reading the results of their submissions;
+/// with `gone`, removes them.
 fn clear(d: &Device, all: &[vk::CommandBuffer], gone: bool) {
     d.settle(all);
     let mut state = d.state();
@@ -250,7 +254,7 @@ pub(crate) unsafe extern "system" fn destroy_command_pool(
     let Some(d) = device::of(device) else { return };
     let all = d.state().recordings.pools.remove(&pool).unwrap_or_default().1;
     clear(&d, &all, true);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().destroy_command_pool)(device, pool, allocator) };
 }
 
@@ -262,7 +266,7 @@ pub(crate) unsafe extern "system" fn reset_command_pool(
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
     let all = d.state().recordings.pools.get(&pool).cloned().unwrap_or_default().1;
     clear(&d, &all, false);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().reset_command_pool)(device, pool, flags) }
 }
 
@@ -272,7 +276,7 @@ pub(crate) unsafe extern "system" fn allocate_command_buffers(
     made: *mut vk::CommandBuffer,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let result = (d.functions.fp_v1_0().allocate_command_buffers)(device, info, made);
         if result == vk::Result::SUCCESS {
@@ -296,7 +300,7 @@ pub(crate) unsafe extern "system" fn free_command_buffers(
     all: *const vk::CommandBuffer,
 ) {
     let Some(d) = device::of(device) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let gone = list(all, count);
         if let Some(known) = d.state().recordings.pools.get_mut(&pool) {
@@ -313,7 +317,7 @@ pub(crate) unsafe extern "system" fn begin_command_buffer(
 ) -> vk::Result {
     let Some(d) = device::of(commands) else { return vk::Result::ERROR_DEVICE_LOST };
     clear(&d, &[commands], false);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().begin_command_buffer)(commands, info) }
 }
 
@@ -323,7 +327,7 @@ pub(crate) unsafe extern "system" fn reset_command_buffer(
 ) -> vk::Result {
     let Some(d) = device::of(commands) else { return vk::Result::ERROR_DEVICE_LOST };
     clear(&d, &[commands], false);
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().reset_command_buffer)(commands, flags) }
 }
 
@@ -340,11 +344,11 @@ pub(crate) unsafe extern "system" fn cmd_bind_pipeline(
             recording.pipeline = kernel;
         }
     }
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.functions.fp_v1_0().cmd_bind_pipeline)(commands, point, pipeline) };
 }
 
-/// Remembers the sets that are bound from `first` on.
+/// Stores the descriptor sets bound from the set number `first` on, each with its dynamic offsets.
 fn bind(d: &Device, commands: vk::CommandBuffer, first: u32, sets: &[vk::DescriptorSet], mut offsets: &[u32]) {
     let mut state = d.state();
     let State { objects, recordings, .. } = &mut *state;
@@ -374,7 +378,7 @@ pub(crate) unsafe extern "system" fn cmd_bind_descriptor_sets(
     offsets: *const u32,
 ) {
     let Some(d) = device::of(commands) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         if point == vk::PipelineBindPoint::COMPUTE {
             bind(&d, commands, first, list(sets, count), list(offsets, offset_count));
@@ -389,7 +393,7 @@ pub(crate) unsafe extern "system" fn cmd_bind_descriptor_sets2(
     info: *const vk::BindDescriptorSetsInfoKHR<'_>,
 ) {
     let Some(d) = device::of(commands) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let i = &*info;
         if i.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
@@ -400,7 +404,7 @@ pub(crate) unsafe extern "system" fn cmd_bind_descriptor_sets2(
     }
 }
 
-/// Has `write` change what is pushed as a set.
+/// Applies `write` to the push descriptors of a set number.
 fn push_set(
     d: &Device,
     commands: vk::CommandBuffer,
@@ -416,7 +420,7 @@ fn push_set(
     if recording.sets.len() <= at {
         recording.sets.resize_with(at + 1, || None);
     }
-    // What was pushed before stays, but for what is pushed now.
+    // Push descriptors accumulate: earlier writes with the same layout stay valid.
     let mut pushed = match recording.sets[at].take() {
         Some(Bound::Pushed(before)) if Arc::ptr_eq(&before.layout, &layout) => before,
         _ => Set { layout, ..Set::default() },
@@ -434,7 +438,7 @@ pub(crate) unsafe extern "system" fn cmd_push_descriptor_set(
     writes: *const vk::WriteDescriptorSet<'_>,
 ) {
     let Some(d) = device::of(commands) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         if point == vk::PipelineBindPoint::COMPUTE {
             push_set(&d, commands, layout, set, |set, _| list(writes, count).iter().for_each(|write| set.apply(write)));
@@ -448,7 +452,7 @@ pub(crate) unsafe extern "system" fn cmd_push_descriptor_set2(
     info: *const vk::PushDescriptorSetInfoKHR<'_>,
 ) {
     let Some(d) = device::of(commands) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let i = &*info;
         if i.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
@@ -467,9 +471,10 @@ pub(crate) unsafe extern "system" fn cmd_push_descriptor_set_with_template(
     data: *const c_void,
 ) {
     let Some(d) = device::of(commands) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
-        // A template for graphics changes what graphics would see: the sets of compute are told apart by their use alone.
+        // The template's bind point is unknown here. Applying a graphics template to the compute sets is harmless
+        // unless a dispatch follows that uses the same set number.
         push_set(&d, commands, layout, set, |set, objects| {
             if let Some(entries) = objects.templates.get(&template) {
                 set.apply_template(entries, data);
@@ -479,7 +484,7 @@ pub(crate) unsafe extern "system" fn cmd_push_descriptor_set_with_template(
     }
 }
 
-/// Remembers push constants.
+/// Stores push constants from the byte `offset` on.
 fn push(d: &Device, commands: vk::CommandBuffer, offset: u32, bytes: &[u8]) {
     let mut state = d.state();
     let Some(recording) = state.recordings.all.get_mut(&commands) else { return };
@@ -499,7 +504,7 @@ pub(crate) unsafe extern "system" fn cmd_push_constants(
     values: *const c_void,
 ) {
     let Some(d) = device::of(commands) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         if stages.contains(vk::ShaderStageFlags::COMPUTE) {
             push(&d, commands, offset, list(values.cast(), size));
@@ -513,7 +518,7 @@ pub(crate) unsafe extern "system" fn cmd_push_constants2(
     info: *const vk::PushConstantsInfoKHR<'_>,
 ) {
     let Some(d) = device::of(commands) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let i = &*info;
         if i.stage_flags.contains(vk::ShaderStageFlags::COMPUTE) {
@@ -526,7 +531,7 @@ pub(crate) unsafe extern "system" fn cmd_push_constants2(
 pub(crate) unsafe extern "system" fn cmd_dispatch(commands: vk::CommandBuffer, x: u32, y: u32, z: u32) {
     let Some(d) = device::of(commands) else { return };
     let grid = Grid { groups: [x, y, z], ..Grid::default() };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     dispatch(&d, commands, grid, || unsafe { (d.functions.fp_v1_0().cmd_dispatch)(commands, x, y, z) });
 }
 
@@ -542,7 +547,7 @@ pub(crate) unsafe extern "system" fn cmd_dispatch_base(
     let Some(d) = device::of(commands) else { return };
     let grid = Grid { base: [base_x, base_y, base_z], groups: [x, y, z], indirect: None };
     let next = d.functions.fp_v1_1().cmd_dispatch_base;
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     dispatch(&d, commands, grid, || unsafe { next(commands, base_x, base_y, base_z, x, y, z) });
 }
 
@@ -554,7 +559,7 @@ pub(crate) unsafe extern "system" fn cmd_dispatch_indirect(
     let Some(d) = device::of(commands) else { return };
     let grid = Grid { indirect: Some((buffer, offset)), ..Grid::default() };
     let next = d.functions.fp_v1_0().cmd_dispatch_indirect;
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     dispatch(&d, commands, grid, || unsafe { next(commands, buffer, offset) });
 }
 
@@ -564,12 +569,12 @@ pub(crate) unsafe extern "system" fn cmd_execute_commands(
     secondaries: *const vk::CommandBuffer,
 ) {
     let Some(d) = device::of(commands) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let mut state = d.state();
         if let Some(recording) = state.recordings.all.get_mut(&commands) {
             recording.entries.extend(list(secondaries, count).iter().map(|secondary| Entry::Execute(*secondary)));
-            // What is bound after it is not what was bound before.
+            // Executing secondary command buffers invalidates the bound state.
             (recording.pipeline, recording.sets) = (None, vec![]);
         }
         drop(state);
@@ -582,7 +587,7 @@ pub(crate) unsafe extern "system" fn cmd_begin_label(
     label: *const vk::DebugUtilsLabelEXT<'_>,
 ) {
     let Some(d) = device::of(commands) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         if let Some(recording) = d.state().recordings.all.get_mut(&commands) {
             recording.labels.push(loader::text((*label).p_label_name).unwrap_or_default());
@@ -596,16 +601,16 @@ pub(crate) unsafe extern "system" fn cmd_end_label(commands: vk::CommandBuffer) 
     if let Some(recording) = d.state().recordings.all.get_mut(&commands) {
         recording.labels.pop();
     }
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe { (d.labels.cmd_end_debug_utils_label_ext)(commands) };
 }
 
-/// Functions that are passed on as they are, between time stamps.
+/// Defines intercepted transfer commands, which forward between timestamps.
 macro_rules! timed {
     ($($what:literal $name:ident $table:ident ($($argument:ident: $type:ty),*);)*) => {$(
         unsafe extern "system" fn $name(commands: vk::CommandBuffer, $($argument: $type),*) {
             let Some(d) = device::of(commands) else { return };
-            // SAFETY: the arguments are the program's.
+            // SAFETY: the program's arguments, valid by Vulkan's rules.
             other(&d, commands, $what, || unsafe { (d.functions.$table().$name)(commands, $($argument),*) });
         }
     )*};
@@ -622,13 +627,14 @@ timed! {
         (from: vk::Image, layout: vk::ImageLayout, to: vk::Buffer, count: u32, regions: *const vk::BufferImageCopy);
 }
 
-/// Functions that are passed on as they are, and counted: a render pass allows no barriers.
+/// Defines intercepted draw commands, which forward and are counted only: a render pass allows no barriers for
+/// timestamps.
 macro_rules! counted {
     ($($what:literal $name:ident ($($argument:ident: $type:ty),*);)*) => {$(
         unsafe extern "system" fn $name(commands: vk::CommandBuffer, $($argument: $type),*) {
             let Some(d) = device::of(commands) else { return };
             *d.state().beyond.entry($what).or_default() += 1;
-            // SAFETY: the arguments are the program's.
+            // SAFETY: the program's arguments, valid by Vulkan's rules.
             unsafe { (d.functions.fp_v1_0().$name)(commands, $($argument),*) };
         }
     )*};
@@ -641,7 +647,7 @@ counted! {
     "draws" cmd_draw_indexed_indirect (buffer: vk::Buffer, at: vk::DeviceSize, count: u32, stride: u32);
 }
 
-/// The functions of this file by their names.
+/// Returns the intercepted function of this module with this name.
 pub(crate) fn function(name: &CStr) -> Option<*const ()> {
     Some(match name.to_bytes() {
         b"vkCreateCommandPool" => create_command_pool as *const (),

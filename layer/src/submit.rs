@@ -1,4 +1,4 @@
-//! Queues: what is submitted, and what is told of it once it has finished.
+//! Queues: submissions, and the events written once they have finished.
 
 use crate::device::{self, Device, State};
 use crate::format::{Dispatch, Event, Other, Submission};
@@ -9,30 +9,30 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
-/// A submission that is not known to have finished.
+/// Submission not yet seen to have finished.
 pub(crate) struct Pending {
-    /// The layer's own, which a submission without work after it signals.
+    /// Fence of the layer, signalled by an empty submission right after the program's.
     fence: vk::Fence,
     queue: vk::Queue,
     submitted: u64,
     /// Command buffers of each batch.
     batches: Vec<Vec<vk::CommandBuffer>>,
-    /// All of them, and those that they execute.
+    /// All command buffers of the batches, with the secondary ones that they execute.
     all: Vec<vk::CommandBuffer>,
-    /// What the program learns by that it has finished.
+    /// Fence of the program's that the submission signals.
     program_fence: vk::Fence,
     signals: Vec<(vk::Semaphore, u64)>,
 }
 
-/// How long the layer waits for what the program knows to have finished: the layer's own fence is signalled right after the
-/// program's.
+/// Limit for a wait on a submission that the program knows to have finished: the layer's fence is signalled right after
+/// the program's.
 const LIMIT: Duration = Duration::from_secs(1);
-/// How long it waits for an earlier submission of a command buffer that is submitted again. The earlier may wait for the
-/// later, so this cannot be for ever.
+/// Limit for a wait on the earlier submission of a command buffer that is submitted again. It has to be finite, because
+/// the earlier submission may wait for a semaphore of the later one.
 const AGAIN: Duration = Duration::from_millis(200);
 
 impl Device {
-    /// Waits until none of the submissions that `which` picks is pending, telling what has finished.
+    /// Waits until no submission for which `which` holds is pending, and writes the events of those that finish.
     fn wait_for(&self, which: impl Fn(&Pending) -> bool, limit: Duration) {
         let start = Instant::now();
         loop {
@@ -45,7 +45,7 @@ impl Device {
             if start.elapsed() > limit {
                 return;
             }
-            // Submissions take a few microseconds to be seen to have finished, and work takes longer.
+            // The fence of a finished submission takes some microseconds to be seen, so the first polls only yield.
             if start.elapsed() < Duration::from_micros(50) {
                 std::thread::yield_now();
             } else {
@@ -54,11 +54,11 @@ impl Device {
         }
     }
 
-    /// Waits for submissions of command buffers which the program says have finished.
+    /// Waits for the submissions of command buffers that the program knows to have finished.
     pub(crate) fn settle(&self, commands: &[vk::CommandBuffer]) {
         let uses = |pending: &Pending| pending.all.iter().any(|one| commands.contains(one));
         self.wait_for(uses, LIMIT);
-        // Nothing is read of them any more: a device that is lost never signals.
+        // Drops submissions that did not signal in time, as on a lost device: their results are never read.
         let mut state = self.state();
         let state = &mut *state;
         for lost in state.pending.extract_if(.., |pending| uses(pending)) {
@@ -66,7 +66,7 @@ impl Device {
         }
     }
 
-    /// Tells what has finished.
+    /// Writes the events of submissions that have finished, and of untimed commands.
     fn poll(&self, state: &mut State) {
         let mut at = 0;
         while let Some(pending) = state.pending.get(at) {
@@ -78,7 +78,7 @@ impl Device {
                     self.report(state, &done);
                     state.fences.push(done.fence);
                 }
-                // The device is lost.
+                // The status is an error only on a lost device.
                 Err(_) => {
                     let lost = state.pending.remove(at);
                     state.abandoned.push(lost.fence);
@@ -90,7 +90,7 @@ impl Device {
         }
     }
 
-    /// Tells of a submission that has finished.
+    /// Writes the events of a finished submission and of its captures.
     fn report(&self, state: &mut State, pending: &Pending) {
         let done = self.teller.now();
         let recordings = &mut state.recordings;
@@ -120,34 +120,34 @@ impl Device {
         }
     }
 
-    /// The time stamps of a command buffer.
+    /// Reads the timestamps of a command buffer, in ticks.
     fn ticks(&self, recordings: &Recordings, commands: vk::CommandBuffer) -> Vec<u64> {
         let Some(recording) = recordings.all.get(&commands) else { return vec![] };
         let mut ticks = vec![0u64; recording.used as usize];
         for (pool, ticks) in recording.queries.iter().zip(ticks.chunks_mut(CHUNK as usize)) {
-            // SAFETY: what writes them has finished. One that was never executed has none, and stays 0.
+            // SAFETY: the submission that writes the queries has finished. Queries never executed stay 0.
             let _ = unsafe { self.functions.get_query_pool_results(*pool, 0, ticks, vk::QueryResultFlags::TYPE_64) };
         }
         ticks
     }
 
-    /// The last thing that is told of a device: waits for what is pending, and destroys what the layer made.
+    /// Writes the last events of a device: waits for pending submissions, then destroys the layer's objects.
     pub(crate) fn finish(&self) {
         self.wait_for(|_| true, LIMIT);
         let mut state = self.state();
         let State { recordings, fences, abandoned, pending, .. } = &mut *state;
         recordings.destroy(self);
         let pending = pending.drain(..).map(|pending| pending.fence);
-        // SAFETY: a device is destroyed when nothing is in use any more.
+        // SAFETY: the program destroys the device, so that no object is in use.
         fences.drain(..).chain(abandoned.drain(..)).chain(pending).for_each(|fence| unsafe {
             self.functions.destroy_fence(fence, None);
         });
     }
 
-    /// Remembers a submission of the program's, with a fence after it.
+    /// Adds a submission of the program's to the pending ones, with a fence submitted after it.
     ///
     /// # Safety
-    /// Called where the program hands over work, so that nobody else uses the queue.
+    /// Called within the program's submission, so that no other thread uses the queue.
     unsafe fn remember(
         &self,
         queue: vk::Queue,
@@ -162,7 +162,7 @@ impl Device {
         if !all.iter().any(|commands| state.recordings.all.get(commands).is_some_and(|r| !r.entries.is_empty())) {
             return;
         }
-        // SAFETY: the fence is the layer's own, and not in use.
+        // SAFETY: the fence belongs to the layer and is not in use.
         unsafe {
             let fence = match state.fences.pop() {
                 Some(fence) => self.functions.reset_fences(&[fence]).map(|()| fence),
@@ -177,7 +177,7 @@ impl Device {
         }
     }
 
-    /// Waits for earlier submissions of the same command buffers: their time stamps are about to be written again.
+    /// Waits for earlier submissions of the same command buffers, whose timestamps are about to be overwritten.
     fn before_again(&self, batches: &[Vec<vk::CommandBuffer>]) {
         let all = with_executed(&self.state().recordings, batches.iter().flatten().copied());
         let again = |pending: &Pending| pending.all.iter().any(|commands| all.contains(commands));
@@ -185,14 +185,14 @@ impl Device {
         let mut state = self.state();
         let state = &mut *state;
         for lost in state.pending.extract_if(.., |pending| again(pending)) {
-            // Its fence may still be in use: it is signalled before another submission could.
+            // The fence may still be in use, so it is not reused.
             *state.beyond.entry("submissions that overlap with themselves").or_default() += 1;
             state.abandoned.push(lost.fence);
         }
     }
 }
 
-/// Command buffers with those that they execute.
+/// Returns command buffers followed by the secondary ones that they execute.
 fn with_executed(recordings: &Recordings, commands: impl Iterator<Item = vk::CommandBuffer>) -> Vec<vk::CommandBuffer> {
     let mut all = vec![];
     for primary in commands {
@@ -206,7 +206,7 @@ fn with_executed(recordings: &Recordings, commands: impl Iterator<Item = vk::Com
     all
 }
 
-/// Adds what a command buffer did.
+/// Appends the dispatches and transfers of a command buffer to the event of its submission.
 fn gather(
     recordings: &Recordings,
     ticks: &HashMap<vk::CommandBuffer, Vec<u64>>,
@@ -243,7 +243,7 @@ fn gather(
 
 unsafe extern "system" fn get_device_queue(device: vk::Device, family: u32, index: u32, queue: *mut vk::Queue) {
     let Some(d) = device::of(device) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         (d.functions.fp_v1_0().get_device_queue)(device, family, index, queue);
         d.state().queues.insert(*queue, (family, index));
@@ -256,7 +256,7 @@ unsafe extern "system" fn get_device_queue2(
     queue: *mut vk::Queue,
 ) {
     let Some(d) = device::of(device) else { return };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         (d.functions.fp_v1_1().get_device_queue2)(device, info, queue);
         d.state().queues.insert(*queue, ((*info).queue_family_index, (*info).queue_index));
@@ -270,7 +270,7 @@ unsafe extern "system" fn queue_submit(
     fence: vk::Fence,
 ) -> vk::Result {
     let Some(d) = device::of(queue) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let infos_ = list(infos, count);
         let batches: Vec<Vec<_>> =
@@ -301,7 +301,7 @@ unsafe extern "system" fn queue_submit2(
     fence: vk::Fence,
 ) -> vk::Result {
     let Some(d) = device::of(queue) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let infos_ = list(infos, count);
         let commands = |info: &vk::SubmitInfo2<'_>| {
@@ -332,12 +332,12 @@ unsafe extern "system" fn wait_for_fences(
     timeout: u64,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let result = (d.functions.fp_v1_0().wait_for_fences)(device, count, fences, all, timeout);
         if result == vk::Result::SUCCESS {
             let fences = list(fences, count);
-            // Of several fences one may be enough.
+            // A wait for any of several fences does not tell which one was signalled.
             let known = all != vk::FALSE || count == 1;
             d.wait_for(|pending| known && fences.contains(&pending.program_fence), LIMIT);
         }
@@ -347,7 +347,7 @@ unsafe extern "system" fn wait_for_fences(
 
 unsafe extern "system" fn get_fence_status(device: vk::Device, fence: vk::Fence) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     let result = unsafe { (d.functions.fp_v1_0().get_fence_status)(device, fence) };
     if result == vk::Result::SUCCESS {
         d.wait_for(|pending| pending.program_fence == fence, LIMIT);
@@ -361,7 +361,7 @@ unsafe extern "system" fn wait_semaphores(
     timeout: u64,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let result = (d.functions.fp_v1_2().wait_semaphores)(device, info, timeout);
         if result == vk::Result::SUCCESS {
@@ -384,7 +384,7 @@ unsafe extern "system" fn get_semaphore_counter_value(
     value: *mut u64,
 ) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let result = (d.functions.fp_v1_2().get_semaphore_counter_value)(device, semaphore, value);
         if result == vk::Result::SUCCESS {
@@ -397,7 +397,7 @@ unsafe extern "system" fn get_semaphore_counter_value(
 
 unsafe extern "system" fn queue_wait_idle(queue: vk::Queue) -> vk::Result {
     let Some(d) = device::of(queue) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     let result = unsafe { (d.functions.fp_v1_0().queue_wait_idle)(queue) };
     if result == vk::Result::SUCCESS {
         d.wait_for(|pending| pending.queue == queue, LIMIT);
@@ -407,7 +407,7 @@ unsafe extern "system" fn queue_wait_idle(queue: vk::Queue) -> vk::Result {
 
 unsafe extern "system" fn device_wait_idle(device: vk::Device) -> vk::Result {
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program's arguments, valid by Vulkan's rules.
     let result = unsafe { (d.functions.fp_v1_0().device_wait_idle)(device) };
     if result == vk::Result::SUCCESS {
         d.wait_for(|_| true, LIMIT);
@@ -415,7 +415,7 @@ unsafe extern "system" fn device_wait_idle(device: vk::Device) -> vk::Result {
     result
 }
 
-/// The functions of this file by their names.
+/// Returns the intercepted function of this module with this name.
 pub(crate) fn function(name: &CStr) -> Option<*const ()> {
     Some(match name.to_bytes() {
         b"vkGetDeviceQueue" => get_device_queue as *const (),

@@ -1,4 +1,4 @@
-//! Takes a dispatch: copies of everything that it can see, made by the device before and after it.
+//! Captures a dispatch: the device copies all memory that the dispatch can access, before and after it.
 
 use crate::device::Device;
 use crate::format::{Binding, Case, Event, Region};
@@ -8,59 +8,59 @@ use ash::vk;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A dispatch that is being taken.
+/// Capture of a dispatch, from recording to its event.
 pub(crate) struct Taking {
     case: Case,
     copies: Vec<Copy>,
-    /// Where the copy of an indirect grid starts.
+    /// Offset of an indirect grid's copy in the staging buffer.
     grid: Option<u64>,
     staging: Staging,
-    /// Tells its files from those of others.
+    /// Number of the capture in the process, part of its files' names.
     number: u32,
-    /// Whether it was told.
+    /// Whether the event was written.
     told: bool,
 }
 
-/// How many were taken.
+/// Number of captures so far in this process.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Copies of a part of a buffer.
+/// Copies of a range of a buffer.
 struct Copy {
     buffer: vk::Buffer,
     offset: u64,
     bytes: u64,
-    /// Where they start in the staging buffer.
+    /// Offset of the copy before the dispatch in the staging buffer.
     before: u64,
     after: Option<u64>,
 }
 
-/// A buffer that the host reads.
+/// Host-visible buffer that the copies go to.
 struct Staging {
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
     bytes: *const u8,
 }
 
-// SAFETY: the pointer is that of memory which stays mapped for as long as it is there.
+// SAFETY: the pointer refers to memory that stays mapped for the lifetime of the `Staging`.
 unsafe impl Send for Staging {}
 
-/// A part of a buffer that a dispatch reaches.
+/// Range of a buffer that a dispatch can access.
 struct Reach {
     buffer: vk::Buffer,
     start: u64,
     end: u64,
-    /// Whether it may be written.
+    /// Whether the dispatch may write to the range.
     written: bool,
 }
 
-/// Starts of regions are multiples of this, the most that a device may ask of a descriptor's offset.
+/// Alignment of regions in bytes: the largest that Vulkan lets a device require of descriptor offsets.
 const ALIGNMENT: u64 = 256;
 
 impl Taking {
-    /// Decides whether the dispatch that comes next is to be taken, and records copies of what it sees.
+    /// Decides whether the next dispatch is captured, and records the copies of the memory that it can access.
     ///
     /// # Errors
-    /// Why it cannot be taken, whether or not it was to be.
+    /// The reason why the dispatch cannot be captured, whether or not it is selected.
     pub(crate) fn begin(
         d: &Device,
         commands: vk::CommandBuffer,
@@ -117,7 +117,7 @@ impl Taking {
         }
     }
 
-    /// Records the copies of what the dispatch left.
+    /// Records the copies of the written ranges after the dispatch.
     pub(crate) fn end(&self, d: &Device, commands: vk::CommandBuffer) {
         self.copy(d, commands, None, |copy| copy.after);
     }
@@ -134,7 +134,7 @@ impl Taking {
         let all = self.copies.iter().filter_map(|copy| Some((copy.buffer, copy.offset, copy.bytes, to(copy)?)));
         for (buffer, src_offset, size, dst_offset) in all.chain(grid) {
             let region = [vk::BufferCopy { src_offset, dst_offset, size }];
-            // SAFETY: buffers are made so that they can be copied from; the ranges are within them.
+            // SAFETY: `with_copies` added `TRANSFER_SRC` to all buffers, and the ranges lie within them.
             unsafe { d.functions.cmd_copy_buffer(commands, buffer, self.staging.buffer, &region) };
         }
         wait(d, commands);
@@ -148,12 +148,13 @@ impl Taking {
         };
     }
 
-    /// Writes the bytes, and tells that the dispatch is taken: once it has finished, the first time.
+    /// Writes the captured bytes and the event after the first execution; later executions of the command buffer are
+    /// ignored.
     pub(crate) fn tell(&mut self, d: &Device) {
         if std::mem::replace(&mut self.told, true) {
             return;
         }
-        // SAFETY: the copies have finished, and lie within the memory.
+        // SAFETY: the copies have finished, and the range lies within the mapped memory.
         let at = |start: u64, bytes: u64| unsafe {
             std::slice::from_raw_parts(self.staging.bytes.add(start as usize), bytes as usize)
         };
@@ -179,9 +180,9 @@ impl Taking {
         d.teller.tell(&Event::Case(self.case.clone()));
     }
 
-    /// Frees the copies.
+    /// Destroys the staging buffer.
     pub(crate) fn free(self, d: &Device) {
-        // SAFETY: no submission uses them any more.
+        // SAFETY: no pending submission uses the buffer.
         unsafe {
             d.functions.destroy_buffer(self.staging.buffer, None);
             d.functions.free_memory(self.staging.memory, None);
@@ -189,7 +190,7 @@ impl Taking {
     }
 }
 
-/// Whether a kernel of these names, or under one of these labels, is wanted.
+/// Returns whether the pattern `wanted` matches one of a kernel's names or the debug label.
 fn named(wanted: Option<&str>, names: &[String], recording: &Recording) -> bool {
     static PATTERN: OnceLock<Option<regex_lite::Regex>> = OnceLock::new();
     let Some(wanted) = wanted else { return true };
@@ -198,8 +199,9 @@ fn named(wanted: Option<&str>, names: &[String], recording: &Recording) -> bool 
     names.iter().chain(label.as_ref()).any(|name| pattern.is_match(name))
 }
 
-/// What the dispatch that comes next reaches through descriptors and addresses. Descriptors refer to parts of buffers by
-/// their index, and by the offset in the buffer.
+/// Returns the descriptors of the next dispatch and the buffer ranges that it can access through them and through
+/// addresses in push constants. A binding's `region` is an index into the ranges, its `offset` is relative to the
+/// buffer.
 fn reach(objects: &Objects, recording: &Recording) -> Result<(Vec<Binding>, Vec<Reach>), String> {
     let (mut bindings, mut reached) = (vec![], vec![]);
     let Some(kernel) = &recording.pipeline else { return Ok((bindings, reached)) };
@@ -219,7 +221,7 @@ fn reach(objects: &Objects, recording: &Recording) -> Result<(Vec<Binding>, Vec<
                     one.kind = vk::DescriptorType::INLINE_UNIFORM_BLOCK.as_raw();
                     (one.range, one.inline) = (bytes.len() as u64, bytes.clone());
                 }
-                // Nothing is bound, which null descriptors allow.
+                // A null descriptor, which the device feature nullDescriptor permits.
                 Written::Buffer { buffer, .. } if *buffer == vk::Buffer::null() => continue,
                 Written::Buffer { kind, buffer, offset, range } => {
                     let known =
@@ -259,7 +261,7 @@ fn reach(objects: &Objects, recording: &Recording) -> Result<(Vec<Binding>, Vec<
     Ok((bindings, reached))
 }
 
-/// Refuses parts of two buffers that are the same memory.
+/// Returns an error if ranges of two buffers overlap in memory.
 fn aliased(objects: &Objects, reached: &[Reach]) -> Result<(), String> {
     let place = |reach: &Reach| {
         let (memory, place) = objects.buffers.get(&reach.buffer)?.place()?;
@@ -279,8 +281,8 @@ fn aliased(objects: &Objects, reached: &[Reach]) -> Result<(), String> {
     Ok(())
 }
 
-/// Unites parts that overlap, gives them their places in the staging buffer, and the case its regions. Returns also the
-/// place of an indirect grid, and the bytes of all.
+/// Merges overlapping ranges, places their copies in the staging buffer, and fills in the regions of the case. Returns
+/// the copies, the offset of an indirect grid, and the size of the staging buffer in bytes.
 fn plan(objects: &Objects, reached: Vec<Reach>, grid: Grid, case: &mut Case) -> (Vec<Copy>, Option<u64>, u64) {
     let parts: Vec<(vk::Buffer, u64)> = reached.iter().map(|reach| (reach.buffer, reach.start)).collect();
     let mut sorted = reached;
@@ -335,7 +337,7 @@ fn plan(objects: &Objects, reached: Vec<Reach>, grid: Grid, case: &mut Case) -> 
 impl Staging {
     fn new(d: &Device, bytes: u64) -> Result<Self, vk::Result> {
         let info = vk::BufferCreateInfo::default().size(bytes.max(16)).usage(vk::BufferUsageFlags::TRANSFER_DST);
-        // SAFETY: what is made is destroyed where something fails.
+        // SAFETY: the device is valid; the buffer is destroyed if the allocation fails.
         unsafe {
             let buffer = d.functions.create_buffer(&info, None)?;
             let made = Self::fill(d, buffer);
@@ -346,13 +348,13 @@ impl Staging {
         }
     }
 
-    /// Gives a buffer memory that the host reads.
+    /// Binds a buffer to host-visible, coherent memory, preferably cached, and maps it.
     ///
     /// # Safety
-    /// The buffer is new.
+    /// The buffer is not bound to memory yet.
     unsafe fn fill(d: &Device, buffer: vk::Buffer) -> Result<Self, vk::Result> {
         use vk::MemoryPropertyFlags as M;
-        // SAFETY: the caller's; memory is freed where something fails.
+        // SAFETY: guaranteed by the caller; the memory is freed if binding or mapping fails.
         unsafe {
             let needs = d.functions.get_buffer_memory_requirements(buffer);
             let types = d.memory.memory_types_as_slice().iter().enumerate();
@@ -363,7 +365,7 @@ impl Staging {
                 })
                 .map(|(n, t)| (n, t.property_flags))
                 .collect();
-            // Memory that is not cached is read at a small part of the speed.
+            // The host reads uncached memory many times slower.
             let best = able.iter().max_by_key(|(n, flags)| (flags.contains(M::HOST_CACHED), usize::MAX - n));
             let Some((kind, _)) = best else { return Err(vk::Result::ERROR_OUT_OF_HOST_MEMORY) };
             let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(*kind as u32);

@@ -1,4 +1,4 @@
-//! The file in which a process tells what it does.
+//! The file of events of a process.
 
 use crate::format::{ENDING, Event, FOLDER, MAGIC, Process, SETTINGS, Settings, frame, read_settings};
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Where events go.
+/// Writer of a process's file of events and of the captured bytes.
 pub(crate) struct Teller {
     folder: PathBuf,
     pub(crate) settings: Settings,
@@ -16,20 +16,20 @@ pub(crate) struct Teller {
     process: u32,
 }
 
-/// That of the process of this number: a child that a fork made gets its own.
+/// Writer of the process with this id. A child process after `fork` has another id and opens its own file.
 static TELLER: Mutex<Option<(u32, Option<&'static Teller>)>> = Mutex::new(None);
 
-/// What the program says of itself when it makes an instance, the last one.
+/// Application and engine name of the instance created last.
 pub(crate) static APPLICATION: Mutex<(Option<String>, Option<String>)> = Mutex::new((None, None));
 
-/// Where this process tells what it does; `None` where nobody asked for it, or nothing can be written.
+/// Returns the process's writer; `None` if capture was not requested or the file cannot be created.
 pub(crate) fn teller() -> Option<&'static Teller> {
     let mut known = TELLER.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
     match *known {
         Some((of, teller)) if of == process => teller,
         _ => {
-            // For as long as the process runs.
+            // Leaked: the writer lives as long as the process.
             let made: Option<&'static Teller> = Teller::new(process).map(|teller| &*Box::leak(Box::new(teller)));
             *known = Some((process, made));
             made
@@ -41,7 +41,7 @@ impl Teller {
     fn new(process: u32) -> Option<Self> {
         let folder = PathBuf::from(std::env::var_os(FOLDER)?);
         let settings = read_settings(&std::fs::read(folder.join(SETTINGS)).ok()?)?;
-        // A process that replaced itself by another program keeps its number.
+        // `exec` keeps the process id, so the file of this id may exist already.
         let create = |n: u32| File::create_new(folder.join(format!("{process}-{n}.{ENDING}"))).ok();
         let mut file = (0..1000).find_map(create)?;
         file.write_all(&MAGIC).ok()?;
@@ -57,22 +57,23 @@ impl Teller {
         Some(teller)
     }
 
-    /// Nanoseconds since the first event.
+    /// Returns the nanoseconds since the first event.
     pub(crate) fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// Adds an event to the file. A disk that is full is the reader's to notice: the program goes on.
+    /// Appends an event to the file. Errors such as a full disk are ignored: the program must not fail, and the reader
+    /// reports an incomplete file.
     pub(crate) fn tell(&self, event: &Event) {
         let _ = self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&frame(event));
     }
 
-    /// Writes the bytes of a buffer to a file of this name, if there is space for them.
+    /// Writes the bytes of a buffer to a file of this name in the folder.
     pub(crate) fn keep(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         std::fs::write(self.folder.join(name), bytes)
     }
 
-    /// Names that no other process takes start with this.
+    /// Returns the prefix of this process's file names, its id.
     pub(crate) fn prefix(&self) -> String {
         self.process.to_string()
     }

@@ -1,4 +1,4 @@
-//! A case of a plan: its size, and what else is asked of it.
+//! Case of a plan: its size and its options.
 
 use super::Algorithm;
 use super::tile::Tile;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::{Deref, DerefMut};
 
 impl Algorithm {
-    /// Its defaults in an element type.
+    /// Returns the default options for an element type.
     #[must_use]
     pub fn options(&self, dtype: DType) -> CaseOptions {
         CaseOptions {
@@ -25,15 +25,15 @@ impl Algorithm {
     }
 }
 
-/// One case of a plan, apart from its variant. It reads as its options do: `case.dtype`.
+/// Case of a plan, without its variant. Dereferences to its options: `case.dtype`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseSpec {
-    /// The size as it was asked for.
+    /// Size as requested.
     pub size: Size,
-    /// What else was asked for.
+    /// All other options.
     pub options: CaseOptions,
-    /// The tile that a tunable variant takes in place of its built-in one. Not part of the case's name: it says
-    /// how, not what.
+    /// Tile that replaces a tunable variant's built-in one. Not part of the case's name, because it changes only the
+    /// method.
     pub tile: Option<Tile>,
 }
 
@@ -52,20 +52,20 @@ impl DerefMut for CaseSpec {
 }
 
 impl CaseSpec {
-    /// A case of this size and element type with the algorithm's defaults for everything else.
+    /// Creates a case with the algorithm's default options for this element type.
     #[must_use]
     pub fn new(algorithm: &Algorithm, size: Size, dtype: DType) -> Self {
         Self { size, options: algorithm.options(dtype), tile: None }
     }
 
-    /// This case with other options: `case.with(|options| options.seed = 2)`.
+    /// Returns the case with changed options: `case.with(|options| options.seed = 2)`.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut CaseOptions)) -> Self {
         change(&mut self.options);
         self
     }
 
-    /// The sub-group size that a program for this case uses.
+    /// Returns the sub-group size that a program for this case requires.
     #[must_use]
     pub fn subgroup_size(&self, device: &DeviceInfo) -> u32 {
         self.subgroup_size.unwrap_or_else(|| device.usual_subgroup())

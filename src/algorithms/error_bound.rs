@@ -1,17 +1,17 @@
-//! What oracles share: the bound of many roundings, the element that errs most, and the comparisons element by element,
-//! within a tolerance or exact.
+//! Common parts of oracles: error bounds, the worst element, and element-by-element comparisons, exact or within a
+//! tolerance.
 
 use super::Oracle;
 use crate::basis::dtype::HostArray;
-use crate::case::check::{Check, CheckMethod, WrongElement, WrongElements};
+use crate::case::check::{CheckMethod, CheckResult, WrongElement, WrongElements};
 
-/// `γ_m` = m·u/(1 − m·u) of unit roundoff u: the bound of m roundings (Higham, *Accuracy and Stability of Numerical
-/// Algorithms*, 2nd ed., lemma 3.1); infinite where it bounds nothing.
+/// Returns `γ_m` = m·u/(1 − m·u) for unit roundoff u, the error bound of m roundings (Higham, *Accuracy and Stability
+/// of Numerical Algorithms*, 2nd ed., lemma 3.1); infinite if it bounds nothing.
 pub(super) fn gamma(m: f64, u: f64) -> f64 {
     if m * u < 1.0 { m * u / (1.0 - m * u) } else { f64::INFINITY }
 }
 
-/// The largest residual so far, and where it is.
+/// Largest residual so far, and its location.
 #[derive(Default)]
 pub(super) struct Worst {
     residual: f64,
@@ -20,48 +20,55 @@ pub(super) struct Worst {
 }
 
 impl Worst {
-    /// Takes another residual into account; one that is not finite is the worst of all.
-    pub(super) fn see(&mut self, residual: f64, place: impl FnOnce() -> String) {
+    /// Records a residual; one that is not finite counts as infinite.
+    pub(super) fn record(&mut self, residual: f64, place: impl FnOnce() -> String) {
         let residual = if residual.is_finite() { residual } else { f64::INFINITY };
         if residual > self.residual {
             (self.residual, self.place) = (residual, place());
         }
     }
 
-    /// Takes the residual of an element into account, which is wrong above `tolerance`.
-    pub(super) fn see_element(&mut self, residual: f64, tolerance: f64, element: impl Fn() -> WrongElement) {
-        self.see(residual, || element().to_string());
-        // Not a number is above all.
+    /// Records the residual of an element, which is wrong above `tolerance`.
+    pub(super) fn record_element(&mut self, residual: f64, tolerance: f64, element: impl Fn() -> WrongElement) {
+        self.record(residual, || element().to_string());
+        // NaN counts as wrong.
         if residual.is_nan() || residual > tolerance {
             self.wrong.add(element);
         }
     }
 
-    /// Takes what was seen of later elements into account.
-    pub(super) fn then(&mut self, later: Self) {
+    /// Merges the results of later elements.
+    pub(super) fn merge(&mut self, later: Self) {
         if later.residual > self.residual {
             (self.residual, self.place) = (later.residual, later.place);
         }
-        self.wrong.then(later.wrong);
+        self.wrong.append(later.wrong);
     }
 
-    /// The check of an answer whose elements have been seen one by one.
-    pub(super) fn check(self, tolerance: f64) -> Check {
+    /// Converts to the check of an answer whose elements were compared one by one.
+    pub(super) fn check(self, tolerance: f64) -> CheckResult {
         let method = CheckMethod::Elementwise;
-        Check { residual: self.residual, tolerance, method, worst: self.place, metrics: vec![], wrong: self.wrong }
+        CheckResult {
+            residual: self.residual,
+            tolerance,
+            method,
+            worst: self.place,
+            metrics: vec![],
+            wrong: self.wrong,
+        }
     }
 }
 
-/// An oracle may be a function of the outputs.
-impl<F: Fn(&[HostArray]) -> Result<Check, String>> Oracle for F {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+/// Oracle consisting of a function of the outputs.
+impl<F: Fn(&[HostArray]) -> Result<CheckResult, String>> Oracle for F {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         self(outputs)
     }
 }
 
-/// An oracle that compares the elements of the only output, which is called `name`, one by one with what they should be:
-/// `expected` says the value of an element, and the magnitude that its error is relative to; `tolerance` is the largest relative
-/// error of a right implementation.
+/// Creates an oracle that compares the elements of the only output, called `name`, one by one. `expected` returns the
+/// value of an element and the magnitude that its error is relative to; `tolerance` is the largest relative error of a
+/// correct implementation.
 pub(super) fn elementwise(
     name: &'static str,
     tolerance: f64,
@@ -74,13 +81,13 @@ pub(super) fn elementwise(
             let error = (got - expected).abs();
             // Exact answers need no division; NaN and infinity are never exact.
             let residual = if error == 0.0 { 0.0 } else { error / magnitude };
-            worst.see_element(residual, tolerance, || WrongElement::new(format!("{name}[{i}]"), got, expected));
+            worst.record_element(residual, tolerance, || WrongElement::new(format!("{name}[{i}]"), got, expected));
         }
         Ok(worst.check(tolerance))
     })
 }
 
-/// An oracle for integers that a kernel must produce exactly, the only output, which is called `name`.
+/// Creates an oracle for integers that a kernel must produce exactly, in its only output, called `name`.
 pub(super) fn exact(name: &'static str, expected: Vec<i32>) -> Box<dyn Oracle> {
     Box::new(move |outputs: &[HostArray]| {
         let HostArray::I32(output) = &outputs[0] else {
@@ -96,9 +103,9 @@ pub(super) fn exact(name: &'static str, expected: Vec<i32>) -> Box<dyn Oracle> {
     })
 }
 
-/// The check of an answer that may not err: its residual is how many values are `wrong`.
-pub(super) fn without_error(wrong: WrongElements) -> Check {
-    Check {
+/// Creates the check of an answer that must be exact: the residual is the number of `wrong` values.
+pub(super) fn without_error(wrong: WrongElements) -> CheckResult {
+    CheckResult {
         residual: wrong.count as f64,
         tolerance: 0.0,
         method: CheckMethod::Elementwise,
@@ -124,17 +131,17 @@ mod tests {
     fn the_first_of_the_largest_residuals_is_named_and_one_that_is_no_number_is_larger_than_all() {
         let mut worst = Worst::default();
         for (place, residual) in [0.0, 2.0, 1.0, 2.0].into_iter().enumerate() {
-            worst.see(residual, || place.to_string());
+            worst.record(residual, || place.to_string());
         }
         assert_eq!((worst.residual, worst.place.as_str()), (2.0, "1"));
         let mut later = Worst::default();
-        later.see(2.0, || "as large".into());
-        worst.then(later);
+        later.record(2.0, || "as large".into());
+        worst.merge(later);
         assert_eq!((worst.residual, worst.place.as_str()), (2.0, "1"));
         let mut later = Worst::default();
-        later.see(f64::NAN, || "here".into());
-        worst.then(later);
-        worst.see(f64::INFINITY, || "later".into());
+        later.record(f64::NAN, || "here".into());
+        worst.merge(later);
+        worst.record(f64::INFINITY, || "later".into());
         let check = worst.check(1e9);
         assert!(!check.passes() && check.worst == "here", "{check:?}");
     }

@@ -4,17 +4,18 @@ use super::{DType, HostArray, Input};
 use crate::basis::random::generator;
 use crate::case::input::random;
 
-/// The Hilbert matrix a\[r,c\] = 1 / (r + c + 1), r and c from 0: symmetric and positive, with a dominant eigenvalue
-/// that tends to π and others that fall off fast.
+/// Returns the Hilbert matrix a\[r,c\] = 1 / (r + c + 1), r and c from 0: symmetric and positive, with a dominant
+/// eigenvalue that tends to π and others that decrease fast.
 #[must_use]
 pub(crate) fn hilbert(n: usize) -> Vec<f32> {
     let diagonals: Vec<f32> = (0..2 * n).map(|sum| (1.0 / (sum as f64 + 1.0)) as f32).collect();
     (0..n).flat_map(|row| diagonals[row..row + n].iter().copied()).collect()
 }
 
-/// Wilkinson's matrix: ones on the diagonal and in the last column, −h below the diagonal. Elimination keeps its rows in
-/// their order and multiplies the last column by 1 + h at each step, by 2^min(n − 1, 100) in all: h is 1 up to n = 101, and
-/// so much less beyond that f32 can hold the result (Wilkinson, *The Algebraic Eigenvalue Problem*, 1965, page 212).
+/// Returns Wilkinson's matrix: ones on the diagonal and in the last column, −h below the diagonal. Elimination
+/// exchanges no rows and multiplies the last column by 1 + h at each step, by 2^min(n − 1, 100) in all: h is 1 up to n
+/// = 101, and smaller beyond so that f32 can hold the result (Wilkinson, *The Algebraic Eigenvalue Problem*, 1965, page
+/// 212).
 #[must_use]
 pub(crate) fn wilkinson(n: usize) -> Vec<f32> {
     let steps = n.saturating_sub(1).max(1) as f64;
@@ -27,10 +28,10 @@ pub(crate) fn wilkinson(n: usize) -> Vec<f32> {
     (0..n * n).map(|at| element(at / n, at % n)).collect()
 }
 
-/// An n×n matrix for factorisations, of a kind of input: `uniform`; `diagonally-dominant`, uniform + n·I rounded, both its
-/// rows and its columns strictly dominated by their diagonals, so that elimination without pivoting is stable (Higham,
-/// *Accuracy and Stability*, section 9.6); `hilbert`; `singular`, uniform with a first row of zeros, which for n > 1 has
-/// no factorisation L·U; `wilkinson`; `ill-scaled`, uniform with rows times powers of two.
+/// Returns an n×n matrix to factorize, by kind of input: `uniform`; `diagonally-dominant`, uniform + n·I rounded,
+/// strictly dominant by rows and columns, so that elimination without pivoting is stable (Higham, *Accuracy and
+/// Stability*, section 9.6); `hilbert`; `singular`, uniform with a first row of zeros, which for n > 1 has no
+/// factorization L·U; `wilkinson`; `ill-scaled`, uniform with rows scaled by powers of two.
 #[must_use]
 pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
     match input {
@@ -40,12 +41,12 @@ pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
     }
     let mut a = match random(DType::F32, Input::Uniform, n * n, &mut generator(seed, 0)) {
         HostArray::F32(values) => values,
-        // Asked for f32; any other type would be read the same way.
+        // The request was for f32; any other type would be read the same way.
         other => (0..other.len()).map(|i| other.get(i) as f32).collect(),
     };
     a.chunks_mut(n).enumerate().for_each(|(row, values)| {
         let (scale, shift) = of_row(input, n, row);
-        // Exact, so that one rounding makes an f32 of it.
+        // The product is exact in f64, so the value is rounded to f32 only once.
         for value in &mut *values {
             *value = (f64::from(*value) * scale) as f32;
         }
@@ -54,7 +55,7 @@ pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
     a
 }
 
-/// What a row of uniform values is multiplied by, and what is added on its diagonal.
+/// Returns the factor of a row of uniform values, and the summand on its diagonal.
 fn of_row(input: Input, n: usize, row: usize) -> (f64, f64) {
     match input {
         Input::DiagonallyDominant => (1.0, n as f64),
@@ -65,18 +66,18 @@ fn of_row(input: Input, n: usize, row: usize) -> (f64, f64) {
     }
 }
 
-/// [`for_factorisation`] in f64: the same kinds, with values that no f32 holds.
+/// Returns the matrices of [`for_factorisation`] in f64, with values that f32 cannot represent.
 #[must_use]
 pub(crate) fn for_refinement(input: Input, n: usize, seed: u64) -> Vec<f64> {
     match input {
         Input::Hilbert => return (0..n * n).map(|at| 1.0 / ((at / n + at % n) as f64 + 1.0)).collect(),
-        // Its elements are f32 but for the one value below the diagonal, where it makes no difference.
+        // All elements are f32 except h, where the difference does not matter.
         Input::Wilkinson => return wilkinson(n).into_iter().map(f64::from).collect(),
         _ => {}
     }
     let mut a = match random(DType::F64, Input::Uniform, n * n, &mut generator(seed, 0)) {
         HostArray::F64(values) => values,
-        // Asked for f64; any other type would be read the same way.
+        // The request was for f64; any other type would be read the same way.
         other => (0..other.len()).map(|i| other.get(i)).collect(),
     };
     a.chunks_mut(n).enumerate().for_each(|(row, values)| {
@@ -89,24 +90,24 @@ pub(crate) fn for_refinement(input: Input, n: usize, seed: u64) -> Vec<f64> {
     a
 }
 
-/// `len` values uniform in (0, 1]: 1 less a draw from \[0, 1), so that none is zero. Exact multiples of 2⁻²⁴.
+/// Returns `len` values uniform in (0, 1]: 1 minus a draw from \[0, 1), so that none is zero. Exact multiples of 2⁻²⁴.
 #[must_use]
 pub(crate) fn positive(len: usize, seed: u64, stream: u64) -> Vec<f32> {
     match random(DType::F32, Input::Uniform, len, &mut generator(seed, stream)) {
         HostArray::F32(values) => values.into_iter().map(|value| 1.0 - value).collect(),
-        // Asked for f32; any other type would be read the same way.
+        // The request was for f32; any other type would be read the same way.
         other => (0..other.len()).map(|i| 1.0 - other.get(i) as f32).collect(),
     }
 }
 
-/// δ, the elements of B in [`slow`] that couple its two blocks; those within a block are 1.
+/// δ, the elements of B in [`slow`] that couple its two blocks; elements within a block are 1.
 pub(crate) const COUPLING: f64 = 0.02;
 
-/// A positive matrix on which power iteration converges slowly: D⁻¹·B·D, where B is 1 within two diagonal blocks of
-/// ⌈n/2⌉ and ⌊n/2⌋ rows and δ, [`COUPLING`], between them.
+/// Returns a positive matrix on which power iteration converges slowly: D⁻¹·B·D, where B is 1 within two diagonal
+/// blocks of ⌈n/2⌉ and ⌊n/2⌋ rows and δ, [`COUPLING`], between them.
 ///
-/// For even n the eigenvalues of B are n/2·(1 + δ), n/2·(1 − δ) and zeros, so the error falls by (1 − δ)/(1 + δ),
-/// 0.961, a round. D is random, in \[1, 2) on the first block and in \[2, 4) on the second: it changes no eigenvalue,
+/// For even n the eigenvalues of B are n/2·(1 + δ), n/2·(1 − δ) and zeros, so the error shrinks by (1 − δ)/(1 + δ),
+/// 0.961, per round. D is random, in \[1, 2) on the first block and in \[2, 4) on the second: it changes no eigenvalue,
 /// but without it all row sums would be equal from the start.
 #[must_use]
 pub(crate) fn slow(n: usize, seed: u64) -> Vec<f32> {
@@ -118,7 +119,7 @@ pub(crate) fn slow(n: usize, seed: u64) -> Vec<f32> {
     (0..n).flat_map(|r| (0..n).map(|c| (element(r, c) * d[c] / d[r]) as f32).collect::<Vec<_>>()).collect()
 }
 
-/// The small example of the post's author: eigenvalue (7 + √65)/2 = 7.531129 (published as 7.53114, where the post's
+/// Small example of the blog post's author: eigenvalue (7 + √65)/2 = 7.531129 (published as 7.53114, where the post's
 /// stop rule ends) and eigenvector (0.394074, 0.578844, 0.997451).
 pub(crate) const EXAMPLE: [f32; 9] = [1.0, 1.0, 2.0, 2.0, 1.0, 3.0, 2.0, 3.0, 5.0];
 

@@ -1,5 +1,4 @@
-//! The algorithms that can be measured and their variants: data, pure functions and host oracles. Nothing here
-//! talks to Vulkan.
+//! Measurable algorithms and their variants: data, pure functions and host oracles. Nothing here calls Vulkan.
 
 mod case;
 pub(crate) mod collectives;
@@ -19,7 +18,7 @@ use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work};
-use crate::case::check::Check;
+use crate::case::check::CheckResult;
 use crate::case::input::Input;
 use crate::case::quantity::Quantity;
 use crate::case::{CaseOptions, Form, Goal, Shortcut};
@@ -33,7 +32,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use tile::{Tile, Tunable};
 
-/// Every algorithm, in the order that lists show them.
+/// All algorithms, in the order of lists.
 pub static ALGORITHMS: &[&Algorithm] = &[
     &matmul::MATMUL,
     &lu::LU,
@@ -54,251 +53,252 @@ pub static ALGORITHMS: &[&Algorithm] = &[
     &probes::LAUNCH,
 ];
 
-/// What makes the problem that a case poses, or says why its size makes no sense.
+/// Constructor of the problem that a case poses; returns an error if the size makes no sense.
 pub(crate) type Pose = Handle<dyn Fn(&CaseSpec) -> Result<Box<dyn Problem>, String> + Send + Sync>;
 
-/// What makes the program that solves a case on a device from the compiled kernels. Pure; the result is checked against the
-/// device's limits afterwards.
+/// Builder of the program that solves a case on a device with the compiled kernels. Pure; the program is checked
+/// against the device's limits afterwards.
 pub(crate) type Build = Handle<dyn Fn(&[&'static Shader], &CaseSpec, &DeviceInfo) -> Program + Send + Sync>;
 
-/// What the variants of an algorithm should take for a case on a device, what should be fastest first.
+/// Ranking of an algorithm's variants for a case on a device, predicted fastest first.
 pub(crate) type Candidates = fn(&Algorithm, &CaseSpec, &DeviceInfo) -> Vec<Candidate>;
 
-/// A computation with several implementations.
+/// Computation with several implementations.
 pub struct Algorithm {
-    /// Canonical name, as tables, records and case ids have it.
+    /// Canonical name in tables, records and case ids.
     pub name: Cow<'static, str>,
-    /// What tells it from another of its name: a user's kernels may change under it. `None` for those of the table.
+    /// Content hash that distinguishes versions of a user's kernel; `None` for built-in algorithms.
     pub fingerprint: Option<String>,
-    /// What it computes, in one sentence.
+    /// Description in one sentence.
     pub summary: &'static str,
     /// Formula of the nominal work, for documentation.
     pub work: &'static str,
-    /// The sweeps of `bench` when none is given.
+    /// Default sweeps of `bench`.
     pub default_size: Sweeps,
-    /// The sizes that `verify` takes: awkward ones.
+    /// Awkward sizes for `verify`.
     pub verify_size: Sweeps,
-    /// Whether it runs in rounds until a [`StopRule`] is met.
+    /// Whether the algorithm runs in rounds until a [`StopRule`] is met.
     pub iterative: bool,
-    /// Kinds of input data, the default first.
+    /// Kinds of input data, default first.
     pub inputs: &'static [Input],
-    /// Layouts of its operands, the default first; that alone where there is nothing to transpose.
+    /// Layouts of the operands, default first.
     pub layouts: &'static [Layout],
-    /// The implementations, in the order that lists show them.
+    /// Implementations, in the order of lists.
     pub variants: Cow<'static, [Variant]>,
-    /// The variants whose tile can be searched for, the one that is searched by default first.
+    /// Variants with tunable tiles, the one tuned by default first.
     pub tunable: &'static [Tunable],
-    /// What `--variant auto` chooses from for a case on a device, one at least, what should be fastest first; `None` where
-    /// there is no model of it.
+    /// Candidates for `--variant auto`: at least one, predicted fastest first; `None` without a performance model.
     pub candidates: Option<Candidates>,
-    /// How its programs go on to the solution of a system of equations, where they can: `--solve`.
+    /// Extension of the programs that solves a system of equations (`--solve`), if there is one.
     pub solution: Option<&'static Solution>,
-    /// The problem that a case poses.
+    /// Constructor of the problem of a case.
     pub problem: Pose,
 }
 
-/// How programs that leave a result, such as the factors of a matrix, go on to solve a system of equations by it.
+/// Extension of programs whose result, such as the factors of a matrix, solves a system of equations.
 pub struct Solution {
-    /// What is solved, in one sentence.
+    /// Description in one sentence.
     pub summary: &'static str,
     /// Formula of the nominal work, for documentation.
     pub work: &'static str,
-    /// The kinds of input with which a variant promises a right solution in an element type, the usual first: what a
-    /// conformance run asks for.
+    /// Kinds of input for which a variant guarantees an accurate solution in an element type, default first; a
+    /// conformance run uses these.
     pub inputs: fn(variant: &str, DType) -> &'static [Input],
-    /// The kernels that it takes beside those of the variant.
+    /// Kernels in addition to the variant's.
     pub kernels: &'static [&'static str],
-    /// What is made of a variant's program, which goes on from the result to the solution. Pure.
+    /// Appends the steps from the result to the solution to a variant's program. Pure.
     pub program: fn(Program, &CaseSpec, &DeviceInfo) -> Program,
 }
 
-/// Elements of one buffer that kernels can index: access chains take their indices as signed 32-bit integers.
+/// Most elements of a buffer that kernels can index: access chains take signed 32-bit indices.
 const MOST_ELEMENTS: u64 = 1 << 31;
 
-/// The sweeps of an algorithm where no size is given, as they are typed: `256..2048`.
+/// Default sweeps of an algorithm, as a user types them: `256..2048`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweeps {
-    /// On a GPU.
+    /// Sweep for a GPU.
     pub gpu: &'static str,
-    /// On a device that computes on the host's cores.
+    /// Sweep for a device that computes on the host's cores.
     pub cpu: &'static str,
 }
 
 impl Sweeps {
-    /// One sweep for every device.
+    /// Uses one sweep for every device.
     #[must_use]
     pub const fn same(sweep: &'static str) -> Self {
         Self { gpu: sweep, cpu: sweep }
     }
 
-    /// The sweep for devices of this kind.
+    /// Returns the sweep for devices of this kind.
     #[must_use]
     pub fn on(&self, kind: DeviceKind) -> &'static str {
         if kind.runs_on_host_cores() { self.cpu } else { self.gpu }
     }
 }
 
-/// One implementation of an algorithm.
+/// Implementation of an algorithm.
 #[derive(Clone)]
 pub struct Variant {
     /// Canonical name.
     pub name: Cow<'static, str>,
-    /// Other names accepted on the command line, such as the numbers that a post uses.
+    /// Other names accepted on the command line, such as a post's version numbers.
     pub aliases: &'static [&'static str],
-    /// What it shows, in one sentence.
+    /// Description in one sentence.
     pub summary: &'static str,
-    /// The document, paper or program that it comes from.
+    /// Document, paper or program that the variant comes from.
     pub source: &'static str,
-    /// What its time measures.
+    /// Meaning of the variant's time.
     pub measures: Measures,
-    /// The kernels it runs; `program` gets them compiled for the case's element type, in this order.
+    /// Kernels; `program` gets them compiled for the case's element type, in this order.
     pub kernels: &'static [&'static str],
-    /// The steps that solve a case on a device.
+    /// Builder of the steps that solve a case on a device.
     pub program: Build,
 }
 
-/// What the time of a variant measures.
+/// Meaning of a variant's time.
 #[derive(Clone, Copy)]
 pub enum Measures {
-    /// How fast it solves the problem.
+    /// Time to solve the problem.
     Problem,
-    /// How fast it solves the problem by shortcuts, which make its answer another one: it is ranked among its like.
+    /// Time to solve the problem with shortcuts that change the answer; ranked only among variants with the same
+    /// shortcuts.
     Shortcuts(&'static [Shortcut]),
-    /// How fast it solves a system of equations. It has no result but the solution.
+    /// Time to solve a system of equations; the solution is the only result.
     Solution,
-    /// The cost of an operation in one of its forms.
+    /// Cost of an operation in one of its forms.
     Form(Form),
-    /// A limit of the device.
+    /// Limit of the device.
     Limit {
-        /// Which; `None` for a size that the algorithm has no problem of.
+        /// Measured quantity; `None` for a size without a problem.
         of: fn(Size, DType) -> Option<Quantity>,
-        /// Whether shares need it: runs that measure nothing else have it too.
+        /// Whether shares of limits need it, so that ordinary runs measure it too.
         quick: bool,
     },
 }
 
-/// A way to solve a case, and the time that it should take.
+/// Way to solve a case, with its predicted time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// The variant.
+    /// Name of the variant.
     pub variant: &'static str,
-    /// Its tile, where it has a choice.
+    /// Tile, if the variant has a choice.
     pub tile: Option<Tile>,
-    /// What it should take.
+    /// Predicted time.
     pub predicted: Nanos,
 }
 
-/// A problem of a given size: its buffers, its inputs and how its answer is checked.
+/// Problem of a given size: buffers, inputs and oracle.
 pub trait Problem {
-    /// The size written out in full, for case ids: `1024x1024x1024`.
+    /// Returns the size in full, for case ids: `1024x1024x1024`.
     fn extents(&self) -> String;
-    /// The buffers that programs refer to by position.
+    /// Returns the buffers, which programs refer to by position.
     fn buffers(&self) -> Vec<BufferSpec>;
-    /// Nominal work of one run.
+    /// Returns the nominal work of one run.
     fn work(&self) -> Work;
-    /// The number of operations, where the problem is a chain in which each waits for the one before: tables then
-    /// show the time of one operation.
+    /// Returns the number of operations if the problem is a chain of dependent ones; tables then show the time per
+    /// operation.
     fn chain(&self) -> Option<u64> {
         None
     }
-    /// Its buffers and what fills them, `A f32[64,64] uniform(-1,1)`, where input and seed of a case do not say it.
+    /// Describes the buffers and their fills, `A f32[64,64] uniform(-1,1)`, if the case's input and seed do not.
     fn data(&self) -> Vec<String> {
         vec![]
     }
-    /// The fills of its inputs, each once, where input and seed of a case do not say it: `iota`.
+    /// Lists the distinct fills of the inputs, such as `iota`, if the case's input and seed do not.
     fn fills(&self) -> Vec<String> {
         vec![]
     }
-    /// Whether files, or a program that may write another answer each time, have contents of its inputs.
+    /// Whether inputs come from files or from another program, which may write different data each time.
     fn inputs_are_given(&self) -> bool {
         false
     }
-    /// The contents of the buffers that the host fills, in their order.
+    /// Returns the contents of the buffers that the host fills, in buffer order.
     ///
     /// # Errors
-    /// Why a file or another program does not supply them.
+    /// Why a file or another program does not supply the contents.
     fn inputs(&self) -> Result<Vec<HostArray>, Error>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.
     ///
     /// # Errors
-    /// Why a file or another program does not know the answer.
+    /// Why a file or another program does not supply the answer.
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error>;
-    /// The program whose outputs on the same device are the right answer, in place of an oracle on the host, and what makes
-    /// an oracle of them.
+    /// Returns the reference program, whose outputs on the same device define the correct answer, with the function
+    /// that makes an oracle of them; `None` if the oracle runs on the host.
     fn reference(&self, _: &DeviceInfo) -> Option<(Program, MakeOracle)> {
         None
     }
-    /// What is doubtful about a case that can run all the same.
+    /// Returns warnings about a case that can run nevertheless.
     fn warnings(&self) -> Vec<String> {
         vec![]
     }
 }
 
-/// Makes an oracle of outputs, in their order.
+/// Constructor of an oracle from a reference program's outputs, in buffer order.
 pub(crate) type MakeOracle = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Oracle>, Error>>;
 
-/// The comparison of an output with the right answer, as far as mutations depend on it.
+/// Properties of an output's comparison that mutations depend on.
 #[derive(Clone, Debug)]
-pub struct Comparison {
-    /// Elements of a row; 1 for a vector.
+pub struct OutputComparison {
+    /// Elements per row; 1 for a vector.
     pub row: usize,
-    /// The tolerance, for messages; empty where it is the algorithm's own.
+    /// Tolerance, for messages; empty for the algorithm's own.
     pub tolerance: String,
-    /// Whether the place of an element matters.
+    /// Whether the order of elements matters.
     pub ordered: bool,
 }
 
-impl Default for Comparison {
+impl Default for OutputComparison {
     fn default() -> Self {
         Self { row: 1, tolerance: String::new(), ordered: true }
     }
 }
 
-/// The right answer of a problem.
+/// Judge of a problem's answers.
 pub trait Oracle {
-    /// Compares the output buffers (those updated in place too), in their order, with the right answer.
+    /// Compares the output buffers (including in-place ones), in buffer order, with the correct answer.
     ///
     /// # Errors
-    /// Why the outputs are no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String>;
-    /// Why nobody knows whether the outputs are right, where nobody does; then [`Self::check`] passes.
+    /// Why there is no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String>;
+    /// Returns why the outputs cannot be judged, if so; [`Self::check`] passes then.
     fn doubt(&self, _outputs: &[HostArray]) -> Option<String> {
         None
     }
-    /// The name of an element of an output, by its place, where it is compared by itself.
+    /// Returns the name of an output's element if elements are compared one by one.
     fn element(&self, _output: usize, _index: usize) -> Option<String> {
         None
     }
-    /// Notes for a reader about the right answer.
+    /// Returns notes for the reader about the correct answer.
     fn notes(&self) -> Vec<String> {
         vec![]
     }
-    /// Keeps the outputs, right or wrong, where somebody wants them.
+    /// Saves the outputs, right or wrong, if the user asked for that.
     ///
     /// # Errors
-    /// Why they cannot be written.
+    /// Why the outputs cannot be written.
     fn save(&self, _outputs: &[HostArray]) -> Result<(), String> {
         Ok(())
     }
-    /// Returns how the output at this place is compared; `None` where it is not.
-    fn comparison(&self, _output: usize) -> Option<Comparison> {
-        Some(Comparison::default())
+    /// Returns how output `output` is compared; `None` if it is not.
+    fn comparison(&self, _output: usize) -> Option<OutputComparison> {
+        Some(OutputComparison::default())
     }
-    /// The right contents of these stretches of an output, where they are known element by element.
+    /// Returns the correct contents of these ranges of an output, if they are known element by element.
     fn answer(&self, _output: usize, _stretches: &[Range<usize>]) -> Option<Vec<u8>> {
         None
     }
-    /// Checks `found`, the contents of these stretches of an output. Returns the share of `changed` elements that would
-    /// pass, the others being right: 1 where the answer as a whole passes. `None` where only whole answers can be checked.
+    /// Checks `found`, mutated contents of these ranges of an output. Returns the share of the `changed` elements that
+    /// pass although the others are correct; 1 if the whole answer passes. `None` if only complete answers can be
+    /// checked.
     fn accepted_share(&self, _output: usize, _stretches: &[Range<usize>], _found: &[u8], _changed: u64) -> Option<f64> {
         None
     }
 }
 
-/// Finds an algorithm of the table by name.
+/// Finds a built-in algorithm by name.
 ///
 /// # Errors
-/// A message with the nearest name when none has this one.
+/// A message with the nearest name if there is none.
 pub fn find(name: &str) -> Result<&'static Algorithm, String> {
     ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name).ok_or_else(|| {
         let names: Vec<_> = ALGORITHMS.iter().map(|algorithm| &*algorithm.name).collect();
@@ -306,8 +306,7 @@ pub fn find(name: &str) -> Result<&'static Algorithm, String> {
     })
 }
 
-/// The variant that a record names, if this program has it: records of other versions, and of the host's cores, name
-/// others.
+/// Finds the variant that a record names; records from other versions, and of the host's cores, may name unknown ones.
 #[must_use]
 pub(crate) fn registered(algorithm: &str, variant: &str) -> Option<&'static Variant> {
     let algorithm = ALGORITHMS.iter().find(|known| known.name == algorithm)?;
@@ -318,7 +317,7 @@ impl Algorithm {
     /// Finds a variant by name or alias.
     ///
     /// # Errors
-    /// A message with the nearest name when no variant has this one.
+    /// A message with the nearest name if there is none.
     pub fn variant(&self, name: &str) -> Result<&Variant, String> {
         let found = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
         found.ok_or_else(|| {
@@ -337,25 +336,25 @@ impl Algorithm {
         })
     }
 
-    /// Whether its variants find limits of a device.
+    /// Whether the variants measure limits of the device.
     #[must_use]
     pub fn finds_limits(&self) -> bool {
         self.variants.iter().any(|variant| matches!(variant.measures, Measures::Limit { .. }))
     }
 
-    /// The tile search of `variant`, where it has a tile to search for.
+    /// Returns the tile search of `variant`, if it is tunable.
     #[must_use]
     pub fn tunable(&self, variant: &Variant) -> Option<&'static Tunable> {
         self.tunable.iter().find(|tunable| tunable.variant == variant.name)
     }
 
-    /// The element types in which at least one variant reaches `goal`.
+    /// Iterates over the element types in which at least one variant reaches `goal`.
     pub fn dtypes(&self, goal: Goal) -> impl Iterator<Item = DType> {
         let some = move |dtype: &DType| self.variants.iter().any(|variant| variant.reaches(goal, *dtype));
         DType::ALL.into_iter().filter(some)
     }
 
-    /// What can be asked of it.
+    /// Returns the goals that can be requested.
     #[must_use]
     pub fn goals(&self) -> &'static [Goal] {
         match self.solution {
@@ -364,7 +363,7 @@ impl Algorithm {
         }
     }
 
-    /// The program of `variant` for a case.
+    /// Builds the program of `variant` for a case.
     ///
     /// # Errors
     /// Why the device cannot run it.
@@ -379,12 +378,12 @@ impl Algorithm {
         }
     }
 
-    /// The program of `variant` for a case that poses `problem`, if `device` can run it: the variant has the element
-    /// type, its kernel can be cut up by the case's tile, and the device has the features, the limits, the memory and
-    /// the views that the program asks for. Choosing a variant and skipping one agree, as both ask here.
+    /// Builds the program of `variant` for a case that poses `problem`, if `device` can run it: the variant supports
+    /// the element type and the case's tile, and the device has the features, limits, memory and views. Both `--variant
+    /// auto` and the skipping of variants use this check.
     ///
     /// # Errors
-    /// What is in the way.
+    /// The first obstacle.
     pub fn feasible(
         &self,
         variant: &Variant,
@@ -392,12 +391,12 @@ impl Algorithm {
         problem: &dyn Problem,
         device: &DeviceInfo,
     ) -> Result<Program, String> {
-        // Programs are not made for devices whose answers make no sense.
+        // Builders may rely on plausible limits.
         if let Some(reason) = device.uninspectable() {
             return Err(reason);
         }
         if let (Some(tile), Some(tunable)) = (&case.tile, self.tunable(variant))
-            // What the device lacks for the built-in tile, the program says itself.
+            // For the built-in tile, the program's own check reports what the device lacks.
             && *tile != tunable.built_in(case, device)
         {
             tunable.legal(tile, case, device).map_err(|reason| format!("tile {tile} {reason}"))?;
@@ -406,7 +405,7 @@ impl Algorithm {
         if let Some(size) = case.subgroup_size
             && !program.dispatches().any(|dispatch| dispatch.subgroup_size == Some(size))
         {
-            // It would be measured as what it is without, under a name that says otherwise.
+            // It would be measured without the requested size, under a name that claims it.
             return Err(format!("has no use for sub-groups of {size}"));
         }
         program.feasible(&problem.buffers(), device)
@@ -414,28 +413,28 @@ impl Algorithm {
 }
 
 impl Variant {
-    /// Whether its kernels are compiled for `dtype`, in the layout that goes without saying.
+    /// Whether the kernels are compiled for `dtype` in the default layout.
     #[must_use]
     pub fn supports(&self, dtype: DType) -> bool {
         self.shaders(dtype, Layout::default()).is_some()
     }
 
-    /// Whether it has what is asked for in an element type.
+    /// Whether the variant can deliver `goal` in an element type.
     #[must_use]
     pub fn reaches(&self, goal: Goal, dtype: DType) -> bool {
         self.supports(dtype) && (goal == Goal::Solution || !matches!(self.measures, Measures::Solution))
     }
 
-    /// Its kernels compiled for `dtype` and `layout`.
+    /// Returns the kernels compiled for `dtype` and `layout`.
     ///
     /// # Panics
-    /// When there is no kernel of such a name.
+    /// When no kernel has such a name.
     #[must_use]
     pub fn shaders(&self, dtype: DType, layout: Layout) -> Option<Vec<&'static Shader>> {
         compiled(self.kernels, dtype, layout, || format!("variant {}", self.name))
     }
 
-    /// The operation that it is a form of, and the name of the form.
+    /// Returns operation and form, if the variant is one form of an operation.
     #[must_use]
     pub fn form(&self) -> Option<Form> {
         match self.measures {
@@ -444,7 +443,7 @@ impl Variant {
         }
     }
 
-    /// The shortcuts that it takes.
+    /// Returns the variant's shortcuts.
     #[must_use]
     pub fn shortcuts(&self) -> &'static [Shortcut] {
         match self.measures {
@@ -453,7 +452,7 @@ impl Variant {
         }
     }
 
-    /// The limit of a device that a case of this size and type finds.
+    /// Returns the limit that a case of this size and type measures.
     #[must_use]
     pub fn limit(&self, size: Size, dtype: DType) -> Option<Quantity> {
         match self.measures {
@@ -462,11 +461,11 @@ impl Variant {
         }
     }
 
-    /// Builds its program for a case, where the device has the features and limits for it. [`Algorithm::feasible`] asks
-    /// whether there is room for the buffers as well.
+    /// Builds the program for a case, if the device has the features and limits. [`Algorithm::feasible`] also checks
+    /// the memory.
     ///
     /// # Errors
-    /// Why it cannot run there.
+    /// Why the device cannot run it.
     pub fn program(&self, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let CaseOptions { dtype, layout, .. } = case.options;
         let missing = || {
@@ -480,11 +479,10 @@ impl Variant {
     }
 }
 
-/// The `kernels` that `owner` names, compiled for `dtype` and `layout`, where all of them are.
+/// Returns `kernels`, named by `owner`, compiled for `dtype` and `layout`, if all of them are.
 ///
 /// # Panics
-/// When there is no kernel of such a name for any type: an error of the registry, which would else look like a type that
-/// its owner does without.
+/// When no kernel has such a name: a typing error in the registry, which must not look like an unsupported type.
 fn compiled(
     kernels: &[&str],
     dtype: DType,
@@ -530,7 +528,7 @@ mod tests {
         let variants = all_variants().flat_map(|(_, variant)| variant.kernels);
         let named: BTreeSet<&str> = variants.chain(solutions).copied().collect();
         let compiled: BTreeSet<&str> = SHADERS.iter().map(|shader| &*shader.name).collect();
-        // A kernel that does not exist is named, with the one that was meant.
+        // The message names the missing kernel and the nearest existing one.
         for (algorithm, variant) in all_variants() {
             assert!(DType::ALL.into_iter().any(|d| variant.supports(d)), "{}/{}", algorithm.name, variant.name);
         }
@@ -579,7 +577,7 @@ mod tests {
                         assert!(known.iter().any(|known| reason.starts_with(known)), "{reason}");
                         continue;
                     }
-                    // A variant may be for products with few rows or columns.
+                    // Some variants require few rows or columns.
                     if program.as_ref().is_err_and(|reason| reason.starts_with("only for products with")) {
                         continue;
                     }
@@ -593,8 +591,8 @@ mod tests {
         }
     }
 
-    /// A variant that is allowed larger errors says so, and one of lu that promises no bound of its multipliers does not
-    /// pivot.
+    /// A variant with an error allowance has the shortcut "less accurate", and an LU variant without a promised
+    /// multiplier bound has "no pivoting".
     #[test]
     fn shortcuts_are_those_of_the_programs() {
         let mut device = gpu();

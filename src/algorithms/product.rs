@@ -1,11 +1,10 @@
-//! Products in f64 for the oracles, whole or combined.
+//! Matrix products in f64 for the oracles, complete or in random combinations of columns.
 //!
-//! Above [`MOST_ELEMENTWISE_WORK`] the columns of a product C = A·B are checked in random ±1 combinations of [`BLOCK`]
-//! neighbours (Freivalds 1977): the reference is then A·(B·X) with X of N/BLOCK columns, [`REPEATS`] times. A block of
-//! a row that is wrong by more than the bounds of its elements together escapes one combination with probability at
-//! most 1/2, and all of them with at most 2^−REPEATS, independently of blocks of other columns. Errors cancel in a
-//! combination, so that it says little of how large those of elements are: [`SAMPLE`] columns are therefore checked
-//! whole, one by one.
+//! Above [`MAX_ELEMENTWISE_WORK`], C = A·B is checked in random ±1 combinations of [`BLOCK`] neighboring columns
+//! (Freivalds 1977): the reference is A·(B·X), where X has N/BLOCK columns, [`REPEATS`] times. If a row's block of
+//! columns is wrong by more than its elements' bounds together, one combination misses it with probability at most 1/2,
+//! and all with at most 2^−REPEATS, independently of other blocks. Because errors cancel in combinations, these say
+//! little about the error of single elements, so [`SAMPLE`] columns are checked element by element.
 
 use crate::basis::dtype::HostArray;
 use crate::basis::random::generator;
@@ -17,7 +16,7 @@ use faer::{Accum, MatMut, MatRef, Par};
 use rand::Rng;
 use rayon::prelude::*;
 
-/// The extents of a product of an M×K and a K×N matrix.
+/// Extents of the product of an M×K and a K×N matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dims {
     /// Rows of A and C.
@@ -32,30 +31,30 @@ impl From<Size> for Dims {
     fn from(size: Size) -> Self {
         match size {
             Size::Uniform(n) => Self { m: n, n, k: n },
-            // Refused when the problem is made.
+            // Not reached: the problem refuses such sizes.
             Size::Two(m, n) => Self { m, n, k: n },
             Size::Three(m, n, k) => Self { m, n, k },
         }
     }
 }
 
-/// M·N·K up to which every element is checked: 4096³, some seconds on two cores.
-const MOST_ELEMENTWISE_WORK: u128 = 1 << 36;
-/// Columns that one random combination sums up.
+/// Largest M·N·K for which every element is checked: 4096³, some seconds on two cores.
+const MAX_ELEMENTWISE_WORK: u128 = 1 << 36;
+/// Columns per random combination.
 pub(super) const BLOCK: usize = 64;
-/// Independent combinations of each block.
+/// Independent combinations of each block of columns.
 const REPEATS: usize = 4;
-/// Columns of a large product of which every element is checked.
+/// Columns of a large product that are checked element by element.
 const SAMPLE: usize = 128;
-/// Columns of the reference that are made at a time.
+/// Columns of the reference computed at a time.
 const PANEL: usize = 256;
-/// Rows of A that a thread holds as f64 at a time, and elements in them: bound the oracle's own memory.
+/// Most rows of A, and most elements in them, that a thread converts to f64 at a time; bounds the oracle's memory.
 const ROWS: usize = 64;
 const ELEMENTS: usize = 1 << 20;
-/// The stream of the random signs, beyond those of the inputs.
+/// Random stream of the signs, disjoint from those of the inputs.
 const SIGN_STREAM: u64 = 1000;
 
-/// The columns of X. Each combines neighbouring columns of C, perhaps only one, with a sign for each.
+/// Columns of X. Each combines neighboring columns of C, possibly only one, with a sign each.
 pub(super) struct Combinations {
     pub(super) columns: Vec<Combination>,
     pub(super) method: CheckMethod,
@@ -67,17 +66,17 @@ pub(super) struct Combination {
 }
 
 impl Combination {
-    /// The column behind its last.
+    /// Returns the index behind the last column.
     fn end(&self) -> usize {
         self.first + self.signs.len()
     }
 
-    /// Its value for a row of the product.
+    /// Returns the combination of a row of the product.
     pub(super) fn of(&self, row: &[f64]) -> f64 {
         row[self.first..].iter().zip(&self.signs).map(|(value, sign)| value * sign).sum()
     }
 
-    /// Names the elements that it combines in a row of `matrix`, for messages.
+    /// Names the combined elements in a row of `matrix`, for messages.
     pub(super) fn place(&self, matrix: &str, row: usize) -> String {
         match (self.first, self.signs.len()) {
             (column, 1) => format!("{matrix}[{row}][{column}]"),
@@ -90,8 +89,8 @@ impl Combinations {
     pub(super) fn new(dims: Dims, seed: u64) -> Self {
         let n = dims.n as usize;
         let work = u128::from(dims.m) * u128::from(dims.n) * u128::from(dims.k);
-        // Few columns would have more combinations than columns.
-        if work <= MOST_ELEMENTWISE_WORK || n <= 2 * SAMPLE {
+        // With few columns there would be more combinations than columns.
+        if work <= MAX_ELEMENTWISE_WORK || n <= 2 * SAMPLE {
             return Self::elementwise(n);
         }
         Self::random(n, seed)
@@ -109,7 +108,7 @@ impl Combinations {
         let mut columns: Vec<_> = blocks
             .map(|first| Combination { first, signs: (first..n.min(first + BLOCK)).map(|_| sign()).collect() })
             .collect();
-        // One column of each of `most` stretches.
+        // One random column from each of `most` stretches.
         let most = SAMPLE.min(n);
         let sampled = (0..most).map(|i| i * n / most + rng.next_u32() as usize % (n / most));
         columns.extend(sampled.map(|first| Combination { first, signs: vec![1.0] }));
@@ -117,23 +116,23 @@ impl Combinations {
     }
 }
 
-/// The operands of a product C = A·B and what its oracle asks of it.
+/// Operands of a product C = A·B.
 pub(super) struct Factors<'a> {
     pub(super) dims: Dims,
     pub(super) a: &'a HostArray,
     pub(super) b: &'a HostArray,
-    /// Whether A is lower triangular and B upper: a third of the products.
+    /// Whether A is lower and B upper triangular, which leaves a third of the terms.
     pub(super) triangular: bool,
 }
 
 impl Factors<'_> {
-    /// How many terms, from the first on, count in these rows and columns of C.
+    /// Returns how many of the k terms can be nonzero in the first `rows` rows and `columns` columns of C.
     fn terms(&self, rows: usize, columns: usize) -> usize {
         let k = self.dims.k as usize;
         if self.triangular { k.min(rows).min(columns) } else { k }
     }
 
-    /// A·(B·X) in f64, of what `of` makes of each value: the value itself, or its magnitude; M×S row major.
+    /// Returns A·(B·X) in f64, M×S row-major, with `of` applied to each value: identity or magnitude.
     pub(super) fn combined(&self, x: &Combinations, of: impl Fn(f64) -> f64 + Copy + Sync) -> Vec<f64> {
         let [m, k] = [self.dims.m, self.dims.k].map(|extent| extent as usize);
         let (s, most_rows) = (x.columns.len(), (ELEMENTS / k).clamp(1, ROWS));
@@ -141,13 +140,13 @@ impl Factors<'_> {
         threads::prepare();
         for (panel, columns) in x.columns.chunks(PANEL).enumerate() {
             let depth = self.terms(m, columns.iter().map(Combination::end).max().unwrap_or(0));
-            // The panel of B·X, column by column; a thread has neighbours, which share what they read of B.
+            // The panel of B·X, by columns; a thread computes neighboring ones, which share their reads of B.
             let mut bx = vec![0.0; columns.len() * depth];
             let stretches = bx.par_chunks_mut(NEIGHBOURS * depth).zip(columns.par_chunks(NEIGHBOURS));
             stretches.for_each(|(stretch, columns)| self.combine(stretch, columns, of));
             let bx = MatRef::from_column_major_slice(&bx, depth, columns.len());
-            // A thread has a block of rows for itself. Threads that share one wait for each other by spinning, which takes
-            // the cores from whatever else runs on the machine.
+            // Each thread gets its own block of rows: threads that share one product wait for each other by spinning,
+            // which takes cores from everything else on the machine.
             result.par_chunks_mut(most_rows * s).enumerate().for_each(|(block, result)| {
                 let first = block * most_rows;
                 let rows = result.len() / s;
@@ -168,7 +167,7 @@ impl Factors<'_> {
         result
     }
 
-    /// Some columns of B·X, one after the other, as far as there are places for them.
+    /// Computes some columns of B·X into `result`, each as long as `result` allows.
     fn combine(&self, result: &mut [f64], columns: &[Combination], of: impl Fn(f64) -> f64) {
         let depth = result.len() / columns.len();
         let mut row_of_b = vec![0.0; BLOCK];
@@ -182,7 +181,7 @@ impl Factors<'_> {
     }
 }
 
-/// Columns of B·X that are made together.
+/// Columns of B·X computed together.
 const NEIGHBOURS: usize = 16;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a search varies: how a variant cuts its matrices up.
+//! Tiles: how a variant divides its matrices, which is what a search varies.
 
 use super::matmul::tile as product;
 use super::{Algorithm, CaseSpec};
@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How a variant cuts its matrices up. In files it is text: `128x128x16/64x32/8x8`, or `64`.
+/// Division of a variant's matrices. Serialized as text: `128x128x16/64x32/8x8`, or `64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Tile {
-    /// A product.
-    Product(product::Tile),
-    /// A factorisation: so many columns an outer block.
+    /// Division of a matrix product.
+    Product(product::ProductTile),
+    /// Columns per outer block of a factorization.
     Columns(u32),
 }
 
 impl Tile {
-    /// The extents that a search doubles and halves.
+    /// Returns the extents that a search doubles and halves.
     #[must_use]
     pub(crate) fn extents(self) -> Vec<u32> {
         match self {
             Self::Product(tile) => {
-                let product::Tile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = tile;
+                let product::ProductTile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = tile;
                 vec![bm, bn, bk, wm, wn, tm, tn, k_parts, groups.max(1)]
             }
             Self::Columns(columns) => vec![columns],
         }
     }
 
-    /// Unrolled multiply-adds of its kernel, which a compiler takes time for.
+    /// Returns the unrolled multiply-adds of the kernel, a measure of its compile time.
     #[must_use]
     pub(crate) fn code(self) -> f64 {
         match self {
@@ -40,8 +40,8 @@ impl Tile {
     }
 }
 
-impl From<product::Tile> for Tile {
-    fn from(tile: product::Tile) -> Self {
+impl From<product::ProductTile> for Tile {
+    fn from(tile: product::ProductTile) -> Self {
         Self::Product(tile)
     }
 }
@@ -68,7 +68,7 @@ impl FromStr for Tile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // What is written is what was meant: neither a sign nor leading zeros.
+        // Only the canonical form: no sign, no leading zeros.
         match text.parse::<u32>() {
             Ok(columns) if columns > 0 && columns.to_string() == text => Ok(Self::Columns(columns)),
             Ok(_) => Err(format!("malformed tile '{text}'; write the columns of a block, such as 64")),
@@ -85,50 +85,50 @@ impl TryFrom<String> for Tile {
     }
 }
 
-/// A variant whose tile can be searched for.
+/// Variant whose tile can be tuned.
 pub struct Tunable {
-    /// The variant.
+    /// Name of the variant.
     pub variant: &'static str,
     pub(super) tiles: &'static dyn Tiles,
 }
 
-/// The tiles that a variant can take.
+/// Tiles that a variant supports.
 pub(super) trait Tiles: Sync {
-    /// The tile that the variant takes without a search.
+    /// Returns the built-in tile.
     fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile;
-    /// Checks that the variant's kernels can be cut up like this for a case on `device`: what does not divide, or which limit of
-    /// the device is exceeded.
+    /// Checks that the variant's kernels support `tile` for a case on `device`. The error names what does not divide,
+    /// or the exceeded limit.
     fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String>;
-    /// What is worth a try, the built-in tiles for any size first.
+    /// Returns tiles worth trying, the built-in ones of all sizes first.
     fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile>;
 }
 
 impl Tunable {
-    /// The tile that the variant takes without a search.
+    /// Returns the built-in tile.
     #[must_use]
     pub fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
         self.tiles.built_in(case, device)
     }
 
-    /// Checks that the variant's kernels can be cut up like this for a case on `device`.
+    /// Checks that the variant's kernels support `tile` for a case on `device`.
     ///
     /// # Errors
-    /// What does not divide, or which limit of the device is exceeded.
+    /// The extent that does not divide, or the exceeded limit.
     pub fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         self.tiles.legal(tile, case, device)
     }
 }
 
 impl Algorithm {
-    /// Every tile of a search, each once: first the built-in ones for any size that `device` can run, then the others.
-    /// All are legal, and the device runs the variant with each.
+    /// Returns every tile of a search, without repetitions: first the built-in ones of all sizes, then the others. All
+    /// are legal, and the device can run the variant with each.
     ///
     /// # Panics
-    /// Never: a test holds the names of the tunable variants against the registry.
+    /// Never: a test compares the names of the tunable variants with the registry.
     #[must_use]
     pub fn tiles(&self, tunable: &Tunable, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
         let variant = self.variant(tunable.variant).expect("a test compares the tables");
-        // A size that is no problem has no tiles to search.
+        // A size without a problem has no tiles.
         let Ok(problem) = (self.problem)(case) else { return vec![] };
         let mut space: Vec<Tile> = vec![];
         for tile in tunable.tiles.candidates(case, device) {
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_tile_is_the_same_behind_its_text_and_other_texts_are_refused_with_the_reason() {
-        let product = product::Tile::flat([64, 64, 8], [4, 4]);
+        let product = product::ProductTile::flat([64, 64, 8], [4, 4]);
         for tile in [Tile::Product(product), Tile::Columns(64)] {
             assert_eq!(String::from(tile).parse(), Ok(tile));
         }
@@ -194,7 +194,7 @@ mod tests {
                         assert_eq!(same, *tile == built_in, "{} {n}: {tile}", tunable.variant);
                     }
                     assert_eq!(n > 32, space.len() > 1, "{} {n}: {space:?}", tunable.variant);
-                    let foreign = Tile::Product(product::Tile::flat([64, 64, 8], [4, 4]));
+                    let foreign = Tile::Product(product::ProductTile::flat([64, 64, 8], [4, 4]));
                     for tile in [Tile::Columns(33), Tile::Columns(8192), foreign] {
                         assert!(tunable.legal(&tile, &case, &device).is_err(), "{tile}");
                     }

@@ -1,20 +1,20 @@
-//! Items that belong together, in the order in which they come first.
+//! Grouping of equal items, in the order of their first occurrence.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-/// Groups of items that are the `same` as the first of their group. Each item is held against every group: [`grouped`] is for
-/// items of many groups.
+/// Groups items that are the `same` as the first of their group. Compares each item with every group; for many groups
+/// use [`grouped`].
 pub(crate) fn alike<T>(items: impl IntoIterator<Item = T>, same: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
     grouped_alike(items, |_| (), same)
 }
 
-/// Groups of items with the same `key`.
+/// Groups items by `key`.
 pub(crate) fn grouped<T, K: Hash + Eq>(items: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
     grouped_alike(items, key, |_, _| true)
 }
 
-/// Groups of items with the same `key` that are the `same` as the first of their group.
+/// Groups items with the same `key` that are also the `same` as the first of their group.
 pub(crate) fn grouped_alike<T, K: Hash + Eq>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,
@@ -34,7 +34,7 @@ pub(crate) fn grouped_alike<T, K: Hash + Eq>(
     groups
 }
 
-/// Each of some items once.
+/// Returns the items without repetitions.
 pub(crate) fn distinct<T: Hash + Eq + Clone>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut seen = HashSet::new();
     items.into_iter().filter(|item| seen.insert(item.clone())).collect()

@@ -1,11 +1,11 @@
-//! Colors of text for people: verdicts, the fastest of a size, errors. Text is painted last, when its columns are aligned;
-//! what programs read is never painted.
+//! Colors in text for people: verdicts, the fastest case of a size, errors. Text is colored last, after columns are
+//! aligned; machine-readable output is never colored.
 
 use anstream::{AutoStream, ColorChoice};
 use clap::builder::styling::{AnsiColor, Style};
 use std::fmt::Write;
 
-/// Words that are painted where they are a cell of a table, behind a number, or the verdict of a sentence.
+/// Words to color if they fill a table cell, follow a number, or are the verdict of a sentence.
 const WORDS: [(&str, AnsiColor); 9] = [
     ("slower", AnsiColor::Red),
     ("SLOWER", AnsiColor::Red),
@@ -18,24 +18,24 @@ const WORDS: [(&str, AnsiColor); 9] = [
     ("timed-out", AnsiColor::Red),
 ];
 
-/// The sign of the fastest.
+/// Mark of the fastest case.
 const BEST: &str = "★";
 
-/// Whether text for standard output and for standard error is painted: `Auto` follows each stream and the environment.
+/// Returns whether standard output and standard error have colors: `Auto` depends on each stream and the environment.
 pub(crate) fn of_streams(choice: ColorChoice) -> [bool; 2] {
     let output = AutoStream::new(std::io::stdout(), decided(choice, AutoStream::choice(&std::io::stdout())));
     let errors = AutoStream::new(std::io::stderr(), decided(choice, AutoStream::choice(&std::io::stderr())));
     [output.current_choice(), errors.current_choice()].map(|choice| choice != ColorChoice::Never)
 }
 
-/// The choice for a stream that would have `automatic`.
+/// Returns the choice for a stream for which detection returned `automatic`.
 fn decided(choice: ColorChoice, automatic: ColorChoice) -> ColorChoice {
     if choice == ColorChoice::Auto { automatic } else { choice }
 }
 
-/// Text with the word in front of each error in color.
+/// Colors `error:` at the beginning of each line.
 #[must_use]
-pub(crate) fn painted_errors(text: &str) -> String {
+pub(crate) fn with_colored_errors(text: &str) -> String {
     let word = "error:";
     let line = |line: &str| match line.strip_prefix(word) {
         Some(rest) => format!("{}{rest}", colored(AnsiColor::Red, word)),
@@ -49,12 +49,12 @@ fn colored(color: AnsiColor, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Text with its verdicts and its fastest cells in color. What it takes for one by mistake is in color, and no more.
-pub(crate) fn painted(text: &str) -> String {
-    text.split_inclusive('\n').map(painted_line).collect()
+/// Colors the verdicts and fastest cells in `text`. A false match only colors a word.
+pub(crate) fn with_colors(text: &str) -> String {
+    text.split_inclusive('\n').map(color_line).collect()
 }
 
-fn painted_line(line: &str) -> String {
+fn color_line(line: &str) -> String {
     let mut out = String::with_capacity(line.len() + 16);
     let (mut rest, mut before) = (line, "");
     while !rest.is_empty() {
@@ -63,7 +63,7 @@ fn painted_line(line: &str) -> String {
         out.push_str(gap);
         let begins = gap.chars().count() > 1 || before.is_empty();
         if word == BEST {
-            // With its figure.
+            // The figure behind the mark is colored too.
             let (space, figure) = split(behind, |c: char| !c.is_whitespace());
             let (figure, behind) = split(figure, char::is_whitespace);
             let is_figure = space == " " && figure.starts_with(|c: char| c.is_ascii_digit());
@@ -88,7 +88,7 @@ fn painted_line(line: &str) -> String {
     out
 }
 
-/// The text before the first character that is so, and the rest.
+/// Splits `text` before the first character that satisfies `is_so`.
 fn split(text: &str, is_so: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(is_so).unwrap_or(text.len()))
 }
@@ -97,9 +97,9 @@ fn split(text: &str, is_so: impl Fn(char) -> bool) -> (&str, &str) {
 mod tests {
     use super::*;
 
-    /// Painted text with tags in place of codes.
+    /// Returns colored text with tags in place of escape codes.
     fn tagged(text: &str) -> String {
-        let mut shown = painted(text);
+        let mut shown = with_colors(text);
         for (tag, color) in [("r", AnsiColor::Red), ("g", AnsiColor::Green), ("y", AnsiColor::Yellow)] {
             let style = Style::new().fg_color(Some(color.into())).bold();
             shown = shown.replace(&style.to_string(), &format!("<{tag}>"));

@@ -1,5 +1,5 @@
-//! Places to write to: a file that is replaced in one step or not at all, a device or pipe as it is, a private folder; and
-//! which paths are one file.
+//! Output destinations: files replaced atomically, devices and pipes written directly, private folders; and the
+//! identity of files behind different paths.
 
 use crate::basis::printable::Shown;
 #[cfg(unix)]
@@ -13,33 +13,33 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tempfile::{Builder, NamedTempFile, TempDir};
 
-/// Links in a row that are followed at most, as many as Linux follows.
-const MOST_LINKS: usize = 40;
+/// Most symbolic links followed in a row, as on Linux.
+const MAX_LINKS: usize = 40;
 
-/// The beginning of the name of what is gone with the process that made it, and the ends of a draft's and a folder's.
+/// Prefix of the names of temporary files and folders, and the suffixes of drafts and folders.
 const PREFIX: &str = ".gpukern-";
 const DRAFT: &str = ".draft";
 const SCRATCH: &str = ".scratch";
-/// The file for a lock on its folder.
+/// Name of the lock file inside a folder, for systems that cannot lock folders.
 const LOCK: &str = ".gpukern-lock";
-/// Time in which somebody has to open a pipe for reading.
+/// Time limit for a reader to open a pipe.
 const READER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Age at which a draft or a folder without a lock is nobody's.
-const SURELY_LOCKED: Duration = Duration::from_secs(10);
+/// Age from which a draft or folder without a lock counts as an orphan. A younger one may not be locked yet.
+const MIN_ORPHAN_AGE: Duration = Duration::from_secs(10);
 
-/// A place to write to, found writable before there is anything to write.
+/// Destination for output, checked to be writable before there is anything to write.
 pub(crate) enum Destination {
-    /// A device, a pipe or a standard stream, which is written as it is.
+    /// Device, pipe or standard stream, written directly.
     Stream(File),
-    /// A file, written beside its final place first, so that an older one survives any failure.
+    /// Regular file: written as a draft in the same folder, then renamed, so that an older file survives any failure.
     Draft { path: PathBuf, draft: NamedTempFile },
 }
 
 impl Destination {
-    /// Opens `path` without changing what is there. A link stays, and what it points to is replaced.
+    /// Opens `path` without changing its contents. A symbolic link stays; its target will be replaced.
     ///
     /// # Errors
-    /// When it cannot be written: a folder, a read-only file, a name that is too long, a folder that does not exist.
+    /// When the path is a folder, read-only, too long or in a folder that does not exist.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let there = match path.metadata() {
             Ok(there) => Some(there),
@@ -53,7 +53,7 @@ impl Destination {
             if there.permissions().readonly() {
                 return Err(io::Error::new(ErrorKind::PermissionDenied, "it is read-only"));
             }
-            // A path such as /dev/stdout: whoever redirected it to a file looks at that, not at what replaces it.
+            // A path such as /dev/stdout: a user who redirected it to a file reads that file, not its replacement.
             if let Some(stream) = standard_stream(there) {
                 return Ok(Self::Stream(stream));
             }
@@ -61,14 +61,14 @@ impl Destination {
                 return Ok(Self::Stream(open_stream(path, READER_TIMEOUT)?));
             }
         }
-        let path = behind_links(path)?;
+        let path = resolve_links(path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if folder.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             let missing = format!("there is no folder '{}'", folder.shown());
             return Err(io::Error::new(ErrorKind::NotFound, missing));
         }
-        let draft = as_public_as_any(Builder::new().prefix(PREFIX).suffix(DRAFT)).tempfile_in(folder)?;
-        // Where files cannot be locked, drafts of dead processes stay.
+        let draft = with_usual_permissions(Builder::new().prefix(PREFIX).suffix(DRAFT)).tempfile_in(folder)?;
+        // Without file locks, drafts of dead processes stay.
         let _ = draft.as_file().try_lock();
         remove_orphans(folder, draft.path());
         if let Some(there) = there {
@@ -77,7 +77,7 @@ impl Destination {
         Ok(Self::Draft { path, draft })
     }
 
-    /// The same, for the eyes of this user alone where it is a file.
+    /// Makes a file readable by this user only; streams stay as they are.
     ///
     /// # Errors
     /// When its permissions cannot be set.
@@ -89,24 +89,24 @@ impl Destination {
         Ok(self)
     }
 
-    /// Whether it is a file, which is replaced in one step.
+    /// Whether the destination is a regular file, which is replaced in one step.
     #[must_use]
     pub(crate) fn is_file(&self) -> bool {
         matches!(self, Self::Draft { .. })
     }
 
-    /// Writes `contents`: all of them on the disk and in their place, or the older file stays.
+    /// Writes `contents`. A file is replaced only after all of them are on disk; on failure the older file stays.
     ///
     /// # Errors
-    /// When they cannot be written, such as on a full disk.
+    /// When they cannot be written, for example because the disk is full.
     pub(crate) fn write(self, contents: &[u8]) -> io::Result<()> {
         self.write_by(|file| file.write_all(contents))
     }
 
-    /// Writes what `contents` writes, in the same way.
+    /// Writes through the callback `contents`, with the guarantees of [`Self::write`].
     ///
     /// # Errors
-    /// Those of [`Self::write`].
+    /// As [`Self::write`].
     pub(crate) fn write_by(self, contents: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         let written = match self {
             Self::Stream(mut stream) => contents(&mut stream),
@@ -118,7 +118,7 @@ impl Destination {
     }
 }
 
-/// An error of writing, with the limit and the remedy where a limit of the process caused it: the system's "File too large"
+/// Returns a write error with a remedy if a resource limit of the process caused it: the system's "File too large"
 /// sounds like a full disk.
 #[must_use]
 pub(crate) fn explained(error: io::Error) -> io::Error {
@@ -130,28 +130,29 @@ pub(crate) fn explained(error: io::Error) -> io::Error {
     io::Error::new(ErrorKind::FileTooLarge, remedy)
 }
 
-/// What tells one file or folder from another, by whatever path it is reached: links, hard links, `./` and names in the
-/// other case on systems that ignore it.
+/// Identity of a file or folder, independent of the path: symbolic links, hard links, `./`, and case on systems that
+/// ignore it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
-    /// The file; of one that does not exist yet, the nearest folder above it that does.
+    /// The file, or the nearest existing folder above a file that does not exist.
     there: Inode,
-    /// The names below that folder.
+    /// Path components below that folder that do not exist.
     missing: Vec<OsString>,
 }
 
-/// Device and inode: hard links share them.
+/// Device and inode number; hard links share them.
 #[cfg(unix)]
 type Inode = (u64, u64);
-/// The canonical path.
+/// Canonical path.
 #[cfg(not(unix))]
 type Inode = PathBuf;
 
 impl FileId {
-    /// The file or folder at `path`, or what would be made there. `None` of a device or a pipe, which many may use at once.
+    /// Identifies the file or folder at `path`, which need not exist. `None` for a device or a pipe, which many may use
+    /// at once.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        // A link such as /dev/stdout leads to a pipe, which has no path.
-        let mut path = if path.exists() { path.to_path_buf() } else { behind_links(path).ok()? };
+        // A link such as /dev/stdout may lead to a pipe, which has no path.
+        let mut path = if path.exists() { path.to_path_buf() } else { resolve_links(path).ok()? };
         let mut missing = vec![];
         loop {
             match path.metadata() {
@@ -162,7 +163,7 @@ impl FileId {
                 Ok(_) => return None,
                 Err(_) => {
                     let name = path.file_name()?;
-                    // Most file systems of these ignore case.
+                    // Most file systems of Windows and macOS ignore case.
                     let name = if cfg!(any(windows, target_os = "macos")) {
                         name.to_ascii_lowercase()
                     } else {
@@ -176,21 +177,21 @@ impl FileId {
         }
     }
 
-    /// The folders in which the file at `path` lies or would lie.
+    /// Identifies all folders above the file at `path`, which need not exist.
     pub(crate) fn folders(path: &Path) -> Vec<Self> {
-        let made = || behind_links(path).and_then(std::path::absolute);
+        let made = || resolve_links(path).and_then(std::path::absolute);
         let path = path.canonicalize().or_else(|_| made()).unwrap_or_else(|_| path.to_path_buf());
         path.ancestors().skip(1).filter_map(Self::of).collect()
     }
 
-    /// The regular file behind a standard stream.
+    /// Identifies the regular file behind a standard stream.
     #[cfg(unix)]
     pub(crate) fn of_stream(stream: &impl std::os::fd::AsFd) -> Option<Self> {
         let there = File::from(stream.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
         Some(Self { there: inode(Path::new(""), &there).filter(|_| there.is_file())?, missing: vec![] })
     }
 
-    /// The regular file behind a standard stream, which only Unix tells.
+    /// Returns nothing: only Unix can identify the file behind a stream.
     #[cfg(not(unix))]
     pub(crate) fn of_stream<S>(_: &S) -> Option<Self> {
         None
@@ -209,10 +210,10 @@ fn inode(path: &Path, _: &Metadata) -> Option<Inode> {
     path.canonicalize().ok()
 }
 
-/// Makes a folder, and those above it that are missing, for this user alone.
+/// Creates a folder and its missing parents, accessible only to this user.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
@@ -220,44 +221,45 @@ pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     builder.recursive(true).create(path)
 }
 
-/// A private folder for what other programs read and write, which goes with this value. Those of dead processes are removed
-/// when another is made.
+/// Private temporary folder for files exchanged with other programs; deleted on drop. Creating one also deletes those
+/// of dead processes.
 pub(crate) struct Scratch {
-    /// The lock on it, released before it goes: Windows removes no file that is open.
+    /// Lock on the folder. Declared first, so that it is released before the folder is deleted: Windows cannot remove
+    /// an open file.
     _lock: Option<File>,
     folder: TempDir,
-    /// Another folder with a link to this one, where a shell would act on its path.
+    /// Second folder, with a link to the first one, if the first one's path has characters that a shell interprets.
     link: Option<Box<Self>>,
 }
 
-/// The name of the link to a folder.
+/// Name of that link.
 const LINK: &str = "to";
-/// Folders in which such a link may be.
+/// Folders to place such a link in.
 #[cfg(unix)]
-const PLACES_OF_LINKS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+const LINK_FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 impl Scratch {
-    /// A new folder where temporary files belong.
+    /// Creates a folder in the system's place for temporary files.
     ///
     /// # Errors
-    /// When there can be none, or none with a path that every shell takes for one word.
+    /// When it cannot be created, or its path needs quoting in a shell and no link to it can be created.
     pub(crate) fn new() -> io::Result<Self> {
         let place = std::path::absolute(std::env::temp_dir())?;
         if !place.is_dir() {
             let message = format!("TMPDIR: there is no folder '{}'; make it, or set TMPDIR to another", place.shown());
             return Err(io::Error::new(ErrorKind::NotFound, message));
         }
-        // The error itself has a path that nobody chose.
+        // The original error quotes a random path that the user has never seen.
         let named = |e: io::Error| {
             io::Error::new(e.kind(), format!("'{}' ({}); set TMPDIR to another folder", place.shown(), e.kind()))
         };
-        Self::inside(&place).map_err(named)?.plain()
+        Self::inside(&place).map_err(named)?.with_plain_path()
     }
 
-    /// A new folder in `place`.
+    /// Creates a folder in `place`.
     ///
     /// # Errors
-    /// When there can be none.
+    /// When it cannot be created.
     pub(crate) fn inside(place: &Path) -> io::Result<Self> {
         let mut builder = Builder::new();
         #[cfg(unix)]
@@ -268,9 +270,9 @@ impl Scratch {
         Ok(Self { _lock: lock, folder, link: None })
     }
 
-    /// The same by a path that is one word, however a shell's line quotes it.
+    /// Adds a link if the path needs quoting in a shell.
     #[cfg(unix)]
-    fn plain(mut self) -> io::Result<Self> {
+    fn with_plain_path(mut self) -> io::Result<Self> {
         let own = self.folder.path();
         if own.to_str().is_some_and(|path| shell_word(path) == path) {
             return Ok(self);
@@ -279,7 +281,7 @@ impl Scratch {
             let link = Self::inside(Path::new(place)).ok()?;
             std::os::unix::fs::symlink(own, link.folder.path().join(LINK)).ok().map(|()| link)
         };
-        let Some(link) = PLACES_OF_LINKS.iter().find_map(|place| linked(place)) else {
+        let Some(link) = LINK_FOLDERS.iter().find_map(|place| linked(place)) else {
             let message = format!(
                 "the path '{}' has characters that a shell interprets; set TMPDIR to another folder",
                 own.shown()
@@ -291,22 +293,22 @@ impl Scratch {
     }
 
     #[cfg(not(unix))]
-    fn plain(self) -> io::Result<Self> {
+    fn with_plain_path(self) -> io::Result<Self> {
         Ok(self)
     }
 
-    /// Its path.
+    /// Returns the path, through the link if there is one.
     pub(crate) fn path(&self) -> PathBuf {
         self.link.as_ref().map_or_else(|| self.folder.path().to_path_buf(), |link| link.folder.path().join(LINK))
     }
 
-    /// The folders to be removed when this process cannot.
+    /// Lists the folders that someone else must delete if this process cannot.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(self.folder.path()).chain(self.link.iter().map(|link| link.folder.path()))
     }
 }
 
-/// What a lock on a folder is one on: the folder, or on Windows, which locks files alone, one in it.
+/// Opens the file to lock for `folder`: the folder itself, or on Windows, which can lock only files, a file in it.
 ///
 /// # Errors
 /// When it cannot be opened.
@@ -317,8 +319,8 @@ pub(crate) fn lockable(folder: &Path) -> io::Result<File> {
     File::open(folder)
 }
 
-/// Removes the drafts and scratch folders of this user's dead processes in `folder`: a living one holds a lock on its own.
-/// One that was just made, as `own` was, may not be locked yet.
+/// Deletes drafts and scratch folders of this user's dead processes in `folder`: live processes hold a lock. A new one
+/// may not be locked yet, so only old ones are deleted. `own` belongs to this process and shows who the user is.
 fn remove_orphans(folder: &Path, own: &Path) {
     let (Ok(entries), Ok(own)) = (folder.read_dir(), own.metadata()) else { return };
     for entry in entries.flatten() {
@@ -333,14 +335,14 @@ fn remove_orphans(folder: &Path, own: &Path) {
         let age = there.modified().ok().and_then(|made| made.elapsed().ok());
         let open = || if is_draft { File::open(entry.path()) } else { lockable(&entry.path()) };
         let unlocked = || open().is_ok_and(|there| there.try_lock().is_ok());
-        if age.is_some_and(|age| age >= SURELY_LOCKED) && unlocked() {
+        if age.is_some_and(|age| age >= MIN_ORPHAN_AGE) && unlocked() {
             let path = entry.path();
             let _ = if is_draft { std::fs::remove_file(path) } else { std::fs::remove_dir_all(path) };
         }
     }
 }
 
-/// Whether two files have the same owner; root could remove those of others.
+/// Whether two files have the same owner. Root could otherwise delete other users' files.
 #[cfg(unix)]
 fn same_owner(one: &Metadata, other: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -352,7 +354,7 @@ fn same_owner(_: &Metadata, _: &Metadata) -> bool {
     true
 }
 
-/// Opens what is there for writing: a device, or a pipe, whose opening waits for a reader.
+/// Opens a device or pipe for writing. Opening a pipe blocks until there is a reader.
 fn open_stream(path: &Path, timeout: Duration) -> io::Result<File> {
     let (sender, opened) = mpsc::channel();
     let own = path.to_path_buf();
@@ -363,10 +365,10 @@ fn open_stream(path: &Path, timeout: Duration) -> io::Result<File> {
     })
 }
 
-/// The path that `path` links to, also where there is nothing yet.
-fn behind_links(path: &Path) -> io::Result<PathBuf> {
+/// Follows symbolic links to their target, which need not exist.
+fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         if !path.symlink_metadata().is_ok_and(|there| there.is_symlink()) {
             return Ok(path);
         }
@@ -376,7 +378,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("it is an endless chain of links"))
 }
 
-/// The standard stream that is the same file as `there`, with its place in it.
+/// Returns the standard stream that is the same file as `there`, sharing its position.
 #[cfg(unix)]
 fn standard_stream(there: &Metadata) -> Option<File> {
     use std::os::fd::AsFd;
@@ -391,8 +393,8 @@ fn standard_stream(_: &Metadata) -> Option<File> {
     None
 }
 
-/// Temporary files are private by default; this one gets the permissions of any new file, before the process's umask.
-fn as_public_as_any<'b, 'p, 's>(builder: &'b mut Builder<'p, 's>) -> &'b mut Builder<'p, 's> {
+/// Sets the permissions of a new file to the usual ones, subject to the umask; `tempfile` makes files private.
+fn with_usual_permissions<'b, 'p, 's>(builder: &'b mut Builder<'p, 's>) -> &'b mut Builder<'p, 's> {
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder
@@ -434,7 +436,7 @@ mod tests {
         let files = paths.clone().map(|path| File::create(path).expect("made"));
         files[1].lock().expect("locked");
         for index in [0, 1, 3] {
-            files[index].set_modified(std::time::SystemTime::now() - 2 * SURELY_LOCKED).expect("set");
+            files[index].set_modified(std::time::SystemTime::now() - 2 * MIN_ORPHAN_AGE).expect("set");
         }
         write(&folder.path().join("run.json"), "{}").expect("written");
         assert_eq!(paths.map(|path| path.exists()), [false, true, true, true]);
@@ -446,8 +448,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(".gpukern-other.draft");
         let file = File::create(&path).expect("made");
-        file.set_modified(std::time::SystemTime::now() - 2 * SURELY_LOCKED).expect("set");
-        // Only root may give files away.
+        file.set_modified(std::time::SystemTime::now() - 2 * MIN_ORPHAN_AGE).expect("set");
+        // Only root may change a file's owner.
         if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
             write(&folder.path().join("run.json"), "{}").expect("written");
             assert!(path.exists());
@@ -474,7 +476,7 @@ mod tests {
             std::fs::create_dir(&path).expect("made");
             std::fs::write(path.join("A.npy"), "input").expect("written");
             let folder = File::open(&path).expect("a folder");
-            folder.set_modified(std::time::SystemTime::now() - 2 * SURELY_LOCKED).expect("set");
+            folder.set_modified(std::time::SystemTime::now() - 2 * MIN_ORPHAN_AGE).expect("set");
             (path, folder)
         };
         let [dead, alive, other] = [".gpukern-dead.scratch", ".gpukern-alive.scratch", "gpukern.scratch"].map(made);
@@ -496,7 +498,7 @@ mod tests {
         for name in ["a b", "a;b", "it's", "$(false)", "\"", "caf\u{e9}"] {
             let odd = place.path().join(name);
             std::fs::create_dir(&odd).expect("made");
-            let scratch = Scratch::inside(&odd).and_then(Scratch::plain).expect("made");
+            let scratch = Scratch::inside(&odd).and_then(Scratch::with_plain_path).expect("made");
             let (path, folders) = (scratch.path(), scratch.folders().map(Path::to_path_buf).collect::<Vec<_>>());
             assert_eq!(shell_word(path.to_str().expect("text")), path.to_str().expect("text"));
             write(&path.join("D.npy"), "answer").expect("written");

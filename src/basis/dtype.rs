@@ -1,4 +1,4 @@
-//! The element types that kernels are compiled for, and arrays of them on the host.
+//! Element types of kernels, and host arrays of them.
 
 use crate::basis::error;
 use half::{bf16, f16};
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-// Records name the types of built-in kernels alone: the others are not deserialized.
-/// The type of a matrix or vector element.
+// Records name only the types of built-in kernels, so the others are not deserialized.
+/// Type of a matrix or vector element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -47,10 +47,10 @@ pub enum DType {
 }
 
 impl DType {
-    /// The element types of built-in kernels, in the order that lists show them.
+    /// Element types of built-in kernels, in the order of lists.
     pub const ALL: [Self; 7] = [Self::F32, Self::F64, Self::F16, Self::Bf16, Self::I32, Self::I8, Self::U8];
 
-    /// The element types of users' buffers, in the order that messages list them.
+    /// Element types of users' buffers, in the order of messages.
     pub(crate) const OF_BUFFERS: [Self; 13] = [
         Self::F32,
         Self::F64,
@@ -67,7 +67,7 @@ impl DType {
         Self::Bytes,
     ];
 
-    /// The name used on the command line, in descriptions, in case ids and as the suffix of compiled shaders.
+    /// Returns the name: on the command line, in descriptions and case ids, and as the suffix of compiled shaders.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -87,16 +87,16 @@ impl DType {
         }
     }
 
-    /// The type of a user's buffer that has this name.
+    /// Parses the type of a user's buffer.
     ///
     /// # Errors
-    /// A message with the nearest name when no type has this one.
+    /// A message with the nearest name if no type has this one.
     pub(crate) fn of_buffer(name: &str) -> Result<Self, String> {
         let found = Self::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
         found.ok_or_else(|| error::unknown("type", name, "", &Self::OF_BUFFERS.map(Self::name)))
     }
 
-    /// Bytes of one element.
+    /// Returns the size of an element in bytes.
     #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
@@ -107,7 +107,7 @@ impl DType {
         }
     }
 
-    /// The type that a product of matrices is stored as: 32 bits for the sums of 8-bit integers, else its own.
+    /// Returns the type of matrix products: i32 for sums of 8-bit integers, otherwise the type itself.
     #[must_use]
     pub fn of_product(self) -> Self {
         match self {
@@ -116,25 +116,25 @@ impl DType {
         }
     }
 
-    /// Whether its arithmetic is exact modulo a power of two.
+    /// Whether the arithmetic is exact modulo a power of two.
     #[must_use]
     pub fn is_integer(self) -> bool {
         !self.is_float()
     }
 
-    /// Whether it has a fraction.
+    /// Whether it is a floating-point type.
     #[must_use]
     pub(crate) fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
-    /// Whether it is an integer that may be below zero.
+    /// Whether it is a signed integer type.
     #[must_use]
     pub(crate) fn is_signed_integer(self) -> bool {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
-    /// The type of integers of as many bytes, where there is one.
+    /// Returns the integer type of the same size, if there is one.
     #[must_use]
     pub(crate) fn as_integer(self, signed: bool) -> Option<Self> {
         let alike = |other: &Self| {
@@ -144,8 +144,8 @@ impl DType {
         Self::OF_BUFFERS.into_iter().find(alike)
     }
 
-    /// Unit roundoff of the type that sums are accumulated in (Higham, *Accuracy and Stability*, section 2.1);
-    /// 0 for integers, whose arithmetic is exact.
+    /// Returns the unit roundoff of the accumulator type (Higham, *Accuracy and Stability*, section 2.1); 0 for
+    /// integers, whose arithmetic is exact.
     #[must_use]
     pub fn accumulator_roundoff(self) -> f64 {
         match self {
@@ -155,7 +155,7 @@ impl DType {
         }
     }
 
-    /// Unit roundoff of one store to memory beyond that of the accumulator.
+    /// Returns the unit roundoff of storing an accumulator to memory.
     #[must_use]
     pub fn storage_roundoff(self) -> f64 {
         match self {
@@ -165,8 +165,8 @@ impl DType {
         }
     }
 
-    /// Smallest positive normal value: below it a device may flush to zero (Vulkan leaves that to the
-    /// implementation unless `shaderDenormPreserve` is asked for), so errors up to it are legitimate.
+    /// Returns the smallest positive normal value. A device may flush anything below to zero (Vulkan leaves it to the
+    /// implementation without `shaderDenormPreserve`), so errors up to it are legitimate.
     #[must_use]
     pub fn smallest_normal(self) -> f64 {
         match self {
@@ -177,10 +177,10 @@ impl DType {
         }
     }
 
-    /// The value of the first element in `bytes`, in little-endian order; of 64-bit integers the nearest f64.
+    /// Returns the first element in `bytes`, which are little-endian. 64-bit integers are rounded to f64.
     ///
     /// # Panics
-    /// Where there are fewer bytes than an element has.
+    /// When there are too few bytes.
     #[must_use]
     pub(crate) fn value(self, bytes: &[u8]) -> f64 {
         macro_rules! read {
@@ -204,8 +204,7 @@ impl DType {
         }
     }
 
-    /// Appends `value` to `bytes`: rounded to nearest even for types with a fraction, cut off and held within the type for
-    /// integers.
+    /// Appends `value` to `bytes`: floats round to nearest even, integers truncate and saturate.
     pub(crate) fn push(self, value: f64, bytes: &mut Vec<u8>) {
         match self {
             Self::U8 | Self::Bytes => bytes.push(value as u8),
@@ -241,7 +240,7 @@ impl FromStr for DType {
     }
 }
 
-/// A host array of one element type: the contents of a device buffer.
+/// Host array of one element type: the contents of a device buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostArray {
     /// 32-bit floats.
@@ -270,7 +269,7 @@ pub enum HostArray {
     U64(Vec<u64>),
 }
 
-/// Evaluates `$body` with `$v` bound to the typed vector, whatever its type, and `$make` to what makes an array of it.
+/// Evaluates `$body` with `$v` bound to the typed vector, and `$make` to the constructor of its `HostArray` variant.
 macro_rules! each_type {
     ($array:expr, $v:ident => $body:expr) => {
         each_type!($array, _make, $v => $body)
@@ -288,9 +287,9 @@ macro_rules! each_type {
     };
 }
 
-/// A number as an f64.
+/// Number that converts to f64.
 trait Real: Copy {
-    /// The value, exactly; of 64-bit integers the nearest.
+    /// Returns the value exactly; 64-bit integers are rounded.
     fn real(self) -> f64;
 }
 
@@ -321,7 +320,7 @@ real!(
 );
 
 impl HostArray {
-    /// `len` zero elements.
+    /// Creates an array of `len` zeros.
     #[must_use]
     pub fn zeros(dtype: DType, len: usize) -> Self {
         match dtype {
@@ -340,7 +339,7 @@ impl HostArray {
         }
     }
 
-    /// The elements that these bytes are, as many as fit.
+    /// Creates an array from `bytes`; a remainder shorter than an element is ignored.
     #[must_use]
     pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Self {
         let mut array = Self::zeros(dtype, bytes.len() / dtype.bytes() as usize);
@@ -349,19 +348,19 @@ impl HostArray {
         array
     }
 
-    /// The value of an element, in full.
+    /// Returns the text of an element, with all digits.
     #[must_use]
     pub(crate) fn shown(&self, index: usize) -> String {
         each_type!(self, v => v[index].to_string())
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         each_type!(self, v => v.len())
     }
 
-    /// The transpose of a row-major matrix of so many columns, row major.
+    /// Returns the transpose of a row-major matrix with `columns` columns, row-major as well.
     #[must_use]
     pub fn transposed(&self, columns: usize) -> Self {
         fn of<T: Copy>(elements: &[T], columns: usize) -> Vec<T> {
@@ -370,50 +369,50 @@ impl HostArray {
         each_type!(self, make, v => make(of(v, columns)))
     }
 
-    /// Whether it has no elements.
+    /// Whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The memory as the device sees it.
+    /// Returns the memory as the device sees it.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         each_type!(self, v => bytemuck::cast_slice(v))
     }
 
-    /// The memory as the device sees it, to be overwritten.
+    /// Returns the memory as the device sees it, writable.
     #[must_use]
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         each_type!(self, v => bytemuck::cast_slice_mut(v))
     }
 
-    /// Element `index`, exactly; of 64-bit integers the nearest f64.
+    /// Returns element `index` exactly; 64-bit integers are rounded to f64.
     #[must_use]
     pub fn get(&self, index: usize) -> f64 {
         each_type!(self, v => v[index].real())
     }
 
-    /// Elements `start..start + out.len()`, as [`Self::get`] has them.
+    /// Copies elements `start..start + out.len()` to `out`, converted as by [`Self::get`].
     pub fn read(&self, start: usize, out: &mut [f64]) {
         let end = start + out.len();
         each_type!(self, v => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = x.real()));
     }
 }
 
-/// A half as f32, in operations that a compiler makes vectors of: some times as fast as the crate's, which looks for what the
-/// processor has at each element.
+/// Converts an f16 to f32 with operations that the compiler can vectorize. Several times as fast as the `half` crate,
+/// which checks the processor's features at each element.
 fn widened(half: f16) -> f32 {
     const INFINITE: u32 = 0x7c00;
     let bits = u32::from(half.to_bits());
     let (sign, magnitude) = (bits >> 15 << 31, bits & 0x7fff);
-    // 2^112 is what the exponents of both types differ by; it makes subnormal ones normal, too.
+    // 2^112 makes up for the different exponent biases, and normalizes subnormal halves as well.
     let scaled = (f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000)).to_bits();
     let exponent = if magnitude >= INFINITE { 0x7f80_0000 } else { 0 };
     f32::from_bits(scaled | exponent | sign)
 }
 
-/// The same of the upper half of an f32.
+/// Converts a bf16, the upper half of an f32, to f32.
 fn widened_bf16(half: bf16) -> f32 {
     f32::from_bits(u32::from(half.to_bits()) << 16)
 }

@@ -1,22 +1,22 @@
-//! Error messages for the user, and the exit codes that go with them.
+//! Error messages for the user, and exit codes.
 
 use crate::basis::printable::brief;
 use std::process::ExitCode;
 
-/// The exit code of the process; the values are part of the command-line interface.
+/// Exit code of the process; the values are part of the command-line interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// All well.
+    /// Success.
     Success = 0,
     /// A result was rejected, or a comparison regressed.
     Rejected = 1,
-    /// The command, a configuration or a file given by the user is at fault.
+    /// The command line, a configuration or a file from the user is wrong.
     Usage = 2,
     /// The device, its driver or the system failed.
     Failure = 3,
-    /// A comparison is undecided: nothing regressed for certain, but not everything is known to be the same.
+    /// A comparison is undecided: nothing regressed for certain, but not all cases are known to be unchanged.
     Undecided = 4,
-    /// Interrupted; what was measured is kept.
+    /// Interrupted; measurements so far are kept.
     Interrupted = 130,
 }
 
@@ -26,22 +26,22 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that ends a command. The message quotes the offending value and says what to do.
+/// Error that ends a command. The message quotes the offending value and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The user can mend it by asking for something else: exit code 2.
+    /// The user's request is wrong: exit code 2.
     #[error("{0}")]
     Usage(String),
-    /// The device or the system is at fault: exit code 3.
+    /// The device or the system failed: exit code 3.
     #[error("{0}")]
     Failure(String),
-    /// Ctrl-C came before there was anything to keep: exit code 130.
+    /// Ctrl-C came before there were results to keep: exit code 130.
     #[error("interrupted before {0}")]
     Interrupted(&'static str),
 }
 
 impl Error {
-    /// The exit code for this error.
+    /// Returns the exit code for this error.
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
@@ -52,8 +52,8 @@ impl Error {
     }
 }
 
-/// The message for a name that is not in `known`, with the nearest known name and all of them. `scope` says where
-/// it was looked for, such as ` for matmul`, or is empty.
+/// Returns the message for a name that is not in `known`, with all known names and the nearest one. `scope` names the
+/// place of the search, such as ` for matmul`, or is empty.
 #[must_use]
 pub(crate) fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
     let name = &*brief(name);
@@ -66,10 +66,11 @@ pub(crate) fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> St
     format!("unknown {what} '{name}'{scope}; {nearest}available: {}", known.join(", "))
 }
 
-/// The names most like `pattern`, or with a part most like one of its parts, the nearest first; none that is unlike it.
+/// Returns up to three names most similar to `pattern`, also by parts of hyphenated names, nearest first; empty if none
+/// is similar.
 #[must_use]
 pub(crate) fn nearest<'n>(pattern: &str, names: &[&'n str]) -> Vec<&'n str> {
-    const MOST: usize = 3;
+    const MAX_SUGGESTIONS: usize = 3;
     let pattern = &*brief(pattern);
     let parts = || pattern.split(['*', '-']).filter(|part| !part.is_empty());
     let likeness = |name: &str| {
@@ -78,10 +79,11 @@ pub(crate) fn nearest<'n>(pattern: &str, names: &[&'n str]) -> Vec<&'n str> {
     };
     let mut near: Vec<_> = names.iter().map(|name| (likeness(name), *name)).filter(|(like, _)| *like > 0.65).collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    near.into_iter().take(MOST).map(|(_, name)| name).collect()
+    near.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name).collect()
 }
 
-/// Likeness of two names, from 0 to 1: a common beginning counts as much as few slips of the keyboard, capitals for nothing.
+/// Returns the similarity of two names, from 0 to 1, ignoring case: a common prefix counts as much as few typing
+/// errors.
 fn similarity(typed: &str, known: &str) -> f64 {
     let [typed, known] = &[typed, known].map(str::to_lowercase);
     strsim::jaro_winkler(typed, known).max(strsim::normalized_damerau_levenshtein(typed, known))

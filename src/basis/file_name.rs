@@ -1,22 +1,22 @@
-//! Names of files for names that others chose: buffers, kernels, cases and devices of a module, a description or a record.
-//! No such name is a path.
+//! File names for names from elsewhere: buffers, kernels, cases and devices of a module, a description or a record.
+//! None of them can act as a path.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
-/// Most characters of a name that is a file's name as it is.
+/// Longest name that is used unchanged.
 const MAX_PLAIN: usize = 100;
-/// Most characters of another name that its file's name shows.
+/// Most characters of a name that appear before its hash.
 const MAX_SHOWN: usize = 60;
-/// Bytes of the hash that tells apart names that look alike.
+/// Bytes of the hash that separates similar names.
 const HASH_BYTES: usize = 16;
-/// Sign before the hash. No plain name has it, so that no name is the file of another one.
+/// Character before the hash. No unchanged name contains it, so no two names share a file.
 const MARK: char = '+';
 
-/// Returns the name of the file, without its extension, for something called `name`: letters, digits, `_`, `-`, `.` and
-/// `@` stay; a name with anything else, too long, or with a meaning of its own (`..`, a device of Windows) becomes its readable
-/// beginning and a hash. The result is one component of a path, at most 100 characters long, and differs between names; names
-/// that differ in more than case also differ on file systems that ignore case.
+/// Returns the file name, without extension, for something called `name`. Letters, digits, `_`, `-`, `.` and `@` stay.
+/// A name with other characters, too long, or with a special meaning (`..`, a Windows device) becomes a readable prefix
+/// and a hash. The result is one path component of at most 100 characters, and distinct for distinct names, even on
+/// file systems that ignore case.
 #[must_use]
 pub(crate) fn file_name(name: &str) -> String {
     if is_plain(name) {
@@ -32,7 +32,7 @@ pub(crate) fn file_name(name: &str) -> String {
     file
 }
 
-/// Whether `name` is the name of its file.
+/// Whether `name` can be its own file name.
 #[must_use]
 pub(crate) fn is_plain(name: &str) -> bool {
     (1..=MAX_PLAIN).contains(&name.len())
@@ -46,7 +46,7 @@ fn is_plain_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-@".contains(c)
 }
 
-/// Whether Windows takes a file of this name, whatever its extension, for a device.
+/// Whether Windows takes a file of this name, with any extension, for a device.
 fn is_reserved(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().to_ascii_uppercase();
     let numbered = |prefix| stem.strip_prefix(prefix).is_some_and(|rest| rest.len() == 1 && rest != "0");
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(file_name(&"n".repeat(300)).len(), 93);
     }
 
-    /// Parts of names that lead elsewhere, look alike or are too long.
+    /// Fragments of names that act as paths, look alike or are too long.
     fn names() -> impl Strategy<Value = String> {
         let part = prop_oneof![
             4 => "[a-zA-Z0-9._/\\\\:+ -]{0,6}",
@@ -110,7 +110,7 @@ mod tests {
             prop_assert!(!is_reserved(&own) && !own.starts_with('-'), "{}", own);
             prop_assert_eq!(a == b, own == other);
             prop_assert!(a.eq_ignore_ascii_case(&b) || !own.eq_ignore_ascii_case(&other));
-            // A file's name is never the plain name of something else.
+            // A file name is never the unchanged name of something else.
             prop_assert!(own == a || file_name(&own) != own);
         }
     }

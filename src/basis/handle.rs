@@ -1,9 +1,9 @@
-//! Handles to items of static tables, and to items made at run time.
+//! Handles to static items, and to items created at run time.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A reference to a static item, or to one made at run time, which lives as long as its handles.
+/// Reference to a static item, or to a reference-counted one created at run time.
 #[derive(Debug)]
 pub enum Handle<T: ?Sized + 'static> {
     Static(&'static T),

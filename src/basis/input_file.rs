@@ -1,19 +1,19 @@
-//! Files that somebody names to be read: regular ones up to a size. A named pipe would wait for a writer for ever, and a
-//! sparse file of terabytes fit into no memory.
+//! Reading of files that the user names: regular files up to a size. A named pipe would block forever, and a sparse
+//! file of terabytes exceed any memory.
 
 use crate::basis::units::Bytes;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Largest text that a person writes: a configuration, limits of a gate, results of `tune`.
-pub(crate) const MOST_TEXT: u64 = 16 << 20;
+/// Size limit of hand-written files: configurations, limits of a gate, results of `tune`.
+pub(crate) const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// The bytes of the regular file at `path`, at most `most`. Pipes of a shell, such as `<(…)`, are open already and read
-/// like one.
+/// Reads the regular file at `path`, at most `most` bytes. A shell's pipes, such as `<(…)`, are already open and can be
+/// read too.
 ///
 /// # Errors
-/// When it cannot be read, is something else, or is larger.
+/// When the file cannot be read, is not a regular file, or is larger.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let there = path.metadata().map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => io::Error::new(e.kind(), "no such file"),
@@ -34,16 +34,16 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// The text of such a file.
+/// Reads a hand-written UTF-8 file.
 ///
 /// # Errors
-/// Those of [`read`], and when it is not UTF-8.
+/// As [`read`], and when the file is not UTF-8.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    let bytes = read(path, MOST_TEXT)?;
+    let bytes = read(path, MAX_TEXT_BYTES)?;
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
-/// Whether `path` names a stream that this process has open.
+/// Whether `path` names a stream that this process already has open.
 fn is_open_already(path: &Path) -> bool {
     ["/dev/fd", "/proc/self/fd", "/dev/stdin"].iter().any(|folder| path.starts_with(folder))
 }

@@ -1,17 +1,17 @@
-//! The storage of the operands of a product.
+//! Storage order of the operands of a matrix product.
 
 use crate::basis::error;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which operand of a product C = A·B is stored transposed: a letter for A and one for B, as BLAS writes them. C is
-/// always row major.
+/// Which operand of a product C = A·B is stored transposed: one letter each for A and B, as in BLAS. C is always
+/// row-major.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// Neither: A is stored M×K, B K×N. What has no operands to transpose is of this layout too.
+    /// Neither: A is stored M×K, B K×N. Also the layout of algorithms without such operands.
     #[default]
     Nn,
     /// B is stored N×K, as the weights of neural networks are.
@@ -21,10 +21,10 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Every layout, in the order that messages list them.
+    /// All layouts, in the order that messages list them.
     pub const ALL: [Self; 3] = [Self::Nn, Self::Nt, Self::Tn];
 
-    /// The name on the command line, in records and case ids, and as the suffix of compiled shaders.
+    /// Returns the name on the command line, in records and case ids, and as the suffix of compiled shaders.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,14 +34,14 @@ impl Layout {
         }
     }
 
-    /// Whether it is the one that goes without saying.
+    /// Whether this is the default layout.
     #[must_use]
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Its name, where it does not go without saying.
+    /// Returns the layout unless it is the default, which ids and labels omit.
     #[must_use]
     pub fn unusual(self) -> Option<Self> {
         (!self.is_default()).then_some(self)

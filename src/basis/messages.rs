@@ -32,8 +32,8 @@ pub(crate) struct Messages {
     pub(crate) columns: Option<usize>,
     /// Whether prose is wrapped. A worker's is not: its parent reads whole lines.
     pub(crate) wraps: bool,
-    /// Whether the word in front of an error has a color.
-    pub(crate) painted: bool,
+    /// Whether `error:` has a color.
+    pub(crate) colored: bool,
     /// Whether standard error is a file that the command reads or writes, which a message would damage.
     diverted: Arc<AtomicBool>,
     /// Memory in place of standard error, in tests.
@@ -78,8 +78,8 @@ impl Messages {
         let wrapped = prose::wrapped_lines(text, self.width().filter(|_| self.wraps));
         // Escaped after wrapping, which may put a command of a CI service at the beginning of a line.
         let mut shown = printable_lines(&wrapped).into_owned();
-        if self.painted {
-            shown = color::painted_errors(&shown);
+        if self.colored {
+            shown = color::with_colored_errors(&shown);
         }
         self.write(&shown);
     }

@@ -1,26 +1,26 @@
-//! Patterns of names, in which `*` stands for any text.
+//! Name patterns, in which `*` matches any text.
 
 use super::error::nearest;
 use super::printable::brief;
 
-/// Whether `name` is a pattern.
+/// Whether `name` contains a star.
 #[must_use]
 pub(crate) fn is_pattern(name: &str) -> bool {
     name.contains('*')
 }
 
-/// The texts that the stars of `pattern` stand for in `text`, the first ones as short as they can be; `None` if it does not
+/// Returns the texts that the stars of `pattern` match in `text`, earlier ones as short as possible; `None` without a
 /// match.
 #[must_use]
 pub(crate) fn captures<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
     let mut parts = pattern.split('*');
     let mut rest = text.strip_prefix(parts.next()?)?;
     let mut parts: Vec<_> = parts.collect();
-    // Without a star the pattern is the text.
+    // Without a star, the pattern must equal the text.
     let Some(last) = parts.pop() else { return rest.is_empty().then(Vec::new) };
     let mut found = vec![];
     for part in parts {
-        // The first place is as good as any: what is left over only gets longer.
+        // The first match is enough: a later one would only shorten the rest.
         let (before, after) = rest.split_at(rest.find(part)?);
         found.push(before);
         rest = &after[part.len()..];
@@ -35,7 +35,7 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     captures(pattern, text).is_some()
 }
 
-/// `pattern` with these texts in place of its stars, of which it has as many.
+/// Replaces the stars of `pattern` by `captures`, of which there must be as many.
 #[must_use]
 pub(crate) fn filled(pattern: &str, captures: &[&str]) -> String {
     let mut captures = captures.iter();
@@ -48,16 +48,16 @@ pub(crate) fn filled(pattern: &str, captures: &[&str]) -> String {
         .collect()
 }
 
-/// The names that `pattern` matches, of which there is one at least.
+/// Returns the names that match `pattern`, at least one.
 ///
 /// # Errors
-/// A message with the nearest names if there is none. `kind` says what they name: `variant of matmul`.
+/// A message with the nearest names if there is none. `kind` describes the names: `variant of matmul`.
 pub(crate) fn select<'n>(pattern: &str, kind: &str, names: &[&'n str]) -> Result<Vec<&'n str>, String> {
     let found: Vec<_> = names.iter().copied().filter(|name| matches(pattern, name)).collect();
     if found.is_empty() { Err(no_match(pattern, kind, names)) } else { Ok(found) }
 }
 
-/// The message for a pattern that matches no name.
+/// Returns the message for a pattern that matches no name.
 #[must_use]
 pub(crate) fn no_match(pattern: &str, kind: &str, names: &[&str]) -> String {
     let near = nearest(pattern, names);
@@ -87,7 +87,7 @@ mod tests {
                 assert_eq!(filled(pattern, found), text);
             }
         }
-        // However many stars there are.
+        // The number of stars must not matter.
         assert!(!matches(&"*a".repeat(1000), &"a".repeat(999)) && matches(&"*".repeat(1000), "a"));
     }
 

@@ -1,27 +1,26 @@
-//! Text that others wrote, made fit for a terminal, a shell and the log of a CI service, and safe inside JSON, XML, HTML and
-//! Markdown.
+//! Foreign text made safe for a terminal, a shell, a CI service's log, JSON, XML, HTML and Markdown.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
-/// Characters of a name that a message shows.
-const MOST_OF_A_NAME: usize = 60;
-/// Characters of a line of somebody else's.
-const MOST_OF_A_LINE: usize = 160;
+/// Most characters of a foreign name in a message.
+const MAX_NAME_CHARS: usize = 60;
+/// Most characters of a foreign line in a message.
+const MAX_LINE_CHARS: usize = 160;
 
-/// `text` with the characters visible that a terminal would act on or hide: control characters, those that turn the
-/// direction of writing, and those without a width or a shape. CI services read commands in logs: GitHub's runner in lines
-/// that begin with `::` and behind `##[`, others behind `##vso[` and `##teamcity[`; their first sign is escaped too.
+/// Escapes the characters of `text` that a terminal would act on or hide: control characters, direction changes, and
+/// characters without width or shape. Also escapes commands that CI services read from logs: lines that begin with
+/// `::`, and `##[` (GitHub), `##vso[`, `##teamcity[`.
 #[must_use]
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, false)
 }
 
-/// Paths in messages. `Path::display` would pass a line break on.
+/// Paths as text in messages. `Path::display` would pass line breaks on.
 pub(crate) trait Shown {
-    /// The path as [`printable`] text.
+    /// Returns the path as [`printable`] text.
     fn shown(&self) -> String;
 }
 
@@ -31,17 +30,17 @@ impl Shown for Path {
     }
 }
 
-/// [`printable`] text of several lines.
+/// Escapes like [`printable`], but keeps line breaks.
 #[must_use]
 pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, true)
 }
 
-/// The same document in JSON, with such characters escaped in its strings: nothing else in JSON has any of them.
+/// Escapes such characters in the strings of a JSON document; outside of strings, JSON has none of them.
 #[must_use]
 pub(crate) fn json(text: String) -> String {
-    // JSON's own white space is of lines.
-    let live = |c: char| !c.is_ascii_control() && acts(c) || c == '\u{7f}';
+    // JSON's own white space consists of ASCII control characters.
+    let live = |c: char| !c.is_ascii_control() && is_active(c) || c == '\u{7f}';
     if !text.contains(live) && !text.contains("##") {
         return text;
     }
@@ -61,24 +60,23 @@ pub(crate) fn json(text: String) -> String {
 /// A name of any length that somebody else chose, fit for a message.
 #[must_use]
 pub(crate) fn brief(name: &str) -> Cow<'_, str> {
-    match name.char_indices().nth(MOST_OF_A_NAME) {
+    match name.char_indices().nth(MAX_NAME_CHARS) {
         None => printable(name),
         Some((end, _)) => Cow::Owned(format!("{}…", printable(&name[..end]))),
     }
 }
 
-/// What a parser says of a file, with its lines: none is longer than a terminal is wide in most cases, for a parser
-/// quotes the whole line of the file.
+/// Escapes a parser's message of several lines and shortens each line: parsers quote whole lines of the file.
 #[must_use]
 pub(crate) fn excerpt(text: &str) -> String {
-    let cut = |line: &str| match line.char_indices().nth(MOST_OF_A_LINE) {
+    let cut = |line: &str| match line.char_indices().nth(MAX_LINE_CHARS) {
         None => printable(line).into_owned(),
         Some((end, _)) => format!("{}…", printable(&line[..end])),
     };
     text.trim_end().lines().map(cut).collect::<Vec<_>>().join("\n")
 }
 
-/// A name or an option as a shell takes it for one word.
+/// Quotes text as one word of a shell command, if necessary.
 #[must_use]
 pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+:@=,%".contains(c);
@@ -88,8 +86,8 @@ pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
-/// Text as one word of a command that is printed. Characters that a terminal or a CI service would act on are escaped so
-/// that bash, zsh and POSIX.1-2024 read the same word: `$'a\nb'`.
+/// Quotes text as one word of a printed command. Characters that a terminal or a CI service would act on are escaped in
+/// a form that bash, zsh and POSIX.1-2024 read: `$'a\nb'`.
 #[must_use]
 pub(crate) fn shown_word(text: &str) -> String {
     if printable(text) == text {
@@ -102,17 +100,17 @@ pub(crate) fn shown_word(text: &str) -> String {
             '\'' | '\\' => write!(word, "\\{c}"),
             ':' if at == 0 => word.write_str("\\x3a"),
             '#' => word.write_str("\\x23"),
-            _ if c.is_ascii() && acts(c) => write!(word, "\\x{:02x}", u32::from(c)),
-            _ if acts(c) => write!(word, "\\U{:08x}", u32::from(c)),
+            _ if c.is_ascii() && is_active(c) => write!(word, "\\x{:02x}", u32::from(c)),
+            _ if is_active(c) => write!(word, "\\U{:08x}", u32::from(c)),
             _ => word.write_char(c),
         };
     }
     word + "'"
 }
 
-/// `text` as the content of an element or of a quoted attribute, in XML and in HTML. Characters that XML 1.0 forbids
-/// (section 2.2) become U+FFFD, so that a name with a control character costs neither the document nor its place. What
-/// turns the direction of writing or has no shape is shown as in [`printable`].
+/// Escapes `text` as element content or quoted attribute value, in XML and HTML. Characters that XML 1.0 forbids
+/// (section 2.2) become U+FFFD, so that a control character invalidates nothing; invisible and direction-changing ones
+/// are shown as in [`printable`].
 #[must_use]
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -121,46 +119,46 @@ pub(crate) fn escape(text: &str) -> String {
             '#' if text[at..].starts_with("##") => out.push_str("&#35;"),
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
-            // Only `]]>` needs it, but a rule without exceptions is easier to trust.
+            // Only `]]>` needs it, but a rule without exceptions is safer.
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Attributes would turn these into spaces.
+            // In attributes, these would be normalized to spaces.
             '\t' => out.push_str("&#9;"),
             '\n' => out.push_str("&#10;"),
             '\r' => out.push_str("&#13;"),
             '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            other if acts(other) => out.extend(other.escape_unicode()),
+            other if is_active(other) => out.extend(other.escape_unicode()),
             other => out.push(other),
         }
     }
     out
 }
 
-/// A sentence for a page: [`escape`]d, with what stands between two backticks as code.
+/// Converts a sentence to HTML: [`escape`]d, with text between backticks as code.
 #[must_use]
 pub(crate) fn escape_prose(text: &str) -> String {
     with_code(text, escape, |code| format!("<code>{}</code>", escape(code)))
 }
 
-/// `text` with what stands between backticks as `code`, and the rest as `plain`.
+/// Applies `code` to text between backticks, and `plain` to the rest.
 fn with_code(text: &str, plain: impl Fn(&str) -> String, code: impl Fn(&str) -> String) -> String {
     let parts: Vec<_> = text.split('`').collect();
     let part = |(at, part): (usize, &&str)| match at % 2 {
         0 => plain(part),
-        // The last has no other end.
+        // An unpaired backtick is plain text.
         _ if at + 1 == parts.len() => plain(&format!("`{part}")),
         _ => code(part),
     };
     parts.iter().enumerate().map(part).collect()
 }
 
-/// [`printable`] text for a line of Markdown, in which white space of any kind is a space.
+/// Makes `text` [`printable`] on one line: line breaks and tabs become spaces.
 fn one_line(text: &str) -> String {
     printable(&text.replace(['\n', '\r', '\t'], " ")).into_owned()
 }
 
-/// `text` in Markdown as text that is no markup, no HTML, and mentions nobody.
+/// Escapes `text` for Markdown: no markup, no HTML, no mentions.
 #[must_use]
 pub(crate) fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -169,7 +167,7 @@ pub(crate) fn markdown(text: &str) -> String {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // Neither a backslash nor an entity keeps GitHub from mentioning a person or a team: that takes a sign without width.
+            // GitHub resolves mentions despite a backslash or an entity; a zero-width space prevents that.
             '@' => out.push_str("&#64;&#8203;"),
             '#' => out.push_str("&#35;"),
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '|' | '~' | '!' | '$' => {
@@ -182,13 +180,13 @@ pub(crate) fn markdown(text: &str) -> String {
     out
 }
 
-/// A sentence in Markdown, with what stands between backticks as code.
+/// Converts a sentence to Markdown, with text between backticks as code.
 pub(crate) fn markdown_prose(text: &str) -> String {
     with_code(text, markdown, markdown_code)
 }
 
-/// `text` in Markdown as code, within a cell of a table: a bar is escaped there even in code, and a fence is longer than
-/// any run of backticks inside.
+/// Formats `text` as Markdown code within a table cell: bars are escaped there even in code, and the fence is longer
+/// than any run of backticks inside.
 #[must_use]
 pub(crate) fn markdown_code(text: &str) -> String {
     let flat = one_line(text);
@@ -201,15 +199,15 @@ pub(crate) fn markdown_code(text: &str) -> String {
     format!("{fence}{padding}{}{padding}{fence}", flat.replace('|', "\\|"))
 }
 
-fn acts(c: char) -> bool {
+fn is_active(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-fn escaped(text: &str, lines: bool) -> Cow<'_, str> {
-    if !text.contains(acts) && !text.contains("::") && !text.contains("##") {
+fn escaped(text: &str, keep_line_breaks: bool) -> Cow<'_, str> {
+    if !text.contains(is_active) && !text.contains("::") && !text.contains("##") {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
@@ -217,9 +215,9 @@ fn escaped(text: &str, lines: bool) -> Cow<'_, str> {
     for (at, c) in text.char_indices() {
         let commands = text[at..].starts_with("##") || begins && text[at..].starts_with("::");
         begins = c == '\n' || begins && c.is_whitespace();
-        if c == '\n' && lines {
+        if c == '\n' && keep_line_breaks {
             shown.push(c);
-        } else if acts(c) {
+        } else if is_active(c) {
             shown.extend(c.escape_default());
         } else if commands {
             shown.extend(c.escape_unicode());
@@ -230,7 +228,7 @@ fn escaped(text: &str, lines: bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The way that a process ended, as a person names it.
+/// Describes how a process ended: signal or exit code.
 #[must_use]
 pub(crate) fn ending(status: ExitStatus) -> String {
     #[cfg(unix)]
@@ -243,7 +241,7 @@ pub(crate) fn ending(status: ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), exit_code)
 }
 
-/// An exit code; that of a process of Windows may be the exception that ended it.
+/// Describes an exit code; on Windows it may be the exception that ended the process.
 fn exit_code(code: i32) -> String {
     let what = match code.cast_unsigned() {
         0xC000_0005 => " (access violation)",
@@ -260,12 +258,12 @@ fn exit_code(code: i32) -> String {
     format!("exit code {code:#010X}{what}")
 }
 
-/// How Windows ends a process that does not listen to Ctrl-C, and those of a user who logs off.
+/// Windows' exit code of a process ended by Ctrl-C, and below of one ended when its user logs off.
 const CTRL_C: u32 = 0xC000_013A;
 #[cfg(not(unix))]
 const LOG_OFF: u32 = 0x4001_0004;
 
-/// Whether a process was ended by a signal that only other processes and the system send.
+/// Whether a signal ended the process that only other processes or the system send.
 #[cfg(unix)]
 pub(crate) fn is_kill(status: ExitStatus) -> bool {
     use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
@@ -273,7 +271,8 @@ pub(crate) fn is_kill(status: ExitStatus) -> bool {
     signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM].map(|kill| kill as i32).contains(&signal))
 }
 
-/// The same: a process that the Task Manager ended looks as if it had ended by itself.
+/// Whether Ctrl-C or a log-off ended the process. The Task Manager leaves an exit code like any other, so it goes
+/// undetected.
 #[cfg(not(unix))]
 pub(crate) fn is_kill(status: ExitStatus) -> bool {
     status.code().is_some_and(|code| [CTRL_C, LOG_OFF].contains(&code.cast_unsigned()))
@@ -325,11 +324,11 @@ mod tests {
         ] {
             assert_eq!(printable_lines(text), shown);
         }
-        // Escaped or not, the text before the colons is no white space.
+        // The text before the colons is not white space, escaped or not.
         assert_eq!(printable("a\n::error::x\u{85}::y"), "a\\n\\u{3a}:error::x\\u{85}::y");
         assert_eq!(markdown("::error::x"), "\\\\u\\{3a\\}:error::x");
         assert_eq!(escape("##[error]"), "&#35;#[error]");
-        // No colon looks at all that came before it, or this would not end.
+        // This would take quadratic time if every colon looked back at the whole line.
         assert_eq!(printable(&":".repeat(5_000_000)).len(), 5_000_005);
     }
 
@@ -339,7 +338,7 @@ mod tests {
         let written = serde_json::to_string_pretty(&[text]).expect("JSON");
         let safe = json(written.clone());
         assert_eq!(serde_json::from_str::<Vec<String>>(&safe).expect("JSON"), [text]);
-        assert!(!safe.contains(|c| c != '\n' && acts(c)) && !safe.contains("##"), "{safe}");
+        assert!(!safe.contains(|c| c != '\n' && is_active(c)) && !safe.contains("##"), "{safe}");
         assert!(safe.contains(r"\u009b31m\u007f\u202e\u2028\udb40\udc41\u0023#[error]\n\u0001é漢"), "{safe}");
         assert_eq!(json("[\n  \"a # b\"\n]\n".into()), "[\n  \"a # b\"\n]\n");
     }

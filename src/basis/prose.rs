@@ -1,4 +1,4 @@
-//! Prose in lines as wide as the reader's terminal.
+//! Wrapping of prose to the width of the reader's terminal.
 
 use std::borrow::Cow;
 use unicode_width::UnicodeWidthStr;
@@ -11,7 +11,7 @@ pub(crate) fn wrapped_lines(text: &str, width: Option<usize>) -> Cow<'_, str> {
     }
 }
 
-/// A line in as many as it takes, if it is prose: what is indented is a command or a quotation.
+/// Wraps a line of prose. Indented lines are commands or quotations and stay whole.
 fn wrapped(line: &str, width: usize) -> String {
     let text = line.trim_end_matches('\n');
     // Parsers quote a line of a file behind its number.
@@ -23,7 +23,7 @@ fn wrapped(line: &str, width: usize) -> String {
     if text.len() < line.len() { prose } else { prose.trim_end_matches('\n').into() }
 }
 
-/// `text` in lines of at most `width` columns, later ones indented; a word that is longer keeps its line to itself.
+/// Wraps `text` to at most `width` columns, with later lines indented; a longer word gets a line of its own.
 #[must_use]
 pub(crate) fn prose(text: &str, width: usize, indent: usize) -> String {
     let words = text.trim_start();
@@ -43,7 +43,8 @@ pub(crate) fn prose(text: &str, width: usize, indent: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The words of `text`: a number and its unit are one, and so is a command in backquotes, which is to be pasted.
+/// Splits `text` into unbreakable words: a number with its unit, and a command in backquotes, which users paste, are
+/// one.
 fn unbroken(text: &str) -> Vec<String> {
     let mut words: Vec<String> = vec![];
     let (mut rest, mut in_command) = (Some(text), false);

@@ -1,11 +1,11 @@
-//! Random numbers that are the same on every platform, and a seed that nothing foresees.
+//! Random numbers that are equal on every platform, and an unpredictable seed.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A generator for buffer `stream` of a problem. `ChaCha8` is specified to the bit, and so is this use of it: the
-/// seed fills the first eight bytes of its key, the buffer's position its stream number.
+/// Returns the generator for buffer `stream` of a problem. `ChaCha8` is specified to the bit, and so is this use of it:
+/// the seed fills the first eight bytes of the key, and the buffer's position is the stream number.
 #[must_use]
 pub(crate) fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
@@ -15,7 +15,7 @@ pub(crate) fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
     rng
 }
 
-/// Seed of the orders of a duel, another one each time: the test of the rounds relies on orders that nothing foresees.
+/// Returns an unpredictable seed for the orders within a duel's rounds: the randomization test relies on such orders.
 pub(crate) fn orders_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }

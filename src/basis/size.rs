@@ -1,5 +1,5 @@
-//! Problem sizes and sweeps of them, as they are typed: `1024`, `128,1000`, `128..8192`, `128..1024:128`,
-//! `1000x70x130`, `2^16..2^25`.
+//! Problem sizes and sweeps as typed by users: `1024`, `128,1000`, `128..8192`, `128..1024:128`, `1000x70x130`,
+//! `2^16..2^25`.
 
 use crate::basis::alike::distinct;
 use crate::basis::printable::brief;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// One size: the extents that an algorithm gives a meaning to.
+/// Problem size: extents that the algorithm interprets.
 ///
 /// A single extent stands for a square or cubic problem (`1024` is 1024×1024×1024 for matmul).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ use std::str::FromStr;
 pub enum Size {
     /// The same extent in every dimension.
     Uniform(u64),
-    /// Two extents that an algorithm names: a working set and the words touched, ….
+    /// Two extents, such as a working set and the number of words accessed.
     Two(u64, u64),
     /// M×N×K.
     Three(u64, u64, u64),
@@ -32,7 +32,7 @@ impl fmt::Display for Size {
 }
 
 impl Size {
-    /// The same size with one extent where three equal ones stand for a cube: `64x64x64` is `64`.
+    /// Returns the size with a single extent if all three are equal: `64x64x64` becomes `64`.
     #[must_use]
     pub fn shortest(self) -> Self {
         match self {
@@ -41,7 +41,7 @@ impl Size {
         }
     }
 
-    /// The extents as they are written.
+    /// Returns the extents as written.
     #[must_use]
     pub fn extents(self) -> Vec<u64> {
         match self {
@@ -74,22 +74,22 @@ impl FromStr for Size {
     }
 }
 
-/// The largest extent: kernels index with 32 bits, and step beyond an extent by up to one tile.
-const MOST_EXTENT: u64 = i32::MAX as u64;
+/// Largest extent: kernels index with 32 bits and exceed an extent by up to one tile.
+const MAX_EXTENT: u64 = i32::MAX as u64;
 
-/// Sizes in one sweep at most: more is a slip of the keyboard.
-const MOST_SIZES: usize = 10_000;
+/// Most sizes in a sweep; more is a typing error.
+const MAX_SIZES: usize = 10_000;
 
-/// The sizes of a sweep, such as `128,1000` or `128..8192`: without repetitions, in the order given.
+/// Parses a sweep, such as `128,1000` or `128..8192`, into distinct sizes in the given order.
 ///
 /// # Errors
-/// A message when it is malformed, or a size is out of range.
+/// When the text is malformed, or a size is out of range.
 pub(crate) fn sweep(text: &str) -> Result<Vec<Size>, String> {
     if text.contains(',') && text.split(',').any(|item| item.trim().is_empty()) {
         return Err(format!("sizes '{}' include an empty one; remove a comma", brief(text)));
     }
     let item = |item: &str| {
-        let meant = |error| match as_elsewhere(item) {
+        let meant = |error| match from_foreign_range(item) {
             Some(meant) => format!("malformed size '{}'; did you mean {meant}?", brief(item)),
             None => error,
         };
@@ -99,13 +99,13 @@ pub(crate) fn sweep(text: &str) -> Result<Vec<Size>, String> {
     Ok(distinct(sizes.into_iter().flatten()))
 }
 
-/// A malformed item that is a range in other languages, as one of ours: `64...128` and `64:128` are `64..128`.
-fn as_elsewhere(item: &str) -> Option<String> {
+/// Converts a range in another language's notation: `64...128` and `64:128` become `64..128`.
+fn from_foreign_range(item: &str) -> Option<String> {
     let ranges = ["...", "..=", "..<", "-", ":"].iter().filter_map(|sign| item.split_once(sign));
     ranges.map(|(first, rest)| format!("{}..{}", first.trim(), rest.trim())).find(|meant| range(meant).is_ok())
 }
 
-/// The sizes of one comma-separated item of a sweep.
+/// Parses one comma-separated item of a sweep.
 fn range(item: &str) -> Result<Vec<Size>, String> {
     let Some((first, rest)) = item.split_once("..") else { return Ok(vec![size(item)?]) };
     let (last, step) = rest.split_once(':').map_or((rest, None), |(last, step)| (last, Some(step)));
@@ -120,8 +120,8 @@ fn range(item: &str) -> Result<Vec<Size>, String> {
         return Err(format!("size range '{item}' runs downwards; write {last}..{first}"));
     }
     let count = step.map_or(64, |step| (last - first) / step);
-    if count >= MOST_SIZES as u64 {
-        return Err(format!("size range '{item}' has {} sizes, at most {MOST_SIZES}; use a larger step", count + 1));
+    if count >= MAX_SIZES as u64 {
+        return Err(format!("size range '{item}' has {} sizes, at most {MAX_SIZES}; use a larger step", count + 1));
     }
     let next = |n: &u64| match step {
         Some(step) => n.checked_add(step),
@@ -150,7 +150,7 @@ fn size(text: &str) -> Result<Size, String> {
     }
 }
 
-/// A positive integer, or a power `2^16`.
+/// Parses a positive integer, or a power such as `2^16`.
 fn extent(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let shown = brief(text);
@@ -170,7 +170,7 @@ fn extent(text: &str) -> Result<u64, String> {
     };
     match value {
         0 => Err(format!("size '{text}' is zero; the smallest size is 1")),
-        v if v > MOST_EXTENT => Err(too_large()),
+        v if v > MAX_EXTENT => Err(too_large()),
         v => Ok(v),
     }
 }

@@ -1,4 +1,4 @@
-//! Threads where few can be started: a user's limit on processes (`ulimit -u`), a container's (`pids.max`).
+//! Threads under a limit on processes: a user's (`ulimit -u`) or a container's (`pids.max`).
 
 use rayon::{ThreadBuilder, ThreadPoolBuilder};
 use std::io;
@@ -10,7 +10,7 @@ use std::thread::{self, Builder, JoinHandle, Scope, ScopedJoinHandle};
 /// Starts a thread.
 ///
 /// # Errors
-/// When the system starts no more of them.
+/// When the system cannot start another thread.
 pub(crate) fn start<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     Builder::new().spawn(work).map_err(|error| refused(&error))
 }
@@ -30,7 +30,7 @@ fn refused(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{CANNOT_START} a thread: {}", explained(error)))
 }
 
-/// Beginning of messages about a thread or a process that the system does not start: no mistake of the user's.
+/// Beginning of messages about a thread or a process that the system did not start; not the user's mistake.
 pub(crate) const CANNOT_START: &str = "cannot start";
 
 /// Returns the reason why a thread or a process was not started, with the remedy if a limit forbids it.
@@ -39,8 +39,8 @@ pub(crate) fn explained(error: &io::Error) -> String {
     format!("{error}{}", if error.kind() == io::ErrorKind::WouldBlock { remedy } else { "" })
 }
 
-/// Starts the threads of parallel loops, before the first such loop: rayon by itself panics if it cannot start one for each
-/// core. Where fewer can be started, half of these are left to others; where none can, loops run on the thread that asks.
+/// Starts rayon's threads, and must run before the first parallel loop: rayon panics if it cannot start one per core.
+/// If not all can be started, half of those are left for other purposes; without any, loops run on the calling thread.
 pub(crate) fn prepare() {
     static PREPARED: Once = Once::new();
     PREPARED.call_once(|| {
@@ -50,7 +50,7 @@ pub(crate) fn prepare() {
         let mut idle = start_idle(stated.unwrap_or_else(cores), Builder::new);
         let pool = ThreadPoolBuilder::new();
         let count = idle.len();
-        // Whoever used rayon before has its threads.
+        // An error means that rayon already has a pool.
         let _ = if idle.is_empty() {
             pool.num_threads(1).use_current_thread().build_global()
         } else {
@@ -63,13 +63,14 @@ pub(crate) fn prepare() {
     });
 }
 
-/// A thread that waits for its part of a pool, and ends if it gets none.
+/// Thread that waits for its part in a pool; it ends when its channel closes.
 struct Idle {
     work: Sender<ThreadBuilder>,
     thread: JoinHandle<()>,
 }
 
-/// Starts `count` threads, or if not all can be started, half of those that can. `builder` makes the builder of each.
+/// Starts `count` threads, or if the system refuses, half of those that it allows. `builder` creates the builder of
+/// each.
 fn start_idle(count: usize, builder: impl Fn() -> Builder) -> Vec<Idle> {
     let start = |_| {
         let (work, assigned) = mpsc::channel::<ThreadBuilder>();

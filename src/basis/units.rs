@@ -1,23 +1,23 @@
-//! Quantities that carry their unit: time, work, memory and the rates between them.
+//! Quantities with units: time, work, memory and rates.
 
 use crate::basis::printable::brief;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A duration in nanoseconds. Device timestamps resolve fractions of one, so it is a float.
+/// Duration in nanoseconds; a float, because device timestamps resolve fractions of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Nanos(pub f64);
 
 impl Nanos {
-    /// From seconds.
+    /// Converts from seconds.
     #[must_use]
     pub fn from_seconds(seconds: f64) -> Self {
         Self(seconds * 1e9)
     }
 
-    /// In seconds.
+    /// Converts to seconds.
     #[must_use]
     pub fn seconds(self) -> f64 {
         self.0 * 1e-9
@@ -50,7 +50,7 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// The unit that a group of times is printed in, so that the times of one table row compare at a glance.
+/// Unit for a group of times, so that the times of a table row compare at a glance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeUnit {
     /// Nanoseconds.
@@ -64,7 +64,7 @@ pub(crate) enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// The largest unit in which `time` is at least one.
+    /// Returns the largest unit in which `time` is at least one.
     #[must_use]
     pub(crate) fn for_value(time: Nanos) -> Self {
         match time.0 {
@@ -75,7 +75,7 @@ impl TimeUnit {
         }
     }
 
-    /// `time` in this unit, four significant digits, no unit name.
+    /// Formats `time` in this unit with four significant digits, without the unit's name.
     #[must_use]
     pub(crate) fn number(self, time: Nanos) -> String {
         let scale = match self {
@@ -99,14 +99,14 @@ impl fmt::Display for TimeUnit {
     }
 }
 
-/// `1 case`, `2 processes`: a number of things whose plural ends in s or es.
+/// Formats a count with its noun: `1 case`, `2 processes`. The plural must end in s or es.
 #[must_use]
 pub(crate) fn counted(count: usize, thing: &str) -> String {
     let plural = if thing.ends_with('s') { "es" } else { "s" };
     format!("{count} {thing}{}", if count == 1 { "" } else { plural })
 }
 
-/// A time for people who wait: `40 s`, `3 min`, `2.5 h`.
+/// Formats a rough waiting time: `40 s`, `3 min`, `2.5 h`.
 #[must_use]
 pub(crate) fn about(time: Nanos) -> String {
     match time.seconds() {
@@ -117,7 +117,7 @@ pub(crate) fn about(time: Nanos) -> String {
     }
 }
 
-/// A number as [`significant`] writes it.
+/// Rounds to four significant digits, as [`significant`] prints.
 #[must_use]
 pub(crate) fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
@@ -127,7 +127,7 @@ pub(crate) fn rounded(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// Four significant digits without an exponent: `0.1234`, `1.234`, `123.4`, `12345`.
+/// Formats with four significant digits and no exponent: `0.1234`, `1.234`, `123.4`, `12345`.
 #[must_use]
 pub(crate) fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -138,32 +138,32 @@ pub(crate) fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A share as people write it: `61.4 %`.
+/// Formats a fraction as a percentage: `61.4 %`.
 #[must_use]
 pub(crate) fn percent(fraction: f64) -> String {
     format!("{:.1} %", 100.0 * fraction)
 }
 
-/// A decimal without the zeros at its end that say nothing: `2`, `0.5`, `1000`.
+/// Removes trailing zeros of a decimal fraction: `2`, `0.5`, `1000`.
 #[must_use]
 pub(crate) fn trimmed(decimal: &str) -> &str {
     if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.') } else { decimal }
 }
 
-/// A ratio of times with as many digits as a 95 % interval of it can use: `1.0498`.
+/// Formats a ratio of times with as many digits as its 95 % interval can justify: `1.0498`.
 #[must_use]
 pub(crate) fn ratio(value: f64) -> String {
     if (0.001..1000.0).contains(&value) { format!("{value:.4}") } else { format!("{value:.2e}") }
 }
 
-/// A count of bytes.
+/// Size in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
-    /// Binary prefixes, as Vulkan's limits are powers of two: `48 KiB`, `1.5 GiB`, `4096 B`.
+    /// Formats with binary prefixes, because Vulkan's limits are powers of two: `48 KiB`, `1.5 GiB`, `4096 B`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (divisor, unit) = match self.0 {
             b if b >= 1 << 40 => (1u64 << 40, "TiB"),
@@ -184,7 +184,7 @@ impl fmt::Display for Bytes {
 impl std::str::FromStr for Bytes {
     type Err = String;
 
-    /// `4GiB`, `512 MiB`, `1.5G`, `100MB`, `4096`: powers of two unless it says MB.
+    /// Parses `4GiB`, `512 MiB`, `1.5G`, `100MB`, `4096`; decimal only with two letters such as MB.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
         let unit = text[number.len()..].trim().to_ascii_lowercase();
@@ -203,21 +203,21 @@ impl std::str::FromStr for Bytes {
     }
 }
 
-/// A rate of data or of arithmetic: bytes, or floating-point (or integer) operations, a second.
+/// Rate: bytes per second, or floating-point (or integer) operations per second.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct PerSecond(pub f64);
 
 impl fmt::Display for PerSecond {
-    /// In GB/s (10⁹ bytes) or GFLOP/s, four significant digits, no unit name: a column of them carries it in its head.
+    /// Formats in GB/s (10⁹ bytes) or GFLOP/s with four significant digits; the column's heading has the unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&significant(self.0 * 1e-9))
     }
 }
 
-/// The nominal work of a case: what the problem asks for, whatever the variant really does.
+/// Nominal work of a case: the minimum for the problem, independent of the variant.
 ///
-/// The formulas are those of each algorithm's documentation (for matmul 2·M·N·K operations; each input read once
-/// and each output written once).
+/// Each algorithm documents its formula (for matmul 2·M·N·K operations; each input is read once and each output written
+/// once).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Work {
@@ -228,56 +228,56 @@ pub struct Work {
 }
 
 impl Work {
-    /// The arithmetic rate when this work took `time`.
+    /// Returns the arithmetic rate if the work took `time`.
     #[must_use]
     pub fn rate(self, time: Nanos) -> PerSecond {
         PerSecond(self.operations as f64 / time.seconds())
     }
 
-    /// Operations for a joule, when this work took so many.
+    /// Returns the operations per joule if the work took `joules`.
     #[must_use]
     pub fn per_joule(self, joules: f64) -> PerSecond {
         PerSecond(self.operations as f64 / joules)
     }
 
-    /// The data rate when this work took `time`.
+    /// Returns the data rate if the work took `time`.
     #[must_use]
     pub fn bandwidth(self, time: Nanos) -> PerSecond {
         PerSecond(self.bytes.0 as f64 / time.seconds())
     }
 }
 
-/// A figure of an answer, such as a growth factor.
+/// Named figure of an answer, such as a growth factor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Metric {
-    /// Its name: a column heading.
+    /// Name, used as a column heading.
     pub name: String,
-    /// Its value; `null` when it is not finite.
+    /// Value; `null` if it is not finite.
     pub value: Option<f64>,
-    /// Whether it is part of the answer, which every table shows.
+    /// Whether every table shows it, as a part of the answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown: bool,
 }
 
 impl Metric {
-    /// A metric of this name.
+    /// Creates a metric that tables show on request.
     #[must_use]
     pub fn new(name: &str, value: f64) -> Self {
         Self { name: name.into(), value: value.is_finite().then_some(value), shown: false }
     }
 
-    /// The same, as a part of the answer that every table shows.
+    /// Marks the metric as part of the answer, so that every table shows it.
     #[must_use]
     pub fn shown(self) -> Self {
         Self { shown: true, ..self }
     }
 }
 
-/// The fraction of a percentage such as `2%`, which is a `what`.
+/// Parses a percentage such as `2%` into a fraction; `what` names it in messages.
 ///
 /// # Errors
-/// When it is none, with `remedy`. A number without its sign may mean either of two: 0.5 % or a half.
+/// When the text is not a percentage, with `remedy`. A number without a percent sign is ambiguous: 0.5 % or one half.
 pub(crate) fn fraction(what: &str, text: &str, remedy: &str) -> Result<f64, String> {
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
     if let Some(percent) = text.trim_end().strip_suffix('%').and_then(number) {

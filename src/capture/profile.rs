@@ -1,4 +1,4 @@
-//! Where a program's device time goes: its kernels with their calls and times, what lies between them, and when each ran.
+//! Profile of a program's device time: its kernels with calls and times, gaps between them, and a timeline.
 
 use crate::basis::units::Nanos;
 use crate::device::cache::fingerprint;
@@ -9,138 +9,138 @@ use gpukern_layer::name;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
+/// Name and version of the schema; the number changes when readers of the previous version would misread it.
 pub(crate) const SCHEMA: &str = "gpukern-profile/1";
 
-/// Hexadecimal digits of a kernel's hash that stand for its name, or tell kernels of one name apart.
+/// Hexadecimal digits of a kernel's hash, if it serves as the name, or if it distinguishes kernels with equal names.
 const DIGITS: usize = 8;
 const DIGITS_APART: usize = 4;
 
-/// The least bits of a device's clock (Vulkan: `timestampValidBits` is 0, or from 36 to 64).
+/// Fewest bits of a device's clock (Vulkan: `timestampValidBits` is 0, or from 36 to 64).
 const LEAST_BITS: u32 = 36;
 
-/// The profile of a program.
+/// Profile of a program.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Profile {
-    /// `gpukern-profile/1`.
+    /// Schema name, `gpukern-profile/1`.
     pub(crate) schema: String,
-    /// The version of gpukern.
+    /// Version of gpukern.
     pub(crate) version: String,
-    /// The program and its arguments.
+    /// Program and its arguments.
     pub(crate) program: Vec<String>,
-    /// How it ended: `exit code 0`, `SIGSEGV`.
+    /// Ending of the program: `exit code 0`, `SIGSEGV`.
     pub(crate) ending: String,
-    /// The host's time from its start to its end.
+    /// Host time from its start to its end.
     pub(crate) wall: Nanos,
-    /// Whether dispatches overlapped as the program had them. If not, each waited for the one before it.
+    /// Whether dispatches could overlap as in the unprofiled program. If not, each waited for the one before.
     pub(crate) overlapped: bool,
-    /// The processes that used Vulkan, in the order of their start.
+    /// Processes that used Vulkan, in the order of their start.
     pub(crate) processes: Vec<Process>,
 }
 
-/// One process of the program.
+/// Process of the program.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Process {
-    /// The system's number for it.
+    /// Process id.
     pub(crate) id: u32,
-    /// Its command line.
+    /// Command line.
     pub(crate) arguments: Vec<String>,
-    /// Nanoseconds since 1970 at which gpukern began to watch it.
+    /// Start of the profiling, in nanoseconds since 1970.
     #[serde(skip)]
     pub(crate) started: u64,
-    /// What it calls itself to Vulkan.
+    /// Application name passed to Vulkan.
     pub(crate) application: Option<String>,
-    /// What it calls its engine.
+    /// Engine name passed to Vulkan.
     pub(crate) engine: Option<String>,
-    /// The devices that it made.
+    /// Devices that it created.
     pub(crate) devices: Vec<Device>,
-    /// What gpukern saw and did not time, with the number of times: draws, rays.
+    /// Counts of commands that were not timed: draws, rays.
     pub(crate) untimed: BTreeMap<String, u64>,
-    /// Why gpukern stopped watching it, if it did.
+    /// Reasons why the profiling stopped, if it did.
     pub(crate) stopped: Vec<String>,
 }
 
-/// A device that a process made, and what it ran there.
+/// Device that a process created, with its commands.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Device {
-    /// The device's name.
+    /// Name of the device.
     pub(crate) name: String,
-    /// Its kind.
+    /// Kind of device.
     pub(crate) kind: DeviceKind,
-    /// The driver and its version, as it calls itself.
+    /// Driver with its version, as it describes itself.
     pub(crate) driver: String,
-    /// The version of Vulkan.
+    /// Vulkan version.
     pub(crate) api_version: String,
-    /// Its UUID in hexadecimal.
+    /// UUID in hexadecimal.
     pub(crate) uuid: String,
-    /// Its kernels, and other commands that took time, those with the most time first.
+    /// Kernels and other timed commands, those with the most time first.
     pub(crate) kernels: Vec<Kernel>,
-    /// Dispatches.
+    /// Number of dispatches.
     pub(crate) dispatches: usize,
-    /// Dispatches, copies, fills and updates on queues without time stamps.
+    /// Number of dispatches, copies, fills and updates on queues without timestamps.
     pub(crate) commands_without_times: usize,
-    /// Batches of submissions.
+    /// Number of submitted batches.
     pub(crate) submissions: usize,
-    /// The device's time: that of all dispatches, copies, fills and updates together.
+    /// Device time of all dispatches, copies, fills and updates together.
     pub(crate) total: Nanos,
-    /// Time in which at least one of them ran.
+    /// Time during which at least one command ran.
     pub(crate) busy: Nanos,
-    /// Time from the start of the first to the end of the last.
+    /// Time from the start of the first command to the end of the last.
     pub(crate) span: Nanos,
-    /// The host's time in which at least one submission was not done.
+    /// Host time during which at least one submission was pending.
     pub(crate) pending: Nanos,
-    /// Idle time between commands of one submission.
+    /// Idle times between commands of one submission.
     pub(crate) gaps_within: Option<Times>,
-    /// Idle time of a queue between submissions.
+    /// Idle times of a queue between submissions.
     pub(crate) gaps_between: Option<Times>,
-    /// How long the program waited for its pipelines to be made, each.
+    /// Times that the program waited for the creation of each pipeline.
     pub(crate) pipelines: Option<Times>,
-    /// When everything ran.
+    /// Timeline of commands and submissions.
     #[serde(skip)]
     pub(crate) timeline: Timeline,
 }
 
-/// Times of one kind.
+/// Summary of several times.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Times {
-    /// All together.
+    /// Sum of the times.
     pub(crate) total: Nanos,
     /// Count, median, quartiles and extremes.
     #[serde(flatten)]
     pub(crate) summary: Summary,
 }
 
-/// Dispatches of one shader with the same constants, under one name, with one grid; or copies, fills or updates of buffers,
-/// which have neither shader nor grid.
+/// Kernel: dispatches of one shader with the same constants, name and grid. Also copies, fills or updates of buffers,
+/// without shader and grid.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Kernel {
-    /// Its name: from the module's debug information, or what the program calls the pipeline or the dispatch, else the
+    /// Name: from the module's debug information, or the program's name for the pipeline or the dispatch, or else the
     /// start of `spirv`.
     pub(crate) name: String,
-    /// The first 64 bits of the SHA-256 of its SPIR-V.
+    /// First 64 bits of the SHA-256 of the SPIR-V.
     pub(crate) spirv: String,
-    /// The hash of its SPIR-V and specialization constants, as in the records of built-in kernels.
+    /// Hash of SPIR-V and specialization constants, as in the records of built-in kernels.
     pub(crate) hash: String,
-    /// The entry point.
+    /// Entry point.
     pub(crate) entry: String,
-    /// Specialization constants that the program sets: the constant's id, and its bytes in hexadecimal.
+    /// Specialization constants that the program sets, by id; values in hexadecimal.
     pub(crate) specialization: BTreeMap<u32, String>,
-    /// Work-groups, where the program says them.
+    /// Work-groups, if the program specifies them.
     pub(crate) grid: Option<[u32; 3]>,
     /// Whether the device reads the grid from a buffer.
     pub(crate) indirect: bool,
-    /// Dispatches, whether or not they have times.
+    /// Number of dispatches, with or without times.
     pub(crate) calls: usize,
-    /// Their times; `null` without time stamps.
+    /// Times of the dispatches; `null` without timestamps.
     pub(crate) times: Option<Times>,
-    /// Its part of the device's time.
+    /// Share of the device time.
     pub(crate) share: f64,
-    /// Why some of its dispatches cannot be captured.
+    /// Reasons why some of its dispatches cannot be captured.
     pub(crate) beyond: Vec<Beyond>,
 }
 
@@ -148,38 +148,38 @@ pub(crate) struct Kernel {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Beyond {
-    /// The reason.
+    /// Reason.
     pub(crate) why: String,
-    /// How many.
+    /// Number of dispatches.
     pub(crate) calls: usize,
-    /// Their part of the device's time.
+    /// Share of the device time.
     pub(crate) share: f64,
 }
 
-/// When dispatches and submissions ran, in nanoseconds of the host's clock since the process's first event.
+/// Timeline in nanoseconds of the host's clock since the process's first event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
-    /// The queues: family and index.
+    /// Queues: family and index.
     pub(crate) queues: Vec<(u32, u32)>,
-    /// What has a time, by its start, each with the index of its kernel.
+    /// Timed commands by start, each with the index of its kernel.
     pub(crate) dispatches: Vec<(usize, Span)>,
-    /// Submissions, by their start.
+    /// Submissions by start.
     pub(crate) submissions: Vec<Span>,
 }
 
-/// A stretch of time on a queue.
+/// Interval on a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span {
-    /// An index into the timeline's queues.
+    /// Index into the timeline's queues.
     pub(crate) queue: usize,
-    /// Its beginning.
+    /// Start of the interval.
     pub(crate) begin: f64,
-    /// Its end.
+    /// End of the interval.
     pub(crate) end: f64,
 }
 
 impl Kernel {
-    /// Its grid as a person writes it.
+    /// Returns the grid as text.
     #[must_use]
     pub(crate) fn grid_text(&self) -> String {
         match self.grid {
@@ -189,7 +189,7 @@ impl Kernel {
         }
     }
 
-    /// The time of all its dispatches.
+    /// Returns the total time of the dispatches.
     #[must_use]
     pub(crate) fn total(&self) -> Nanos {
         self.times.as_ref().map_or(Nanos(0.0), |times| times.total)
@@ -197,21 +197,21 @@ impl Kernel {
 }
 
 impl Profile {
-    /// Every device, with the process that made it.
+    /// Iterates over the devices, each with the process that created it.
     pub(crate) fn devices(&self) -> impl Iterator<Item = (&Process, &Device)> {
         self.processes.iter().flat_map(|process| process.devices.iter().map(move |device| (process, device)))
     }
 }
 
 impl Times {
-    /// `None` of no time.
+    /// Summarizes `times`; `None` if there are none.
     fn of(times: &[Nanos]) -> Option<Self> {
         Summary::of(times).map(|summary| Self { total: times.iter().copied().sum(), summary })
     }
 }
 
 impl Process {
-    /// What a process told.
+    /// Builds the profile of a process from its events.
     #[must_use]
     pub(crate) fn of(events: &[Event]) -> Self {
         let mut process = Self::default();
@@ -226,7 +226,7 @@ impl Process {
                     process.engine.clone_from(&own.engine);
                 }
                 Event::Pipeline(own) => drop(pipelines.insert(own.pipeline, own)),
-                // A program may rename a pipeline; the last name is what it is called in the end.
+                // A program may rename a pipeline; the last name counts.
                 Event::Name { pipeline, name } => drop(names.insert(*pipeline, name.as_str())),
                 Event::Beyond { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
                 Event::Stopped { why } => process.stopped.push(why.clone()),
@@ -243,14 +243,14 @@ impl Process {
     }
 }
 
-/// What is told of a pipeline, for kernels.
+/// Properties of a pipeline that its kernels share.
 struct Shader<'e> {
     told: &'e format::Pipeline,
-    /// What it is called, unless labels or its hash have to tell.
+    /// Name from the module or the pipeline; otherwise labels or the hash decide.
     name: Option<String>,
     spirv: String,
     hash: String,
-    /// A hash of all that makes it another kernel.
+    /// Hash of everything that distinguishes it from other kernels.
     content: String,
 }
 
@@ -270,10 +270,10 @@ impl<'e> Shader<'e> {
     }
 }
 
-/// What makes a kernel: its name, its content, and its grid, unless that is indirect or there is none.
+/// Key of a kernel: name, content, grid unless there is none, and whether the dispatch is indirect.
 type Key<'e> = (String, &'e str, Option<[u32; 3]>, bool);
 
-/// What a profile calls the kernel of a pipeline, unless a label around its dispatch has to tell.
+/// Returns the name of a pipeline's kernel, unless the label around a dispatch decides.
 pub(crate) fn name_of(events: &[Event], pipeline: &format::Pipeline) -> String {
     let named = events.iter().rev().find_map(|event| match event {
         Event::Name { pipeline: of, name } if *of == pipeline.pipeline => Some(name.as_str()),
@@ -283,7 +283,7 @@ pub(crate) fn name_of(events: &[Event], pipeline: &format::Pipeline) -> String {
     name.unwrap_or_else(|| spirv[..DIGITS].to_string())
 }
 
-/// The dispatches of a kernel while they are counted.
+/// Dispatches of a kernel, in accumulation.
 struct Counted<'e> {
     shader: Option<&'e Shader<'e>>,
     calls: usize,
@@ -292,7 +292,7 @@ struct Counted<'e> {
     beyond: BTreeMap<&'e str, (usize, Nanos)>,
 }
 
-/// The commands of a device while they are counted.
+/// Commands of a device, in accumulation.
 #[derive(Default)]
 struct Counting<'e> {
     clock: Clock,
@@ -301,17 +301,17 @@ struct Counting<'e> {
     timed: Vec<Timed>,
 }
 
-/// A command that has a time.
+/// Command with a time.
 struct Timed {
     /// Indices of its kernel and of its submission.
     kernel: usize,
     submission: usize,
-    /// On the device's clock.
+    /// Interval on the device's clock.
     span: Span,
 }
 
 impl<'e> Counting<'e> {
-    /// Counts a command, which ran on `queue` in a submission from `begin` to `end`.
+    /// Adds a command that ran on `queue` in `submission` from tick `begin` to `end`.
     fn add(
         &mut self,
         key: Key<'e>,
@@ -375,14 +375,14 @@ fn of_device(told: &format::Device, events: &[Event], shaders: &HashMap<u32, Sha
 }
 
 impl Device {
-    /// Sorts what was timed, finds gaps in it, and moves it to the host's clock.
+    /// Sorts the timed commands, finds the gaps between them, and converts to the host's clock.
     fn place(&mut self, mut timed: Vec<Timed>, submissions: &[&format::Submission]) {
         timed.sort_by(|a, b| a.span.begin.total_cmp(&b.span.begin));
         let offset = timed.iter().map(|own| submissions[own.submission].submitted as f64 - own.span.begin);
-        // No dispatch begins before it was submitted: the largest of these is the closest that is possible.
+        // No dispatch starts before its submission: the largest difference is the tightest possible offset.
         let offset = offset.max_by(f64::total_cmp).unwrap_or(0.0);
         let (mut within, mut between) = (vec![], vec![]);
-        // The end of what ran on each queue, and of which submission that was.
+        // End of the last command on each queue, with its submission.
         let mut ends: Vec<Option<(f64, usize)>> = vec![None; self.timeline.queues.len()];
         for Timed { submission, span, .. } in &mut timed {
             let last = &mut ends[span.queue];
@@ -406,10 +406,10 @@ impl Device {
         self.timeline.dispatches = timed.into_iter().map(|own| (own.kernel, own.span)).collect();
     }
 
-    /// Makes kernels of what was counted, those with the most time first.
+    /// Builds the kernels from the accumulated commands, those with the most time first.
     fn rank(&mut self, counted: &[(Key<'_>, Counted<'_>)]) {
         let whole = self.total.0.max(f64::MIN_POSITIVE);
-        // Kernels of one name that are not the same.
+        // Different kernels with the same name.
         let mut contents: HashMap<String, Vec<&str>> = HashMap::new();
         for ((name, content, ..), _) in counted {
             let of_name = contents.entry(name.clone()).or_default();
@@ -457,7 +457,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A device without what it ran.
+/// Builds a device without its commands.
 fn described(told: &format::Device) -> Device {
     let kind = match told.kind {
         1 => DeviceKind::IntegratedGpu,
@@ -489,7 +489,7 @@ fn key<'e>(dispatch: &format::Dispatch, shader: Option<&'e Shader<'e>>) -> Key<'
     )
 }
 
-/// The time that spans, sorted by their beginnings, cover together.
+/// Returns the time that spans, sorted by start, cover together.
 fn covered<'s>(spans: impl Iterator<Item = &'s Span>) -> Nanos {
     let (mut total, mut until) = (0.0, f64::NEG_INFINITY);
     for span in spans {
@@ -499,22 +499,22 @@ fn covered<'s>(spans: impl Iterator<Item = &'s Span>) -> Nanos {
     Nanos(total)
 }
 
-/// A device's clock, whose ticks start again from 0 after as many bits as it has.
+/// Device clock that wraps around after its number of bits.
 #[derive(Default)]
 struct Clock {
-    /// Nanoseconds per tick; 0 where there is none.
+    /// Nanoseconds per tick; 0 without timestamps.
     period: f64,
-    /// The first tick, from which times count: nanoseconds since a machine was started may be more than a float resolves.
+    /// First tick, to which times are relative: the nanoseconds since boot may exceed a float's precision.
     first: Option<u128>,
-    /// The latest tick since the clock last started again.
+    /// Latest tick since the last wrap-around.
     last: u64,
-    /// Ticks before that, and the bits of the clock, once it did.
+    /// Ticks before the last wrap-around, and the clock's bits, known after the first one.
     before: u128,
     bits: Option<u32>,
 }
 
 impl Clock {
-    /// Ticks in nanoseconds; `None` where there are no time stamps.
+    /// Converts ticks to nanoseconds; `None` without timestamps.
     fn span(&mut self, begin: u64, end: u64) -> Option<(f64, f64)> {
         if self.period <= 0.0 || (begin, end) == (0, 0) {
             return None;
@@ -526,13 +526,13 @@ impl Clock {
     fn nanos(&mut self, tick: u64) -> f64 {
         let ticks = self.unwrapped(tick);
         let first = *self.first.get_or_insert(ticks);
-        // Dispatches of other queues may have begun earlier.
+        // Dispatches of other queues may have started earlier.
         let ticks = if ticks < first { -((first - ticks) as f64) } else { (ticks - first) as f64 };
         ticks * self.period
     }
 
-    /// A tick that falls by half of what the clock can count is one after it started again; so is a tick before that which
-    /// comes late, from another queue.
+    /// Extends a tick beyond wrap-arounds. A decrease by more than half the clock's range is a wrap-around; an increase
+    /// by as much afterwards is a late tick from before it, on a different queue.
     fn unwrapped(&mut self, tick: u64) -> u128 {
         let bits = self.bits.unwrap_or((u64::BITS - self.last.leading_zeros()).max(LEAST_BITS));
         let half = 1 << (bits - 1);
@@ -555,7 +555,7 @@ pub(crate) mod tests {
     use crate::record::tests::assert_committed;
     use gpukern_layer::format::{Dispatch, Other, Submission};
 
-    /// A pipeline with this SPIR-V, which is told apart by its words alone.
+    /// Returns a pipeline with this SPIR-V, distinguished only by its words.
     fn pipeline(id: u32, device: u32, spirv: &[u32], entry: &str) -> Event {
         Event::Pipeline(format::Pipeline {
             pipeline: id,
@@ -603,7 +603,7 @@ pub(crate) mod tests {
         Event::Submission(Submission { device, queue, submitted, done, dispatches, others })
     }
 
-    /// Two kernels over three submissions, a copy, a gap within a submission and gaps between them.
+    /// Returns two kernels over three submissions, a copy, a gap within a submission and gaps between them.
     pub(crate) fn told() -> Vec<Event> {
         let mut sample = dispatch(1, 4, 1800, 2000);
         sample.beyond = Some("binding 0.3 is an image".into());
@@ -664,7 +664,7 @@ pub(crate) mod tests {
     fn the_device_s_clock_is_as_close_to_the_host_s_as_submissions_allow() {
         let device = &Process::of(&told()).devices[0];
         let begins: Vec<_> = device.timeline.dispatches.iter().map(|(kernel, span)| (*kernel, span.begin)).collect();
-        // The second submission came 4 µs after the first, and its dispatch began 4 µs after the first dispatch.
+        // The second submission came 4 µs after the first, and its dispatch started 4 µs after the first dispatch.
         assert_eq!(begins, [(0, 1000.0), (0, 1600.0), (1, 2600.0), (0, 5000.0), (2, 6200.0)]);
         assert_eq!(device.timeline.submissions[1], Span { queue: 0, begin: 5000.0, end: 9000.0 });
     }
@@ -679,9 +679,9 @@ pub(crate) mod tests {
             pipeline(0, 0, &[1; 8], "entry"),
             pipeline(1, 0, &[2; 8], "main"),
             pipeline(2, 0, &[3; 8], "main"),
-            // Made again: the same kernel.
+            // Created again: the same kernel.
             pipeline(3, 0, &[3; 8], "main"),
-            // Another module of the same name.
+            // A different module of the same name.
             pipeline(4, 0, &[4; 8], "entry"),
             Event::Name { pipeline: 0, name: "never used".into() },
             submission(
@@ -721,7 +721,7 @@ pub(crate) mod tests {
         assert_eq!(ticks.map(|tick| clock.nanos(tick)), [0.0, 90.0, 105.0, 97.0, 140.0]);
         assert_eq!(clock.span(50, 40), Some((150.0, 150.0)), "no time is negative");
         assert_eq!(clock.span(0, 0), None);
-        // Nor does a queue that lags a little look like it.
+        // A queue that lags a little does not count as a wrap-around.
         let mut clock = Clock { period: 1.0, ..Clock::default() };
         assert_eq!(
             [1 << 36, (1 << 36) - 100, u64::MAX].map(|tick| clock.nanos(tick)),

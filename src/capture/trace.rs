@@ -1,10 +1,10 @@
-//! A profile as a trace of events, in the format of Chrome's tracing, which Perfetto reads:
+//! Converts a profile to a trace of events in the format of Chrome's tracing, which Perfetto reads:
 //! <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>.
 
 use super::profile::{Device, Process, Profile, Span};
 use serde_json::{Value, json};
 
-/// The trace: a row for each process, and in it tracks for the dispatches and the submissions of each queue.
+/// Returns the trace: a row per process, with tracks for the dispatches and the submissions of each queue.
 #[must_use]
 pub(crate) fn trace(profile: &Profile) -> Value {
     let begun = profile.processes.iter().map(|process| process.started).min().unwrap_or(0);
@@ -20,12 +20,12 @@ pub(crate) fn trace(profile: &Profile) -> Value {
     json!({ "traceEvents": events, "displayTimeUnit": "ns" })
 }
 
-/// The tracks of a process while they are written.
+/// Writer of a process's tracks.
 struct Tracks<'a> {
     process: &'a Process,
     /// Nanoseconds from the start of the first process to the start of this one.
     begun: f64,
-    /// How many have been written.
+    /// Number of tracks written.
     written: usize,
     events: &'a mut Vec<Value>,
 }
@@ -55,8 +55,8 @@ impl Tracks<'_> {
         }
     }
 
-    /// Writes spans, sorted by their beginnings, to a track, and to further ones where they overlap: events of one track nest
-    /// or are apart.
+    /// Writes spans, sorted by start, to a track, and overlapping ones to further tracks: events of one track may only
+    /// nest.
     fn lanes(&mut self, name: &str, spans: impl Iterator<Item = (Span, Value)>) {
         let (first, mut ends): (usize, Vec<f64>) = (self.written + 1, vec![]);
         for (span, mut event) in spans {
@@ -79,7 +79,7 @@ impl Tracks<'_> {
     }
 }
 
-/// Microseconds of `nanos`, to the nanosecond.
+/// Converts nanoseconds to microseconds, rounded to the nanosecond.
 fn microseconds(nanos: f64) -> Value {
     (nanos.round() / 1e3).into()
 }

@@ -1,37 +1,37 @@
-//! The wrong answers that the check of a case would also accept.
+//! Wrong answers that the check of a case would accept as well: how weak the check is.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Mutations of an output that a sentence names.
-const MOST_NAMED: usize = 4;
+/// Most mutations of an output that the sentence lists.
+const MAX_LISTED: usize = 4;
 
-/// A mistake of a kernel, as it changes a right answer.
+/// Way in which a mistake of a kernel changes a correct answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mutation {
-    /// Every element is its neighbor's.
+    /// Every element is replaced by its neighbor.
     Neighbors,
-    /// Every row is its neighbor's.
+    /// Every row is replaced by its neighbor.
     NeighborRows,
-    /// The first and the last quarter are exchanged.
+    /// The first and the last quarter are swapped.
     BlocksExchanged,
-    /// One element in a thousand is its neighbor's.
+    /// One element in a thousand is replaced by its neighbor.
     FewNeighbors,
-    /// The contents before the run.
+    /// The output keeps its contents from before the run.
     FirstContents,
-    /// The elements of the last work-group are as they were before the run.
+    /// The elements of the last work-group keep their contents from before the run.
     LastGroupMissing,
     /// Zeros.
     Zeros,
-    /// The first number in every element.
+    /// The first element's value everywhere.
     OneNumber,
     /// Zeros in one of a few parts.
     ZerosInPart,
-    /// Only the leading bits are right: see [`leading_bits`].
+    /// All but the leading bits are cleared: see [`leading_bits`].
     LowBitsCleared,
-    /// Every number is negated.
+    /// Every number changes its sign.
     SignsFlipped,
 }
 
@@ -50,7 +50,7 @@ impl Mutation {
         Self::SignsFlipped,
     ];
 
-    /// Whether it only moves elements.
+    /// Whether the mutation only moves elements.
     pub(crate) fn moves(self) -> bool {
         matches!(self, Self::Neighbors | Self::NeighborRows | Self::BlocksExchanged | Self::FewNeighbors)
     }
@@ -74,25 +74,25 @@ impl fmt::Display for Mutation {
     }
 }
 
-/// A mutation of an output that the check of a case accepts.
+/// Mutation of an output that the check of a case accepts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AcceptedMutation {
-    /// The output.
+    /// Name of the output.
     pub buffer: String,
     pub mutation: Mutation,
-    /// The column to which it was confined, where rows are short enough to be structures.
+    /// Column that the mutation was confined to, if rows are short enough to be structures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<u32>,
-    /// Share of the changed elements that are accepted: 1 where the answer as a whole is.
+    /// Share of the changed elements that are accepted; 1 if the answer as a whole is.
     pub share: f64,
-    /// Fills of the inputs, and the tolerance of the output: `iota; rtol = 1e-4, atol = 1e-5`.
+    /// Fills of the inputs and tolerance of the output: `iota; rtol = 1e-4, atol = 1e-5`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub check: String,
 }
 
 impl AcceptedMutation {
-    /// The sentence for the mutations of a case, with a remedy; `None` if there are none.
+    /// Returns the sentence about the accepted mutations of a case, with a remedy; `None` if there are none.
     #[must_use]
     pub fn sentence(all: &[Self]) -> Option<String> {
         let mut buffers: Vec<(&str, &str)> = vec![];
@@ -104,11 +104,11 @@ impl AcceptedMutation {
         let of_buffer = |(buffer, check): (&str, &str)| {
             let mut own: Vec<_> = all.iter().filter(|own| own.buffer == buffer).collect();
             own.sort_by_key(|own| own.share < 1.0);
-            let more = match own.len().saturating_sub(MOST_NAMED) {
+            let more = match own.len().saturating_sub(MAX_LISTED) {
                 0 => String::new(),
                 more => format!(", or {more} more mistakes"),
             };
-            let list = own.iter().take(MOST_NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", or ");
+            let list = own.iter().take(MAX_LISTED).map(ToString::to_string).collect::<Vec<_>>().join(", or ");
             let check = if check.is_empty() { String::new() } else { format!(" ({check})") };
             format!("in {buffer} {list}{more}{check}")
         };

@@ -1,41 +1,41 @@
-//! How an answer was checked, and how far it is from the right one.
+//! Result of checking an answer: residual, tolerance, method and wrong elements.
 
 use crate::basis::units::Metric;
 use serde::{Deserialize, Serialize};
 
-/// How far an answer is from the right one.
+/// Deviation of an answer from the correct one, and how it was measured.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Check {
-    /// The largest error in the terms of the algorithm's error bound; infinite when an output is not finite
-    /// or a promise is broken.
+pub struct CheckResult {
+    /// Largest error, in units of the algorithm's error bound; infinite if an output is not finite or the variant
+    /// breaks a promise.
     pub residual: f64,
-    /// The largest residual that a right implementation can have.
+    /// Largest residual that a correct implementation can have.
     pub tolerance: f64,
-    /// How the answer was checked: every element, or random combinations of them and a sample.
+    /// Method: every element, or random combinations of elements and a sample.
     pub method: CheckMethod,
-    /// Where the answer is worst, for the report of a rejected case.
+    /// Location and values of the largest error, for the report of a rejected case.
     pub worst: String,
-    /// Other figures of the answer that a reader wants beside its time: rounds, growth factor, ….
+    /// Further figures of the answer that belong beside its time: rounds, growth factor, ….
     pub metrics: Vec<Metric>,
-    /// The elements that are wrong, where single ones can be told.
+    /// Wrong elements, if the method can tell single ones.
     pub wrong: WrongElements,
 }
 
-/// The elements of an answer that are wrong, the first ones of many.
+/// Wrong elements of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WrongElements {
-    /// How many there are.
+    /// Number of all wrong elements.
     pub count: u64,
-    /// The first of them, 1,024 at most.
+    /// First wrong elements, 1,024 at most.
     pub first: Vec<WrongElement>,
 }
 
-/// A wrong element. Values are texts, for JSON has no NaN.
+/// Wrong element. Values are texts, because JSON has no NaN.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WrongElement {
-    /// Where it is: `C[3][1]`.
+    /// Name with indices: `C[3][1]`.
     pub element: String,
     pub got: String,
     pub expected: String,
@@ -48,7 +48,7 @@ impl std::fmt::Display for WrongElement {
 }
 
 impl WrongElement {
-    /// The element at `element`.
+    /// Describes the element called `element`.
     #[expect(clippy::needless_pass_by_value, reason = "numbers of several types, and texts")]
     pub(crate) fn new(element: String, got: impl ToString, expected: impl ToString) -> Self {
         Self { element, got: got.to_string(), expected: expected.to_string() }
@@ -56,40 +56,40 @@ impl WrongElement {
 }
 
 impl WrongElements {
-    /// Elements that are kept.
-    const MOST: usize = 1024;
+    /// Most elements that are listed.
+    const MAX_LISTED: usize = 1024;
 
-    /// Adds one.
+    /// Adds an element.
     pub(crate) fn add(&mut self, element: impl FnOnce() -> WrongElement) {
         self.count += 1;
-        if self.first.len() < Self::MOST {
+        if self.first.len() < Self::MAX_LISTED {
             self.first.push(element());
         }
     }
 
-    /// Adds those behind them.
-    pub(crate) fn then(&mut self, later: Self) {
+    /// Appends the elements of a later part of the answer.
+    pub(crate) fn append(&mut self, later: Self) {
         self.count += later.count;
-        let room = Self::MOST - self.first.len();
+        let room = Self::MAX_LISTED - self.first.len();
         self.first.extend(later.first.into_iter().take(room));
     }
 
-    /// Whether there is none.
+    /// Whether no element is wrong.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 }
 
-impl Check {
-    /// Whether the answer is right. Written so that a NaN residual is not.
+impl CheckResult {
+    /// Whether the answer is correct. Written so that a NaN residual fails.
     #[must_use]
     pub fn passes(&self) -> bool {
         self.residual <= self.tolerance
     }
 
-    /// Rejects an answer whose `metric` is more than was promised, or is no number.
-    pub fn hold(&mut self, (metric, most): (&str, f64)) {
+    /// Rejects an answer whose `metric` is missing, not a number or greater than the promised maximum.
+    pub fn enforce(&mut self, (metric, most): (&str, f64)) {
         let found = self.metrics.iter().find(|found| found.name == metric).and_then(|found| found.value);
         if self.passes() && found.is_none_or(|found| found > most) {
             let found = found.map_or_else(|| "not there or not finite".into(), |found| found.to_string());
@@ -99,13 +99,13 @@ impl Check {
     }
 }
 
-/// How an answer was checked.
+/// Method by which an answer was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckMethod {
-    /// Every element against the oracle.
+    /// Comparison of every element with the oracle.
     Elementwise,
-    /// Random combinations of elements against the oracle (Freivalds), and every element of some columns.
+    /// Comparison of random combinations of elements with the oracle (Freivalds), and of every element in some columns.
     Probabilistic,
 }

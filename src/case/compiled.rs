@@ -1,54 +1,54 @@
-//! What a driver made of a kernel.
+//! Compiled kernels as a driver reports them.
 
 use crate::basis::units::{Bytes, Metric, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// A kernel as the device runs it.
+/// Kernel as compiled for the device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Kernel"))]
 pub struct CompiledKernel {
-    /// Its name with its element type: `matmul/naive.f32`.
+    /// Name with the element type: `matmul/naive.f32`.
     pub name: String,
-    /// A hash of its SPIR-V and specialization constants: another hash is another program.
+    /// Hash of SPIR-V and specialization constants; for a user's kernel also of grid and push constants.
     pub hash: String,
-    /// What the driver tells of its compilation (`VK_KHR_pipeline_executable_properties`): registers, spills, ….
+    /// Compilation statistics from the driver (`VK_KHR_pipeline_executable_properties`): registers, spills, ….
     #[serde(default)]
     pub statistics: Vec<Metric>,
-    /// What `inspect` found beside them; absent where the kernel ran.
+    /// Results of `inspect`; absent if the kernel was run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inspection: Option<Inspection>,
 }
 
-/// What it takes to create the pipeline of a kernel, and what the driver shows of it.
+/// Results of inspecting a kernel: pipeline creation times and the driver's texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Inspection {
     /// Host time to create the pipeline with an empty pipeline cache.
     pub created: Nanos,
-    /// The same once that cache has it.
+    /// Host time to create the pipeline a second time, from the pipeline cache.
     pub cached: Nanos,
-    /// Bytes of shared memory that the kernel declares for a work-group.
+    /// Bytes of shared memory per work-group that the kernel declares.
     pub shared: Bytes,
-    /// The sub-group size that was required of the driver.
+    /// Sub-group size required from the driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgroup_size: Option<u32>,
-    /// The driver's internal representations, where they were asked for.
+    /// Driver's internal representations, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub texts: Vec<Representation>,
 }
 
-/// A stage of a driver's compiler.
+/// Output of one stage of the driver's compiler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Representation {
-    /// The driver's name for it: `Assembly`, `NIR Shader(s)`.
+    /// Driver's name of the stage: `Assembly`, `NIR Shader(s)`.
     pub name: String,
-    /// The text.
+    /// Text of the representation.
     pub text: String,
 }
 
 impl Representation {
-    /// Whether it is what the device executes, not a stage before it.
+    /// Whether the text is machine code, not an earlier stage.
     #[must_use]
     pub fn is_isa(&self) -> bool {
         let name = self.name.to_lowercase();
@@ -57,14 +57,15 @@ impl Representation {
 }
 
 impl CompiledKernel {
-    /// Its name, or the file of a user's, whose versions have numbers: `sum.comp` of `sum/sum.comp#0`.
+    /// Returns the kernel's name, or for a user's kernel, whose versions are numbered, its file: `sum.comp` of
+    /// `sum/sum.comp#0`.
     #[must_use]
     pub fn source(&self) -> &str {
         let path = self.name.rsplit_once('#').map(|(path, _)| path);
         path.map_or(&self.name, |path| path.rsplit_once('/').map_or(path, |(_, file)| file))
     }
 
-    /// Whether it is a user's.
+    /// Whether it is a user's kernel.
     #[must_use]
     pub fn is_users(&self) -> bool {
         self.name.contains('#')

@@ -1,4 +1,4 @@
-//! Kinds of input data, generated from a seed: same seed, same bytes, on every platform.
+//! Kinds of input data, generated from a seed: the same seed gives the same bytes on every platform.
 
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A kind of input data.
+/// Kind of input data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -22,7 +22,7 @@ pub enum Input {
     Hilbert,
     /// Uniform + n·I: elimination without pivoting is stable.
     DiagonallyDominant,
-    /// Uniform with a first row of zeros. There is no answer: shows how a failure is reported.
+    /// Uniform with a first row of zeros: has no answer, and shows how a failure is reported.
     Singular,
     /// Wilkinson's matrix: elimination with partial pivoting lets its last column grow by 2^min(n − 1, 100)
     /// (`matrix::wilkinson`).
@@ -58,13 +58,13 @@ impl Input {
         Self::Wrap,
     ];
 
-    /// Whether problems of this kind have an answer, which a conformance run can then ask for.
+    /// Whether problems of this kind have an answer, so that a conformance run can check it.
     #[must_use]
     pub fn has_answer(self) -> bool {
         self != Self::Singular
     }
 
-    /// The name on the command line and in records.
+    /// Returns the name on the command line and in records.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -101,11 +101,11 @@ impl FromStr for Input {
     }
 }
 
-/// `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
-/// 2⁻⁸ (bf16). Kinds other than `Signed` are made from `Uniform` draws, if from any.
+/// Returns `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
+/// 2⁻⁸ (bf16). All kinds except `Signed` use the draws of `Uniform`.
 #[must_use]
 pub(crate) fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> HostArray {
-    // A uniform integer of `bits` bits, shifted to be signed where asked for; exact in f64 up to 53 bits.
+    // Draws an integer of `bits` bits, shifted to be signed for `Signed`; exact in f64 up to 53 bits.
     let mut draw = |bits: u32| -> f64 {
         match input {
             Input::Signed => (rng.next_u64() >> (63 - bits)) as f64 - 2f64.powi(bits as i32),
@@ -120,7 +120,7 @@ pub(crate) fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rn
         DType::I32 => HostArray::I32((0..len).map(|_| draw(16) as i32).collect()),
         DType::I8 => HostArray::I8((0..len).map(|_| draw(7) as i8).collect()),
         DType::U8 | DType::Bytes => HostArray::U8((0..len).map(|_| draw(7).abs() as u8).collect()),
-        // Of no built-in kernel.
+        // No built-in kernel uses the following types.
         DType::I16 => HostArray::I16((0..len).map(|_| draw(15) as i16).collect()),
         DType::I64 => HostArray::I64((0..len).map(|_| draw(16) as i64).collect()),
         DType::U16 => HostArray::U16((0..len).map(|_| draw(15).abs() as u16).collect()),
@@ -155,7 +155,7 @@ mod tests {
             let scale = match dtype {
                 DType::I32 => 65_536.0,
                 DType::I8 => 128.0,
-                // There are no negative ones.
+                // Unsigned types have no negative values.
                 DType::U8 => continue,
                 _ => 1.0,
             };

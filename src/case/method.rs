@@ -1,9 +1,9 @@
-//! How the time of a case is taken.
+//! Timing method of a case.
 
 use crate::basis::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Where the times of samples come from.
+/// Clock that times samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -11,7 +11,7 @@ pub enum Clock {
     /// Timestamps that the device writes around the work.
     #[default]
     DeviceTimestamps,
-    /// The host's clock around a submission of many repetitions, and the wait for it.
+    /// Host's clock around the submission of many repetitions and the wait for them.
     Host,
 }
 

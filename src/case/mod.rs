@@ -1,4 +1,4 @@
-//! What all rooms call a case: its options, how it is timed and checked, and what became of its kernels.
+//! Vocabulary of all rooms for a case: its options, timing, check, and compiled kernels.
 
 pub(crate) mod accepted;
 pub(crate) mod check;
@@ -14,57 +14,57 @@ use crate::basis::error;
 use crate::basis::layout::Layout;
 use serde::{Deserialize, Serialize};
 
-/// What is asked of a case beside its size. Cases of plans and of records have it, and what is kept of them compares it:
-/// `plan::axes` has an entry for each field.
+/// Options of a case, all but its size. Plans and records hold them, and records of the same case are found by
+/// comparing them: `plan::axes` has an entry for each field.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CaseOptions {
     /// Element type.
     pub dtype: DType,
-    /// Layout of the operands; absent where neither is stored transposed.
+    /// Layout of the operands; absent if neither is stored transposed.
     #[serde(default, skip_serializing_if = "Layout::is_default")]
     pub layout: Layout,
-    /// What was asked for; absent for the algorithm's own result.
+    /// Requested result; absent for the algorithm's own.
     #[serde(default, skip_serializing_if = "Goal::is_result")]
     pub goal: Goal,
     /// Kind of input data.
     pub input: Input,
     /// Seed of the input data.
     pub seed: u64,
-    /// The sub-group size that was required; `null` for the device's default.
+    /// Required sub-group size; `null` for the device's default.
     pub subgroup_size: Option<u32>,
-    /// How an iterative algorithm stops; `null` for others.
+    /// Stop rule of an iterative algorithm; `null` for others.
     pub stop: Option<StopRule>,
 }
 
 impl CaseOptions {
-    /// How an iterative algorithm stops.
+    /// Returns the stop rule, or the default one.
     #[must_use]
     pub fn stop_rule(&self) -> StopRule {
         self.stop.unwrap_or_default()
     }
 }
 
-/// What is asked of an algorithm.
+/// Result requested from an algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
-    /// Its own result: of a factorisation the factors.
+    /// Algorithm's own result; the factors of a factorization.
     #[default]
     Result,
-    /// The solution of a system of equations by that result.
+    /// Solution of a system of equations, computed from the algorithm's own result.
     Solution,
 }
 
 impl Goal {
-    /// Whether it is the algorithm's own result.
+    /// Whether the goal is the algorithm's own result.
     #[must_use]
     pub fn is_result(&self) -> bool {
         *self == Self::Result
     }
 
-    /// The name in records.
+    /// Returns the name in records.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,16 +74,16 @@ impl Goal {
     }
 }
 
-/// How an iterative algorithm decides that it is done.
+/// Stop rule of an iterative algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub struct StopRule {
-    /// What is compared.
+    /// Quantity compared with `eps`.
     pub test: StopTest,
-    /// With what.
+    /// Threshold.
     pub eps: f64,
-    /// Rounds after which the case has failed to converge.
+    /// Number of rounds after which the case has failed to converge.
     pub max_rounds: u32,
 }
 
@@ -93,22 +93,22 @@ impl Default for StopRule {
     }
 }
 
-/// What an iterative eigenvalue algorithm compares with eps.
+/// Quantity that an iterative eigenvalue algorithm compares with eps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StopTest {
-    /// The post's: every |s\[i\] − s\[(i+1) mod n\]| < eps, absolute.
+    /// Every |s\[i\] − s\[(i+1) mod n\]| < eps, absolute: the original blog post's test.
     Neighbour,
-    /// (max − min) / max of the row sums < eps: they bracket the eigenvalue.
+    /// (max − min) / max of the row sums < eps: the extreme sums bracket the eigenvalue.
     Bracket,
 }
 
 impl StopTest {
-    /// Every stop test, in the order that messages list them.
+    /// All stop tests, in the order that messages list them.
     pub const ALL: [Self; 2] = [Self::Neighbour, Self::Bracket];
 
-    /// The name on the command line and in records.
+    /// Returns the name on the command line and in records.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -127,19 +127,19 @@ impl std::str::FromStr for StopTest {
     }
 }
 
-/// What a variant does without that others of its algorithm give.
+/// Property that a variant gives up and others of its algorithm have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Shortcut {
-    /// It divides by whatever is on the diagonal.
+    /// Divides by whatever element is on the diagonal.
     NoPivoting,
-    /// Its answer may be less accurate than the element type promises.
+    /// May be less accurate than the element type allows.
     LessAccurate,
 }
 
 impl Shortcut {
-    /// As it stands beside the name of a variant.
+    /// Returns the label beside a variant's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -148,7 +148,7 @@ impl Shortcut {
         }
     }
 
-    /// What it means for whoever takes the variant.
+    /// Returns the consequence for users of the variant.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
@@ -158,21 +158,21 @@ impl Shortcut {
     }
 }
 
-/// One of several ways to do the same operation: tables put them beside one another.
+/// One of several implementations of an operation, which tables list next to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// The operation: `broadcast`.
+    /// Operation: `broadcast`.
     pub operation: &'static str,
-    /// How it is done: `subgroup`, `shared`.
+    /// Implementation: `subgroup`, `shared`.
     pub name: &'static str,
 }
 
-/// Arithmetic in another type than that of the elements.
+/// Arithmetic in a type other than the element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Computes {
-    /// The type.
+    /// Type of the arithmetic.
     pub dtype: DType,
-    /// Operations in it for each nominal one.
+    /// Operations in that type per nominal operation.
     pub operations: u64,
 }

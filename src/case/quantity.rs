@@ -1,10 +1,10 @@
-//! What a limit of a device is a limit of.
+//! Quantities that the limits of a device measure.
 
 use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// The direction of traffic to memory.
+/// Direction of memory traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -13,21 +13,21 @@ pub enum Pattern {
     Read,
     /// Stores.
     Write,
-    /// As many of each; both count.
+    /// As many loads as stores; both count.
     Copy,
 }
 
-/// What a figure measures; its unit follows from it.
+/// Quantity of a figure; it determines the unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Quantity {
-    /// Multiply-adds outside matrix units, two operations each: operations a second.
+    /// Rate of multiply-adds outside matrix units, two operations each: operations per second.
     Arithmetic {
         /// Element type.
         dtype: DType,
     },
-    /// Products of a cooperative matrix shape: operations a second.
+    /// Rate of cooperative-matrix products of one shape: operations per second.
     Matrix {
         /// Element type of the operands.
         dtype: DType,
@@ -40,60 +40,60 @@ pub enum Quantity {
         /// Columns of A.
         k: u64,
     },
-    /// Traffic to a working set: bytes a second.
+    /// Rate of traffic to a working set: bytes per second.
     Bandwidth {
-        /// The direction.
+        /// Direction of the traffic.
         pattern: Pattern,
-        /// Bytes that are gone over again and again.
+        /// Size of the memory that is traversed again and again.
         working_set: Bytes,
     },
-    /// Reads of shared memory, of all work-groups together: bytes a second.
+    /// Rate of reads from shared memory, all work-groups together: bytes per second.
     SharedMemory,
-    /// Atomic additions to global memory: additions a second.
+    /// Rate of atomic additions to global memory: additions per second.
     Atomics {
-        /// Where they go.
+        /// Target words of the additions.
         pattern: AtomicPattern,
     },
     /// Time of one operation: nanoseconds.
     Latency {
-        /// The operation.
+        /// Operation.
         of: Operation,
     },
-    /// From host memory to device memory or back through a staging buffer that one thread fills or empties, by the
-    /// host's clock: bytes a second.
+    /// Rate of copies between host memory and device memory through a staging buffer that one thread fills or empties,
+    /// by the host's clock: bytes per second.
     Transfer {
-        /// The direction.
+        /// Direction of the copies.
         direction: Direction,
     },
 }
 
-/// Where atomic additions go.
+/// Target words of atomic additions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AtomicPattern {
-    /// All to one word.
+    /// One word for all invocations.
     Same,
-    /// Each invocation to a word of its own.
+    /// One word per invocation.
     Spread,
 }
 
-/// An operation whose time is a limit.
+/// Operation whose time is a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// A dispatch that does nothing, behind others that nothing orders.
+    /// Empty dispatch among others, without barriers between them.
     EmptyDispatch,
-    /// A dispatch and the barrier that makes the next one wait for it.
+    /// Dispatch and the barrier that makes the next one wait for it.
     DependentDispatch,
-    /// An indirect dispatch of zero work-groups, and its barrier.
+    /// Indirect dispatch of zero work-groups, with its barrier.
     EmptyIndirectDispatch,
-    /// From submission of an empty command buffer until the host knows that it is done.
+    /// Submission of an empty command buffer, until the host's wait for it returns.
     SubmitToWait,
 }
 
-/// The direction of a transfer.
+/// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -104,47 +104,47 @@ pub enum Direction {
     Download,
 }
 
-/// The name, the unit and the role of a quantity.
+/// Name, unit and role of a quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// The name in tables.
+    /// Name in tables.
     pub name: String,
-    /// The unit of its figures.
+    /// Unit of the figures.
     pub unit: Unit,
-    /// What it bounds.
+    /// Part of a case's time that the quantity bounds.
     pub bounds: Bounds,
 }
 
-/// The part of a case's time that a limit bounds.
+/// Part of a case's time that a limit bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounds {
-    /// Arithmetic, in its own type or a narrower one.
+    /// Arithmetic, in the limit's type or a narrower one.
     Arithmetic,
-    /// Arithmetic in this type alone.
+    /// Arithmetic in this type only.
     ArithmeticOf(DType),
     /// Traffic to memory.
     Memory,
-    /// Launches.
+    /// Kernel launches.
     Launches,
-    /// None: no share refers to it.
+    /// No part: no share refers to the limit.
     Nothing,
 }
 
-/// The unit of a figure.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Arithmetic operations a second.
+    /// Arithmetic operations per second.
     OperationsPerSecond,
-    /// Additions to memory a second.
+    /// Additions to memory per second.
     AdditionsPerSecond,
-    /// Bytes a second.
+    /// Bytes per second.
     BytesPerSecond,
-    /// Nanoseconds of one operation.
+    /// Nanoseconds per operation.
     Nanoseconds,
 }
 
 impl Unit {
-    /// How tables write it, and the power of ten that figures are divided by for that.
+    /// Returns the unit in tables, and the divisor that converts figures to it.
     #[must_use]
     pub fn shown(self) -> (&'static str, f64) {
         match self {
@@ -157,13 +157,13 @@ impl Unit {
 }
 
 impl Quantity {
-    /// The bandwidth over a working set of this many 32-bit words.
+    /// Returns the bandwidth over a working set of `words` 32-bit words.
     #[must_use]
     pub fn bandwidth(pattern: Pattern, words: u64) -> Self {
         Self::Bandwidth { pattern, working_set: Bytes(4 * words) }
     }
 
-    /// Its name, its unit and what it bounds.
+    /// Returns the name, the unit and the bounded part.
     #[must_use]
     pub fn facts(self) -> Facts {
         let facts = |name: &str, unit, bounds| Facts { name: name.into(), unit, bounds };
@@ -204,7 +204,7 @@ impl Quantity {
         }
     }
 
-    /// The unit of its figures.
+    /// Returns the unit of the figures.
     #[must_use]
     pub fn unit(self) -> Unit {
         self.facts().unit

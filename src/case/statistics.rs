@@ -1,39 +1,39 @@
-//! What drivers tell of compiled kernels (`VK_KHR_pipeline_executable_properties`), under common names.
+//! Drivers' statistics of compiled kernels (`VK_KHR_pipeline_executable_properties`), under common names.
 
 use crate::basis::units::Metric;
 use crate::case::compiled::CompiledKernel;
 use std::cmp::Ordering;
 
-/// A figure of a compiled kernel. Each driver that has it calls it something else.
+/// Statistic of a compiled kernel. Every driver has its own name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Figure"))]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Figure {
-    /// Registers of an invocation.
+pub(crate) enum CompilerStatistic {
+    /// Registers per invocation.
     Registers,
-    /// Registers that went to memory, or instructions that take them there, whichever the driver counts.
+    /// Registers spilled to memory, or instructions that spill, whichever the driver counts.
     Spills,
-    /// Bytes of private memory, for spills and for arrays that no register holds.
+    /// Bytes of private memory, for spills and for arrays that do not fit in registers.
     Scratch,
-    /// Bytes of shared memory of a work-group.
+    /// Bytes of shared memory per work-group.
     Shared,
-    /// What may be in flight at the same time, in the driver's unit.
+    /// Concurrency limit, in the driver's unit: sub-groups, warps, waves or threads.
     Occupancy,
-    /// Instructions.
+    /// Number of instructions.
     Instructions,
-    /// Bytes of machine code.
+    /// Size of the machine code in bytes.
     Code,
 }
 
-/// Bytes in the unit in which turnip counts code.
+/// Bytes of a double word, turnip's unit for code sizes.
 const DWORD: f64 = 4.0;
 
-impl Figure {
-    /// All of them, in the order of tables.
+impl CompilerStatistic {
+    /// All statistics, in the order of tables.
     pub(crate) const ALL: [Self; 7] =
         [Self::Registers, Self::Spills, Self::Scratch, Self::Shared, Self::Occupancy, Self::Instructions, Self::Code];
 
-    /// Its heading.
+    /// Returns the heading in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Registers => "regs",
@@ -46,8 +46,8 @@ impl Figure {
         }
     }
 
-    /// Its name in a sentence.
-    pub(crate) fn spoken(self) -> &'static str {
+    /// Returns the name within a sentence.
+    pub(crate) fn name_in_sentence(self) -> &'static str {
         match self {
             Self::Registers => "registers",
             Self::Occupancy => "occupancy",
@@ -58,8 +58,8 @@ impl Figure {
         }
     }
 
-    /// What drivers call it: RADV, NVIDIA, NVK, ANV, turnip and `PanVK`, Honeykrisp (AGX), V3DV. The first that a kernel has
-    /// counts. RADV's spilled scalar registers go to vector registers, not to memory.
+    /// Lists the drivers' names: RADV, NVIDIA, NVK, ANV, turnip and `PanVK`, Honeykrisp (AGX), V3DV. The first one that
+    /// a kernel has is used. RADV's spilled scalar registers are excluded: they go to vector registers, not to memory.
     fn names(self) -> &'static [&'static str] {
         match self {
             Self::Registers => &[
@@ -82,12 +82,13 @@ impl Figure {
         }
     }
 
-    /// Its value in the driver's words and as it is told here; `None` where the driver does not tell.
-    pub(crate) fn told(self, kernel: &CompiledKernel) -> Option<(&str, f64)> {
+    /// Returns the driver's name of the statistic and its value in the common unit; `None` if the driver does not
+    /// report it.
+    pub(crate) fn reported(self, kernel: &CompiledKernel) -> Option<(&str, f64)> {
         let named =
             |name: &'static str| kernel.statistics.iter().filter(move |own| own.name.eq_ignore_ascii_case(name));
         let name = self.names().iter().find(|name| named(name).next().is_some())?;
-        // A pipeline may have several executables, of which the worst counts.
+        // A pipeline may have several executables; the worst value counts.
         let worst = |a: f64, b: f64| if self == Self::Occupancy { a.min(b) } else { a.max(b) };
         let value = named(name).filter_map(value).reduce(worst)?;
         let turnip = self == Self::Code && named("Max Waves Per Core").next().is_some();
@@ -95,14 +96,14 @@ impl Figure {
         Some((name, if turnip { DWORD * value } else { value }))
     }
 
-    /// Its value: the driver's, or of shared memory what the kernel declares.
+    /// Returns the value: the driver's, or for shared memory the size that the kernel declares.
     pub(crate) fn of(self, kernel: &CompiledKernel) -> Option<f64> {
         let declared = || Some(kernel.inspection.as_ref()?.shared.0 as f64).filter(|_| self == Self::Shared);
-        self.told(kernel).map(|(_, value)| value).or_else(declared)
+        self.reported(kernel).map(|(_, value)| value).or_else(declared)
     }
 
-    /// Whether a kernel got worse when this went from `before` to `after`. More registers or instructions may be faster; more
-    /// spills, and less in flight, are what compilers avoid where they can.
+    /// Compares two values: `Greater` if a kernel got worse from `before` to `after`. More registers or instructions
+    /// may well be faster; more spills or lower occupancy are not.
     pub(crate) fn judge(self, before: f64, after: f64) -> Ordering {
         match self {
             Self::Spills | Self::Scratch => after.total_cmp(&before),
@@ -112,24 +113,24 @@ impl Figure {
     }
 }
 
-/// The value of a driver's statistic. NVIDIA's 64 bits of local memory have the bytes in the lower half: 16 · 2³² + 1024 for
-/// an array of 1024.
+/// Returns the value of a driver's statistic. NVIDIA reports local memory as a 64-bit number with the bytes in the
+/// lower half: 16 · 2³² + 1024 for an array of 1024.
 pub(crate) fn value(statistic: &Metric) -> Option<f64> {
     let bytes = statistic.name.eq_ignore_ascii_case("Local Memory Size");
     statistic.value.map(|value| if bytes { value % 2_f64.powi(32) } else { value })
 }
 
-/// The registers that a driver says `kernel` spills, if it does.
+/// Returns the driver's count of spilled registers of `kernel`, if it is above zero.
 pub(crate) fn spills(kernel: &CompiledKernel) -> Option<f64> {
-    Figure::Spills.of(kernel).filter(|spills| *spills > 0.0)
+    CompilerStatistic::Spills.of(kernel).filter(|spills| *spills > 0.0)
 }
 
-/// What the worst of `kernels` spills: registers, or where the driver tells no count, bytes of the memory that it takes for
-/// them; `None` where it tells nothing.
+/// Returns the worst spill count of `kernels`: registers, or bytes of scratch memory if the driver reports no count;
+/// `None` if it reports neither.
 pub(crate) fn spilled(kernels: &[CompiledKernel]) -> Option<f64> {
     kernels
         .iter()
-        .filter_map(|kernel| Figure::Spills.of(kernel).or_else(|| Figure::Scratch.of(kernel)))
+        .filter_map(|kernel| CompilerStatistic::Spills.of(kernel).or_else(|| CompilerStatistic::Scratch.of(kernel)))
         .reduce(f64::max)
 }
 
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
     use crate::basis::units::Metric;
 
-    /// A kernel of which a driver tells `text`: `VGPRs=24, Code size=100`.
+    /// Returns a kernel with the driver's statistics in `text`: `VGPRs=24, Code size=100`.
     fn kernel(text: &str) -> CompiledKernel {
         let metric = |part: &str| {
             let (name, value) = part.split_once('=').expect("a name and a value");
@@ -148,9 +149,9 @@ mod tests {
         CompiledKernel { name: "k".into(), hash: String::new(), statistics, inspection: None }
     }
 
-    /// Registers, spills, scratch, shared memory, occupancy, instructions and code.
+    /// Returns registers, spills, scratch, shared memory, occupancy, instructions and code size.
     fn figures(text: &str) -> [Option<f64>; 7] {
-        Figure::ALL.map(|figure| figure.of(&kernel(text)))
+        CompilerStatistic::ALL.map(|figure| figure.of(&kernel(text)))
     }
 
     #[test]
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(figures(anv), [some(24.0), some(3.0), some(1024.0), some(512.0), none, some(120.0), none]);
         let agx = "Instructions=90,ALU=40,Code size=600,GPRs=48,Scratch=0,Threads=1024,Spills=0,Fills=0";
         assert_eq!(figures(agx), [some(48.0), some(0.0), some(0.0), none, some(1024.0), some(90.0), some(600.0)]);
-        // As Mesa 26.2 tells it of `tiled` for Tiger Lake.
+        // Mesa 26.2's statistics of `tiled` for Tiger Lake.
         let anv = "Instructions=2667,Code size=35968,SENDs=97,Loops=1,Cycles=126532,Spills=95,Fills=83,\
                    Scratch Memory Size=2048,GRF registers=0,Push constant registers=20,Max dispatch width=8,\
                    Max live registers=177,Workgroup Memory Size=24832";
@@ -190,8 +191,9 @@ mod tests {
 
     #[test]
     fn nvidia_s_local_memory_is_the_lower_half_of_what_it_tells() {
-        let of = |told: u64| Figure::Scratch.of(&kernel(&format!("Register Count=31,Local Memory Size={told}")));
-        // An H100 with 580.159: no array, one of 256 f32, one of 1024.
+        let of =
+            |told: u64| CompilerStatistic::Scratch.of(&kernel(&format!("Register Count=31,Local Memory Size={told}")));
+        // An H100 with driver 580.159: no array, one of 256 f32, one of 1024.
         let told = [68_719_476_736, 68_719_477_760, 68_719_480_832].map(of);
         assert_eq!(told, [0.0, 1024.0, 4096.0].map(Some));
     }
@@ -199,14 +201,17 @@ mod tests {
     #[test]
     fn of_several_executables_the_worst_counts() {
         let several = "Spill Count=0,Max warps/SM=48,Spill Count=7,Max warps/SM=16";
-        assert_eq!([Figure::Spills, Figure::Occupancy].map(|own| own.of(&kernel(several))), [Some(7.0), Some(16.0)]);
+        assert_eq!(
+            [CompilerStatistic::Spills, CompilerStatistic::Occupancy].map(|own| own.of(&kernel(several))),
+            [Some(7.0), Some(16.0)]
+        );
     }
 
     #[test]
     fn more_spills_and_less_in_flight_are_worse_and_more_instructions_are_not() {
-        assert_eq!(Figure::Spills.judge(0.0, 442.0), Ordering::Greater);
-        assert_eq!(Figure::Occupancy.judge(16.0, 8.0), Ordering::Greater);
-        assert_eq!(Figure::Occupancy.judge(8.0, 16.0), Ordering::Less);
-        assert_eq!(Figure::Instructions.judge(10.0, 1000.0), Ordering::Equal);
+        assert_eq!(CompilerStatistic::Spills.judge(0.0, 442.0), Ordering::Greater);
+        assert_eq!(CompilerStatistic::Occupancy.judge(16.0, 8.0), Ordering::Greater);
+        assert_eq!(CompilerStatistic::Occupancy.judge(8.0, 16.0), Ordering::Less);
+        assert_eq!(CompilerStatistic::Instructions.judge(10.0, 1000.0), Ordering::Equal);
     }
 }

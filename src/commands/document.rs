@@ -312,7 +312,7 @@ mod tests {
     use crate::commands::cli::Comparing;
 
     fn host() -> Host {
-        Host::in_memory([], [])
+        Host::in_memory([], [], "gpukern")
     }
 
     #[test]

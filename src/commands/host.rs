@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,8 +28,10 @@ pub struct Host {
     /// Memory in place of standard output, in tests.
     memory: Option<Arc<Mutex<Vec<u8>>>>,
     /// Whether text for a person has colors.
-    paints_output: bool,
+    colors_output: bool,
     signals: Signals,
+    /// Program that workers are processes of, in tests; otherwise the one of this process.
+    pub(super) program: Option<PathBuf>,
     begun: Instant,
     /// Files kept between runs, which no output may replace.
     pub(super) cache: CacheFolder,
@@ -62,20 +65,23 @@ impl Host {
         Self::new(std::env::args_os().collect(), variables, Messages::default(), None, Signals::Process)
     }
 
-    /// A process with these words and variables, which prints to memory and hears no signals.
+    /// A process with these words and variables, which prints to memory and hears no signals. Its workers are processes
+    /// of `program`.
     pub fn in_memory(
         arguments: impl IntoIterator<Item = OsString>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
+        program: impl Into<PathBuf>,
     ) -> Self {
         let messages = Messages::in_memory();
         let never = Signals::Flag(Box::leak(Box::default()));
-        Self::new(
+        let host = Self::new(
             arguments.into_iter().collect(),
             variables.into_iter().collect(),
             messages,
             Some(Arc::default()),
             never,
-        )
+        );
+        Self { program: Some(program.into()), ..host }
     }
 
     fn new(
@@ -91,8 +97,9 @@ impl Host {
             stated: vec![],
             messages,
             memory,
-            paints_output: false,
+            colors_output: false,
             signals,
+            program: None,
             begun: Instant::now(),
             cache: CacheFolder::none(),
             named_commands: RefCell::default(),
@@ -151,7 +158,7 @@ impl Host {
 
     /// Chooses the colors of both streams.
     pub(super) fn choose_colors(&mut self, choice: ColorChoice) {
-        [self.paints_output, self.messages.painted] = self.colors(choice);
+        [self.colors_output, self.messages.colored] = self.colors(choice);
     }
 
     /// Whether standard output and standard error have colors.
@@ -164,7 +171,7 @@ impl Host {
 
     /// Writes text for a person to standard output, painted if that is.
     pub(super) fn print(&self, text: &str) -> io::Result<()> {
-        let text = if self.paints_output { Cow::Owned(color::painted(text)) } else { Cow::Borrowed(text) };
+        let text = if self.colors_output { Cow::Owned(color::with_colors(text)) } else { Cow::Borrowed(text) };
         self.print_raw(&text)
     }
 

@@ -271,7 +271,10 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
     let front_ends = if *in_process { FrontEnds::Here } else { FrontEnds::Apart };
-    guarded::limit(ProgramLimits { timeout, interrupted: Some(host.interrupted()), front_ends });
+    // Only this program can be its own guard and its own compiler.
+    if host.program.is_none() {
+        guarded::limit(ProgramLimits { timeout, interrupted: Some(host.interrupted()), front_ends });
+    }
     let loader = loader.clone().map(PathBuf::into_os_string);
     Ok(Setup {
         validation,
@@ -285,6 +288,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
         inspects: false,
         repeat: 0,
         messages: host.messages.clone(),
+        program: host.program.clone(),
     })
 }
 

@@ -20,7 +20,7 @@ use crate::plan::options;
 use crate::record::Record;
 use crate::report;
 use crate::run::algorithm::UserKernels;
-use crate::stats::bootstrap::TELLING_RUNS;
+use crate::stats::bootstrap::MIN_RUNS_FOR_SPREAD;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -97,9 +97,9 @@ impl Rounds {
         let fewest = known.into_values().min().filter(|_| self.settings.noise.is_none());
         let (fewest, width) = (fewest?, host.width());
         let mut lines = vec![];
-        if fewest < TELLING_RUNS {
+        if fewest < MIN_RUNS_FOR_SPREAD {
             let has = format!(
-                "note      the baseline has {}; a verdict on a software device needs {TELLING_RUNS}, so this run can decide \
+                "note      the baseline has {}; a verdict on a software device needs {MIN_RUNS_FOR_SPREAD}, so this run can decide \
                  nothing.",
                 counted(fewest, "process")
             );
@@ -119,8 +119,9 @@ impl Rounds {
             lines.extend(command.map(|line| format!("          {line}\n")));
         }
         // Without a budget there are no rounds, which would be further processes.
-        if processes < TELLING_RUNS && self.budget.is_zero() {
-            let has = format!("note      this run measures {processes} of the {TELLING_RUNS} processes that it needs");
+        if processes < MIN_RUNS_FOR_SPREAD && self.budget.is_zero() {
+            let has =
+                format!("note      this run measures {processes} of the {MIN_RUNS_FOR_SPREAD} processes that it needs");
             lines.push(report::table::prose(&format!("{has}: add --processes {}", recipe::ENOUGH), width, 10));
         }
         (!lines.is_empty()).then(|| lines.concat().trim_end().to_string())

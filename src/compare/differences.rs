@@ -1,4 +1,4 @@
-//! What else differs between the records of two sides: named before any number.
+//! Other differences between the records of two sides, reported before any number.
 
 use crate::case::method::{CacheState, Clock};
 use crate::device::capability::DeviceInfo;
@@ -6,17 +6,17 @@ use crate::record::Record;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Something that differs.
+/// Difference between the sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Difference {
-    /// What: `driver`, `seed`, ….
+    /// Name of the fact: `driver`, `seed`, ….
     pub what: &'static str,
-    /// What the baseline has.
+    /// Value in the baseline.
     pub baseline: String,
-    /// What the candidate has.
+    /// Value in the candidate.
     pub candidate: String,
-    /// Whether times cannot be compared without being told to.
+    /// Whether the difference prevents a comparison unless the user allows it.
     pub refused: bool,
 }
 
@@ -24,27 +24,27 @@ const DRIVER: &str = "driver";
 const BUILD: &str = "build of the driver";
 
 impl Difference {
-    /// Its name, as one of [`REFUSED`].
+    /// Returns the name in the form of [`REFUSED`].
     #[must_use]
     pub(crate) fn name(&self) -> String {
         self.what.replace(' ', "-")
     }
 
-    /// Whether it is the driver that differs, which may be what is to be compared.
+    /// Whether the driver differs, which may be the purpose of the comparison.
     #[must_use]
     pub fn is_driver(&self) -> bool {
         self.what == DRIVER
     }
 }
 
-/// The names of the differences that are refused, as a person gives them to allow one.
+/// Names of the refused differences, as a user types them to allow one.
 pub(crate) const REFUSED: [&str; 8] =
     ["device", DRIVER, "validation-layers", "clock", "cache", "seed", "work", "buffers"];
 
-/// A fact of one record, as texts by what they are of: a device, or all of it.
+/// Function that reads a fact from a record, as pairs of subject (a device, or empty for the record) and value.
 type Fact = fn(&Record) -> Vec<(String, String)>;
 
-/// What is looked at, and whether a difference is refused.
+/// Facts to compare: name, whether a difference is refused, and how to read it.
 const FACTS: [(&str, bool, Fact); 8] = [
     ("device", true, |record| per_device(record, |device| device.name.clone())),
     (DRIVER, true, |record| {
@@ -52,7 +52,7 @@ const FACTS: [(&str, bool, Fact); 8] = [
             format!("{} {} ({})", device.driver.name, device.driver.info, device.driver.version)
         })
     }),
-    // Not refused: it is what differs between two builds of a branch, and a package that was only built anew.
+    // Not refused: builds of a branch differ, and so does a package that was merely rebuilt.
     (BUILD, false, |record| {
         per_device(record, |device| device.driver.build.clone().unwrap_or_default())
             .into_iter()
@@ -72,26 +72,26 @@ const FACTS: [(&str, bool, Fact); 8] = [
             CacheState::Cold => "cold",
         })
     }),
-    // Not refused: it does not reach what kernels do with addresses, which most of ours take.
+    // Not refused: robust access does not affect accesses by address, which most built-in kernels use.
     ("robust access", false, |record| {
         record.method.robust_access.map_or_else(Vec::new, |on| whole(if on { "on" } else { "off" }))
     }),
     ("gpukern", false, |record| whole(&record.version)),
 ];
 
-/// A fact of the whole record.
+/// Returns a fact about the whole record.
 fn whole(fact: &str) -> Vec<(String, String)> {
     vec![(String::new(), fact.into())]
 }
 
 fn per_device(record: &Record, fact: impl Fn(&DeviceInfo) -> String) -> Vec<(String, String)> {
-    // Devices that share a name are told apart by number, for their drivers may differ.
+    // Number devices that share a name, because their drivers may differ.
     let number = |at: usize, name: &str| record.devices[..at].iter().filter(|other| other.name == *name).count();
     let devices = record.devices.iter().enumerate();
     devices.map(|(at, device)| (format!("{} {}", device.name, number(at, &device.name)), fact(device))).collect()
 }
 
-/// Whether the sides had two builds of a driver, or other variables for it.
+/// Whether the sides had different builds of a driver, or different variables for it.
 pub(super) fn may_be_the_drivers(found: &[Difference], baseline: &[Record], candidate: &[Record]) -> bool {
     let variables = |records: &[Record]| records.iter().map(|record| record.origin.environment.clone()).collect();
     let [before, after]: [BTreeSet<BTreeMap<_, _>>; 2] = [variables(baseline), variables(candidate)];
@@ -102,12 +102,12 @@ pub(super) fn find(baseline: &[Record], candidate: &[Record]) -> Vec<Difference>
     let mut found = vec![];
     for (what, refused, fact) in FACTS {
         let [before, after] = [facts(baseline, fact), facts(candidate, fact)];
-        // Not every record of a side has every device: further rounds measure what is undecided, wherever that is.
+        // Not every record of a side has every device: further rounds measure only undecided cases.
         let values = |facts: &Facts| facts.values().flatten().cloned().collect::<BTreeSet<_>>();
-        // Different values on one side are as bad: which of its files is the baseline?
+        // Several values on one side are refused as well, because it is unclear which one is meant.
         let ambiguous = |facts: &Facts| facts.values().any(|values| values.len() > 1);
         let moved = before.iter().any(|(of, values)| after.get(of).is_some_and(|others| others != values));
-        // What one side's tool did not yet note is no difference.
+        // Older versions of the tool do not record every fact.
         if !refused && (before.is_empty() || after.is_empty()) {
             continue;
         }
@@ -120,7 +120,7 @@ pub(super) fn find(baseline: &[Record], candidate: &[Record]) -> Vec<Difference>
     found
 }
 
-/// The values of a fact in the records of a side, by what they are of.
+/// Values of a fact in the records of a side, by subject.
 type Facts = BTreeMap<String, BTreeSet<String>>;
 
 fn facts(records: &[Record], fact: Fact) -> Facts {
@@ -131,15 +131,15 @@ fn facts(records: &[Record], fact: Fact) -> Facts {
     facts
 }
 
-/// Cases of the same id that are not the same problem. The first of each kind is named. Those of other work or buffers are
-/// not compared, which is no reason to refuse the others.
+/// Finds cases with equal ids but different problems; reports the first of each kind. Cases with different work or
+/// buffers are skipped by the comparison, which is no reason to refuse the others.
 fn cases(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     let [mut first, mut with_buffers] = [HashMap::new(), HashMap::new()];
     let mut found: Vec<Difference> = vec![];
     for record in baseline.iter().chain(candidate) {
         for case in &record.cases {
             let known = *first.entry(&case.id).or_insert(case);
-            // Older records do not have them.
+            // Older records lack buffers.
             let buffers = (!case.buffers.is_empty()).then(|| *with_buffers.entry(&case.id).or_insert(case));
             let facts = [
                 ("seed", known.seed.to_string(), case.seed.to_string()),

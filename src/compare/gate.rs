@@ -1,5 +1,5 @@
-//! Limits that a candidate must keep: a TOML file of `[[limit]]` tables. And the document of a comparison, which says
-//! whether it keeps them; its schema is `docs/compare.schema.json`, generated from the types, and a test compares the two.
+//! Limits for a candidate, from a TOML file of `[[limit]]` tables; and the JSON document of a comparison, whose schema
+//! `docs/compare.schema.json` is generated from the types, and compared with them by a test.
 
 use super::overview::Overview;
 use super::{Change, Compared, Comparison, Reached, State, Verdict};
@@ -10,14 +10,14 @@ use crate::basis::units::{self, Nanos, counted, significant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A file of limits.
+/// Contents of a file of limits.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     limit: Vec<Table>,
 }
 
-/// A limit as the file has it.
+/// Limit as written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Table {
@@ -33,38 +33,38 @@ struct Table {
 /// Limits for the cases whose id matches a pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct GateLimit {
-    /// The pattern: `*` stands for any text.
+    /// Pattern; `*` matches any text.
     case: String,
-    /// Largest ratio less 1.
+    /// Largest ratio minus 1.
     max_slowdown: Option<f64>,
     max_time: Option<Nanos>,
-    /// Least share of the limit that binds the case.
+    /// Smallest share of the limit that bounds the case.
     min_share: Option<f64>,
-    /// Operations a second.
+    /// Operations per second.
     min_rate: Option<f64>,
-    /// Bytes a second.
+    /// Bytes per second.
     min_bandwidth: Option<f64>,
-    /// Registers that a kernel may spill.
+    /// Most registers that a kernel may spill.
     max_spills: Option<u32>,
 }
 
-/// A limit that a case does not keep.
+/// Limit that a case exceeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Violation {
-    /// The case: its place in [`Comparison::cases`].
+    /// Index of the case in [`Comparison::cases`].
     #[serde(skip)]
     pub case: usize,
-    /// Its id.
+    /// Case id.
     pub id: String,
-    /// What it is, and what it may be.
+    /// Measured value and limit, in words.
     pub message: String,
 }
 
 /// Parses a file of limits.
 ///
 /// # Errors
-/// What is wrong with it.
+/// What is wrong with the file.
 pub(crate) fn parse(text: &str) -> Result<Vec<GateLimit>, String> {
     let file: File = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
     if file.limit.is_empty() {
@@ -98,10 +98,10 @@ impl TryFrom<Table> for GateLimit {
     }
 }
 
-/// A share such as `3%`, from 0 to 1000 %.
+/// Parses a percentage such as `3%`, from 0 to 1000 %.
 ///
 /// # Errors
-/// A message when it is no such share.
+/// A message if the text is malformed or out of range.
 pub(crate) fn percentage(text: &str) -> Result<f64, String> {
     let remedy = "a percentage from 0% to 1000%, such as 2%";
     let value = units::fraction("share", text, remedy)?;
@@ -110,7 +110,7 @@ pub(crate) fn percentage(text: &str) -> Result<f64, String> {
 }
 
 fn time(text: &str) -> Result<Nanos, String> {
-    // Longer units first: every one of them ends in s.
+    // The suffix s comes last, because every unit ends in it.
     let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9)];
     let parsed = units.iter().find_map(|(unit, scale)| {
         let number = text.strip_suffix(unit)?.trim().parse::<f64>().ok()?;
@@ -131,14 +131,14 @@ fn rate(text: &str, units: &[&str]) -> Result<f64, String> {
     parsed.ok_or(format!("malformed rate '{text}'; write a number with a unit, such as 1.5 T{}", units[0]))
 }
 
-/// What the limits say of a comparison.
+/// Result of applying limits to a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Ruling {
-    /// Limits that are not kept.
+    /// Exceeded limits.
     pub violations: Vec<Violation>,
-    /// Ascending indices of cases whose `max-slowdown`s are all kept for certain, whatever the verdict.
+    /// Ascending indices of cases whose `max-slowdown` limits are all certainly met, whatever the verdict.
     pub settled: Vec<usize>,
-    /// Patterns of limits that nobody can say are kept, each with the reason.
+    /// Patterns of undecided limits, each with the reason.
     pub unheld: Vec<(String, String)>,
 }
 
@@ -146,8 +146,7 @@ pub(crate) struct Ruling {
 pub(crate) const NOT_COMPARED: &str = "not compared";
 
 impl Ruling {
-    /// How many cases of `comparison` have each verdict, how many have none, and how many limits are broken; but for those
-    /// of which there are none.
+    /// Counts the cases by verdict, those without one, and the exceeded limits; omits zeros.
     pub(crate) fn counts(&self, comparison: &Comparison) -> impl Iterator<Item = (usize, &'static str)> {
         let verdicts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
         let changes =
@@ -165,10 +164,10 @@ impl Ruling {
     }
 }
 
-/// Holds `comparison` against `limits`.
+/// Applies `limits` to `comparison`.
 ///
 /// # Errors
-/// When a pattern matches no case of either side: a limit that is never looked at protects nothing.
+/// When a pattern matches no case of either side: such a limit would protect nothing.
 pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruling, String> {
     let mut ruling = Ruling::default();
     let mut kept: BTreeMap<usize, bool> = BTreeMap::new();
@@ -181,7 +180,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
             if let Some(most) = limit.max_slowdown {
                 let certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
                 kept.entry(index).and_modify(|all| *all &= certain).or_insert(certain);
-                // An undecided case has its own exit code.
+                // Undecided cases have their own exit code.
                 doubtful += usize::from(!certain && messages.is_empty() && case.verdict != Verdict::Undecided);
             }
             shareless += usize::from(limit.min_share.is_some() && case.share.is_none());
@@ -189,14 +188,14 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
             let violation = |message| Violation { case: index, id: case.id.clone(), message };
             ruling.violations.extend(messages.into_iter().map(violation));
         }
-        // Of those that never ran there are no times to hold against a limit.
+        // Inspected cases have no times, only spills.
         for case in comparison.inspected.iter().filter(|case| matches(&limit.case, &case.id)) {
             used = true;
             uncounted += usize::from(limit.max_spills.is_some() && case.spills.is_none());
             let violation = |message| Violation { case: usize::MAX, id: case.id.clone(), message };
             ruling.violations.extend(limit.spilled(case.spills).map(violation));
         }
-        // What is new, or solves another problem than before, has figures all the same.
+        // New cases, and those whose problem changed, have figures as well.
         let not_compared = comparison.unmatched.iter().filter(|case| matches(&limit.case, &case.id));
         for (case, reached) in not_compared.filter_map(|case| Some((case, case.reached.as_ref()?))) {
             shareless += usize::from(limit.min_share.is_some() && reached.share.is_none());
@@ -226,24 +225,24 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
     Ok(ruling)
 }
 
-/// What `compare --json` writes.
+/// Document written by `compare --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Document"))]
 pub(crate) struct ComparisonDocument<'a> {
     #[serde(flatten)]
     comparison: &'a Comparison,
-    /// Limits of `--gate` that the candidate does not keep.
+    /// Limits of `--gate` that the candidate exceeds.
     violations: &'a [Violation],
-    /// Figures over all cases, and over those of each algorithm on each device where there are several; absent for less
-    /// than two cases.
+    /// Figures over all cases, followed by those of each algorithm on each device if there are several; absent for
+    /// fewer than two cases.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     summary: Vec<Overview>,
-    /// The exit code: 0 all same or faster, 1 slower, newly wrong or beyond a limit, 4 undecided.
+    /// Exit code: 0 all same or faster, 1 slower, newly wrong or beyond a limit, 4 undecided.
     exit: u8,
 }
 
 impl<'a> ComparisonDocument<'a> {
-    /// Of a finished comparison.
+    /// Creates the document of a finished comparison.
     #[must_use]
     pub(crate) fn new(comparison: &'a Comparison, violations: &'a [Violation], exit: Exit) -> Self {
         Self { comparison, violations, summary: Overview::all(comparison), exit: exit as u8 }
@@ -251,7 +250,7 @@ impl<'a> ComparisonDocument<'a> {
 }
 
 impl GateLimit {
-    /// That a kernel spills more than it may, where it does.
+    /// Describes too many spilled registers, if so.
     fn spilled(&self, spills: Option<f64>) -> Option<String> {
         let (most, spills) = (self.max_spills?, spills?);
         (spills > f64::from(most)).then(|| format!("spills {spills}, max-spills is {most}"))
@@ -260,7 +259,7 @@ impl GateLimit {
     fn broken(&self, case: &Compared) -> Vec<String> {
         let mut broken = vec![];
         let percent = |share: f64| format!("{} %", significant(100.0 * share));
-        // A slow-down counts when it is one beyond doubt; in doubt the verdict is `undecided`, with its own exit code.
+        // Only certain slow-downs count; uncertain ones have the verdict `undecided`, with its own exit code.
         if let (Some(most), Some(ratio), Some([low, _])) = (self.max_slowdown, case.ratio, case.interval)
             && ratio > 1.0 + most
             && (low > 1.0 + most || case.verdict == Verdict::Slower)
@@ -272,7 +271,7 @@ impl GateLimit {
         broken
     }
 
-    /// What of these figures is beyond a limit that needs no baseline.
+    /// Describes the figures that exceed a limit that needs no baseline.
     fn beyond(&self, reached: &Reached) -> Vec<String> {
         let mut broken = vec![];
         let percent = |share: f64| format!("{} %", significant(100.0 * share));

@@ -2,7 +2,7 @@
 
 use super::side::Seen;
 use crate::case::compiled::CompiledKernel;
-use crate::case::statistics::Figure;
+use crate::case::statistics::CompilerStatistic;
 use serde::Serialize;
 use std::cmp::Ordering;
 
@@ -38,7 +38,7 @@ pub struct ChangedFigure {
     /// The kernel.
     pub kernel: String,
     /// What changed.
-    pub(crate) figure: Figure,
+    pub(crate) figure: CompilerStatistic,
     /// The figure of the baseline.
     pub baseline: f64,
     /// The figure of the candidate.
@@ -74,7 +74,7 @@ impl ChangedFigure {
     /// `spills 0 → 442`.
     #[must_use]
     pub(crate) fn text(&self) -> String {
-        format!("{} {} → {}", self.figure.spoken(), self.baseline, self.candidate)
+        format!("{} {} → {}", self.figure.name_in_sentence(), self.baseline, self.candidate)
     }
 }
 
@@ -92,7 +92,7 @@ impl Inspected {
 
 /// The most registers that one of `kernels` spills, where the driver tells.
 pub(super) fn most_spills(kernels: &[CompiledKernel]) -> Option<f64> {
-    kernels.iter().filter_map(|kernel| Figure::Spills.of(kernel)).reduce(f64::max)
+    kernels.iter().filter_map(|kernel| CompilerStatistic::Spills.of(kernel)).reduce(f64::max)
 }
 
 /// The last of each side; both were inspected.
@@ -117,7 +117,7 @@ pub(super) fn inspected(baseline: &Seen<'_>, candidate: &Seen<'_>) -> Inspected 
 }
 
 fn changed(old: &CompiledKernel, new: &CompiledKernel) -> impl Iterator<Item = ChangedFigure> {
-    Figure::ALL.into_iter().filter_map(|figure| {
+    CompilerStatistic::ALL.into_iter().filter_map(|figure| {
         let (baseline, candidate) = figure.of(old).zip(figure.of(new))?;
         let verdict = match figure.judge(baseline, candidate) {
             Ordering::Greater => Change::Worse,

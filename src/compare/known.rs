@@ -1,11 +1,11 @@
-//! Known failures: a TOML file of `[[known]]` tables, each with a reason. What fails and is not in it is new, and what is
-//! in it and passes went away: both are for a person to look at.
+//! Known failures: a TOML file of `[[known]]` tables, each with a reason. Unlisted failures are new, and listed cases
+//! that pass are gone: both need a person's attention.
 
 use crate::basis::pattern::matches;
 use crate::record::{Case, Outcome, Record};
 use serde::Deserialize;
 
-/// A file of known failures.
+/// Contents of a file of known failures.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -17,15 +17,15 @@ struct File {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Known {
-    /// Their id, or a pattern of it: `*` stands for any text.
+    /// Case id, or a pattern; `*` matches any text.
     case: String,
-    /// How they fail; any way where it is not given.
+    /// Kind of failure; any if not given.
     status: Option<Status>,
-    /// Why: a bug report, a missing feature.
+    /// Reason: a bug report, a missing feature.
     reason: String,
 }
 
-/// A way to fail.
+/// Kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Status {
@@ -47,21 +47,21 @@ impl Status {
     }
 }
 
-/// What a record says of known failures.
+/// Result of applying known failures to a record.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Expectations {
-    /// Places of the cases that fail as is known.
+    /// Indices of the cases that fail as expected.
     pub(crate) expected: Vec<usize>,
-    /// Those known failures of which every case that ran passes.
+    /// Known failures whose cases all pass, as far as they ran.
     pub(crate) gone: Vec<Known>,
-    /// Those that no case of the record matches.
+    /// Known failures that match no case of the record.
     pub(crate) absent: Vec<Known>,
 }
 
 /// Parses a file of known failures.
 ///
 /// # Errors
-/// What is wrong with it.
+/// What is wrong with the file.
 pub(crate) fn parse(text: &str) -> Result<Vec<Known>, String> {
     let file: File = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
     match file.known.iter().find(|known| known.reason.trim().is_empty()) {
@@ -81,14 +81,14 @@ impl Known {
         self.is_of(case) && status.is_some() && (self.status.is_none() || self.status == status)
     }
 
-    /// The pattern and the reason, for a person.
+    /// Returns the pattern and the reason, for a person.
     pub(crate) fn text(&self) -> String {
         format!("'{}' ({})", self.case, self.reason)
     }
 }
 
 impl Expectations {
-    /// Holds the cases of `record` against `known`.
+    /// Applies `known` to the cases of `record`.
     pub(crate) fn of(record: &Record, known: &[Known]) -> Self {
         let cases = || record.cases.iter().enumerate();
         let expected = cases().filter(|(_, case)| known.iter().any(|known| known.expects(case)));
@@ -139,7 +139,7 @@ mod tests {
         let [gone, absent, late] = [&measured.id, "lu/*", "*/late/*"].map(|pattern| known(pattern, None));
         let found = Expectations::of(&record, &[gone.clone(), absent.clone(), late]);
         assert_eq!((found.gone, found.absent, found.expected), (vec![gone], vec![absent], vec![]));
-        // One of several that still fails is enough.
+        // One of several cases that still fails is enough.
         assert_eq!(Expectations::of(&record, &[known("*", None)]).gone, []);
     }
 

@@ -1,5 +1,5 @@
-//! Did it change? Cases of a baseline and a candidate matched by id, the ratio of their medians, and a verdict for
-//! each. Pure: numbers and texts in, a [`Comparison`] out. `docs/compare.md` derives the formulas.
+//! Comparison of two sets of records: cases matched by id, the ratio of their medians, and a verdict for each. Pure:
+//! records in, a [`Comparison`] out. `docs/compare.md` derives the formulas.
 
 mod differences;
 pub(crate) mod gate;
@@ -30,27 +30,27 @@ pub(crate) use why::reasons;
 /// Name and version of the JSON document of a comparison.
 pub(crate) const SCHEMA: &str = "gpukern-compare/1";
 
-/// Expected share of false ones among the verdicts `slower` and `faster`.
+/// Expected share of false discoveries among the verdicts `slower` and `faster`.
 ///
-/// Where nothing changed, it is also the share of comparisons with any such verdict (Benjamini and Hochberg 1995,
-/// section 2), and a gate that cries wolf more often than once in a hundred runs is switched off. Hence 1 % and not
+/// If nothing changed, it is also the share of comparisons with any such verdict (Benjamini and Hochberg 1995, section
+/// 2). A gate that raises a false alarm more often than once in a hundred runs gets switched off, hence 1 % instead of
 /// the customary 5 %.
 pub(crate) const FALSE_DISCOVERIES: f64 = 0.01;
 
-/// Samples that a side needs at least: fewer cannot give a median with an interval of 95 %.
+/// Fewest samples of a side: fewer cannot give a median with an interval of 95 %.
 const LEAST_SAMPLES: usize = 6;
 
-/// What the verdicts depend on, beside the records.
+/// Parameters of the verdicts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// The smallest change that matters, as a ratio less 1.
+    /// Smallest change that matters, as a ratio minus 1.
     pub min_effect: f64,
-    /// How far the medians of two processes lie apart by chance (95 of 100 times), as a ratio less 1; `None` for the
+    /// Relative difference between the medians of two processes that chance exceeds in 5 % of cases; `None` for the
     /// default of the kind of device.
     pub noise: Option<f64>,
-    /// Whether each record of the candidate is looked at as it comes, until nothing is undecided.
+    /// Whether the candidate grows: each of its records is a further look at the data, until nothing is undecided.
     pub growing: bool,
-    /// Whether cases are compared whose buffers or work changed.
+    /// Whether to compare cases whose buffers or work changed.
     pub other_problems: bool,
 }
 
@@ -60,34 +60,35 @@ impl Default for Settings {
     }
 }
 
-/// The factor of p at the `look`-th look at growing data. Who looks until something shows finds something: the p of look k
-/// counts k(k + 1)-fold, and because 1/2 + 1/6 + 1/12 + … = 1, all looks together are wrong no more often than one.
+/// Returns the factor for p at the `look`-th look at growing data. Repeated looks raise the chance of a false
+/// discovery: with a factor k(k + 1) for look k, all looks together are wrong no more often than one, because 1/2 + 1/6
+/// + 1/12 + … = 1.
 #[must_use]
 pub(crate) fn spent(look: usize) -> f64 {
     let k = look.max(1) as f64;
     k * (k + 1.0)
 }
 
-/// What became of a case that was measured on both sides.
+/// Verdict on a case that was measured on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It takes longer, and by more than what matters.
+    /// Takes longer, by more than the smallest change that matters.
     Slower,
-    /// It takes less time, and by more than what matters.
+    /// Takes less time, by more than the smallest change that matters.
     Faster,
-    /// It changed by less than what matters.
+    /// Changed by less than the smallest change that matters.
     Same,
-    /// The samples do not tell.
+    /// The samples do not suffice for a verdict.
     Undecided,
 }
 
 impl Verdict {
-    /// Every verdict, in the order in which a reader wants them.
+    /// All verdicts, in the order of importance to a reader.
     pub const ALL: [Self; 4] = [Self::Slower, Self::Faster, Self::Undecided, Self::Same];
 
-    /// The name in tables and documents.
+    /// Returns the name in tables and documents.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -99,78 +100,78 @@ impl Verdict {
     }
 }
 
-/// What a side knows of a case.
+/// Measurements of a case on one side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sighting {
-    /// Median of one run of the program: the middle one of those of its processes.
+    /// Median time of one run: the median of its processes' medians.
     pub median: Nanos,
-    /// Processes that measured it.
+    /// Number of processes that measured it.
     pub processes: usize,
-    /// Samples of all of them.
+    /// Number of samples of all processes.
     pub samples: usize,
 }
 
-/// What keeps a case undecided however its samples lie.
+/// Obstacle that keeps a case undecided, whatever its samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// Few processes on a side: how processes differ is assumed, or on the host's processors nobody's guess.
+    /// Few processes on a side: the noise between processes is assumed, or unknown on the host's processors.
     FewProcesses {
-        /// Whether those of the baseline are: no more of the candidate can help.
+        /// Whether the baseline has too few, so that further processes of the candidate cannot help.
         baseline: bool,
     },
     /// The sides ran on different boards of one model.
     AnotherBoard,
-    /// The device was not as fast on both sides.
+    /// The device's speed differed between the sides.
     AnotherSpeed {
-        /// Whether it was slower beside the baseline: no more of the candidate can help.
+        /// Whether it was slower during the baseline, so that further processes of the candidate cannot help.
         baseline: bool,
     },
 }
 
-/// A case that was measured on both sides.
+/// Case that was measured on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Compared {
-    /// Its id.
+    /// Case id.
     pub id: String,
-    /// Its algorithm; the document has it in the id.
+    /// Algorithm; the document has it in the id.
     #[serde(skip)]
     pub algorithm: String,
-    /// Its variant.
+    /// Variant.
     #[serde(skip)]
     pub variant: String,
-    /// The heading over cases of its kind.
+    /// Heading over cases of the same kind.
     #[serde(skip)]
     pub kind: String,
-    /// The same without the input.
+    /// Heading without the input.
     #[serde(skip)]
     pub subject: String,
-    /// Its size, with the sub-group size where one was required.
+    /// Size, with the sub-group size if one was required.
     #[serde(skip)]
     pub row: String,
-    /// The device's name.
+    /// Name of the device.
     pub device: String,
-    /// The baseline.
+    /// Measurements of the baseline.
     pub baseline: Sighting,
-    /// The candidate.
+    /// Measurements of the candidate.
     pub candidate: Sighting,
-    /// Candidate / baseline; `null` where no ratio can be given.
+    /// Candidate / baseline; `null` if there is no ratio.
     pub ratio: Option<f64>,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval of the ratio.
     pub interval: Option<[f64; 2]>,
-    /// Probability of such a ratio when nothing changed, adjusted for the number of cases and of looks at them.
+    /// p-value of the ratio, adjusted for the number of cases and of looks.
     pub p: Option<f64>,
-    /// The verdict.
+    /// Verdict on the case.
     pub verdict: Verdict,
-    /// The test that decided, or that failed: `not significant (p = 0.028)`.
+    /// Test that decided, or that failed: `not significant (p = 0.028)`.
     pub test: String,
-    /// What explains the verdict, or keeps it from being one.
+    /// Possible explanations of the verdict, or reasons why there is none.
     pub why: Vec<String>,
-    /// What keeps it undecided, where that is neither the samples nor their spread.
+    /// Obstacle that keeps it undecided, if it is neither the samples nor their spread.
     #[serde(skip)]
     pub obstacle: Option<Obstacle>,
-    /// How many times as long the canary took beside the candidate, where that and not other programs' load is the obstacle.
+    /// Ratio of the canary's times, candidate / baseline, if that and not other programs' load is the obstacle.
     #[serde(skip)]
     pub canary: Option<f64>,
     /// Operations of a chain, to show the time of one.
@@ -178,109 +179,109 @@ pub struct Compared {
     /// Nominal work, for gates.
     #[serde(skip)]
     pub work: Work,
-    /// The candidate's share of a limit of its device, for gates.
+    /// Candidate's share of a limit of its device, for gates.
     #[serde(skip)]
     pub share: Option<Share>,
-    /// The registers that the candidate's kernel spills which spills most, for gates.
+    /// Most registers that a kernel of the candidate spills, for gates.
     #[serde(skip)]
     pub spills: Option<f64>,
 }
 
-/// A case without a time on one side at least.
+/// Case without a time on at least one side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unmatched {
-    /// Its id.
+    /// Case id.
     pub id: String,
-    /// Its algorithm; the document has it in the id.
+    /// Algorithm; the document has it in the id.
     #[serde(skip)]
     pub algorithm: String,
-    /// Its variant.
+    /// Variant.
     #[serde(skip)]
     pub variant: String,
-    /// The device's name.
+    /// Name of the device.
     pub device: String,
-    /// What the baseline says: `measured`, `rejected`, …, or `absent`.
+    /// State of the case in the baseline: `measured`, `rejected`, …, or `absent`.
     #[cfg_attr(test, schemars(with = "&'static str"))]
     pub baseline: State,
-    /// What the candidate says.
+    /// State of the case in the candidate.
     #[cfg_attr(test, schemars(with = "&'static str"))]
     pub candidate: State,
-    /// The reason that a record gives.
+    /// Reason from a record.
     pub reason: String,
-    /// Whether it worked before and does not now: the candidate's answer is wrong, or it fails.
+    /// Whether the case worked in the baseline but is wrong or fails in the candidate.
     pub newly_wrong: bool,
-    /// Whether a time is missing only because a run was cut short.
+    /// Whether a time is missing only because a run was interrupted.
     pub interrupted: bool,
-    /// What a candidate that was measured is held against limits with; the document has it in the record.
+    /// Candidate's figures for limits that need no baseline, if it was measured; the document has them in the record.
     #[serde(skip)]
     pub reached: Option<Reached>,
 }
 
-/// The figures of a case that limits bound without a baseline.
+/// Figures of a case for limits that need no baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reached {
     /// Median time of a run.
     pub time: Nanos,
     /// Nominal work of a run.
     pub work: Work,
-    /// Share of the limit that binds it.
+    /// Share of the limit that bounds the case.
     pub share: Option<Share>,
-    /// Registers that its kernels spill.
+    /// Most registers that a kernel spills.
     pub spills: Option<f64>,
 }
 
-/// A finished comparison.
+/// Finished comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
-    /// `gpukern-compare/1`.
+    /// Schema name, `gpukern-compare/1`.
     pub schema: &'static str,
     /// Version of gpukern.
     pub version: &'static str,
-    /// The smallest change that matters.
+    /// Smallest change that matters.
     pub min_effect: f64,
-    /// What else differs between the sides, or within one.
+    /// Other differences between the sides, or within one.
     pub differences: Vec<Difference>,
-    /// The cases that were measured on both sides, in the order of the baseline.
+    /// Cases measured on both sides, in the order of the baseline.
     pub cases: Vec<Compared>,
-    /// What keeps cases undecided, and what to do about it, beside the commands: a sentence or two each.
+    /// Reasons why cases are undecided, with advice; a sentence or two each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// The commands that would decide what is undecided; absent where nothing is, or nothing would.
+    /// Commands that would decide the undecided cases; absent if there are none, or nothing would help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decide: Option<String>,
-    /// The cases that were inspected on both sides: compiled, and not run.
+    /// Cases inspected on both sides: compiled, but not run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inspected: Vec<Inspected>,
-    /// The others.
+    /// All other cases.
     pub unmatched: Vec<Unmatched>,
 }
 
 impl Compared {
-    /// Whether it is undecided and further processes of the candidate may change that: not where the baseline has too few
-    /// samples, too few processes on the host's processors, or saw a slower device, nor where most of several processes of
-    /// the candidate did.
+    /// Whether the case is undecided and further processes of the candidate could change that. Not if the baseline has
+    /// too few samples, too few processes on the host's processors, or ran on a slower device; nor if most of several
+    /// processes of the candidate ran on a slower device.
     #[must_use]
     pub fn wants_more(&self) -> bool {
         let Sighting { median, samples, .. } = self.baseline;
         let hopeless = match self.obstacle {
             Some(Obstacle::FewProcesses { baseline }) => baseline,
             Some(Obstacle::AnotherBoard) => true,
-            // What most of several processes saw was no moment.
+            // A slow device in most of several processes was not a momentary disturbance.
             Some(Obstacle::AnotherSpeed { baseline }) => baseline || self.candidate.processes >= recipe::ENOUGH,
             None => false,
         };
         self.verdict == Verdict::Undecided && samples >= LEAST_SAMPLES && median.0 > 0.0 && !hopeless
     }
 
-    /// Whether it is undecided because the device was not as fast on both sides.
+    /// Whether the case is undecided because the device's speed differed between the sides.
     #[must_use]
     pub(crate) fn saw_another_speed(&self) -> bool {
         matches!(self.obstacle, Some(Obstacle::AnotherSpeed { .. }))
     }
 
-    /// Whether it is undecided for that reason though both sides have processes enough: more would say the same.
+    /// Whether the case is undecided for that reason although both sides have many processes: more would not help.
     #[must_use]
     pub(crate) fn is_stuck(&self) -> bool {
         self.saw_another_speed() && self.baseline.processes.min(self.candidate.processes) >= recipe::ENOUGH
@@ -288,7 +289,8 @@ impl Compared {
 }
 
 impl Comparison {
-    /// The cases of a verdict, those that changed most, or may have, first; the same ones in the order of the baseline.
+    /// Returns the cases with their indices, sorted by verdict, then by the size of the change; ties in the order of
+    /// the baseline.
     #[must_use]
     pub(crate) fn sorted(&self) -> Vec<(usize, &Compared)> {
         let place = |case: &Compared| Verdict::ALL.iter().position(|verdict| *verdict == case.verdict);
@@ -301,31 +303,31 @@ impl Comparison {
         cases
     }
 
-    /// How many inspected cases changed in this way.
+    /// Counts the inspected cases with this change.
     #[must_use]
     pub fn changed(&self, change: Change) -> usize {
         self.inspected.iter().filter(|case| case.verdict == change).count()
     }
 
-    /// How many cases have `verdict`.
+    /// Counts the cases with `verdict`.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         self.cases.iter().filter(|case| case.verdict == verdict).count()
     }
 }
 
-/// What else differs between the records of the two sides, or within one: to be looked at before [`compare`].
+/// Lists the other differences between the records of the two sides, or within one: check them before [`compare`].
 #[must_use]
 pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     differences::find(baseline, candidate)
 }
 
-/// Compares the records of two sides, each of at least one process.
+/// Compares the records of two sides, each with at least one process.
 #[must_use]
 pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
     let differences = differences(baseline, candidate);
     let driver_changed = differences.iter().any(Difference::is_driver);
-    // Only another driver, or another setting of it, can slow the canary down.
+    // Only a different driver, or a different setting of it, could legitimately slow the canary down.
     let canary_tells = driver_changed || differences::may_be_the_drivers(&differences, baseline, candidate);
     let (mut pairs, mut inspected, mut unmatched) = (vec![], vec![], vec![]);
     for [before, after] in side::matched(baseline, candidate) {
@@ -338,7 +340,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
             Err(listed) => unmatched.push(*listed),
         }
     }
-    // The stream of random numbers of a case is that of its place, so that cores may share the cases out as they like.
+    // Each case has its own random stream, so that results do not depend on the distribution over cores.
     threads::prepare();
     let ratios: Vec<_> = pairs
         .par_iter()
@@ -370,7 +372,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
     }
 }
 
-/// The verdict on a ratio with adjusted probability `p`.
+/// Returns the verdict on a ratio with adjusted p-value `p`.
 #[must_use]
 pub(crate) fn judge(ratio: &bootstrap::Ratio, p: f64, min_effect: f64) -> Verdict {
     let [low, high] = ratio.interval;

@@ -1,4 +1,4 @@
-//! The figures by which people compare two sides as a whole.
+//! Summary figures of a comparison.
 
 use super::{Compared, Comparison, Verdict};
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub(crate) struct Extreme {
     pub(crate) ratio: f64,
 }
 
-/// The place of a case, the case, and its ratio.
+/// Index of a case, the case, and its ratio.
 type Ratio<'a> = (usize, &'a Compared, f64);
 
 impl Overview {

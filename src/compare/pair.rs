@@ -1,4 +1,4 @@
-//! A case on both sides: its ratio, verdict and reasons.
+//! Comparison of one case: ratio, verdict and reasons.
 
 use super::differences::work;
 use super::side::{Seen, State, state};
@@ -10,32 +10,33 @@ use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
 use crate::record::marks::OTHERS_APART;
 use crate::record::{Case, Measured, SLOW};
-use crate::stats::bootstrap::{self, ProcessSamples, Side, TELLING_RUNS};
+use crate::stats::bootstrap::{self, MIN_RUNS_FOR_SPREAD, ProcessSamples, SideSamples};
 use crate::stats::noise;
 use std::collections::BTreeSet;
 
-/// Ratio by which other programs may change the time on the host's processors that a run takes: its threads share cores,
-/// caches and clock with them. Measured beside four busy loops on one side: 0.92 to 1.21 between five processes a side on two
-/// cores (103 comparisons), 1.45 between the extremes of single processes on two hyper-threads.
+/// Ratio by which other programs may change a run's CPU time: its threads share cores, caches and clock with them.
+/// Measured with four busy loops on one side: 0.92 to 1.21 between five processes per side on two cores (103
+/// comparisons), 1.45 between the extremes of single processes on two hyper-threads.
 const SHARED_CORES: f64 = 1.3;
 
-/// The same of what moves more data than a core's caches hold: programs that stream through memory leave it a share of the
-/// bandwidth. Measured beside four copies of arrays on two cores: 1.6 to 2.3.
+/// Ratio by which other programs may change the CPU time of a run whose data exceed a core's caches: they take a share
+/// of the memory bandwidth. Measured with four array copies on two cores: 1.6 to 2.3.
 const SHARED_MEMORY: f64 = 4.0;
 
-/// Bytes that the caches of a core hold, those that it shares with others left out.
+/// Bytes that a core's own caches hold, without shared caches.
 const CACHED: u64 = 1 << 20;
 
-/// Ratio by which a canary on the host's processors changes from process to process by itself.
+/// Ratio by which a canary on the host's processors varies between processes without a cause.
 const STEADY: f64 = 1.02;
 
-/// A case with samples on both sides.
+/// Case with samples on both sides.
 pub(super) struct Pair<'a> {
     pub(super) baseline: Vec<Seen<'a>>,
     pub(super) candidate: Vec<Seen<'a>>,
 }
 
-/// The two sides of a case, or why they are not compared; those of another problem are where they are to be.
+/// Returns the samples of both sides, or why they cannot be compared. Cases of different problems are compared only if
+/// the settings allow it.
 pub(super) fn pair<'a>(
     baseline: &[Seen<'a>],
     candidate: &[Seen<'a>],
@@ -62,16 +63,16 @@ pub(super) fn pair<'a>(
     }))
 }
 
-/// What became of a case that was inspected on both sides.
+/// Compares a case that was inspected on both sides.
 pub(super) fn inspected(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<Inspected> {
     let both = [baseline, candidate].iter().all(|side| state(side).0 == State::Inspected);
     baseline.last().zip(candidate.last()).filter(|_| both).map(|(before, after)| inspected::inspected(before, after))
 }
 
-/// What of a case's problem is not the same on both sides: other buffers, or other work.
+/// Describes how the problem differs between the sides: buffers, inputs, or work.
 fn another_problem(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<String> {
     let both = || baseline.iter().flat_map(|before| candidate.iter().map(move |after| (before.case, after.case)));
-    // Older records do not have buffers.
+    // Older records lack buffers.
     let known = |(before, after): &(&Case, &Case)| !before.buffers.is_empty() && !after.buffers.is_empty();
     if let Some((before, after)) = both().filter(known).find(|(before, after)| before.buffers != after.buffers) {
         let only = |of: &Case, other: &Case| {
@@ -81,7 +82,7 @@ fn another_problem(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<Stri
         return Some(format!("its buffers changed: {} → {}", only(before, after), only(after, before)));
     }
     let inputs = |case: &Case| case.measured().and_then(|measured| measured.inputs.clone());
-    // Older records do not have them.
+    // Older records lack fingerprints of inputs.
     let mut given = both().filter_map(|(before, after)| Some((inputs(before)?, inputs(after)?)));
     if let Some((before, after)) = given.find(|(before, after)| before != after) {
         return Some(format!(
@@ -99,24 +100,24 @@ pub(super) fn runs(side: &[Seen<'_>]) -> Vec<ProcessSamples> {
 }
 
 impl Pair<'_> {
-    /// The processes that are on both sides.
+    /// Whether both sides consist of the same processes.
     pub(super) fn shared(&self) -> bool {
         self.baseline.iter().map(Seen::process).eq(self.candidate.iter().map(Seen::process))
     }
 
-    /// How often the candidate was looked at before this: after each of its records.
+    /// Counts the looks at the candidate so far: one per record.
     pub(super) fn looks(&self) -> usize {
         self.candidate.iter().map(|seen| std::ptr::from_ref(seen.record)).collect::<BTreeSet<_>>().len()
     }
 
-    /// Whether both sides are the very same samples.
+    /// Whether both sides are the same samples.
     pub(super) fn identical(&self) -> bool {
         self.shared()
             && self.baseline.len() == self.candidate.len()
             && self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.samples() == b.samples())
     }
 
-    /// Why the samples are too few for any verdict.
+    /// Returns why the samples are too few for any verdict, if they are.
     pub(super) fn too_few(&self) -> Option<String> {
         [("baseline", &self.baseline), ("candidate", &self.candidate)].into_iter().find_map(|(name, side)| {
             let count: usize = side.iter().map(|seen| seen.samples().len()).sum();
@@ -136,9 +137,9 @@ impl Pair<'_> {
             .any(|device| device.kind.runs_on_host_cores())
     }
 
-    /// How far the medians of two processes lie apart by chance, beyond what is seen.
+    /// Returns the assumed relative difference between the medians of two processes, beyond the observed one.
     pub(super) fn assumed_noise(&self, settings: &Settings) -> f64 {
-        let told = self.baseline.len().min(self.candidate.len()) >= TELLING_RUNS;
+        let told = self.baseline.len().min(self.candidate.len()) >= MIN_RUNS_FOR_SPREAD;
         match settings.noise {
             Some(noise) => noise,
             None if self.another_board() => noise::ASSUMED_BETWEEN_BOARDS,
@@ -163,29 +164,31 @@ impl Pair<'_> {
             return Some(ratio);
         }
         let [baseline, candidate] = [runs(&self.baseline), runs(&self.candidate)];
-        // From "two processes differ by less than this in 95 of 100 cases" to the standard deviation of one.
+        // Converts the difference exceeded in 5 % of cases to the standard deviation of one process.
         let floor = self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2);
         let noise = |runs: &[ProcessSamples], side: &[Seen<'_>]| {
             if self.shared() {
                 return 0.0;
             }
-            if runs.len() >= TELLING_RUNS {
+            if runs.len() >= MIN_RUNS_FOR_SPREAD {
                 return floor;
             }
-            // A process whose own halves disagree, or whose canary does, says that the device's speed moves.
+            // A process whose halves or canary readings disagree shows that the device's speed varies.
             let drifts = runs.iter().map(|run| run.drift().abs() / 2.0);
             let canaries = side.iter().filter_map(|seen| canary_drift(seen.case.measured()?)).map(|d| d / 2.0);
             drifts.chain(canaries).fold(floor, f64::max)
         };
-        let side = |runs, seen| Side { runs, noise: noise(runs, seen) };
+        let side = |runs, seen| SideSamples { runs, noise: noise(runs, seen) };
         let [baseline, candidate] = [side(&baseline, &self.baseline), side(&candidate, &self.candidate)];
         Some(bootstrap::ratio(baseline, candidate, self.slowness(), generator))
     }
 
-    /// The ratio of the times on the host's processors that a run takes, less what other programs may change of it; `None`
-    /// where a process does not know its time, or the drivers' variables differ. Elapsed times say little where the processors were busier beside one side.
+    /// Computes the ratio of CPU times per run, after deducting what other programs may change of it; `None` if a
+    /// process lacks its CPU time, or the drivers' variables differ. If the processors were busier during one side,
+    /// elapsed times say little.
     fn cpu_ratio(&self, settings: &Settings, generator: &mut rand_chacha::ChaCha8Rng) -> Option<bootstrap::Ratio> {
-        // Another driver, or LP_NUM_THREADS, may divide the same work among more threads: it takes more of their time, not more time.
+        // A different driver, or LP_NUM_THREADS, may divide the same work among more threads: more CPU time does not
+        // mean more elapsed time.
         let mut others = self.baseline.iter().chain(&self.candidate).map(|seen| &seen.record.origin.environment);
         let first = others.next()?;
         if others.any(|own| own != first) {
@@ -196,7 +199,7 @@ impl Pair<'_> {
         };
         let noise = self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2);
         let [baseline, candidate] = [times(&self.baseline)?, times(&self.candidate)?];
-        let [baseline, candidate] = [&baseline, &candidate].map(|runs| Side { runs, noise });
+        let [baseline, candidate] = [&baseline, &candidate].map(|runs| SideSamples { runs, noise });
         let sides = |slowness, generator: &mut _| bootstrap::ratio(baseline, candidate, slowness, generator);
         let sign = sides(0.0, &mut generator.clone()).value.ln().signum();
         let moved = self.candidate.iter().map(|seen| seen.case.work.bytes.0).max().unwrap_or(0);
@@ -204,8 +207,8 @@ impl Pair<'_> {
         Some(sides(sign * shared.ln(), generator))
     }
 
-    /// Whether other programs cannot explain a change by this ratio: it is of times on the host's processors, or beyond
-    /// the square of what the canary and the processors that they left say.
+    /// Whether a change by this ratio is too large to be caused by other programs: it is one of CPU times, or exceeds
+    /// the square of what the canary and the CPU load explain.
     fn is_beyond_load(&self, ratio: &bootstrap::Ratio, settings: &Settings) -> bool {
         if self.cpu_ratio(settings, &mut generator(1, 0)).is_some() {
             return true;
@@ -217,29 +220,29 @@ impl Pair<'_> {
         ratio.value.ln().abs() - 2.0 * explained > settings.min_effect.ln_1p()
     }
 
-    /// Whether times on the host's processors say what elapsed ones do.
+    /// Whether CPU times lead to the same verdict as elapsed times.
     fn cpu_agrees(&self, verdict: Verdict, settings: &Settings) -> bool {
         let ratio = self.cpu_ratio(settings, &mut generator(1, 0));
         ratio.is_some_and(|ratio| judge(&ratio, ratio.p, settings.min_effect) == verdict)
     }
 
-    /// How much longer the canary took beside the candidate, as a logarithm; 0 where nobody knows. On the host's
-    /// processors it moves a little by itself, as the cases do, and that is in their spread.
+    /// Returns the logarithm of the canary's slow-down during the candidate; 0 if unknown. On the host's processors,
+    /// small variations are ignored, because the cases' spread already contains them.
     fn slowness(&self) -> f64 {
         let Some([before, after]) = why::canaries(&self.baseline, &self.candidate) else { return 0.0 };
         let slowness = (after / before).ln();
         if self.shared() || (self.on_host() && slowness.abs() < STEADY.ln()) { 0.0 } else { slowness }
     }
 
-    /// Whether the device, on the host's processors, was another one beside the other side, by its canary or by what
-    /// other programs took.
+    /// Whether the device, on the host's processors, differed in speed between the sides, by its canary or by other
+    /// programs' CPU use.
     fn another_speed(&self) -> bool {
         let others = why::others(&self.baseline, &self.candidate).map_or(0.0, |[before, after]| (after - before).abs());
         !self.shared() && self.on_host() && (self.slowness().abs() > SLOW.ln() || others > OTHERS_APART)
     }
 
-    /// Whether no board measured both sides, and neither side's are enough to tell how boards of the model differ. Two
-    /// H100s differed by 8 % in a kernel of 8 µs.
+    /// Whether the sides ran on different boards of one model, with too few boards to know their spread. Two H100s
+    /// differed by 8 % in a kernel of 8 µs.
     fn another_board(&self) -> bool {
         let boards = |side: &[Seen<'_>]| -> BTreeSet<(String, String)> {
             let known = side.iter().filter_map(Seen::device).filter(|device| !device.uuid.is_empty());
@@ -247,13 +250,13 @@ impl Pair<'_> {
         };
         let [before, after] = [boards(&self.baseline), boards(&self.candidate)];
         let of_one_model = before.iter().chain(&after).map(|(name, _)| name).collect::<BTreeSet<_>>().len() == 1;
-        let few = before.len().min(after.len()) < TELLING_RUNS;
+        let few = before.len().min(after.len()) < MIN_RUNS_FOR_SPREAD;
         !self.on_host() && of_one_model && few && !before.is_empty() && !after.is_empty() && before.is_disjoint(&after)
     }
 
-    /// The obstacle to a `verdict`, and the reason in words. Times from one or two processes on the host's
-    /// processors tell a change from a busy moment no more than the canary does, unless somebody says how far
-    /// processes lie apart there.
+    /// Returns the obstacle to a `verdict`, and the reason in words. Times from one or two processes on the host's
+    /// processors cannot distinguish a change from a momentary load, unless the user states the noise between
+    /// processes.
     fn obstacle(
         &self,
         verdict: Verdict,
@@ -270,7 +273,7 @@ impl Pair<'_> {
         (changed && self.guesses(settings) && self.few() && !self.cpu_agrees(verdict, settings)).then(|| {
             let obstacle = Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) };
             let reason = format!(
-                "with fewer than {TELLING_RUNS} processes on a software device, a change may just be a busy moment"
+                "with fewer than {MIN_RUNS_FOR_SPREAD} processes on a software device, a change may just be a busy moment"
             );
             (obstacle, reason)
         })
@@ -302,16 +305,16 @@ impl Pair<'_> {
                 why.extend(assumption.filter(|_| few != Obstacle::AnotherBoard));
             }
         }
-        // A speed is the test.
+        // For a speed difference, the test column has the reason.
         why.extend(reason.filter(|_| !matches!(obstacle, Some(Obstacle::AnotherSpeed { .. }))));
-        // A clock that explains the change keeps it undecided on any device.
+        // A clock change that explains the difference keeps the case undecided on any device.
         let explained = |ratio: &bootstrap::Ratio| {
             is_beyond(ratio.value, settings.min_effect) && !is_beyond(ratio.least, settings.min_effect)
         };
         if verdict == Verdict::Undecided && judged.is_some_and(|(ratio, _)| explained(&ratio)) {
             obstacle = obstacle.or(Some(self.of_speed()));
         }
-        // What the test found says nothing where another rule forbids a verdict.
+        // The test's result is irrelevant if a different rule prevents a verdict.
         if let Some((ratio, p)) = judged.filter(|_| verdict == Verdict::Undecided && self.few() && obstacle.is_none()) {
             why.push(evidence(&ratio, p, verdict, settings.min_effect));
         }
@@ -345,22 +348,25 @@ impl Pair<'_> {
         compared
     }
 
-    /// The assumption that makes an interval wide, where one does.
+    /// Describes the assumption that dominates the width of the interval, if one does.
     pub(super) fn assumption(&self, ratio: Option<bootstrap::Ratio>, settings: &Settings) -> Option<String> {
         let apart = self.assumed_noise(settings);
         let [low, high] = ratio?.interval;
         let half = (high / low).ln() / 2.0;
         let boards = settings.noise.is_none() && self.another_board();
-        let assumed = !self.shared() && (boards || self.baseline.len().min(self.candidate.len()) < TELLING_RUNS);
+        let assumed = !self.shared() && (boards || self.baseline.len().min(self.candidate.len()) < MIN_RUNS_FOR_SPREAD);
         (assumed && apart.ln_1p() > half / 2.0).then(|| {
             if boards {
                 return format!("the sides ran on different boards: ±{} between boards is assumed", percent(apart));
             }
-            format!("with fewer than {TELLING_RUNS} processes a side, ±{} between processes is assumed", percent(apart))
+            format!(
+                "with fewer than {MIN_RUNS_FOR_SPREAD} processes a side, ±{} between processes is assumed",
+                percent(apart)
+            )
         })
     }
 
-    /// What else may explain a verdict.
+    /// Lists other possible explanations of a verdict.
     fn explanations(&self, verdict: Verdict, settings: &Settings, driver: bool) -> Vec<String> {
         let mut why = vec![];
         if self.another_speed() && verdict != Verdict::Undecided {
@@ -369,7 +375,7 @@ impl Pair<'_> {
                 why.push("the ratio is of the CPU time of a run, which other programs hardly change".into());
             }
         }
-        // On the host's processors the canary never stands still; where it moved too far, the test says so.
+        // On the host's processors the canary always varies; if it varied too much, the test column has it.
         if verdict != Verdict::Same && (verdict != Verdict::Undecided || !self.on_host()) {
             why.extend(why::speeds(&self.baseline, &self.candidate));
         }
@@ -380,12 +386,12 @@ impl Pair<'_> {
         why
     }
 
-    /// Whether a side has fewer processes than tell how they differ.
+    /// Whether a side has too few processes to know their spread.
     fn few(&self) -> bool {
-        !self.shared() && self.baseline.len().min(self.candidate.len()) < TELLING_RUNS
+        !self.shared() && self.baseline.len().min(self.candidate.len()) < MIN_RUNS_FOR_SPREAD
     }
 
-    /// The test that decided, or that failed, in as many characters as a column has.
+    /// Describes the test that decided, or that failed, briefly enough for a column.
     fn test(
         &self,
         judged: Option<(bootstrap::Ratio, f64)>,
@@ -414,30 +420,30 @@ impl Pair<'_> {
         }
     }
 
-    /// Whether nobody says how far processes lie apart on the host's processors.
+    /// Whether the noise between processes on the host's processors is unknown.
     fn guesses(&self, settings: &Settings) -> bool {
         self.on_host() && settings.noise.is_none()
     }
 
     /// Whether the baseline has too few processes for any verdict of a change.
     fn lacks_baseline(&self, settings: &Settings) -> bool {
-        self.guesses(settings) && self.baseline.len() < TELLING_RUNS
+        self.guesses(settings) && self.baseline.len() < MIN_RUNS_FOR_SPREAD
     }
 
-    /// The obstacle of a device that was not as fast on both sides.
+    /// Returns the obstacle of a device whose speed differed between the sides.
     fn of_speed(&self) -> Obstacle {
         Obstacle::AnotherSpeed { baseline: self.load().unwrap_or_else(|| self.slowness()) < 0.0 }
     }
 
-    /// How much more of the host's processors other programs took beside the candidate, where that and not the canary
-    /// tells the sides apart.
+    /// Returns the increase of other programs' CPU share during the candidate, if that and not the canary distinguishes
+    /// the sides.
     fn load(&self) -> Option<f64> {
         let [before, after] = why::others(&self.baseline, &self.candidate)?;
         let apart = (after - before).abs() > OTHERS_APART && self.slowness().abs() <= SLOW.ln();
         apart.then_some(after - before)
     }
 
-    /// By how much the device was faster or slower beside the candidate: for a column, and as a sentence.
+    /// Describes the difference in speed during the candidate: for a column, and as a sentence.
     fn speed(&self) -> [String; 2] {
         if let Some(load) = self.load() {
             let (points, word) = (100.0 * load.abs(), if load > 0.0 { "more" } else { "less" });
@@ -453,7 +459,7 @@ impl Pair<'_> {
     }
 }
 
-/// What the ratio says of a verdict.
+/// Describes the ratio's evidence for a verdict.
 fn evidence(ratio: &bootstrap::Ratio, p: f64, found: Verdict, min_effect: f64) -> String {
     match found {
         Verdict::Slower | Verdict::Faster => probability(p),
@@ -471,18 +477,18 @@ fn is_beyond(ratio: f64, min_effect: f64) -> bool {
     ratio > 1.0 + min_effect || ratio < 1.0 / (1.0 + min_effect)
 }
 
-/// A share as short as it can be: `2 %`.
+/// Formats a percentage as short as possible: `2 %`.
 fn percent(share: f64) -> String {
     format!("{} %", trimmed(&significant(100.0 * share)))
 }
 
-/// `p = 0.028`, or `p < 0.0001`.
+/// Formats a p-value: `p = 0.028`, or `p < 0.0001`.
 pub(crate) fn probability(p: f64) -> String {
     let (sign, digits) = significance(p);
     format!("p {sign} {digits}")
 }
 
-/// How p relates to a number, with as many digits as tell it from what it is compared with.
+/// Formats a p-value as a relation sign and a number, with enough digits to distinguish it from the threshold.
 pub(crate) fn significance(p: f64) -> (char, String) {
     if p < 1e-4 {
         return ('<', "0.0001".into());
@@ -492,19 +498,19 @@ pub(crate) fn significance(p: f64) -> (char, String) {
     ('=', trimmed(&format!("{p:.decimals$}")).into())
 }
 
-/// Whether one of these has no time, or none that could be divided by.
+/// Whether a process has no time, or a median of zero, which cannot be a divisor.
 fn timeless(side: &[Seen<'_>]) -> bool {
     side.iter().any(|seen| seen.case.measured().is_none_or(|m| m.summary.median.0 <= 0.0))
 }
 
-/// How far the canary moved while a case was sampled, as a logarithm.
+/// Returns the logarithm of the canary's change while a case was sampled.
 pub(super) fn canary_drift(measured: &Measured) -> Option<f64> {
     let [before, after] = measured.conditions.canary?;
     (before.0 > 0.0 && after.0 > 0.0).then(|| (after.0 / before.0).ln().abs())
 }
 
 impl Reached {
-    /// What the last process of a side has, with the median of all.
+    /// Returns the figures of the last process of a side, with the median of all.
     fn of(side: &[Seen<'_>]) -> Option<Self> {
         let last = side.last()?.case;
         let spills = inspected::most_spills(&last.kernels);

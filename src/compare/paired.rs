@@ -1,5 +1,5 @@
-//! Two contestants and a control that take turns: the ratio of their rounds, when to look at it, and what several cases
-//! say together.
+//! Duels: two contestants and a control that take turns. The ratio of their rounds, a schedule of looks, and the
+//! correction for several cases.
 
 use super::{LEAST_SAMPLES, Verdict, judge, spent};
 use crate::basis::random::generator;
@@ -15,13 +15,14 @@ use serde::{Serialize, Serializer};
 /// Name and version of the JSON document of `ab`.
 pub(crate) const AB_SCHEMA: &str = "gpukern-ab/1";
 
-/// When growing data are looked at, after so many rounds and after half as many again each time, and what was found last.
+/// Schedule of looks at growing rounds: after a first number of rounds, then each time they have grown by half; with
+/// the latest finding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     next: usize,
     looks: usize,
     min_effect: f64,
-    /// Cases that are judged together.
+    /// Number of cases judged together.
     cases: usize,
     finding: Option<Finding>,
     /// Rounds at the last look.
@@ -29,14 +30,14 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The first look comes after `first` rounds, which are at least the six that an interval needs. A verdict stands
-    /// whatever is found in the other `cases` that are judged together with this one.
+    /// Creates a schedule whose first look comes after `first` rounds, at least the six that an interval requires.
+    /// Verdicts are strict enough to hold whatever the other `cases` show.
     #[must_use]
     pub(crate) fn new(first: usize, min_effect: f64, cases: usize) -> Self {
         Self { next: first.max(LEAST_SAMPLES), looks: 0, min_effect, cases, finding: None, looked: 0 }
     }
 
-    /// Looks at `rounds` if it is time to; returns whether there is a verdict.
+    /// Looks at `rounds` if a look is due; returns whether there is a verdict.
     pub(crate) fn decided(&mut self, rounds: &[Round]) -> bool {
         if rounds.len() >= self.next {
             self.finding = self.look(rounds);
@@ -44,7 +45,7 @@ impl Schedule {
         self.finding.is_some_and(|finding| finding.verdict != Verdict::Undecided)
     }
 
-    /// The finding, after a last look if there are rounds that none was taken at.
+    /// Returns the finding, after a final look if there were rounds since the last one.
     pub(crate) fn last(mut self, rounds: &[Round]) -> Option<Finding> {
         if self.looked < rounds.len() {
             self.finding = self.look(rounds);
@@ -52,7 +53,7 @@ impl Schedule {
         self.finding
     }
 
-    /// Looks at `rounds`; `None` where they are too few for an interval, or a median is zero.
+    /// Looks at `rounds`; `None` if they are too few for an interval, or a time is zero.
     fn look(&mut self, rounds: &[Round]) -> Option<Finding> {
         self.looked = rounds.len();
         self.looks += 1;
@@ -60,19 +61,18 @@ impl Schedule {
         if rounds.len() < LEAST_SAMPLES || rounds.iter().flatten().any(|time| time.0 <= 0.0) {
             return None;
         }
-        // The control is A too: between them lies A's time.
+        // The control is A as well; the geometric mean estimates A's time.
         let ratios: Vec<_> = rounds.iter().map(|[a, b, control]| b.0 / (a.0 * control.0).sqrt()).collect();
         let controls: Vec<_> = rounds.iter().map(|[a, _, control]| control.0 / a.0).collect();
         let [ratio, control] = [ratios, controls].map(|ratios| bootstrap::paired(&ratios, &mut generator(1, 0)));
         let (Ratio { value, interval, .. }, control) = (ratio?, control?.interval);
-        // Nothing that makings of A differ by is a difference of B.
+        // A difference that also occurs between two instances of A is not a difference of B.
         let reach = control.into_iter().map(|end| end.ln().abs()).fold(0.0, f64::max);
         let least = value.ln().signum() * (value.ln().abs() - reach).max(0.0);
         let p = randomization(&rounds.iter().map(|round| round.map(|time| time.0.ln())).collect::<Vec<_>>());
-        // Looking until something shows finds something: see `spent`. Beginning at its second factor spends half of
-        // what may be spent.
+        // Correct for repeated looks: see `spent`. Starting with its second factor spends half of the allowance.
         let alone = (p * spent(self.looks + 1)).min(1.0);
-        // As if this were the most significant of all cases, which no correction for their number asks more of.
+        // Bonferroni: as if this were the most significant case, which every correction for their number satisfies.
         let p = (alone * self.cases as f64).min(1.0);
         let ratio = Ratio { value, least: least.exp(), interval, p };
         let verdict = judge(&ratio, p, self.min_effect);
@@ -80,38 +80,38 @@ impl Schedule {
     }
 }
 
-/// What the rounds say of B beside A.
+/// Result of a duel's rounds for B relative to A.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Finding {
-    /// B is slower, faster, the same, or that is undecided.
+    /// Verdict on B.
     pub verdict: Verdict,
-    /// B / A: the median of the ratios of the rounds, with the geometric mean of A and the control for A.
+    /// B / A: the median ratio of the rounds, with the geometric mean of A and the control in place of A.
     pub ratio: f64,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval of the ratio.
     pub interval: [f64; 2],
     /// 95 % confidence interval of control / A: a difference of B must exceed it.
     pub control: [f64; 2],
-    /// Probability of such a ratio when nothing differs, adjusted for the number of looks and of cases.
+    /// p-value of the ratio, adjusted for the number of looks and of cases.
     pub p: f64,
-    /// The ratio, nearer to 1 by as much as the control may differ from A.
+    /// Ratio moved towards 1 by as much as the control may differ from A.
     #[serde(skip)]
     least: f64,
-    /// `p`, adjusted for the number of looks alone.
+    /// p-value adjusted only for the number of looks.
     #[serde(skip)]
     alone: f64,
-    /// How often the rounds were looked at.
+    /// Number of looks at the rounds.
     pub looks: usize,
 }
 
 impl Finding {
-    /// Whether the difference matters, but may be one between two makings of A.
+    /// Whether the difference matters, but could occur between two instances of A.
     pub(crate) fn is_within_control(&self, min_effect: f64) -> bool {
         let matters = |ratio: f64| ratio.ln().abs() > min_effect.ln_1p();
         matters(self.ratio) && !matters(self.least)
     }
 }
 
-/// What takes turns.
+/// Unit that takes turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Turns {
@@ -121,70 +121,70 @@ pub(crate) enum Turns {
     Processes,
 }
 
-/// One of the two that take turns, A or B.
+/// Contestant A or B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SideResult {
-    /// What tells it from the other: a variant, a file.
+    /// Label that distinguishes it from the other one: a variant, a file.
     pub label: String,
-    /// The device that it ran on.
+    /// Device that it ran on.
     pub device: DeviceInfo,
-    /// Its case, that of its first process where it had several.
+    /// Case, from its first process if it had several.
     pub case: Case,
-    /// The median of its rounds; `null` without any.
+    /// Median of its rounds; `null` without any.
     pub median: Option<Nanos>,
 }
 
-/// One case, and what its rounds say.
+/// Case with the result of its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Trial {
     pub a: SideResult,
     pub b: SideResult,
-    /// The medians of A, B and the control in each round.
+    /// Medians of A, B and the control in each round.
     pub rounds: Vec<Round>,
-    /// What the rounds say; `null` where they are too few to say anything.
+    /// Result of the rounds; `null` if they are too few.
     pub finding: Option<Finding>,
 }
 
 impl Trial {
-    /// Both contestants, with their names.
+    /// Returns both contestants with their names.
     #[must_use]
     pub(crate) fn sides(&self) -> [(&'static str, &SideResult); 2] {
         [("A", &self.a), ("B", &self.b)]
     }
 
-    /// The verdict, if there are rounds enough for one.
+    /// Returns the verdict, if there are enough rounds for one.
     #[must_use]
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         self.finding.map(|finding| finding.verdict)
     }
 }
 
-/// The document of `ab`.
+/// Document of `ab`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Trials {
-    /// `gpukern-ab/1`.
+    /// Schema name, `gpukern-ab/1`.
     pub schema: &'static str,
     /// Version of gpukern.
     pub version: &'static str,
-    /// When it began (RFC 3339, UTC).
+    /// Start time (RFC 3339, UTC).
     pub started: String,
-    /// The command line.
+    /// Command line.
     pub command: Vec<String>,
-    /// Whether the validation layers were on.
+    /// Whether the validation layer was active.
     pub validation: bool,
     pub turns: Turns,
-    /// The smallest change that matters.
+    /// Smallest change that matters.
     pub min_effect: f64,
-    /// The cases that were measured.
+    /// Measured cases.
     pub cases: Vec<Trial>,
-    /// Cases that an interruption left no time for.
+    /// Number of cases not measured because of an interruption.
     pub not_measured: usize,
-    /// The exit code of `ab`.
+    /// Exit code of `ab`.
     pub exit: u8,
 }
 
 impl Trials {
-    /// Adjusts what was found for the number of cases, as `compare` does.
+    /// Adjusts the findings for the number of cases, as `compare` does.
     pub(crate) fn correct(&mut self) {
         let mut findings: Vec<_> = self.cases.iter_mut().filter_map(|case| case.finding.as_mut()).collect();
         let p = benjamini_hochberg(&findings.iter().map(|finding| finding.alone).collect::<Vec<_>>());
@@ -195,20 +195,20 @@ impl Trials {
         }
     }
 
-    /// Whether one case was asked for.
+    /// Whether a single case was requested.
     #[must_use]
     pub(crate) fn is_of_one(&self) -> bool {
         self.cases.len() + self.not_measured == 1
     }
 
-    /// How many cases have `verdict`.
+    /// Counts the cases with `verdict`.
     #[must_use]
     pub(crate) fn count(&self, verdict: Verdict) -> usize {
         self.cases.iter().filter(|case| case.verdict() == Some(verdict)).count()
     }
 }
 
-/// The only case has its fields beside the others, several have theirs in `cases`.
+/// A single case has its fields at the top level, several are listed in `cases`.
 impl Serialize for Trials {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { schema, version, started, command, validation, turns, min_effect, cases, not_measured, exit } = self;
@@ -244,7 +244,7 @@ mod tests {
     use rand::Rng;
     use rand::seq::SliceRandom;
 
-    /// Rounds of contestants that drift together threefold, B `ratio` times A, each time off by `noise`.
+    /// Returns rounds of contestants that drift together threefold, with B `ratio` times A, and relative noise `noise`.
     fn rounds(count: usize, ratio: f64, noise: f64, seed: u64) -> Vec<Round> {
         let mut generator = generator(seed, 7);
         let mut off = || 1.0 + noise * (2.0 * f64::from(generator.next_u32()) / 2f64.powi(32) - 1.0);
@@ -255,7 +255,7 @@ mod tests {
         (0..count).map(round).collect()
     }
 
-    /// The verdict of a trial that goes on until it is decided, or for so many rounds.
+    /// Returns the verdict of a trial that ends when it is decided, or after all rounds.
     fn verdict(all: &[Round]) -> Verdict {
         let mut schedule = Schedule::new(6, 0.02, 1);
         let _ = (1..=all.len()).any(|count| schedule.decided(&all[..count]));
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn no_place_in_a_round_is_taken_for_a_difference() {
-        // Each making keeps a place of its own by lot: a third of them are 30 % slower throughout, in stretches.
+        // Each instance keeps a random memory placement: a third of them are 30 % slower throughout, in stretches.
         let found = (0..400).filter(|trial| {
             let mut orders = generator(*trial, 3);
             let rounds: Vec<_> = (0..60u64)
@@ -333,7 +333,7 @@ mod tests {
             not_measured: 0,
             exit: 0,
         };
-        // So weak that alone it is told apart, and among enough others that are the same it is not.
+        // Significant on its own, but not among enough other cases that are the same.
         let weak = || rounds(8, 1.2, 0.02, 27);
         let p = trial(weak(), 1).finding.expect("rounds enough").p;
         assert!((2e-4..FALSE_DISCOVERIES).contains(&p), "{p}");
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!((all.count(Verdict::Faster), all.count(Verdict::Slower)), (0, 1));
         let clear = all.cases[many].finding.expect("rounds enough");
         assert_eq!((clear.verdict, clear.looks), (Verdict::Slower, 3));
-        // Again, nothing changes; alone, nothing is corrected.
+        // The correction is idempotent, and a single case needs none.
         let before = all.clone();
         all.correct();
         assert_eq!(all, before);
@@ -354,13 +354,13 @@ mod tests {
         alone.correct();
         assert_eq!((alone.cases[0].finding, found.map(|found| found.verdict)), (found, Some(Verdict::Slower)));
 
-        // The only case has its fields at the top, several have theirs below.
+        // A single case has its fields at the top, several have theirs below.
         let json = serde_json::to_value(&alone).expect("JSON");
         assert!(json["a"]["label"] == "a" && json["finding"]["verdict"] == "slower" && json["cases"].is_null());
         let json = serde_json::to_value(&all).expect("JSON");
         assert!(json["a"].is_null() && json["cases"].as_array().is_some_and(|cases| cases.len() == many + 2));
         assert_eq!(json["not_measured"], serde_json::Value::Null);
-        // Of several that were interrupted in the first, it is one of several.
+        // One of several cases, of which the others were interrupted.
         alone.not_measured = 1;
         let json = serde_json::to_value(&alone).expect("JSON");
         assert!(json["a"].is_null() && json["cases"].as_array().is_some_and(|cases| cases.len() == 1));

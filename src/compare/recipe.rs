@@ -6,7 +6,7 @@ use crate::basis::printable::{printable, shown_word};
 use crate::basis::units::{Nanos, about, counted, significant, trimmed};
 use crate::plan::request::VulkanOptions;
 use crate::record::{CHOOSING, Case, Record};
-use crate::stats::bootstrap::{TELLING_RUNS, Z};
+use crate::stats::bootstrap::{MIN_RUNS_FOR_SPREAD, Z};
 use crate::stats::{median, noise};
 use clap::CommandFactory;
 use std::borrow::Cow;
@@ -473,7 +473,7 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
     if case.baseline.median.0 <= 0.0 || case.candidate.median.0 <= 0.0 {
         return None;
     }
-    if now < TELLING_RUNS || case.ratio.is_none() {
+    if now < MIN_RUNS_FOR_SPREAD || case.ratio.is_none() {
         return Some(ENOUGH);
     }
     if case.saw_another_speed() {

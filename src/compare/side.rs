@@ -1,4 +1,4 @@
-//! The cases of one side, by what joins them with those of the other.
+//! Matching of the cases of two sides.
 
 use crate::record::processes::rank;
 use crate::record::{Case, Outcome, Record, Sample};
@@ -6,11 +6,11 @@ use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
-/// What joins the cases of two sides: the device, its number among those of this name, and the id.
+/// Key that joins the cases of two sides: device name, number among devices of that name, and case id.
 pub(super) type Key = (String, usize, String);
 
-/// Whether the devices of two sides are matched by name; of several with one name, in order. Where no name is on both
-/// sides they are matched in order alone: `--force` compares two devices.
+/// Whether the devices of two sides are matched by name, and in order among equal names. If no name occurs on both
+/// sides, they are matched only in order: `--force` compares two devices.
 fn by_name(baseline: &[Record], candidate: &[Record]) -> bool {
     let names = |records: &'_ [Record]| -> BTreeSet<String> {
         records.iter().flat_map(|record| &record.devices).map(|device| device.name.clone()).collect()
@@ -28,15 +28,15 @@ fn key(record: &Record, case: &Case, by_name: bool) -> Key {
     (name.clone(), number, case.id.clone())
 }
 
-/// A case of one process.
+/// Case of one process.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub(crate) record: &'a Record,
     pub(crate) case: &'a Case,
 }
 
-/// The cases of a baseline and of a candidate that belong together, in the order of the baseline; a side that lacks a case
-/// has none.
+/// Returns the matching cases of baseline and candidate, in the order of the baseline; a side without the case is
+/// empty.
 pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Vec<[Vec<Seen<'a>>; 2]> {
     let by_name = by_name(baseline, candidate);
     let mut matched: Vec<(Key, [Vec<Seen<'a>>; 2])> = vec![];
@@ -53,7 +53,7 @@ pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Ve
                 matched[place].1[side].push(Seen { record, case });
             }
         }
-        // Each of several processes has them in a random order of its own.
+        // With several processes per side, each has its own random order of cases.
         if records.iter().flat_map(|record| &record.processes).any(|process| process.order.is_some()) {
             matched[first_new..].sort_by_cached_key(|(_, seen)| rank(seen[side][0].case));
         }
@@ -70,38 +70,38 @@ impl Seen<'_> {
         self.record.device(self.case.device)
     }
 
-    /// What tells its process from every other.
+    /// Returns the key that distinguishes its process from every other.
     pub(super) fn process(&self) -> (&str, &[String], usize) {
         (&self.record.started, &self.record.command, self.case.process)
     }
 }
 
-/// What a side says of a case, what counts most first: a wrong answer of one process counts more than the right ones of
-/// others, and a time of one process more than that another was interrupted.
+/// State of a case on a side, in order of precedence: a wrong answer of one process outweighs right ones of others, and
+/// a measurement outweighs an interruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Its answer is wrong.
+    /// Wrong answer.
     Rejected,
-    /// It has none: it failed, crashed or took too long.
+    /// No answer: failed, crashed or timed out.
     Failed,
-    /// It has a time.
+    /// Measured.
     Measured,
-    /// Its answer is right, and nobody took its time.
+    /// Correct answer, but no time.
     #[serde(rename = "verified only")]
     VerifiedOnly,
-    /// Its kernels were compiled, and it did not run.
+    /// Compiled, but not run.
     Inspected,
-    /// The device cannot run it.
+    /// Not supported by the device.
     Skipped,
-    /// The run was cut short.
+    /// Interrupted run.
     Interrupted,
-    /// It is not there.
+    /// No record of the case.
     Absent,
 }
 
 impl State {
-    /// The name in tables and documents.
+    /// Returns the name in tables and documents.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// Whether it ran and does not work.
+    /// Whether the case ran and does not work.
     pub(super) fn is_wrong(self) -> bool {
         matches!(self, Self::Rejected | Self::Failed)
     }
@@ -128,7 +128,7 @@ impl fmt::Display for State {
     }
 }
 
-/// What a side says of a case, and why.
+/// Returns the state of a case on a side, and the reason.
 pub(super) fn state(side: &[Seen<'_>]) -> (State, String) {
     let say = |seen: &Seen<'_>| match &seen.case.outcome {
         Outcome::Rejected(_) => State::Rejected,

@@ -1,4 +1,4 @@
-//! What may explain a changed time.
+//! Possible explanations of a changed time.
 
 use super::side::Seen;
 use crate::basis::units::significant;
@@ -8,11 +8,11 @@ use crate::record::Warning;
 use crate::stats;
 use std::collections::BTreeSet;
 
-/// The least change of a clock, or of the canary's time, that is worth a word.
+/// Smallest relative change of a clock, or of the canary's time, that is mentioned.
 const WORTH_A_WORD: f64 = 0.02;
 
-/// What changed between the same case of two sides that may explain another time: clock, canary, kernels, and the driver if
-/// that is known to differ. The last of each side is looked at for what does not vary.
+/// Lists changes of a case that may explain a different time: clock, canary, kernels, and the driver if `driver` says
+/// that it differs. Takes constant properties from the last process of each side.
 #[must_use]
 pub(crate) fn reasons(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bool) -> Vec<String> {
     let mut reasons = speeds(baseline, candidate);
@@ -20,7 +20,7 @@ pub(crate) fn reasons(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: boo
     reasons
 }
 
-/// What the device's clock, its canary and other programs did.
+/// Lists changes of the device's clock, its canary and other programs' CPU use.
 pub(super) fn speeds(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<String> {
     let mut reasons = vec![];
     if let Some([before, after]) = medians(baseline, candidate, clock).filter(worth_a_word) {
@@ -38,7 +38,7 @@ pub(super) fn speeds(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<Strin
     reasons
 }
 
-/// What else was run: another driver, other kernels, other work-groups.
+/// Lists changes of the program: driver, kernels, sub-group sizes, notes.
 pub(super) fn programs(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bool) -> Vec<String> {
     let mut reasons = vec![];
     if driver {
@@ -52,15 +52,15 @@ pub(super) fn programs(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bo
         reasons.push(format!("sub-group size {} → {}", a.subgroup.size, b.subgroup.size));
     }
     for (at, kernel) in new.kernels.iter().enumerate() {
-        // Passes of one module share its name: each is held against the same pass.
+        // Passes of one module share its name: each is compared with the same pass.
         let earlier = new.kernels[..at].iter().filter(|other| other.name == kernel.name).count();
         if let Some(before) = old.kernels.iter().filter(|other| other.name == kernel.name).nth(earlier) {
-            // Versions of a file share its name.
+            // Several versions of a file share its name, so avoid repetitions.
             let new: Vec<_> = kernel_changes(before, kernel).into_iter().filter(|new| !reasons.contains(new)).collect();
             reasons.extend(new);
         }
     }
-    // `tile 8×8, built in` and `tile 16×16, tuned`: notes of one fact begin with the same word.
+    // Notes of one fact start with the same word: `tile 8×8, built in` and `tile 16×16, tuned`.
     let before = |note: &str| {
         let (fact, now) = note.split_once(' ')?;
         let before = old.notes.iter().find(|old| old.split(' ').next() == Some(fact))?;
@@ -88,7 +88,7 @@ fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String
     changes
 }
 
-/// The medians of a figure on both sides.
+/// Returns the medians of a figure on both sides.
 fn medians(
     baseline: &[Seen<'_>],
     candidate: &[Seen<'_>],
@@ -102,13 +102,13 @@ fn worth_a_word(&[before, after]: &[f64; 2]) -> bool {
     before > 0.0 && after > 0.0 && (after / before).ln().abs() > WORTH_A_WORD
 }
 
-/// The canary's times on both sides; `None` where they are not those of the same canary.
+/// Returns the canary's times on both sides; `None` if they come from different canaries.
 pub(super) fn canaries(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<[f64; 2]> {
     let lengths: BTreeSet<_> = baseline.iter().chain(candidate).filter_map(canary_steps).collect();
     medians(baseline, candidate, canary).filter(|[before, after]| lengths.len() == 1 && *before > 0.0 && *after > 0.0)
 }
 
-/// The shares of the host's processors that other programs took on both sides.
+/// Returns other programs' shares of the host's processors on both sides.
 pub(super) fn others(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<[f64; 2]> {
     medians(baseline, candidate, |seen| seen.case.measured()?.conditions.others)
 }
@@ -130,14 +130,14 @@ fn canary_steps(seen: &Seen<'_>) -> Option<u32> {
 const TIME_LIMIT: &str = "stopped at --max-time";
 const DRIFT: &str = "speed changed while sampling";
 const SLOW_CLOCK: &str = "device slower than its best";
-/// Warnings that say nothing of a difference where both sides have them.
+/// Warnings that do not matter if both sides have them.
 const USUAL: [&str; 3] = [TIME_LIMIT, DRIFT, SLOW_CLOCK];
 
-/// The warnings of the records, each with its side.
+/// Lists the warnings of the records, each with its side.
 pub(super) fn warnings(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<String> {
     let [before, after] = [warning_names(baseline), warning_names(candidate)];
     let whose = |name: &&'static str| match (before.contains(name), after.contains(name)) {
-        // What is alike on both sides tells them apart in nothing.
+        // A usual warning on both sides does not distinguish them.
         (true, true) if USUAL.contains(name) => None,
         (true, true) => Some(format!("{name} on both sides")),
         (true, false) => Some(format!("{name} in the baseline")),
@@ -146,7 +146,7 @@ pub(super) fn warnings(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<Str
     before.union(&after).filter_map(whose).collect()
 }
 
-/// The names of the warnings of a side.
+/// Returns the names of the warnings of a side.
 fn warning_names(side: &[Seen<'_>]) -> BTreeSet<&'static str> {
     let name = |warning: &Warning| match warning {
         Warning::UnstableClock => "times never settled",

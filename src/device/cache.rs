@@ -1,5 +1,5 @@
-//! Files kept between runs in your cache folder: compiled pipelines and measured limits, keyed by device and
-//! driver. Everything here may be missing, damaged or read-only: then it is made again, and nothing fails.
+//! Cache folder for files kept between runs: compiled pipelines and measured limits, by device and driver. Files may be
+//! missing, damaged or read-only: then they are produced again, and nothing fails.
 
 use crate::basis::destination::{Destination, make_private_folder};
 use crate::basis::input_file;
@@ -10,35 +10,35 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The folder of files kept between runs, if there is one.
+/// Cache folder, if there is one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CacheFolder {
-    /// Its path, which need not be text: serde writes such a string whole, and no such path.
+    /// Path; an `OsString`, because serde refuses to write a `PathBuf` that is not UTF-8.
     folder: Option<OsString>,
 }
 
-/// Largest file that is read: far more than a driver keeps of all kernels.
-const MOST_BYTES: u64 = 256 << 20;
+/// Size limit of a cache file: far more than any driver stores for all kernels.
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Beginning of the names of folders that hold the layer of `capture`.
+/// Prefix of the names of folders that hold `capture`'s layer.
 pub(crate) const LAYER_FOLDER: &str = "capture-";
 
-/// Bytes of the checksum before the contents of a file.
-const CHECKSUM: usize = 32;
+/// Bytes of the checksum at the beginning of each file.
+const CHECKSUM_BYTES: usize = 32;
 
 impl CacheFolder {
-    /// A cache in `folder`, or in `gpukern` below the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`, …).
+    /// Uses `folder`, or else `gpukern` below the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`, …).
     #[must_use]
     pub fn new(folder: Option<&Path>) -> Self {
         Self { folder: folder.map(Path::to_path_buf).or_else(Self::usual).map(PathBuf::into_os_string) }
     }
 
-    /// The folder where nobody names another.
+    /// Returns the default folder.
     pub(crate) fn usual() -> Option<PathBuf> {
         dirs::cache_dir().map(|user| user.join("gpukern"))
     }
 
-    /// Why nothing can be kept in the folder, if so.
+    /// Returns the error that prevents writing to the folder, if any.
     pub(crate) fn trouble(&self) -> Option<io::Error> {
         let folder = Path::new(self.folder.as_ref()?);
         make_private_folder(folder)
@@ -47,13 +47,13 @@ impl CacheFolder {
             .err()
     }
 
-    /// A cache that keeps nothing.
+    /// Creates a cache that stores nothing.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The file of this kind for a device with its driver.
+    /// Returns the path of the file of this kind for a device with its driver.
     fn file(&self, kind: &str, device: &DeviceInfo) -> Option<PathBuf> {
         let mut key = Sha256::new();
         for part in [&device.name, &device.uuid, &device.driver.name, &device.driver.info, &device.api_version] {
@@ -64,7 +64,7 @@ impl CacheFolder {
         Some(Path::new(self.folder.as_ref()?).join(format!("{}.{kind}", hex(&key.finalize()[..8]))))
     }
 
-    /// The files in the folder, and those of a layer in folders below it.
+    /// Lists the cache files, including those of layers in folders below.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let entries = |folder: &Path| folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
         let mut files = vec![];
@@ -80,36 +80,36 @@ impl CacheFolder {
         files
     }
 
-    /// The contents kept of this kind for a device with its driver; `None` where there are none, or damaged ones.
+    /// Reads the contents of this kind for a device with its driver; `None` if missing or damaged.
     #[must_use]
     pub fn get(&self, kind: &str, device: &DeviceInfo) -> Option<Vec<u8>> {
         let path = self.file(kind, device)?;
         path.parent().into_iter().chain([&*path]).try_for_each(check_private).ok()?;
-        let file = input_file::read(&path, MOST_BYTES).ok()?;
-        let (checksum, contents) = file.split_at_checked(CHECKSUM)?;
-        // A driver may trust its own data more than it should: hand it nothing that was cut off or altered.
+        let file = input_file::read(&path, MAX_FILE_BYTES).ok()?;
+        let (checksum, contents) = file.split_at_checked(CHECKSUM_BYTES)?;
+        // A driver may trust its own data more than it should, so it gets nothing truncated or altered.
         (Sha256::digest(contents)[..] == *checksum).then(|| contents.to_vec())
     }
 
-    /// The absolute path of a file with these contents, in a folder below this one: it is there from an earlier run,
-    /// or is written.
+    /// Returns the absolute path of a file with these contents in a folder below the cache; writes the file unless an
+    /// earlier run did.
     ///
     /// # Errors
-    /// When there is no cache, it cannot be written, or everybody can write there.
+    /// When there is no cache, it cannot be written, or every user can write to it.
     pub(crate) fn file_of(&self, folder: &str, name: &str, contents: &[u8]) -> io::Result<PathBuf> {
         let cache = self.folder.as_ref().ok_or_else(|| io::Error::other("there is no cache folder"))?;
         let folder = std::path::absolute(cache)?.join(folder);
         make_private_folder(&folder)?;
         folder.parent().into_iter().chain([&*folder]).try_for_each(check_private)?;
         let path = folder.join(name);
-        let kept = check_private(&path).and_then(|()| input_file::read(&path, contents.len() as u64));
-        if !kept.is_ok_and(|kept| kept == contents) {
+        let cached = check_private(&path).and_then(|()| input_file::read(&path, contents.len() as u64));
+        if !cached.is_ok_and(|cached| cached == contents) {
             Destination::open(&path)?.private()?.write(contents)?;
         }
         Ok(path)
     }
 
-    /// Keeps `contents`, in one step or not at all.
+    /// Stores `contents` atomically, if possible.
     pub fn put(&self, kind: &str, device: &DeviceInfo, contents: &[u8]) {
         let Some(path) = self.file(kind, device) else { return };
         let write = || -> io::Result<()> {
@@ -118,14 +118,14 @@ impl CacheFolder {
             check_private(folder)?;
             Destination::open(&path)?.private()?.write(&[&Sha256::digest(contents)[..], contents].concat())
         };
-        // A cache that cannot be written costs time, nothing else.
+        // A cache that cannot be written costs only time.
         let _ = write();
     }
 }
 
-/// Refuses a folder or a file that every user of this host may write: a driver runs what it finds in a pipeline cache,
-/// and a checksum is no signature. Its owner and its group are not looked at. Caches of CI are often restored by root
-/// or another user, and whoever gives a group the right to write means it.
+/// Refuses a folder or file that every user of this host can write: drivers execute code from a pipeline cache, and a
+/// checksum is no signature. Owner and group are not checked: CI caches are often restored by root or another user, and
+/// group permissions are given on purpose.
 fn check_private(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if std::os::unix::fs::PermissionsExt::mode(&path.metadata()?.permissions()) & 0o002 != 0 {
@@ -136,7 +136,7 @@ fn check_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The first 64 bits of the SHA-256 of `parts`, in hexadecimal.
+/// Returns the first 64 bits of the SHA-256 of the concatenated `parts`, in hexadecimal.
 #[must_use]
 pub(crate) fn fingerprint(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
@@ -177,7 +177,7 @@ mod tests {
         cache.put("pipelines", &device, b"compiled");
         let path = cache.file("pipelines", &device).expect("a folder was given");
         let whole = std::fs::read(&path).expect("written");
-        // A file of a terabyte is none of ours.
+        // A file of a terabyte exceeds the size limit.
         std::fs::File::options().write(true).open(&path).and_then(|file| file.set_len(1 << 40)).expect("grown");
         assert_eq!(cache.get("pipelines", &device), None);
         for damaged in [&whole[..10], &whole[..whole.len() - 1], &[whole.clone(), vec![1]].concat()] {
@@ -200,7 +200,7 @@ mod tests {
         let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
         let set = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
         assert_eq!([below.parent().expect("made"), &below, &file].map(mode), [0o700, 0o700, 0o600]);
-        // As a cache of CI that somebody else restored.
+        // Permissions as in a CI cache that another user restored.
         set(&below, 0o775);
         set(&file, 0o664);
         assert_eq!(cache.get("pipelines", &device).as_deref(), Some(&b"compiled"[..]));
@@ -213,7 +213,7 @@ mod tests {
         assert!(cache.trouble().expect("refused").to_string().contains("chmod o-w"));
         cache.put("peak", &device, b"figures");
         set(&below, 0o700);
-        assert_eq!(cache.get("peak", &device), None, "nothing was kept there");
+        assert_eq!(cache.get("peak", &device), None, "nothing was cached there");
         assert!(cache.trouble().is_none());
     }
 

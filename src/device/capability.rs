@@ -1,5 +1,5 @@
-//! What a Vulkan device is and can do, as plain data: printed by `gpukern devices`, kept in every record, and
-//! compared with what a program needs. Nothing here talks to Vulkan.
+//! Properties, limits and features of a Vulkan device as plain data: printed by `gpukern devices`, stored in every
+//! record, and compared with a program's needs. Nothing here calls Vulkan.
 
 use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
@@ -13,40 +13,40 @@ pub(crate) mod vendor {
     pub(crate) const AMD: u32 = 0x1002;
     pub(crate) const APPLE: u32 = 0x106b;
     pub(crate) const INTEL: u32 = 0x8086;
-    /// Mesa's own (`VK_VENDOR_ID_MESA`), which Honeykrisp has on Apple's GPUs, and llvmpipe.
+    /// Mesa's own id (`VK_VENDOR_ID_MESA`): Honeykrisp on Apple's GPUs, and llvmpipe.
     pub(crate) const MESA: u32 = 0x1_0005;
     pub(crate) const NVIDIA: u32 = 0x10de;
     pub(crate) const QUALCOMM: u32 = 0x5143;
 }
 
-/// The kind of a device (Vulkan's `VkPhysicalDeviceType`).
+/// Kind of device (Vulkan's `VkPhysicalDeviceType`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
-    /// A GPU with memory of its own.
+    /// GPU with its own memory.
     DiscreteGpu,
-    /// A GPU that shares the host's memory.
+    /// GPU that shares the host's memory.
     IntegratedGpu,
-    /// A GPU seen through a virtual machine.
+    /// GPU seen through a virtual machine.
     VirtualGpu,
-    /// A software device that runs on the host's cores.
+    /// Software device that runs on the host's cores.
     Cpu,
-    /// The host's own processor, without Vulkan.
+    /// Host processor, used without Vulkan.
     Host,
-    /// Anything else.
+    /// Any other device.
     #[default]
     Other,
 }
 
 impl DeviceKind {
-    /// Whether `--device gpu` means it.
+    /// Whether `--device gpu` can select the device.
     #[must_use]
     pub fn is_gpu(self) -> bool {
         matches!(self, Self::DiscreteGpu | Self::IntegratedGpu | Self::VirtualGpu)
     }
 
-    /// Whether its kernels run on the host's cores, which every other program uses too.
+    /// Whether kernels run on the host's cores, which all other programs use as well.
     #[must_use]
     pub fn runs_on_host_cores(self) -> bool {
         matches!(self, Self::Cpu | Self::Host)
@@ -66,67 +66,67 @@ impl fmt::Display for DeviceKind {
     }
 }
 
-/// One Vulkan device as its driver describes it.
+/// Vulkan device as its driver describes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DeviceInfo {
     /// Position in the list of devices.
     pub index: usize,
-    /// The device's name, such as `llvmpipe (LLVM 15.0.6, 256 bits)`.
+    /// Name, such as `llvmpipe (LLVM 15.0.6, 256 bits)`.
     pub name: String,
-    /// Its kind.
+    /// Kind of device.
     pub kind: DeviceKind,
-    /// The driver.
+    /// Driver of the device.
     pub driver: Driver,
-    /// Highest Vulkan version the device supports, such as `1.3.230`.
+    /// Highest supported Vulkan version, such as `1.3.230`.
     pub api_version: String,
     /// PCI vendor id, or Khronos vendor id.
     pub vendor_id: u32,
-    /// The vendor's device id.
+    /// Vendor's device id.
     pub device_id: u32,
     /// `VkPhysicalDeviceIDProperties::deviceUUID`.
     pub uuid: String,
-    /// PCI address `domain:bus:device.function`, where the driver tells it.
+    /// PCI address `domain:bus:device.function`, if the driver reports it.
     pub pci_address: Option<String>,
     /// Memory heaps.
     pub heaps: Vec<Heap>,
-    /// Sub-groups.
+    /// Sub-group sizes and operations.
     pub subgroup: Subgroup,
     /// Limits that programs are checked against.
     pub limits: DeviceLimits,
-    /// Timestamps.
+    /// Timestamp support.
     pub timestamps: Timestamps,
     /// Features that kernels may need.
     pub features: BTreeSet<Feature>,
     /// Shapes of `VK_KHR_cooperative_matrix`.
     pub cooperative_matrices: Vec<CooperativeMatrix>,
-    /// What `VK_NV_cooperative_matrix2` adds to them.
+    /// Shapes of `VK_NV_cooperative_matrix2`, if supported.
     #[serde(default)]
     pub flexible_matrices: Option<FlexibleMatrices>,
 }
 
-/// A driver's identity.
+/// Identity of a driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Driver {
-    /// Such as `llvmpipe` or `NVIDIA`.
+    /// Name, such as `llvmpipe` or `NVIDIA`.
     pub name: String,
-    /// The driver's own description of its version, such as `Mesa 22.3.6 (LLVM 15.0.6)`.
+    /// Driver's description of its version, such as `Mesa 22.3.6 (LLVM 15.0.6)`.
     pub info: String,
     /// `driverVersion` as the vendor encodes it.
     pub version: u32,
-    /// Its build: `pipelineCacheUUID`, which Mesa and others change with each one.
+    /// Build id: `pipelineCacheUUID`, which changes with each build of Mesa and other drivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
 }
 
-/// A memory heap.
+/// Memory heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Heap {
-    /// Its size.
+    /// Size of the heap.
     pub size: Bytes,
-    /// Whether it is local to the device.
+    /// Whether the heap is local to the device.
     pub device_local: bool,
 }
 
@@ -134,7 +134,7 @@ pub struct Heap {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Subgroup {
-    /// The default size.
+    /// Default size.
     pub size: u32,
     /// Smallest size that can be required.
     pub min_size: u32,
@@ -142,9 +142,10 @@ pub struct Subgroup {
     pub max_size: u32,
     /// Whether a compute pipeline can require one of the sizes.
     pub size_control: bool,
-    /// Whether a pipeline can ask for full sub-groups.
+    /// Whether a pipeline can require full sub-groups.
     pub full_subgroups: bool,
-    /// Most sub-groups of a work-group whose sub-group size is required; absent where none can be, and in older records.
+    /// Most sub-groups per work-group if a sub-group size is required; absent without size control and in older
+    /// records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_in_group: Option<u32>,
     /// Operations available in compute shaders, in Vulkan's terms: `basic`, `vote`, `ballot`, ….
@@ -165,58 +166,58 @@ pub struct DeviceLimits {
     pub shared_memory: Bytes,
     /// Push-constant block.
     pub push_constants: Bytes,
-    /// Range of one storage-buffer descriptor.
+    /// Largest range of a storage-buffer descriptor.
     pub storage_buffer_range: Bytes,
-    /// Texels of one view of a buffer; 0 in records of versions that did not ask.
+    /// Most texels of a buffer view; 0 in records of versions that did not query it.
     #[serde(default)]
     pub texel_buffer_elements: u32,
-    /// Largest buffer (`maxBufferSize`, or `maxMemoryAllocationSize` where that is smaller).
+    /// Largest buffer: the smaller of `maxBufferSize` and `maxMemoryAllocationSize`.
     pub buffer: Bytes,
-    /// Loop iterations of one invocation, summed over its loops, after which the driver silently stops it.
+    /// Loop iterations of one invocation, summed over its loops, after which the driver silently leaves every loop.
     pub loop_iterations: Option<u64>,
-    /// Descriptors of buffers; absent in records of versions that did not ask.
+    /// Limits of buffer descriptors; absent in records of versions that did not query them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descriptors: Option<DescriptorLimits>,
 }
 
-/// Limits of the descriptors of buffers that a kernel binds.
+/// Limits of buffer descriptors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DescriptorLimits {
-    /// Descriptor sets.
+    /// Most descriptor sets.
     pub sets: u32,
-    /// Storage buffers of one kernel.
+    /// Most storage buffers of one kernel.
     pub storage_buffers: u32,
-    /// Uniform buffers of one kernel.
+    /// Most uniform buffers of one kernel.
     pub uniform_buffers: u32,
-    /// Range of one uniform-buffer descriptor.
+    /// Largest range of a uniform-buffer descriptor.
     pub uniform_range: Bytes,
-    /// What the offset of a storage buffer must be a multiple of.
+    /// Alignment of storage-buffer offsets.
     pub storage_alignment: Bytes,
-    /// What the offset of a uniform buffer must be a multiple of.
+    /// Alignment of uniform-buffer offsets.
     pub uniform_alignment: Bytes,
 }
 
-/// Nanoseconds of a tick that can be true: clocks of devices have from 0.1 ns to some microseconds.
-const PERIODS: RangeInclusive<f32> = 1e-3..=1e7;
+/// Plausible timestamp periods in nanoseconds: real clocks have 0.1 ns to some microseconds.
+const PLAUSIBLE_PERIODS_NS: RangeInclusive<f32> = 1e-3..=1e7;
 
 /// Timestamp support of the queue that measurements use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Timestamps {
-    /// Nanoseconds of one tick; `null` where it is not finite, as null drivers say.
+    /// Nanoseconds per tick; `null` if not finite, as some null drivers report.
     #[serde(deserialize_with = "or_infinite")]
     pub period_ns: f32,
-    /// Meaningful bits of a timestamp; 0 where the queue has none.
+    /// Valid bits of a timestamp; 0 if the queue has no timestamps.
     pub valid_bits: u32,
 }
 
-/// A number; infinity for the `null` that JSON has in its place.
+/// Deserializes a number; `null`, JSON's substitute for infinity, becomes infinity.
 fn or_infinite<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f32, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f32::INFINITY))
 }
 
-/// One supported shape of `VK_KHR_cooperative_matrix`: D = A·B + C with A m×k, B k×n.
+/// Supported shape of `VK_KHR_cooperative_matrix`: D = A·B + C with A m×k, B k×n.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CooperativeMatrix {
@@ -230,47 +231,47 @@ pub struct CooperativeMatrix {
     pub input: String,
     /// Component type of C and D.
     pub accumulator: String,
-    /// `subgroup` or `workgroup`.
+    /// Scope: `subgroup` or `workgroup`.
     pub scope: String,
 }
 
-/// Cooperative matrices whose extents are multiples of something, in place of a few shapes.
+/// Cooperative matrices with extents in multiples of a granularity, instead of fixed shapes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FlexibleMatrices {
-    /// The largest extent of a matrix.
+    /// Largest extent of a matrix.
     pub most_extent: u32,
-    /// What can be multiplied.
+    /// Supported combinations of types, scope and granularity.
     pub shapes: Vec<FlexibleMatrix>,
 }
 
-/// Flexible matrices of some types and scope.
+/// Supported combination of types and scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FlexibleMatrix {
-    /// What M, N and K must be multiples of.
+    /// Granularity of M, N and K.
     pub granularity: [u32; 3],
     /// Component type of A and B, such as `f16`.
     pub input: String,
     /// Component type of C and D.
     pub accumulator: String,
-    /// `subgroup` or `workgroup`.
+    /// Scope: `subgroup` or `workgroup`.
     pub scope: String,
-    /// Invocations of a work-group, at that scope.
+    /// Invocations of a work-group, for work-group scope.
     pub invocations: u32,
 }
 
-/// The type that products of cooperative matrices are summed up in.
+/// Width of the accumulator of cooperative matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accumulator {
     /// 32 bits.
     Wide,
-    /// That of the operands.
+    /// Width of the operands.
     Narrow,
 }
 
 impl Accumulator {
-    /// Its name in [`MatrixShape`].
+    /// Returns the component type's name in [`MatrixShape`].
     #[must_use]
     pub(crate) fn name(self, dtype: DType) -> &'static str {
         match (self, dtype) {
@@ -282,7 +283,7 @@ impl Accumulator {
     }
 }
 
-/// A shape of cooperative matrices that a kernel multiplies.
+/// Shape of the cooperative matrices that a kernel multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixShape {
     /// Rows of A.
@@ -295,7 +296,7 @@ pub struct MatrixShape {
     pub input: &'static str,
     /// Component type of C and D.
     pub accumulator: &'static str,
-    /// Invocations of the work-group that holds them together; none where a sub-group does.
+    /// Work-group size for work-group scope; `None` for sub-group scope.
     pub workgroup: Option<u32>,
 }
 
@@ -311,7 +312,7 @@ impl fmt::Display for MatrixShape {
 
 macro_rules! features {
     ($($(#[$doc:meta])* $name:ident = $text:literal $(by $($capability:literal)|+)?,)*) => {
-        /// A feature that a kernel may need, by the name Vulkan gives it.
+        /// Device feature that a kernel may need, by Vulkan's name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[cfg_attr(test, derive(schemars::JsonSchema))]
         pub enum Feature {
@@ -319,16 +320,16 @@ macro_rules! features {
         }
 
         impl Feature {
-            /// Every feature.
+            /// All features.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// Vulkan's name.
+            /// Returns Vulkan's name.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// The SPIR-V capabilities that require this feature, or one of several.
+            /// Returns the SPIR-V capabilities that require this feature, alone or as one of several.
             fn capabilities(self) -> &'static [&'static str] {
                 match self { $(Self::$name => &[$($($capability),+)?],)* }
             }
@@ -337,7 +338,7 @@ macro_rules! features {
 }
 
 features! {
-    /// Pointers to buffers in push constants.
+    /// Buffer addresses in kernels.
     BufferDeviceAddress = "bufferDeviceAddress" by "PhysicalStorageBufferAddresses",
     /// Tightly packed buffer layouts.
     ScalarBlockLayout = "scalarBlockLayout",
@@ -352,20 +353,20 @@ features! {
     /// Arrays of storage buffers with an index known at run time.
     StorageBufferArrayDynamicIndexing = "shaderStorageBufferArrayDynamicIndexing"
         by "StorageBufferArrayDynamicIndexing",
-    /// Arrays of uniform buffers with one.
+    /// Arrays of uniform buffers with an index known at run time.
     UniformBufferArrayDynamicIndexing = "shaderUniformBufferArrayDynamicIndexing"
         by "UniformBufferArrayDynamicIndexing",
     /// 64-bit integers.
     ShaderInt64 = "shaderInt64" by "Int64",
-    /// 16-bit values in buffers.
+    /// 16-bit values in storage buffers.
     StorageBuffer16BitAccess = "storageBuffer16BitAccess" by "StorageBuffer16BitAccess",
-    /// 16-bit values in uniform buffers too.
+    /// 16-bit values in storage and uniform buffers.
     UniformAndStorageBuffer16BitAccess = "uniformAndStorageBuffer16BitAccess" by "UniformAndStorageBuffer16BitAccess",
     /// 16-bit values in push constants.
     StoragePushConstant16 = "storagePushConstant16" by "StoragePushConstant16",
-    /// 8-bit values in buffers.
+    /// 8-bit values in storage buffers.
     StorageBuffer8BitAccess = "storageBuffer8BitAccess" by "StorageBuffer8BitAccess",
-    /// 8-bit values in uniform buffers too.
+    /// 8-bit values in storage and uniform buffers.
     UniformAndStorageBuffer8BitAccess = "uniformAndStorageBuffer8BitAccess" by "UniformAndStorageBuffer8BitAccess",
     /// 8-bit values in push constants.
     StoragePushConstant8 = "storagePushConstant8" by "StoragePushConstant8",
@@ -419,32 +420,32 @@ features! {
     CooperativeMatrix = "cooperativeMatrix" by "CooperativeMatrixKHR",
     /// Cooperative matrices of work-group scope.
     CooperativeMatrixWorkgroupScope = "cooperativeMatrixWorkgroupScope",
-    /// Cooperative matrices of any extents that are multiples of something.
+    /// Cooperative matrices of flexible extents, in multiples of a granularity.
     CooperativeMatrixFlexibleDimensions = "cooperativeMatrixFlexibleDimensions",
-    /// Loads and stores of cooperative matrices that know the extents of the whole.
+    /// Bounds-checked loads and stores of cooperative matrices through tensor layouts.
     CooperativeMatrixTensorAddressing = "cooperativeMatrixTensorAddressing"
         by "TensorAddressingNV" | "CooperativeMatrixTensorAddressingNV",
     /// Reductions of cooperative matrices.
     CooperativeMatrixReductions = "cooperativeMatrixReductions" by "CooperativeMatrixReductionsNV",
     /// Cooperative matrices converted between types and uses.
     CooperativeMatrixConversions = "cooperativeMatrixConversions" by "CooperativeMatrixConversionsNV",
-    /// Functions of single elements of cooperative matrices.
+    /// Element-wise functions on cooperative matrices.
     CooperativeMatrixPerElementOperations = "cooperativeMatrixPerElementOperations"
         by "CooperativeMatrixPerElementOperationsNV",
-    /// Loads of cooperative matrices that decode blocks.
+    /// Cooperative-matrix loads that decode blocks.
     CooperativeMatrixBlockLoads = "cooperativeMatrixBlockLoads" by "CooperativeMatrixBlockLoadsNV",
-    /// Dot products of integers.
+    /// Integer dot products.
     ShaderIntegerDotProduct = "shaderIntegerDotProduct"
         by "DotProduct" | "DotProductInputAll" | "DotProductInput4x8Bit" | "DotProductInput4x8BitPacked",
     /// The Vulkan memory model.
     VulkanMemoryModel = "vulkanMemoryModel" by "VulkanMemoryModel",
-    /// Its operations of device scope.
+    /// Device scope of the Vulkan memory model.
     VulkanMemoryModelDeviceScope = "vulkanMemoryModelDeviceScope" by "VulkanMemoryModelDeviceScope",
-    /// 16-bit floats with the range of 32-bit ones.
+    /// bfloat16 type.
     ShaderBFloat16 = "shaderBFloat16Type" by "BFloat16TypeKHR",
-    /// Dot products of them.
+    /// Dot products of bfloat16.
     ShaderBFloat16DotProduct = "shaderBFloat16DotProduct" by "BFloat16DotProductKHR",
-    /// Cooperative matrices of them.
+    /// Cooperative matrices of bfloat16.
     ShaderBFloat16CooperativeMatrix = "shaderBFloat16CooperativeMatrix" by "BFloat16CooperativeMatrixKHR",
     /// Denormals kept, in 16 bits.
     ShaderDenormPreserveFloat16 = "shaderDenormPreserveFloat16" by "DenormPreserve",
@@ -478,21 +479,20 @@ features! {
     ShaderRoundingModeRTZFloat64 = "shaderRoundingModeRTZFloat64" by "RoundingModeRTZ",
 }
 
-/// What a SPIR-V capability asks of a device.
+/// Device requirement of a SPIR-V capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Requirement {
-    /// Nothing: every Vulkan device with compute has it.
+    /// None: every Vulkan device with compute has it.
     Nothing,
-    /// One of these features. Where there are several, what the kernel does says which of them it needs
-    /// (`kernel/instructions.rs`).
+    /// One of several features; which one depends on the kernel's instructions (`kernel/required.rs`).
     Features(Vec<Feature>),
-    /// A class of sub-group operations, by the name in [`Subgroup::operations`].
+    /// Class of sub-group operations, by its name in [`Subgroup::operations`].
     Subgroup(&'static str),
 }
 
-/// What the SPIR-V capability `name` asks of a device ("SPIR-V environment for Vulkan", appendix A of the Vulkan
-/// specification), or `None` for a capability that is not known yet. Known are those that compute shaders without
-/// images may declare and `vulkan/query.rs` enables.
+/// Returns the requirement of the SPIR-V capability `name` ("SPIR-V environment for Vulkan", appendix A of the Vulkan
+/// specification); `None` if it is unknown. Known are the capabilities that compute shaders without images may declare
+/// and `vulkan/query.rs` enables.
 #[must_use]
 pub(crate) fn requirement(name: &str) -> Option<Requirement> {
     let features = Feature::ALL.iter().copied().filter(|feature| feature.capabilities().contains(&name));
@@ -512,17 +512,17 @@ pub(crate) fn requirement(name: &str) -> Option<Requirement> {
 }
 
 impl DeviceInfo {
-    /// Features that every kernel of ours relies on.
-    pub const BASE: &'static [Feature] = &[Feature::BufferDeviceAddress, Feature::ScalarBlockLayout];
+    /// Features that every built-in kernel needs.
+    pub const REQUIRED_FEATURES: &'static [Feature] = &[Feature::BufferDeviceAddress, Feature::ScalarBlockLayout];
 
-    /// Bytes of the largest device-local heap: what the buffers of one case must fit in together.
+    /// Returns the size of the largest device-local heap, in which all buffers of a case must fit.
     #[must_use]
     pub fn memory(&self) -> Bytes {
         self.heaps.iter().filter(|heap| heap.device_local).map(|heap| heap.size).max().unwrap_or_default()
     }
 
-    /// The sub-group size that kernels require which need one: the device's own. Of Intel's, which says 32, 16: registers of a
-    /// thread are shared by its lanes, and half as many spill less.
+    /// Returns the sub-group size to require for kernels that need one: the default size, but 16 on Intel, which
+    /// reports 32. Lanes share a thread's registers, so half as many spill less.
     #[must_use]
     pub fn usual_subgroup(&self) -> u32 {
         let Subgroup { size, min_size, max_size, size_control, .. } = self.subgroup;
@@ -530,7 +530,7 @@ impl DeviceInfo {
         if halved { size.min(16) } else { size }
     }
 
-    /// Whether kernels can multiply cooperative matrices of this shape.
+    /// Whether the device supports cooperative matrices of this shape.
     #[must_use]
     pub fn multiplies(&self, shape: &MatrixShape) -> bool {
         let extents = [shape.m, shape.n, shape.k];
@@ -555,11 +555,11 @@ impl DeviceInfo {
         }
     }
 
-    /// Why nothing at all can be measured here, if so.
+    /// Returns why nothing can be measured on the device, if so.
     #[must_use]
     pub fn unusable(&self) -> Option<String> {
         let (period, has_clock) = (self.timestamps.period_ns, self.timestamps.valid_bits > 0);
-        if has_clock && !PERIODS.contains(&period) {
+        if has_clock && !PLAUSIBLE_PERIODS_NS.contains(&period) {
             return Some(format!("reports nonsense: its clock has {period} ns a tick"));
         }
         if self.memory() == Bytes(0) {
@@ -568,17 +568,17 @@ impl DeviceInfo {
         self.uninspectable().or_else(|| (!has_clock).then(|| "needs a compute queue with timestamps".into()))
     }
 
-    /// Why nothing can even be compiled here, if so.
+    /// Returns why nothing can even be compiled for the device, if so.
     #[must_use]
     pub fn uninspectable(&self) -> Option<String> {
         if let Some(nonsense) = self.nonsense() {
             return Some(format!("reports nonsense: {nonsense}"));
         }
-        let lacking = Self::BASE.iter().find(|feature| !self.features.contains(feature));
+        let lacking = Self::REQUIRED_FEATURES.iter().find(|feature| !self.features.contains(feature));
         lacking.map(|feature| format!("needs feature {}", feature.name()))
     }
 
-    /// The answer of the driver's that no device can mean, as those of null drivers, if there is one.
+    /// Returns the driver's impossible answer, as null drivers give, if there is one.
     fn nonsense(&self) -> Option<String> {
         let Self { limits, subgroup, .. } = self;
         if subgroup.size == 0 {
@@ -588,7 +588,7 @@ impl DeviceInfo {
         none.then(|| "its work-groups have 0 invocations".into())
     }
 
-    /// Why a kernel that declares `capabilities` cannot run here, if so.
+    /// Returns why a kernel that declares `capabilities` cannot run on the device, if so.
     #[must_use]
     pub fn lacks(&self, capabilities: &[impl AsRef<str>]) -> Option<String> {
         capabilities.iter().map(AsRef::as_ref).find_map(|name| match requirement(name) {
@@ -605,7 +605,7 @@ impl DeviceInfo {
         })
     }
 
-    /// Why a kernel whose instructions need the `features` of these names cannot run here, if so.
+    /// Returns why a kernel whose instructions need `features` cannot run on the device, if so.
     #[must_use]
     pub fn lacks_features(&self, features: &[impl AsRef<str>]) -> Option<String> {
         let has = |name: &str| self.features.iter().any(|feature| feature.name() == name);
@@ -613,11 +613,11 @@ impl DeviceInfo {
         Some(format!("needs feature {lacking}"))
     }
 
-    /// Why a module of this version of SPIR-V cannot run here, if so ("Versions and formats", appendix A of the Vulkan
-    /// specification).
+    /// Returns why the device is too old for this version of SPIR-V, if it is ("Versions and formats", appendix A of
+    /// the Vulkan specification).
     #[must_use]
     pub fn too_old_for(&self, spirv: [u8; 2]) -> Option<String> {
-        // Vulkan's versions, and the newest SPIR-V of each.
+        // Vulkan versions with the newest SPIR-V version of each.
         const NEWEST: [([u32; 2], [u8; 2]); 4] =
             [([1, 0], [1, 0]), ([1, 1], [1, 3]), ([1, 2], [1, 5]), ([1, 3], [1, 6])];
         let mut numbers = self.api_version.split('.').map_while(|number| number.parse::<u32>().ok());
@@ -654,7 +654,7 @@ pub(crate) mod tests {
         Feature::ShaderBFloat16CooperativeMatrix,
     ];
 
-    /// A GPU with sub-groups of 32 and 48 KiB of shared memory, as to features the software device.
+    /// Returns a GPU with sub-groups of 32, 48 KiB of shared memory and the software device's features.
     pub(crate) fn gpu() -> DeviceInfo {
         let mut device = software_device();
         device.kind = DeviceKind::DiscreteGpu;
@@ -663,7 +663,7 @@ pub(crate) mod tests {
         device
     }
 
-    /// A device like the software device of Debian 12, for tests without one.
+    /// Returns a device like the software device of Debian 12, for tests without one.
     pub(crate) fn software_device() -> DeviceInfo {
         DeviceInfo {
             name: "software".into(),
@@ -728,7 +728,7 @@ pub(crate) mod tests {
             let device = DeviceInfo { timestamps: Timestamps { period_ns, valid_bits: 64 }, ..software_device() };
             let reason = format!("reports nonsense: its clock has {period_ns} ns a tick");
             assert_eq!(told(device.clone()), reason);
-            // As another process is told of it.
+            // The answer survives serialization, as between processes.
             let json = serde_json::to_string(&device).expect("JSON");
             let read: DeviceInfo = serde_json::from_str(&json).expect(&json);
             assert!(told(read).starts_with("reports nonsense: its clock has "), "{json}");
@@ -758,7 +758,7 @@ pub(crate) mod tests {
     fn names_of_capabilities_are_those_of_the_specification() {
         let known: Vec<_> = (0..8192).filter_map(rspirv::spirv::Capability::from_u32).collect();
         let mapped = known.iter().filter(|capability| requirement(&format!("{capability:?}")).is_some()).count();
-        // As many as there are names in the table: one with a slip would be none of them.
+        // rspirv knows all names in the table, so none has a typing error.
         assert_eq!(mapped, 61);
     }
 
@@ -782,7 +782,7 @@ pub(crate) mod tests {
         let reason = device.lacks(&["AtomicFloat32AddEXT"]);
         let expected = "needs feature shaderBufferFloat32AtomicAdd or shaderSharedFloat32AtomicAdd";
         assert_eq!(reason.as_deref(), Some(expected));
-        // What gpukern does not enable.
+        // A capability that gpukern does not enable.
         let image = device.lacks_features(&["shaderImageFloat32Atomics"]);
         assert_eq!(image.as_deref(), Some("needs feature shaderImageFloat32Atomics"));
     }

@@ -1,5 +1,5 @@
-//! What the system tells while something is measured: the clock of a device (NVML for NVIDIA, sysfs for AMD, Intel and the host's own
-//! cores), and what other programs take of the host's processors, on Linux: a device that computes on them is as fast as they leave it.
+//! System state during a measurement, on Linux: the clock of a device (NVML for NVIDIA; sysfs for AMD, Intel and the
+//! host's cores) and the CPU use of other programs, which slows down devices that compute on the host's cores.
 
 use crate::device::capability::vendor::NVIDIA;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -9,18 +9,18 @@ use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A source of a device's clock.
+/// Source of a device's clock frequency.
 pub(crate) enum ClockSource {
-    /// NVIDIA's management library, and the PCI address of the device.
+    /// NVIDIA's management library, and the device's PCI address.
     Nvml(Box<Nvml>, String),
-    /// AMD's table of clocks: the current one is marked with a star.
+    /// AMD's table of clock levels; a star marks the current one.
     Table(PathBuf),
-    /// Files that hold one frequency each, and how many of their units are one MHz.
+    /// Files with one frequency each, and the file's units per MHz.
     Files(Vec<PathBuf>, f64),
 }
 
 impl ClockSource {
-    /// The source for `device`, if the system has one.
+    /// Finds the source for `device`, if the system has one.
     #[must_use]
     pub(crate) fn of(device: &DeviceInfo) -> Option<Self> {
         Self::below(device, Path::new("/sys"))
@@ -47,8 +47,8 @@ impl ClockSource {
         (!files.is_empty()).then_some(Self::Files(files, 1.0))
     }
 
-    /// The energy that the board has taken since its driver was loaded, in joules, where there is a counter: NVML's, which
-    /// has moved on by millijoules a few times in each tenth of a second.
+    /// Returns the energy in joules that the board has used since its driver was loaded, if there is a counter. NVML's
+    /// counter advances in steps of millijoules, a few times per tenth of a second.
     #[must_use]
     pub(crate) fn joules(&self) -> Option<f64> {
         let Self::Nvml(nvml, address) = self else { return None };
@@ -56,7 +56,7 @@ impl ClockSource {
         device.total_energy_consumption().ok().map(|millijoules| millijoules as f64 / 1e3)
     }
 
-    /// The clock now, in MHz: the mean where there are several cores.
+    /// Returns the current clock in MHz; the mean over several cores.
     #[must_use]
     pub(crate) fn mhz(&self) -> Option<f64> {
         match self {
@@ -80,7 +80,7 @@ impl ClockSource {
     }
 }
 
-/// The folders `prefix`0, `prefix`1, … in `parent`.
+/// Lists the folders `prefix`0, `prefix`1, … in `parent`.
 fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let numbered = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(prefix));
@@ -90,22 +90,22 @@ fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     entries.filter(numbered).collect()
 }
 
-/// Ticks of all processors together, 10 ms each, below which a share means nothing.
-const LEAST_TICKS: u64 = 20;
+/// Fewest ticks of all processors together, 10 ms each, over which a share is meaningful.
+const MIN_TICKS: u64 = 20;
 
-/// Ticks since the machine started, of the processors that this process may use.
+/// CPU ticks since the machine started, of the processors that this process may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HostLoad {
-    /// All of them.
+    /// All ticks.
     total: u64,
-    /// Those in which they worked, for whomever: a hypervisor that took them counts.
+    /// Ticks that were not idle, including those that a hypervisor took.
     busy: u64,
-    /// Those in which this process worked.
+    /// Ticks used by this process.
     own: u64,
 }
 
 impl HostLoad {
-    /// The ticks until now; `None` where the system does not tell.
+    /// Reads the current ticks; `None` if the system does not report them.
     #[must_use]
     pub(crate) fn now() -> Option<Self> {
         let [stat, status, own] =
@@ -122,30 +122,31 @@ impl HostLoad {
             if !name.parse().is_ok_and(|number| allowed.contains(&number)) {
                 continue;
             }
-            // user nice system idle iowait irq softirq steal; what guests took is in user already.
+            // user nice system idle iowait irq softirq steal; guests' time is included in user.
             let ticks = ticks.split_whitespace().take(8).map(|tick| tick.parse().ok()).collect::<Option<Vec<u64>>>()?;
             let idle = ticks.get(3)? + ticks.get(4)?;
             let total: u64 = ticks.iter().sum();
             load.total += total;
             load.busy += total - idle;
         }
-        // The name before may hold spaces and brackets; user and system time are fields 14 and 15.
+        // The process name may contain spaces and brackets; user and system time are fields 14 and 15.
         let mut own = own.rsplit_once(')')?.1.split_whitespace().skip(11).map(|tick| tick.parse::<u64>().ok());
         load.own = own.next()?? + own.next()??;
         (load.total > 0).then_some(load)
     }
 
-    /// The share of the processors that other programs took since `earlier`; `None` where that is too short to tell.
+    /// Returns the share of the processors that other programs used since `earlier`; `None` if the interval is too
+    /// short.
     #[must_use]
     pub(crate) fn others_since(self, earlier: Self) -> Option<f64> {
         let since = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&earlier));
         let [total, busy, own] = [since(|load| load.total), since(|load| load.busy), since(|load| load.own)];
-        // Ticks are counted for the system and for a process at different moments.
-        (total >= LEAST_TICKS).then(|| (busy.saturating_sub(own) as f64 / total as f64).min(1.0))
+        // Subtraction saturates: the system's and the process's ticks are counted at different moments.
+        (total >= MIN_TICKS).then(|| (busy.saturating_sub(own) as f64 / total as f64).min(1.0))
     }
 }
 
-/// Time that all threads of this process spent on the host's processors; `None` where the system does not tell.
+/// Returns the CPU time of all threads of this process; `None` if the system does not report it.
 #[cfg(unix)]
 pub(crate) fn cpu_time() -> Option<Duration> {
     use nix::sys::resource::{UsageWho, getrusage};
@@ -155,13 +156,13 @@ pub(crate) fn cpu_time() -> Option<Duration> {
     u64::try_from(spent.num_microseconds()).ok().map(Duration::from_micros)
 }
 
-/// Time that all threads of this process spent on the host's processors; `None` where the system does not tell.
+/// Returns the CPU time of all threads of this process; `None` if the system does not report it.
 #[cfg(not(unix))]
 pub(crate) fn cpu_time() -> Option<Duration> {
     None
 }
 
-/// The processors of a list such as `0-3,8`.
+/// Parses a list of processors such as `0-3,8`.
 fn processors(list: &str) -> Option<Vec<usize>> {
     let mut found = vec![];
     for part in list.split(',') {

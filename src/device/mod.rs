@@ -1,4 +1,4 @@
-//! Devices: what they are and can do, their clocks, what other programs take of the host's processors, the choice of one, files kept about them. Imports `basis`.
+//! Devices: properties and limits, clocks, CPU use of other programs, selection, cache files. Imports `basis`.
 
 pub(crate) mod cache;
 pub(crate) mod capability;

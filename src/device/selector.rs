@@ -1,12 +1,12 @@
-//! The choice of devices by index, UUID, type or a part of the name.
+//! Selection of devices by index, UUID, type or part of the name.
 
 use crate::device::capability::{DeviceInfo, DeviceKind};
 
-/// Indices into `devices` that `selectors` name, each once, in the order named; the default device when there are
-/// no selectors.
+/// Returns the indices into `devices` that `selectors` name, without repetitions, in the order named; the default
+/// device if there are no selectors.
 ///
 /// # Errors
-/// When a selector matches no device, or several where it must name one.
+/// When a selector matches no device, or is ambiguous.
 pub(crate) fn select(devices: &[DeviceInfo], selectors: &[String]) -> Result<Vec<usize>, String> {
     check(selectors)?;
     if selectors.is_empty() {
@@ -23,10 +23,10 @@ pub(crate) fn select(devices: &[DeviceInfo], selectors: &[String]) -> Result<Vec
     Ok(chosen)
 }
 
-/// Refuses a selector that is empty: it is a part of every name.
+/// Refuses an empty selector, which would match every name.
 ///
 /// # Errors
-/// What to write in its place.
+/// A message that says what to write instead.
 pub(crate) fn check(selectors: &[String]) -> Result<(), String> {
     match selectors.iter().find(|selector| selector.trim().is_empty()) {
         None => Ok(()),
@@ -37,7 +37,7 @@ pub(crate) fn check(selectors: &[String]) -> Result<(), String> {
     }
 }
 
-/// The best device: a usable one before an unusable one, then by kind.
+/// Returns the default device: usable ones first, then by kind.
 fn default(devices: &[DeviceInfo]) -> Option<usize> {
     let rank = |device: &DeviceInfo| {
         let kind = match device.kind {
@@ -66,7 +66,7 @@ fn matching(devices: &[DeviceInfo], selector: &str) -> Result<Vec<usize>, String
             Err(_) => all(&|device| device.uuid == lower || device.name.to_lowercase().contains(&lower)),
         },
     };
-    // Two manifests of one driver list a device twice.
+    // Two manifests of one driver list its device twice.
     let is_one = |found: &[usize]| found.iter().all(|at| devices[*at].uuid == lower);
     match found[..] {
         [_] => Ok(found),
@@ -145,7 +145,7 @@ mod tests {
             let message = chosen(selectors).expect_err("refused");
             assert!(message.contains("' names no device; give --device"), "{message}");
         }
-        // Nor where there is but one device.
+        // An empty selector is refused even if there is only one device.
         assert!(select(&devices()[..1], &[String::new()]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The commands that confirm a step.
+//! Commands that confirm a step.
 
 use super::event::{self, Event};
 use super::series::Series;
@@ -11,13 +11,13 @@ use crate::plan::options::Selection;
 use crate::plan::request::Request;
 use crate::record::{Case, NamedRecord};
 
-/// Processes that tell how far processes lie apart.
+/// Processes per side in a suggested command, enough to know their spread.
 const PROCESSES: usize = 5;
 
-/// Records before a step that a new run is compared with.
+/// Number of records before a step to compare a new run with.
 const RECORDS: usize = 3;
 
-/// The commands that confirm the step of the case that changed most. None for a case that this version cannot run.
+/// Returns the commands that confirm the step of the case that changed most; none if this version cannot run the case.
 pub(super) fn commands(runs: &[NamedRecord], series: &[Series], event: &Event) -> Vec<String> {
     let Some(most) = event.moves.first() else { return vec![] };
     let (series, own) = (&series[most.series], !most.changes.is_empty());
@@ -54,7 +54,7 @@ fn short(commit: &str) -> String {
     commit.chars().take(12).collect()
 }
 
-/// The options that name a case alone, if this version has it.
+/// Returns the options that select only this case, if this version has it.
 fn arguments(case: &Case, host: bool) -> Option<String> {
     let algorithm = algorithms::find(&case.algorithm).ok()?;
     let size = case.size.known()?;
@@ -66,7 +66,7 @@ fn arguments(case: &Case, host: bool) -> Option<String> {
         variant: if host { vec![] } else { of_case.variant },
         device: if host { vec![HOST.into()] } else { vec![] },
         size: vec![size.shortest().to_string()],
-        // What is the default is left out: a person reads it.
+        // Omit defaults, because a person reads the command.
         axes: AxisValues::unusual(&case.options, &algorithm.options(case.dtype)),
         ..of_case
     };

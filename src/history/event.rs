@@ -1,4 +1,4 @@
-//! The places of a history where cases changed, and what else changed there.
+//! Places of a history where cases changed, with other changes at the same place.
 
 use super::series::Series;
 use crate::compare::{self, Seen};
@@ -6,24 +6,24 @@ use crate::record::NamedRecord;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Points on either side of a step whose clocks and canaries are looked at.
+/// Points on each side of a step whose clocks and canaries are compared.
 const NEAR: usize = 7;
 
-/// Two runs between which cases changed.
+/// Pair of consecutive runs between which cases changed.
 #[derive(Debug)]
 pub(crate) struct Event {
-    /// Index of the last run before.
+    /// Index of the last run before the change.
     pub(crate) before: usize,
-    /// Index of the first run after.
+    /// Index of the first run after the change.
     pub(crate) after: usize,
-    /// What changed there that was recorded of all cases.
+    /// Changed facts that were recorded for all cases.
     pub(crate) changes: Vec<Change>,
-    /// The cases that changed, the one that changed most first.
+    /// Cases that changed, the largest change first.
     pub(crate) moves: Vec<Move>,
 }
 
 impl Event {
-    /// What changed there, in words.
+    /// Returns the changed facts in words.
     pub(crate) fn changes_in_words(&self) -> String {
         if self.changes.is_empty() {
             return "nothing that the records show for all cases".into();
@@ -32,19 +32,19 @@ impl Event {
     }
 }
 
-/// A fact beside a case that changed.
+/// Changed fact of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// What it is of, one of [`facts`].
+    /// Name of the fact, one of [`facts`].
     pub(super) what: &'static str,
-    /// Before and after.
+    /// Values before and after.
     pub(super) values: [String; 2],
 }
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [old, new] = &self.values;
-        // A driver's name is said once.
+        // Omit the repeated name of the driver.
         let shared = old.split(' ').next().filter(|first| self.what == DRIVER && new.starts_with(&format!("{first} ")));
         let without = |text: &str| shared.map_or(text, |first| text[first.len()..].trim_start()).to_string();
         write!(f, "{} {} → {}", self.what, without(old), without(new))
@@ -55,35 +55,35 @@ pub(super) const DRIVER: &str = "driver";
 pub(super) const BUILD: &str = "the driver's build";
 pub(super) const COMMIT: &str = "commit";
 
-/// A case that changed.
+/// Case that changed.
 #[derive(Debug)]
 pub(crate) struct Move {
     /// Index of its series.
     pub(crate) series: usize,
     /// Index of its step.
     pub(crate) step: usize,
-    /// What changed of it alone.
+    /// Changes of this case alone.
     pub(crate) changes: Vec<String>,
 }
 
-/// What was recorded at a point of a series.
+/// Returns the case at a point of a series, with its record.
 fn seen<'a>(runs: &'a [NamedRecord], series: &Series, at: usize) -> Seen<'a> {
     let point = &series.points[at];
     let record = &runs[point.run].record;
     Seen { record, case: &record.cases[point.case] }
 }
 
-/// What is other at a point of a series than before it.
+/// Kind of recorded change between a point of a series and the one before, in ascending order of relevance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Recorded {
     Nothing,
-    /// The commit, whatever it changed.
+    /// The commit, whatever it contains.
     Commit,
-    /// The driver, the tool, the host or the programs of the case.
+    /// The driver, the tool, the host or the case's kernels.
     Cause,
 }
 
-/// What is other at a point of a series than before it.
+/// Returns the kind of recorded change between a point of a series and the one before.
 pub(super) fn changed_at(runs: &[NamedRecord], series: &Series, at: usize) -> Recorded {
     if at == 0 || at >= series.points.len() {
         return Recorded::Nothing;
@@ -99,7 +99,7 @@ pub(super) fn changed_at(runs: &[NamedRecord], series: &Series, at: usize) -> Re
     }
 }
 
-/// The facts beside a case.
+/// Returns the facts of the environment of a case.
 fn facts(seen: Seen<'_>) -> [(&'static str, Option<String>); 6] {
     let (record, driver) = (seen.record, seen.device().map(|device| &device.driver));
     [
@@ -112,7 +112,7 @@ fn facts(seen: Seen<'_>) -> [(&'static str, Option<String>); 6] {
     ]
 }
 
-/// What changed beside the case between two points.
+/// Lists the environment's changes between two points.
 fn recorded(before: Seen<'_>, after: Seen<'_>) -> Vec<Change> {
     let mut changes: Vec<Change> = vec![];
     for ((what, old), (_, new)) in facts(before).into_iter().zip(facts(after)) {
@@ -125,7 +125,7 @@ fn recorded(before: Seen<'_>, after: Seen<'_>) -> Vec<Change> {
     changes
 }
 
-/// Every place of `series` with steps, in the order of the runs.
+/// Collects every place of `series` with steps, in the order of the runs.
 pub(super) fn all(runs: &[NamedRecord], series: &[Series]) -> Vec<Event> {
     let mut places: BTreeMap<(usize, usize), Vec<(usize, usize)>> = BTreeMap::new();
     for (index, one) in series.iter().enumerate() {
@@ -149,16 +149,16 @@ pub(super) fn all(runs: &[NamedRecord], series: &[Series]) -> Vec<Event> {
     places.into_iter().map(event).collect()
 }
 
-/// What changed at a step: beside the case, and of it.
+/// Lists the changes at a step: of the environment, and of the case.
 fn changes_of(runs: &[NamedRecord], series: &Series, number: usize) -> (Vec<Change>, Vec<String>) {
     let (at, bounds) = (series.steps[number].at, series.bounds());
     let [start, end] = [bounds[number].max(at.saturating_sub(NEAR)), bounds[number + 2].min(at + NEAR)];
     let seen = |at| seen(runs, series, at);
-    // What does not vary is looked at in the last of each side: the two points of the step.
+    // Constant properties are taken from the last of each side: the two points next to the step.
     let before: Vec<_> = (start..at).map(seen).collect();
     let after: Vec<_> = (at..end).rev().map(seen).collect();
     let mut own = compare::reasons(&before, &after, false);
-    // A program may have a kernel twice.
+    // A program may use one kernel twice.
     own.dedup();
     (recorded(seen(at - 1), seen(at)), own)
 }

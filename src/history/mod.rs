@@ -1,5 +1,5 @@
-//! Records over time: the runs of a folder in their order, the series of each case, and the steps in these with what
-//! changed there. Pure but for `store`, which reads the folder.
+//! Records over time: the runs of a folder in order, a series for each case, and its steps, with other changes at the
+//! same place. Pure, except for `store`, which reads the folder.
 
 mod confirm;
 mod event;
@@ -13,44 +13,44 @@ pub(crate) use store::Order;
 use crate::record::NamedRecord;
 use crate::stats::steps;
 
-/// Expected share of false ones among the cases that have steps.
+/// Expected share of false discoveries among the cases with steps.
 pub(crate) const FALSE_DISCOVERIES: f64 = crate::compare::FALSE_DISCOVERIES;
 
-/// Smallest step that is told, as a ratio less 1, unless somebody asks for another.
+/// Default smallest reported step, as a ratio minus 1.
 pub(crate) const MIN_EFFECT: f64 = 0.01;
 
-/// How a history is made.
+/// Parameters of a history.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) order: Order,
-    /// What series are kept apart by, beside the device.
+    /// Traits by which series are separated, in addition to the device.
     pub(crate) apart: Vec<Apart>,
-    /// Smallest step that is told, as a ratio less 1.
+    /// Smallest reported step, as a ratio minus 1.
     pub(crate) min_effect: f64,
 }
 
-/// A history.
+/// History of several runs.
 #[derive(Debug)]
 pub(crate) struct History {
-    /// The runs, in order.
+    /// Runs, in order.
     pub(crate) runs: Vec<NamedRecord>,
-    /// A series for each case of each device.
+    /// One series per case and device.
     pub(crate) series: Vec<Series>,
-    /// The places where cases changed, in order.
+    /// Places where cases changed, in order.
     pub(crate) events: Vec<Event>,
-    /// The files that are no part of it, and why.
+    /// Files that are not included, with reasons.
     pub(crate) left_out: Vec<String>,
     pub(crate) min_effect: f64,
 }
 
 impl History {
-    /// The commands that confirm an event.
+    /// Returns the commands that confirm an event.
     #[must_use]
     pub(crate) fn confirming(&self, event: &Event) -> Vec<String> {
         confirm::commands(&self.runs, &self.series, event)
     }
 
-    /// The history of `runs`; `left_out` says which files are none of them.
+    /// Builds the history of `runs`; `left_out` lists files that were not read, with reasons.
     #[must_use]
     pub(crate) fn new(runs: Vec<NamedRecord>, mut left_out: Vec<String>, settings: &Settings) -> Self {
         let runs = store::ordered(runs, &settings.order, &mut left_out);
@@ -79,7 +79,7 @@ pub(crate) mod tests {
         Settings { order: Order::Started, apart: vec![], min_effect: MIN_EFFECT }
     }
 
-    /// A run of minute `number` whose first two cases take `times` (µs).
+    /// Returns the run of minute `number`, whose first two cases take `times` (µs).
     pub(crate) fn run(number: usize, times: [f64; 2]) -> NamedRecord {
         let mut record = four_cases();
         record.started = format!("2026-01-01T{:02}:{:02}:00Z", number / 60, number % 60);
@@ -100,12 +100,12 @@ pub(crate) mod tests {
         measured.summary = Summary::of(&[Nanos(time * 1e3); 6]).expect("samples");
     }
 
-    /// A ripple of 1 % that is the same in every test.
+    /// Returns a ripple of 1 %, equal in every test.
     pub(crate) fn ripple(number: usize) -> f64 {
         1.0 + 0.01 * ((number * 7 % 13) as f64 / 13.0 - 0.5)
     }
 
-    /// Forty runs; from the 25th on the driver is another, and the first case takes 10 % longer.
+    /// Returns forty runs; from the 25th on the driver is different, and the first case takes 10 % longer.
     pub(crate) fn driver_change() -> Vec<NamedRecord> {
         let mut runs = vec![];
         for number in 0..40 {
@@ -135,8 +135,8 @@ pub(crate) mod tests {
         assert!(confirming[0].contains("gpukern ab matmul") && confirming[0].contains("--a-driver"));
     }
 
-    /// Forty runs, each of a commit of its own; the first case takes `factor` times as long from run `slow` on, and the
-    /// driver is another from run 24 on.
+    /// Returns forty runs, each of its own commit; the first case takes `factor` times as long from run `slow` on, and
+    /// the driver differs from run 24 on.
     fn driver_at_24(slow: usize, factor: f64) -> Vec<NamedRecord> {
         let mut runs = driver_change();
         for (number, run) in runs.iter_mut().enumerate() {
@@ -218,7 +218,7 @@ pub(crate) mod tests {
         assert_eq!((count(vec![]), count(vec![APART[1].1])), (2, 4));
     }
 
-    /// The least of what a record needs to be a run.
+    /// Minimal content of a record.
     #[test]
     fn a_history_of_one_run_has_a_series_and_no_step() {
         let history = History::new(vec![run(0, [250.0, 125.0])], vec![], &settings());

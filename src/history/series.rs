@@ -1,24 +1,24 @@
-//! The series of a case: its time in each run that measured it, and the steps in it.
+//! Series of a case: its time in each run that measured it, and its steps.
 
 use crate::basis::units::Nanos;
 use crate::case::method::{CacheState, Clock};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::{Case, NamedRecord, Origin, Record};
 use crate::stats;
-use crate::stats::steps::{SIDE, deviation};
+use crate::stats::steps::{MIN_SIDE_LEN, deviation};
 use std::collections::HashMap;
 
-/// Points around levels whose middle half says how far they lie apart.
+/// Fewest points for a meaningful interquartile range.
 const LEAST_SPREAD: usize = 3;
 
-/// What it may cost to tell a step where something changed that was recorded, in mean deviations from the levels beside
-/// it: the times are then at most e³, twenty times, as likely elsewhere, if their noise is Laplace's.
+/// Largest cost, in mean deviations from the levels, of moving a step to a nearby recorded change: with
+/// Laplace-distributed noise, the times are then at most e³, twenty times, as likely elsewhere.
 const MOST_COST: f64 = 3.0;
 
-/// What is to be the same in all runs of a series: a text of a case.
+/// Function that returns a trait of a case that must be equal throughout a series.
 pub(crate) type Apart = fn(&Record, &DeviceInfo, &Case) -> String;
 
-/// What series can be kept apart by, with its name; the driver is that with its version.
+/// Traits that can separate series, by name; `driver` includes its version.
 pub(crate) const APART: [(&str, Apart); 4] = [
     ("driver", |_, device, _| device.driver.info.clone()),
     ("host", |record, _, case| origin(record, case).host.clone().unwrap_or_else(|| "unknown host".into())),
@@ -26,70 +26,70 @@ pub(crate) const APART: [(&str, Apart); 4] = [
     ("label", |record, _, case| origin(record, case).label.clone().unwrap_or_else(|| "no label".into())),
 ];
 
-/// The origin of the process that measured a case.
+/// Returns the origin of the process that measured a case.
 fn origin<'a>(record: &'a Record, case: &Case) -> &'a Origin {
     record.processes.get(case.process).map_or(&record.origin, |process| &process.origin)
 }
 
-/// A case of a device over the runs.
+/// Times of a case on a device over the runs.
 #[derive(Debug)]
 pub(crate) struct Series {
-    /// The device's name in the last run that has it, and what keeps the series from others of the same case.
+    /// Name of the device in the last run that has it, followed by the separating traits.
     pub(crate) device: String,
-    /// The case's id.
+    /// Case id.
     pub(crate) id: String,
-    /// Its time in each run that measured it, in the order of the runs.
+    /// Time in each run that measured it, in the order of the runs.
     pub(crate) points: Vec<Point>,
     pub(crate) steps: Vec<Step>,
 }
 
-/// The time of a case in a run.
+/// Time of a case in a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     /// Index of the run.
     pub(crate) run: usize,
-    /// Index of the case there; of several processes, of the first.
+    /// Index of the case in the run; that of the first process if there are several.
     pub(crate) case: usize,
-    /// Median, of one operation where the case is a chain; of several processes, the median of theirs.
+    /// Median time, per operation if the case is a chain; the median over processes if there are several.
     pub(crate) time: Nanos,
 }
 
-/// A step between two levels.
+/// Step between two levels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
-    /// Index of the first point after it.
+    /// Index of the first point after the step.
     pub(crate) at: usize,
-    /// Where the values alone put it, if something that was recorded changed near there instead.
+    /// Position according to the values alone, if the step was moved to a nearby recorded change.
     pub(crate) likeliest: Option<usize>,
-    /// Medians of the points before and after it, as far as the neighbouring steps.
+    /// Medians of the points before and after the step, up to the neighboring steps.
     pub(crate) levels: [Nanos; 2],
-    /// Points that these are of.
+    /// Numbers of these points.
     pub(crate) counts: [usize; 2],
-    /// The least share of false discoveries at which it is still found.
+    /// Smallest false-discovery rate at which the step is found.
     pub(crate) q: f64,
 }
 
 impl Step {
-    /// The level after it, divided by the one before.
+    /// Returns the level after the step divided by the one before.
     pub(crate) fn ratio(&self) -> f64 {
         self.levels[1].0 / self.levels[0].0
     }
 }
 
 impl Series {
-    /// The times in nanoseconds.
+    /// Returns the times in nanoseconds.
     pub(crate) fn values(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.time.0).collect()
     }
 
-    /// The median of the points from the last step on.
+    /// Returns the median of the points from the last step on.
     pub(crate) fn level(&self) -> Nanos {
         let from = self.steps.last().map_or(0, |step| step.at);
         Nanos(stats::median(&self.values()[from..]).unwrap_or_default())
     }
 
-    /// How far the middle half of the points around their levels reaches, relative to these; `None` where so few are around
-    /// a level that it would say nothing.
+    /// Returns half the interquartile range of the points around their levels, relative to these; `None` if there are
+    /// too few points.
     pub(crate) fn spread(&self) -> Option<f64> {
         let values = self.values();
         let bounds = self.bounds();
@@ -103,30 +103,31 @@ impl Series {
         (around.len() >= LEAST_SPREAD).then(|| half(&around))
     }
 
-    /// The ends of its levels, as indices of points.
+    /// Returns the boundaries of the levels, as indices of points.
     pub(crate) fn bounds(&self) -> Vec<usize> {
         std::iter::once(0).chain(self.steps.iter().map(|step| step.at)).chain([self.points.len()]).collect()
     }
 }
 
-/// What makes two cases of different runs the same: device, what keeps them apart, number among alike devices, problem
-/// and method.
+/// Key that identifies a case in every run: device, separating traits, number among equal devices, id, and problem with
+/// method.
 type Key = (String, Vec<String>, usize, String, String);
 
-/// The device of a driver, whatever its version calls it: software devices and some drivers name a version there.
+/// Identifies a device independent of the driver's version, which software devices and some drivers include in the
+/// name.
 fn identity(device: &DeviceInfo) -> String {
     let name = if device.kind == DeviceKind::Host { device.name.as_str() } else { "" };
     format!("{:04x}:{:04x} {} {name}", device.vendor_id, device.device_id, device.driver.name)
 }
 
-/// What must be the same for times to be comparable.
+/// Describes the properties that must be equal for times to be comparable.
 fn problem(record: &Record, case: &Case) -> String {
     let cache = if record.method.cache == CacheState::Cold { "cold" } else { "hot" };
     let clock = if record.method.clock == Clock::Host { "host" } else { "device" };
     format!("{cache} {clock} {} {} {:?} {:?}", case.seed, case.work.operations, case.work.bytes, case.chain)
 }
 
-/// The series of every case of `runs`, in the order in which they first appear.
+/// Collects the series of every case of `runs`, in order of first appearance.
 pub(super) fn all(runs: &[NamedRecord], apart: &[Apart]) -> Vec<Series> {
     let mut places: HashMap<Key, usize> = HashMap::new();
     let mut all: Vec<Series> = vec![];
@@ -149,8 +150,7 @@ pub(super) fn all(runs: &[NamedRecord], apart: &[Apart]) -> Vec<Series> {
     all
 }
 
-/// The measured cases of a run by what they are in every run, with the name of their device; several processes may have
-/// the same.
+/// Groups the measured cases of a run by key, with the name of their device; several processes may have the same case.
 fn cases_of(run: &NamedRecord, apart: &[Apart]) -> Vec<((Key, String), Vec<usize>)> {
     let record = &run.record;
     let mut found: Vec<((Key, String), Vec<usize>)> = vec![];
@@ -161,7 +161,7 @@ fn cases_of(run: &NamedRecord, apart: &[Apart]) -> Vec<((Key, String), Vec<usize
         let Some(device) = record.device(case.device).filter(|_| measured) else { continue };
         let traits: Vec<_> = apart.iter().map(|apart| apart(record, device, case)).collect();
         let mut key = (identity(device), traits, 0, case.id.clone(), problem(record, case));
-        // Alike devices are told apart by number where more than one of them has the case.
+        // Equal devices are numbered if several of them have the case.
         let alike = twins.entry(key.clone()).or_default();
         key.2 = alike.iter().position(|known| *known == device.index).unwrap_or_else(|| {
             alike.push(device.index);
@@ -177,11 +177,11 @@ fn cases_of(run: &NamedRecord, apart: &[Apart]) -> Vec<((Key, String), Vec<usize
     found
 }
 
-/// Steps of at least `min_effect`, each at the change of what was recorded that is nearest, if one is near and the times
-/// between allow it. `recorded` says how much of it changed at a point.
+/// Returns the steps of at least `min_effect`, each moved to the most relevant recorded change nearby, if the times
+/// allow it. `recorded` returns the kind of change at a point.
 pub(super) fn steps<R: Ord>(
     series: &Series,
-    found: &[stats::steps::Step],
+    found: &[stats::steps::LevelShift],
     min_effect: f64,
     recorded: impl Fn(usize) -> R,
 ) -> Vec<Step> {
@@ -190,13 +190,13 @@ pub(super) fn steps<R: Ord>(
     for (index, step) in found.iter().enumerate() {
         let start = places.last().map_or(0, |(at, ..)| *at);
         let end = found.get(index + 1).map_or(values.len(), |next| next.at);
-        let (low, high) = (start + SIDE, end - SIDE);
-        let near = (1..SIDE).flat_map(|by| [step.at.checked_sub(by), Some(step.at + by)]).flatten();
+        let (low, high) = (start + MIN_SIDE_LEN, end - MIN_SIDE_LEN);
+        let near = (1..MIN_SIDE_LEN).flat_map(|by| [step.at.checked_sub(by), Some(step.at + by)]).flatten();
         let around = |at: usize| deviation(&values[start..at]) + deviation(&values[at..end]);
         let least = around(step.at);
         let most = least + MOST_COST * least / (end - start) as f64;
         let near = near.filter(|at| (low..=high).contains(at) && around(*at) <= most);
-        // The first of the greatest: the last that `max_by_key` sees.
+        // `max_by_key` returns the last maximum, so reverse to prefer the nearest.
         let all: Vec<usize> = std::iter::once(step.at).chain(near).collect();
         let at = all.into_iter().rev().max_by_key(|at| recorded(*at)).unwrap_or(step.at);
         places.push((at, (at != step.at).then_some(step.at), step.q));

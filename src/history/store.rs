@@ -1,4 +1,4 @@
-//! A store: a folder of records, with folders below it, merged by copying; and the order of its runs.
+//! Store of records: a folder with subfolders, which can be merged by copying; and the order of its runs.
 
 use crate::basis::error::Error;
 use crate::basis::printable::{Shown, printable};
@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The files below `folder` that may be records, in order, and a sentence for each folder there that cannot be read.
+/// Lists the files below `folder` that may be records, in order, with a sentence for each unreadable folder.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -23,7 +23,7 @@ pub(crate) fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Error>
     Ok((files, left_out))
 }
 
-/// The records in `files` by their paths, and a sentence for each that is none, behind those of `left_out`.
+/// Reads the records in `files`, named by path; appends a sentence to `left_out` for each file that is not a record.
 pub(crate) fn read(files: &[PathBuf], mut left_out: Vec<String>) -> (Vec<NamedRecord>, Vec<String>) {
     let mut runs = vec![];
     threads::prepare();
@@ -36,8 +36,8 @@ pub(crate) fn read(files: &[PathBuf], mut left_out: Vec<String>) -> (Vec<NamedRe
     (runs, left_out)
 }
 
-/// Collects the files of a folder and of those below it whose name ends in `.json`. Links to folders are not followed, so
-/// no file is found twice or for ever.
+/// Collects the `.json` files of a folder and its subfolders. Does not follow links to folders, so that no file is
+/// found twice and no loop is endless.
 fn walk(entries: std::fs::ReadDir, files: &mut Vec<PathBuf>, left_out: &mut Vec<String>) {
     for entry in entries {
         let entry = match entry {
@@ -63,18 +63,18 @@ fn walk(entries: std::fs::ReadDir, files: &mut Vec<PathBuf>, left_out: &mut Vec<
     }
 }
 
-/// What the order of runs is.
+/// Order of runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// That of their beginnings.
+    /// By start time.
     Started,
-    /// That of their commits' dates, then of their beginnings.
+    /// By date of the commit, then by start time.
     Committed,
-    /// That of a list of commits, the oldest first, then of their beginnings.
+    /// By position in a list of commits, oldest first, then by start time.
     Listed(Vec<String>),
 }
 
-/// `runs` in order, each once. Those that have no place in it are named in `left_out`.
+/// Sorts `runs` and removes duplicates; runs without a place in the order are named in `left_out`.
 pub(super) fn ordered(runs: Vec<NamedRecord>, order: &Order, left_out: &mut Vec<String>) -> Vec<NamedRecord> {
     let mut placed = vec![];
     for run in runs {
@@ -99,7 +99,7 @@ pub(super) fn ordered(runs: Vec<NamedRecord>, order: &Order, left_out: &mut Vec<
     kept
 }
 
-/// The place of a run: of its commit, then of its beginning.
+/// Returns the sort key of a run: that of its commit, then its start time.
 fn place(run: &NamedRecord, order: &Order) -> Result<(i128, i128), String> {
     let time = |text: &str| text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_nanosecond).ok();
     if run.record.method.validation {

@@ -1,9 +1,9 @@
-//! Baselines by faer, on all cores: matrix products, of matrices as they are stored, LU factorisation, and the solution of systems by
-//! it, in f64 without any f32.
+//! Baselines by faer on all cores: matrix products of matrices as stored, LU factorization, and solutions of systems
+//! from it, in f64 without any f32.
 //!
-//! Most variants of LU factorise without pivoting. On the CPU nobody would: libraries offer partial pivoting, P·A = L·U, and
-//! that is what users get. The comparison is between what each side is used for; pivoting adds n²/2 comparisons and up to
-//! n² exchanges to the 2/3·n³ operations.
+//! Most variants of LU factorize without pivoting. On the CPU nobody would: libraries offer partial pivoting, P·A =
+//! L·U, so users get that. The comparison is between common practice on each side; pivoting adds n²/2 comparisons and
+//! up to n² exchanges to the 2/3·n³ operations.
 
 use super::{Baseline, HostProgram, extent};
 use crate::algorithms::CaseSpec;
@@ -39,7 +39,7 @@ struct Product<'a, T> {
     a: MatRef<'a, T>,
     b: MatRef<'a, T>,
     c: Vec<T>,
-    /// [`HostArray`] of the element type.
+    /// Constructor of [`HostArray`] for the element type.
     array: fn(Vec<T>) -> HostArray,
 }
 
@@ -61,7 +61,7 @@ impl<'a, T: ComplexField> Product<'a, T> {
 }
 
 impl<T: ComplexField> HostProgram for Product<'_, T> {
-    /// Does nothing: a run changes nothing in place.
+    /// Does nothing, because a run changes nothing in place.
     fn restore(&mut self) {}
 
     fn run(&mut self) {
@@ -76,7 +76,7 @@ impl<T: ComplexField> HostProgram for Product<'_, T> {
 
 pub(super) static FACTORISATION: Baseline = Baseline {
     algorithm: &LU,
-    // Systems in f64 alone: factors are asked for in f32.
+    // f64 only for systems: the problem of the factors is f32.
     dtypes: &[DType::F32, DType::F64],
     name: "faer",
     summary: "recursive factorization P·A = L·U on all cores, in place and column major, with partial pivoting (which most \
@@ -89,7 +89,7 @@ pub(super) static FACTORISATION: Baseline = Baseline {
     },
 };
 
-/// A·x = b, all in the same type, by the factors of A.
+/// Solver of A·x = b in a single type, from the factors of A.
 struct Solution<'a, T> {
     factors: Factorisation<'a, T>,
     b: &'a [T],
@@ -107,17 +107,17 @@ impl<'a, T: ComplexField + Copy> Solution<'a, T> {
     }
 }
 
-/// The outputs of the problem in f32.
+/// Returns the outputs of the f32 problem.
 fn in_f32(solution: &Solution<'_, f32>) -> Vec<HostArray> {
     let Solution { factors, b, .. } = solution;
     let [a, _, u, status, rows] = <[_; 5]>::try_from(factors.outputs()).expect("A, L, U, status and rows");
     vec![a, u, status, rows, HostArray::F32((0..b.len()).map(|row| solution.x[(row, 0)]).collect())]
 }
 
-/// The outputs of the problem in f64.
+/// Returns the outputs of the f64 problem.
 fn in_f64(solution: &Solution<'_, f64>) -> Vec<HostArray> {
     let x = HostArray::F64((0..solution.b.len()).map(|row| solution.x[(row, 0)]).collect());
-    // Nothing is left to refine.
+    // There is nothing to refine.
     let words = [NO_BAD_PIVOT, CONVERGED, 0].map(|word| HostArray::I32(vec![word]));
     std::iter::once(x).chain(words).collect()
 }
@@ -143,12 +143,13 @@ impl<T: ComplexField + Copy> HostProgram for Solution<'_, T> {
 
 struct Factorisation<'a, T> {
     n: usize,
-    /// A as it was given, row major.
+    /// Matrix A as given, row-major.
     a: &'a [T],
-    /// A before a run; after it L below the diagonal, whose ones are not stored, and U from the diagonal on. Column
-    /// major as all matrices of faer, so that its users have theirs in this form already; row major takes twice the time.
+    /// A before a run; after it L below the diagonal, whose ones are not stored, and U from the diagonal on.
+    /// Column-major like all of faer's matrices; row-major would take twice the time, and users of faer have
+    /// column-major data already.
     packed: Mat<T>,
-    /// Row i of P·A is row `permutation[i]` of A.
+    /// Row permutation: row i of P·A is row `permutation[i]` of A.
     permutation: Vec<usize>,
     inverse: Vec<usize>,
     scratch: MemBuffer,
@@ -179,7 +180,7 @@ impl<'a, T: ComplexField + Copy> Factorisation<'a, T> {
 }
 
 impl Factorisation<'_, f32> {
-    /// The elements of a row major n×n matrix.
+    /// Collects the elements of a row-major n×n matrix.
     fn matrix(&self, element: impl Fn(usize, usize) -> f32) -> HostArray {
         let mut values = Vec::with_capacity(self.n * self.n);
         for row in 0..self.n {
@@ -198,8 +199,8 @@ impl HostProgram for Factorisation<'_, f32> {
         self.run();
     }
 
-    /// A as it was, L and U in full, a sound status and the permutation: with pivoting a zero pivot only arises in a
-    /// column of zeros, and the quotients by it are not finite.
+    /// Returns A unchanged, L and U in full, a status without bad pivots, and the permutation. With pivoting a zero
+    /// pivot occurs only in a column of zeros, and then the quotients are not finite.
     fn outputs(&self) -> Vec<HostArray> {
         let lower = |row: usize, column: usize| match column.cmp(&row) {
             std::cmp::Ordering::Less => self.packed[(row, column)],

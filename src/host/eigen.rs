@@ -1,5 +1,5 @@
-//! The similarity transform in plain parallel loops: first the loops, then a baseline of each of its kernels, then the whole, its steps
-//! those of the similarity post, as [`crate::algorithms::eigen`] writes them down.
+//! Baselines of the similarity transform in plain parallel loops: the loops, a baseline for each kernel, and the whole
+//! transform, with the similarity post's steps as [`crate::algorithms::eigen`] describes them.
 
 use super::{Baseline, HostProgram, extent};
 use crate::algorithms::eigen::{self, EIGEN, STOP_CHECK_EPS};
@@ -7,34 +7,33 @@ use crate::basis::dtype::HostArray;
 use crate::case::{StopRule, StopTest};
 use rayon::prelude::*;
 
-/// Elements below which a loop is not split further, since handing work to a thread takes as long as some thousand of
-/// them.
+/// Smallest number of elements per task: handing over a task costs as much as some thousand elements.
 const GRAIN: usize = 4096;
 
-/// Rows of n elements that make a grain.
+/// Returns the rows of n elements per task.
 fn rows(n: usize) -> usize {
     GRAIN.div_ceil(n)
 }
 
-/// s\[r\] = Σ M\[r,c\], each sum from left to right.
+/// Computes s\[r\] = Σ M\[r,c\], each sum from left to right.
 pub(super) fn row_sums(m: &[f32], s: &mut [f32]) {
     let n = s.len();
     s.par_iter_mut().zip(m.par_chunks(n)).with_min_len(rows(n)).for_each(|(s, row)| *s = row.iter().sum());
 }
 
-/// The largest of `x`, none of which is negative: then floats are ordered as their bits are, and a maximum of integers
-/// compiles to vector instructions where one of floats, for the sake of NaN, does not. The variants do the same.
+/// Returns the largest of `x`, all non-negative. Such floats are ordered like their bits, and an integer maximum
+/// compiles to vector instructions, whereas a float maximum, because of NaN, does not. The variants do the same.
 pub(super) fn largest(x: &[f32]) -> f32 {
     let of_piece = |piece: &[f32]| piece.iter().map(|x| x.to_bits()).fold(0, u32::max);
     f32::from_bits(x.par_chunks(GRAIN).map(of_piece).reduce(|| 0, u32::max))
 }
 
-/// e\[i\] ← e\[i\]·s\[i\]/max.
+/// Updates e\[i\] ← e\[i\]·s\[i\]/max.
 pub(super) fn scale(e: &mut [f32], s: &[f32], max: f32) {
     e.par_iter_mut().zip(s).with_min_len(GRAIN).for_each(|(e, s)| *e *= s / max);
 }
 
-/// M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\], with one division a row.
+/// Updates M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\], with one division per row.
 pub(super) fn transform(m: &mut [f32], s: &[f32]) {
     let n = s.len();
     m.par_chunks_mut(n).zip(s).with_min_len(rows(n)).for_each(|(row, sum)| {
@@ -43,14 +42,14 @@ pub(super) fn transform(m: &mut [f32], s: &[f32]) {
     });
 }
 
-/// Whether every |s\[i\] − s\[(i+1) mod n\]| < eps. A piece looks at all of its pairs, for a loop that may end early has
-/// no vector instructions; no piece is begun once another has found a pair too far apart.
+/// Whether every |s\[i\] − s\[(i+1) mod n\]| < eps. A task checks all of its pairs, because a loop with an early exit
+/// is not vectorized; no task starts after another has found a pair too far apart.
 pub(super) fn neighbours_agree(s: &[f32], eps: f32) -> bool {
     let n = s.len();
     let near = |a: f32, b: f32| (a - b).abs() < eps;
     near(s[n - 1], s[0])
         && (0..n.div_ceil(GRAIN)).into_par_iter().all(|piece| {
-            // With the first element of the next piece.
+            // Includes the first element of the next piece.
             let piece = &s[piece * GRAIN..n.min((piece + 1) * GRAIN + 1)];
             piece.iter().zip(&piece[1..]).fold(true, |all, (a, b)| all & near(*a, *b))
         })
@@ -105,7 +104,7 @@ pub(super) static STOP_CHECK: Baseline = Baseline::loops(
     },
 );
 
-/// The values of all inputs, if there are N and all are f32.
+/// Returns the values of all inputs, if there are N and all are f32.
 pub(super) fn reals<const N: usize>(inputs: &[HostArray]) -> Option<[&[f32]; N]> {
     let values = inputs.iter().map(|input| match input {
         HostArray::F32(values) => Some(values.as_slice()),
@@ -114,13 +113,13 @@ pub(super) fn reals<const N: usize>(inputs: &[HostArray]) -> Option<[&[f32]; N]>
     values.collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
-/// A loop that reads its operands and writes, or changes in place, one array.
+/// Loop that reads its operands and writes, or updates in place, one array.
 struct Kernel<'a, const N: usize, T> {
     operands: [&'a [f32]; N],
-    /// Contents of `result` before a run, where it is changed in place.
+    /// Contents of `result` before a run, if it is updated in place.
     before: Option<&'a [T]>,
     result: Vec<T>,
-    /// [`HostArray`] of the result's type.
+    /// Constructor of [`HostArray`] for the result's type.
     array: fn(Vec<T>) -> HostArray,
     run: fn([&[f32]; N], &mut [T]),
 }
@@ -175,7 +174,7 @@ impl<'a> Transform<'a> {
         let eps = self.stop.eps as f32;
         match self.stop.test {
             StopTest::Neighbour => neighbours_agree(&self.s, eps),
-            // n comparisons beside the n² additions of the sums: not worth another thread.
+            // n comparisons, compared with n² additions of the sums: not worth parallelizing.
             StopTest::Bracket => self.s.iter().all(|s| self.lambda - s < eps * self.lambda),
         }
     }
@@ -189,7 +188,7 @@ impl HostProgram for Transform<'_> {
     fn run(&mut self) {
         self.v.fill(1.0);
         (self.stopped, self.rounds) = (false, 0);
-        // As on the device: rounds are updates of the matrix, and the pass that finds the sums in agreement makes none.
+        // As on the device, rounds are updates of the matrix; the last pass, which finds equal sums, makes no update.
         for _ in 0..self.stop.max_rounds.saturating_add(1) {
             row_sums(&self.m, &mut self.s);
             self.lambda = largest(&self.s);
@@ -210,7 +209,7 @@ impl HostProgram for Transform<'_> {
             HostArray::F32(vec![self.lambda]),
             HostArray::I32(vec![i32::from(self.stopped)]),
             HostArray::I32(vec![self.rounds]),
-            // The transform is in the matrix.
+            // The whole transform is in the matrix.
             HostArray::F32(vec![1.0; self.s.len()]),
         ]
     }

@@ -1,9 +1,9 @@
-//! Baselines: for an algorithm and an element type, the program that a user would pick on the CPU, to compare variants
-//! with. Libraries where there is a good one, plain parallel loops elsewhere; all run on the threads of rayon's global
+//! Baselines: for an algorithm and an element type, the program that a user would choose on the CPU, for comparison
+//! with the variants. Libraries if there is a good one, otherwise plain parallel loops; all use rayon's global thread
 //! pool.
 //!
-//! A baseline solves the same problem, takes the same inputs and is checked by the same oracle ([`check`]). Bringing
-//! data into the library's own form and back, which a user would not pay for either, is outside the part to be timed.
+//! A baseline solves the same problem from the same inputs, and the same oracle checks it ([`check`]). Conversions to
+//! and from the library's own format, which a user would not need either, are not timed.
 
 mod dense;
 mod eigen;
@@ -11,9 +11,9 @@ mod eigen;
 use crate::algorithms::{Algorithm, CaseSpec, Problem, elements};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::threads::prepare;
-use crate::case::check::Check;
+use crate::case::check::CheckResult;
 
-/// Every baseline, in the order of the algorithms.
+/// All baselines, in the order of the algorithms.
 static BASELINES: &[&Baseline] = &[
     &dense::PRODUCT,
     &dense::FACTORISATION,
@@ -25,48 +25,48 @@ static BASELINES: &[&Baseline] = &[
     &eigen::TRANSFORM,
 ];
 
-/// A baseline: the program that a user would pick on the CPU for an algorithm.
+/// Program that a user would choose on the CPU for an algorithm.
 pub(crate) struct Baseline {
-    /// The algorithm whose problems it solves.
+    /// Algorithm whose problems it solves.
     pub algorithm: &'static Algorithm,
-    /// Element types that it supports.
+    /// Supported element types.
     pub dtypes: &'static [DType],
     /// Canonical name: that of the library, `faer` or `rayon`.
     pub name: &'static str,
-    /// The way it does the work, and where that differs from the variants, in one sentence.
+    /// Method, and its differences from the variants, in one sentence.
     pub summary: &'static str,
-    /// The program for a case and its inputs; `None` if the inputs are of other types than the problem's.
+    /// Constructor of the program for a case and its inputs; returns `None` if the inputs have unexpected types.
     make: Make,
 }
 
 impl Baseline {
-    /// Plain parallel loops in f32.
+    /// Declares a baseline of plain parallel loops in f32.
     const fn loops(algorithm: &'static Algorithm, summary: &'static str, make: Make) -> Self {
         Self { algorithm, dtypes: &[DType::F32], name: "rayon", summary, make }
     }
 }
 
-/// Makes the program for a case and its inputs.
+/// Constructor of the program for a case and its inputs.
 type Make = for<'a> fn(&CaseSpec, &'a [HostArray]) -> Option<Box<dyn HostProgram + 'a>>;
 
-/// A baseline with its data: ready to run once it is made, and again after each [`HostProgram::restore`].
+/// Baseline with its data: ready to run, and again after each [`HostProgram::restore`].
 pub(crate) trait HostProgram {
-    /// Restores what a run changes in place. Not to be timed.
+    /// Restores data that a run changes in place. Not timed.
     fn restore(&mut self);
-    /// Does the work: the part that is timed.
+    /// Does the timed work.
     fn run(&mut self);
-    /// The contents of the problem's output buffers (in place ones too), in their order.
+    /// Returns the contents of the problem's output buffers (including in-place ones), in buffer order.
     fn outputs(&self) -> Vec<HostArray>;
 }
 
-/// The baseline of an algorithm for the element type of a case, if it has one.
+/// Returns the baseline of an algorithm for the element type of a case, if there is one.
 #[must_use]
 pub(crate) fn baseline(algorithm: &Algorithm, case: &CaseSpec) -> Option<&'static Baseline> {
     let fits = |b: &&&'static Baseline| std::ptr::eq(b.algorithm, algorithm) && b.dtypes.contains(&case.dtype);
     BASELINES.iter().find(fits).copied()
 }
 
-/// The baseline's program for a case whose problem has these inputs, if there is a baseline.
+/// Creates the baseline's program for a case with these inputs, if there is a baseline.
 #[must_use]
 pub(crate) fn program<'a>(
     algorithm: &Algorithm,
@@ -77,22 +77,26 @@ pub(crate) fn program<'a>(
     (baseline(algorithm, case)?.make)(case, inputs)
 }
 
-/// Compares the outputs of `program` with the right answer, by the problem's own oracle.
+/// Compares the outputs of `program` with the correct answer, by the problem's own oracle.
 ///
 /// # Errors
-/// Why nobody knows the answer, or the outputs are none at all, as [`crate::algorithms::Oracle::check`] says it.
-pub(crate) fn check(problem: &dyn Problem, inputs: &[HostArray], program: &dyn HostProgram) -> Result<Check, String> {
+/// Why the answer is unavailable, or why the outputs are not an answer, as in [`crate::algorithms::Oracle::check`].
+pub(crate) fn check(
+    problem: &dyn Problem,
+    inputs: &[HostArray],
+    program: &dyn HostProgram,
+) -> Result<CheckResult, String> {
     problem.oracle(inputs).map_err(|e| e.to_string())?.check(&program.outputs())
 }
 
-/// The threads that baselines run on: one a core, unless `RAYON_NUM_THREADS` says otherwise.
+/// Returns the number of threads of baselines: one per core, or `RAYON_NUM_THREADS`.
 #[must_use]
 pub(crate) fn threads() -> usize {
     prepare();
     rayon::current_num_threads()
 }
 
-/// The order of a matrix, or the length of a vector, of a case whose problem has accepted its size.
+/// Returns the order of a matrix, or the length of a vector, of a case whose size was accepted.
 fn extent(case: &CaseSpec) -> usize {
     elements::extent(case) as usize
 }
@@ -105,7 +109,7 @@ mod tests {
     use crate::case::input::Input;
     use crate::case::{Goal, StopRule, StopTest};
 
-    /// Runs a case's baseline and, restored, runs it again: both answers must pass.
+    /// Runs a case's baseline, restores it and runs it again: both answers must pass.
     fn passes(algorithm: &Algorithm, case: &CaseSpec) -> Vec<HostArray> {
         let problem = (algorithm.problem)(case).expect("a sensible size");
         let inputs = problem.inputs().expect("made here");
@@ -127,12 +131,12 @@ mod tests {
         first
     }
 
-    /// The goals of an algorithm with the types in which some variant reaches them.
+    /// Iterates over an algorithm's goals with the types in which some variant reaches them.
     fn of_registry(algorithm: &'static Algorithm) -> impl Iterator<Item = (Goal, DType)> {
         algorithm.goals().iter().flat_map(|goal| algorithm.dtypes(*goal).map(|dtype| (*goal, dtype)))
     }
 
-    /// Those that a baseline has.
+    /// Iterates over the goals and types that a baseline supports.
     fn asked(baseline: &Baseline) -> impl Iterator<Item = (Goal, DType)> {
         of_registry(baseline.algorithm).filter(|(_, dtype)| baseline.dtypes.contains(dtype))
     }
@@ -143,7 +147,7 @@ mod tests {
             let mut sizes = [1, 2, 33, 127, 300].map(Size::Uniform).to_vec();
             match &*baseline.algorithm.name {
                 "matmul" => sizes.extend([Size::Three(100, 7, 130), Size::Three(1, 257, 5), Size::Three(257, 1, 64)]),
-                // Longer than the pieces that vectors are cut into.
+                // Longer than the pieces into which vectors are divided.
                 "vector-max" | "eigenvector" | "stop-check" => sizes.extend([4097, 20_001].map(Size::Uniform)),
                 _ => {}
             }
@@ -164,14 +168,14 @@ mod tests {
             for input in baseline.algorithm.inputs.iter().filter(|input| input.has_answer()) {
                 let n = if *input == Input::Example { 3 } else { 130 };
                 for (goal, dtype) in asked(baseline) {
-                    // The library's factorisation has pivots, as the variant has.
+                    // The library's factorization pivots, like the variant.
                     let solved = |solution: &Solution| (solution.inputs)("blocked-pivot", dtype).contains(input);
                     if goal == Goal::Solution && !baseline.algorithm.solution.is_some_and(solved) {
                         continue;
                     }
                     let case = CaseSpec::new(baseline.algorithm, Size::Uniform(n), dtype);
                     let case = case.with(|options| (options.goal, options.input) = (goal, *input));
-                    // Some kinds are refused by the problem itself.
+                    // The problem itself refuses some kinds.
                     if (baseline.algorithm.problem)(&case).is_ok() {
                         passes(baseline.algorithm, &case);
                     }
@@ -201,7 +205,7 @@ mod tests {
                 outputs
             }
         }
-        // A factorisation with pivoting is none of the matrix with its rows in their order.
+        // A pivoted factorization is not a factorization of the unpermuted matrix.
         let lu = find("lu").expect("it is in the registry");
         let case = CaseSpec::new(lu, Size::Uniform(65), DType::F32);
         let problem = (lu.problem)(&case).expect("a sensible size");
@@ -235,7 +239,7 @@ mod tests {
     fn neighbours_too_far_apart_are_found_wherever_they_are() {
         let stop_check = find("stop-check").expect("it is in the registry");
         for input in [Input::Boundary, Input::Wrap, Input::Converged] {
-            // One pair, no pair across pieces, and pieces that end in one element.
+            // A single pair, no pair across pieces, and pieces that end in a single element.
             for n in [2, 4096, 4097, 8193] {
                 let case =
                     CaseSpec::new(stop_check, Size::Uniform(n), DType::F32).with(|options| options.input = input);
@@ -245,21 +249,22 @@ mod tests {
         }
     }
 
-    /// Whoever adds an algorithm or an element type decides here whether a user could do the same on the CPU.
+    /// Adding an algorithm or an element type requires a decision here: could a user do the same on the CPU?
     #[test]
     fn these_and_only_these_have_no_baseline() {
         let mut without = vec![];
         for algorithm in ALGORITHMS {
             for (goal, dtype) in of_registry(algorithm) {
                 let case = CaseSpec::new(algorithm, Size::Uniform(64), dtype).with(|options| options.goal = goal);
-                // Probes measure a Vulkan device, and nothing that anybody would do on the CPU instead.
+                // Probes measure a Vulkan device and have no counterpart on the CPU.
                 if baseline(algorithm, &case).is_none() && !algorithm.finds_limits() {
                     assert!(program(algorithm, &case, &[]).is_none());
                     without.push(format!("{}/{dtype}", algorithm.name));
                 }
             }
         }
-        // No library that one would pick multiplies 16-bit floats or integers on the CPU, and a sub-group has no counterpart.
+        // There is no suitable CPU library for products of 16-bit floats or integers, and sub-groups have no
+        // counterpart.
         let known = ["matmul/f16", "matmul/bf16", "matmul/i32", "matmul/i8", "collectives/i32"];
         let new: Vec<_> = without.iter().filter(|own| !known.contains(&own.as_str())).collect();
         assert!(

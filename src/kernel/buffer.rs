@@ -1,5 +1,5 @@
-//! Descriptions of buffers: their elements, how many, and who fills and who checks them; and what a dispatch gives a kernel beside its
-//! grid: specialization constants, and buffers at addresses and bindings.
+//! Descriptions of buffers (element type, length, role), and the inputs of a dispatch besides its grid: specialization
+//! constants, buffers bound by address or by descriptor.
 
 use super::interface::SlotKind;
 use crate::basis::dtype::DType;
@@ -10,25 +10,26 @@ use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`], or behind these one of the
-/// program's own, by its position in [`scratch`](super::program::Program::scratch).
+/// Buffer by number: first the problem's, by position in [`crate::algorithms::Problem::buffers`], then the program's
+/// own, by position in [`scratch`](super::program::Program::scratch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BufferId(pub usize);
 
 /// Bytes of the red zones before and after the data of each buffer on a device. They hold poison, and a kernel that
-/// writes to them is rejected: kernels address memory directly, so nothing else would notice. Descriptors begin behind one: no device may
-/// ask for offsets of multiples of more than 256.
+/// writes to them is rejected: kernels address memory directly, so nothing else would notice. Descriptors point behind
+/// the first red zone; its size satisfies every device, because none may require an offset alignment above 256.
 pub(crate) const RED_ZONE: u64 = 4096;
 
-/// The words that fill memory before a first run, one for each buffer: NaN in every floating-point type, and as halves.
+/// Poison words, one per buffer, that fill memory before the first run: NaN in every floating-point type, also as f16
+/// halves.
 pub(crate) const FILLER: RangeInclusive<u32> = 0xffff_ff81..=0xffff_ffff;
 
 /// A buffer that a problem needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferSpec {
-    /// The name that the documentation of the algorithm uses.
+    /// Name that the algorithm's documentation uses.
     pub name: Cow<'static, str>,
-    /// Who fills it and who checks it.
+    /// Role: filled by the host, checked by the host, or private to the program.
     pub role: Role,
     /// Element type.
     pub dtype: DType,
@@ -37,25 +38,26 @@ pub struct BufferSpec {
 }
 
 impl BufferSpec {
-    /// A buffer of `len` elements.
+    /// Describes a buffer of `len` elements.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>, role: Role, dtype: DType, len: u64) -> Self {
         Self { name: name.into(), role, dtype, len }
     }
 
-    /// Size of the data, without the red zones.
+    /// Returns the size of the data, without the red zones.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
         Bytes(self.len * self.dtype.bytes())
     }
 
-    /// Size on a device: the data between its red zones, a multiple of four bytes so that it can be filled.
+    /// Returns the size on a device: the data, rounded up to whole words so that it can be filled, and two red zones.
     #[must_use]
     pub fn allocation(&self) -> Bytes {
         Bytes(self.bytes().0.next_multiple_of(4) + 2 * RED_ZONE)
     }
 
-    /// Device memory for `buffers`, with the first contents of those that programs change in place.
+    /// Returns the device memory for `buffers`. In-place buffers count twice: a copy of their initial contents stays on
+    /// the device.
     #[must_use]
     pub fn footprint(buffers: &[Self]) -> Bytes {
         let copies = |spec: &Self| if spec.role == Role::InPlace { 2 } else { 1 };
@@ -63,7 +65,7 @@ impl BufferSpec {
     }
 }
 
-/// The role of a buffer: who fills, writes and checks it.
+/// Role of a buffer: who fills, writes and checks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -73,61 +75,61 @@ pub enum Role {
     Output,
     /// Filled by the host, changed in place by the program, checked by the host. Restored before every run.
     InPlace,
-    /// Written and read by the program alone.
+    /// Written and read only by the program.
     Scratch,
 }
 
 impl Role {
-    /// Whether the host fills it.
+    /// Whether the host fills the buffer.
     #[must_use]
     pub fn is_input(self) -> bool {
         matches!(self, Self::Input | Self::InPlace)
     }
 
-    /// Whether the host checks it.
+    /// Whether the host checks the buffer.
     #[must_use]
     pub fn is_output(self) -> bool {
         matches!(self, Self::Output | Self::InPlace)
     }
 }
 
-/// The value of a specialization constant.
+/// Value of a specialization constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SpecValue {
-    /// Its `constant_id`.
+    /// Constant's `constant_id`.
     pub id: u32,
-    /// Its value, in the low bytes.
+    /// Value, in the low bytes.
     pub bits: u64,
-    /// Its bytes: 1, 2, 4 or 8; a bool has 4, as `VkBool32` has.
+    /// Size in bytes: 1, 2, 4 or 8; a bool has 4, as `VkBool32` does.
     pub bytes: u32,
 }
 
 impl SpecValue {
-    /// A value of 32 bits.
+    /// Creates a 32-bit value.
     #[must_use]
     pub fn word(id: u32, value: u32) -> Self {
         Self { id, bits: value.into(), bytes: 4 }
     }
 
-    /// The value as the driver takes it.
+    /// Returns the value's bytes, as the driver expects them.
     #[must_use]
     pub fn data(&self) -> Vec<u8> {
         self.bits.to_le_bytes()[..self.bytes as usize].to_vec()
     }
 }
 
-/// Bytes of a block at which the address of a buffer goes.
+/// Place in a block of bytes that receives the device address of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     /// Bytes from the start of the block.
     pub offset: u32,
     pub buffer: BufferId,
-    /// Bytes of the buffer before what the address leads to.
+    /// Byte offset within the buffer that the address points to.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skipped: u64,
 }
 
-/// Whether a field need not be sent: the text of what is sent is part of the hash of a plan.
+/// Whether a field can be left out of the serialized form, which is hashed into the plan's id.
 fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -140,49 +142,49 @@ pub(crate) fn write_addresses(block: &mut [u8], places: &[Address], addresses: &
     }
 }
 
-/// What one of a program's own buffers holds before each run.
+/// Initial contents of one of a program's own buffers, restored before each run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
     pub buffer: BufferId,
-    /// All of its bytes, or a word that is repeated over it.
+    /// All of its bytes, or one word that tiles the buffer.
     pub bytes: Arc<[u8]>,
-    /// Where addresses go in them.
+    /// Device addresses to write into the bytes.
     pub addresses: Vec<Address>,
 }
 
-/// A buffer at a set and binding.
+/// Buffer bound to a descriptor set and binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_field_names, reason = "they are Vulkan's words")]
 pub struct Binding {
     pub set: u32,
     pub binding: u32,
-    /// Its place in an array of buffers.
+    /// Index within an array of buffers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub element: u32,
-    /// What the kernel takes it for.
+    /// Descriptor type that the kernel declares.
     pub kind: SlotKind,
     pub buffer: BufferId,
-    /// Bytes of the buffer before what the kernel sees.
+    /// Byte offset of the bound range within the buffer.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: u64,
-    /// Bytes that it sees, where it is not the rest of the buffer.
+    /// Bytes of the bound range; `None` for the rest of the buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<u64>,
 }
 
 impl Binding {
-    /// A whole buffer at a set and binding.
+    /// Binds a whole buffer.
     #[must_use]
     pub fn whole(set: u32, binding: u32, kind: SlotKind, buffer: BufferId) -> Self {
         Self { set, binding, element: 0, kind, buffer, offset: 0, range: None }
     }
 }
 
-/// What a kernel sees of a buffer at a set and binding.
+/// Descriptor of a dispatch: a binding and the size of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     pub at: Binding,
-    /// Bytes that the kernel sees, which may reach into the red zone behind the data; `None` for all of the data.
+    /// Bytes of the range, which may reach into the red zone behind the data; `None` for all of the data.
     pub bytes: Option<u64>,
 }
 
@@ -200,16 +202,30 @@ impl<'de> Deserialize<'de> for SlotKind {
     }
 }
 
-/// Why a device with these limits cannot bind `descriptors`, if so. Its limit of texels is asked with the buffers.
+/// Returns why a device with these limits cannot bind `descriptors`, if it cannot. The limit on texels depends on the
+/// buffers and is checked with them.
 #[must_use]
 pub(super) fn unsupported(descriptors: &[Descriptor], limits: &DeviceLimits) -> Option<String> {
-    let own = limits.descriptors.unwrap_or_default();
+    let descriptor_limits = limits.descriptors.unwrap_or_default();
     let bound = || descriptors.iter().filter(|descriptor| descriptor.at.kind != SlotKind::Texel);
-    if let Some(most) = bound().map(|descriptor| descriptor.at.set).max().filter(|set| *set >= own.sets) {
-        return Some(format!("uses descriptor set {most}; the device has sets 0 to {}", own.sets.saturating_sub(1)));
+    if let Some(most) = bound().map(|descriptor| descriptor.at.set).max().filter(|set| *set >= descriptor_limits.sets) {
+        return Some(format!(
+            "uses descriptor set {most}; the device has sets 0 to {}",
+            descriptor_limits.sets.saturating_sub(1)
+        ));
     }
-    let storage = (SlotKind::Storage, own.storage_buffers, limits.storage_buffer_range, own.storage_alignment);
-    let uniform = (SlotKind::Uniform, own.uniform_buffers, own.uniform_range, own.uniform_alignment);
+    let storage = (
+        SlotKind::Storage,
+        descriptor_limits.storage_buffers,
+        limits.storage_buffer_range,
+        descriptor_limits.storage_alignment,
+    );
+    let uniform = (
+        SlotKind::Uniform,
+        descriptor_limits.uniform_buffers,
+        descriptor_limits.uniform_range,
+        descriptor_limits.uniform_alignment,
+    );
     for (kind, most, range, alignment) in [storage, uniform] {
         let name = kind.name();
         let of_kind = || bound().filter(move |descriptor| descriptor.at.kind == kind);

@@ -1,26 +1,26 @@
-//! A SPIR-V module as the instructions that it consists of, whatever they say (specification, section 2.3). rspirv has
-//! none such: its parser takes each apart by its grammar, and panics at some that make no sense.
+//! A SPIR-V module as a sequence of undecoded instructions (specification, section 2.3). rspirv offers only a parser
+//! that decodes each by the grammar, and panics at some malformed ones.
 //!
-//! `build.rs` includes this file, as `reflection.rs` uses it. It therefore names nothing else of the crate.
+//! `build.rs` includes this file, because `reflection.rs` needs it, so it imports nothing else from the crate.
 
 use rspirv::spirv::Op;
 
-/// The first word of a module.
+/// First word of every module.
 pub(crate) const MAGIC: u32 = 0x0723_0203;
-/// Words of the header.
+/// Words in the header.
 pub(crate) const HEADER: usize = 5;
 
-/// An instruction of a module.
+/// Undecoded instruction of a module.
 #[derive(Clone, Copy)]
 pub(crate) struct Instruction<'a> {
-    /// The word of the module at which it begins.
+    /// Index of its first word in the module.
     pub(crate) at: usize,
-    /// Its words: their number and its opcode in the first, its operands in the others.
+    /// Words of the instruction: first its length and opcode, then its operands.
     pub(crate) words: &'a [u32],
 }
 
 impl<'a> Instruction<'a> {
-    /// What it is; `None` where rspirv has no name for it.
+    /// Returns the opcode; `None` if rspirv does not know it.
     pub(crate) fn op(self) -> Option<Op> {
         Op::from_u32(self.words[0] & 0xffff)
     }
@@ -30,8 +30,8 @@ impl<'a> Instruction<'a> {
     }
 }
 
-/// The instructions behind the header of a module, in order; an error, and nothing more, where one reaches beyond the
-/// module's end or has no words.
+/// Iterates over the instructions behind a module's header. An instruction of zero words, or one that exceeds the
+/// module, yields an error and ends the iteration.
 pub(crate) fn instructions(module: &[u32]) -> impl Iterator<Item = Result<Instruction<'_>, String>> {
     let mut at = HEADER;
     std::iter::from_fn(move || {
@@ -52,7 +52,11 @@ mod tests {
     #[test]
     fn an_instruction_without_words_or_with_too_many_ends_the_module() {
         let module = |last: u32| [&[MAGIC, 0x1_0500, 0, 9, 0][..], &[0x2_0011, 1], &[last, 0]].concat();
-        let read = |last| instructions(&module(last)).map(|own| own.map(|own| (own.at, own.op()))).collect::<Vec<_>>();
+        let read = |last| {
+            instructions(&module(last))
+                .map(|instruction| instruction.map(|instruction| (instruction.at, instruction.op())))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(read(0x2_0011), [Ok((5, Some(Op::Capability))), Ok((7, Some(Op::Capability)))]);
         for last in [0x0_0011, 0x3_0011, u32::MAX] {
             let damaged = "it is damaged at word 7: an instruction reaches beyond its end";
@@ -67,12 +71,12 @@ mod tests {
             words in prop::collection::vec(prop_oneof![any::<u32>(), (0u32..9, 0u32..400).prop_map(|(n, op)| n << 16 | op)], 0..200)
         ) {
             let mut next = HEADER;
-            for own in instructions(&words) {
+            for instruction in instructions(&words) {
                 prop_assert!(next < words.len());
-                next = match own {
-                    Ok(own) => {
-                        prop_assert_eq!((own.at, own.words), (next, &words[next..=next + own.operands().len()]));
-                        own.at + own.words.len()
+                next = match instruction {
+                    Ok(instruction) => {
+                        prop_assert_eq!((instruction.at, instruction.words), (next, &words[next..=next + instruction.operands().len()]));
+                        instruction.at + instruction.words.len()
                     }
                     Err(_) => words.len(),
                 };

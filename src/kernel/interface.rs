@@ -1,109 +1,111 @@
-//! The interface of a kernel: all that a host needs to run it.
+//! The interface of a kernel: everything that the host must know to run it.
 //!
-//! `build.rs` includes this file, as it does `reflection.rs`; it names nothing else of the crate.
+//! `build.rs` includes this file, so it imports nothing else from the crate.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// The interface that a kernel shows to the host. Built-in kernels take addresses and texel views; users' kernels bind
-/// buffers too.
+/// Interface between a kernel and the host. Built-in kernels take only addresses and texel views; users' kernels also
+/// bind buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// The version of SPIR-V, major and minor.
+    /// SPIR-V version: major, minor.
     pub version: [u8; 2],
     /// Invocations in a work-group along x, y, z.
     pub local_size: [Word; 3],
-    /// The specialization constants, by id.
+    /// Specialization constants, by id.
     pub constants: Cow<'static, [SpecConstant]>,
-    /// The members of the push-constant block, in memory order.
+    /// Members of the push-constant block, in memory order.
     pub arguments: Cow<'static, [Argument]>,
-    /// The places to which buffers are bound, by set and binding.
+    /// Descriptor slots, by set and binding.
     pub slots: Cow<'static, [Slot]>,
-    /// Whether it asks how long the arrays are that are bound.
+    /// Whether the kernel reads the length of a run-time array (`OpArrayLength`).
     pub asks_lengths: bool,
-    /// Bytes of shared memory, in reverse Polish notation over the specialization constants.
+    /// Bytes of shared memory, as an expression over the specialization constants in reverse Polish notation.
     pub shared: Cow<'static, [SizeOp]>,
-    /// The SPIR-V capabilities that the kernel declares, by name; by number where this program has no name for one.
+    /// SPIR-V capabilities that the kernel declares, by name, or by number if rspirv has no name.
     pub capabilities: Cow<'static, [Cow<'static, str>]>,
-    /// The features of Vulkan, by name, that its instructions need beyond them.
+    /// Vulkan features, by name, that single instructions need beyond the capabilities.
     pub features: Cow<'static, [Cow<'static, str>]>,
 }
 
 impl Interface {
-    /// The names of the texel views (`samplerBuffer`), each a buffer seen as texels of four f32.
+    /// Iterates over the names of the texel views (`samplerBuffer`): buffers read as texels of four f32.
     pub fn views(&self) -> impl Iterator<Item = &str> {
         let views = self.slots.iter().filter(|slot| slot.kind == SlotKind::Texel);
         views.map(|slot| slot.names().first().copied().unwrap_or_default())
     }
 
-    /// Whether it reads through texel views.
+    /// Whether the kernel reads through texel views.
     #[must_use]
     pub fn has_views(&self) -> bool {
         self.views().next().is_some()
     }
 
-    /// Bytes of the push-constant block.
+    /// Returns the size in bytes of the push-constant block.
     #[must_use]
     pub fn argument_bytes(&self) -> u32 {
         self.arguments.iter().map(|argument| argument.offset.saturating_add(argument.kind.bytes())).max().unwrap_or(0)
     }
 }
 
-/// A 32-bit value known when the kernel was compiled, or set when the pipeline is made.
+/// 32-bit value that is fixed in the SPIR-V or set when the pipeline is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// A constant of the shader.
+    /// Constant of the shader.
     Literal(u32),
-    /// A specialization constant.
+    /// Specialization constant.
     Constant {
-        /// Its `constant_id`.
+        /// Constant's `constant_id`.
         id: u32,
-        /// Its value when not set.
+        /// Value if not set.
         default: u32,
     },
 }
 
-/// A specialization constant: `layout(constant_id = ID) const uint NAME = …`.
+/// Specialization constant: `layout(constant_id = ID) const uint NAME = …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecConstant {
-    /// The name in the source; `local_size_x` and so on for nameless ones that set the work-group size; else empty.
+    /// Name in the source. A nameless constant that sets the work-group size is called `local_size_x` and so on; others
+    /// are empty.
     pub name: Cow<'static, str>,
-    /// Its `constant_id`.
+    /// Constant's `constant_id`.
     pub id: u32,
     pub scalar: Scalar,
-    /// The bits of its default.
+    /// Bits of the default value.
     pub default: u64,
 }
 
-/// A member of the push-constant block or another: a number, or one of a vector, a matrix or an array, or an address.
+/// Scalar or address in a block, such as the push constants. Vectors, matrices and arrays appear as one argument per
+/// component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// The name in the source: `p.ne00`, `size.x`, `strides[2]`; empty where the file has been stripped of names.
+    /// Name in the source: `p.ne00`, `size.x`, `strides[2]`; empty if the file was stripped of names.
     pub name: Cow<'static, str>,
-    /// Bytes from the start of the block.
+    /// Byte offset from the start of the block.
     pub offset: u32,
     pub kind: ArgumentKind,
 }
 
 impl Argument {
-    /// Whether a person means it by `key`: its name, or its place, which files without names have too: `byte 16`.
+    /// Whether `key` denotes this argument: its name, or its offset as `byte 16`, which works without names.
     #[must_use]
     pub fn is_called(&self, key: &str) -> bool {
         self.name == key || key.strip_prefix("byte ").is_some_and(|at| at.parse() == Ok(self.offset))
     }
 }
 
-/// The kind of value that a member holds.
+/// Kind of value that an argument holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
-    /// A number.
+    /// Number.
     Scalar(Scalar),
-    /// A buffer reference.
+    /// Device address of a buffer (a buffer reference in GLSL).
     Address,
 }
 
 impl ArgumentKind {
-    /// Bytes in the push-constant block.
+    /// Returns the size in bytes within a block.
     #[must_use]
     pub fn bytes(self) -> u32 {
         match self {
@@ -112,7 +114,8 @@ impl ArgumentKind {
         }
     }
 
-    /// What a value of a dispatch must be: an address may be declared as an integer, and signs of integers are alike.
+    /// Returns the kind in words. Kinds with equal words accept the same values: a 64-bit integer may hold an address,
+    /// and the sign of an integer does not matter.
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
@@ -124,21 +127,21 @@ impl ArgumentKind {
     }
 }
 
-/// The type of a number.
+/// Numeric type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
-    /// A boolean, which has 4 bytes as a specialization constant.
+    /// Boolean; 4 bytes as a specialization constant.
     Bool,
-    /// An integer of so many bits.
+    /// Integer of 8, 16, 32 or 64 bits.
     Int { bits: u32, signed: bool },
-    /// A float of so many bits.
+    /// IEEE float of 16, 32 or 64 bits.
     Float { bits: u32 },
-    /// The upper half of an f32.
+    /// bfloat16: the upper half of an f32.
     Bfloat16,
 }
 
 impl Scalar {
-    /// Bytes that it takes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(self) -> u32 {
         match self {
@@ -148,7 +151,7 @@ impl Scalar {
         }
     }
 
-    /// Its name: `f32`, `u8`, `bool`.
+    /// Returns the name: `f32`, `u8`, `bool`.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -159,7 +162,7 @@ impl Scalar {
         }
     }
 
-    /// The integer that the low bits of `bits` are, where it is one.
+    /// Returns the integer in the low bits of `bits`; `None` for floats and values beyond `i64`.
     #[must_use]
     pub fn integer(self, bits: u64) -> Option<i64> {
         match self {
@@ -175,30 +178,30 @@ impl Scalar {
     }
 }
 
-/// A set and binding, with all blocks that are declared for it: they see the same buffer.
+/// Descriptor slot, with all blocks that the kernel declares for it: they alias the same buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     pub set: u32,
     pub binding: u32,
-    /// Its place in an array of buffers; 0 where it is none.
+    /// Index within an array of buffers; 0 if the slot is not an array.
     pub element: u32,
     pub kind: SlotKind,
     pub blocks: Cow<'static, [Block]>,
 }
 
-/// What a kernel takes a bound buffer for.
+/// Descriptor type of a bound buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SlotKind {
-    /// It reads and writes it: `buffer` in GLSL, `var<storage>` in WGSL.
+    /// Storage buffer, read and written: `buffer` in GLSL, `var<storage>` in WGSL.
     Storage,
-    /// It reads it, uniformly as a rule: `uniform`, `var<uniform>`.
+    /// Uniform buffer, read-only: `uniform`, `var<uniform>`.
     Uniform,
-    /// It reads it as texels of four f32: `samplerBuffer`.
+    /// Texel buffer of four f32 per texel, read-only: `samplerBuffer`.
     Texel,
 }
 
 impl SlotKind {
-    /// The name in what is sent and kept.
+    /// Returns the name, as it is serialized.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -209,41 +212,42 @@ impl SlotKind {
     }
 }
 
-/// A block: how a kernel sees a buffer.
+/// Block declaration: the structure that a kernel gives a bound buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// What a person may call it: the name of the block, of the variable and of its only member, those that it has.
+    /// Names that a user may use: those of the block, of the variable and of its only member, as far as they exist.
     pub names: Cow<'static, [Cow<'static, str>]>,
     /// Whether the kernel may write to it.
     pub writable: bool,
     /// Whether the kernel may read it.
     pub readable: bool,
-    /// Bytes before the array at its end, or of the whole where it has none.
+    /// Bytes before the run-time array at the end, or size of the whole block without one.
     pub fixed: u64,
-    /// The array without a length at its end.
+    /// Run-time array (of unknown length) at the end of the block.
     pub array: Option<Elements>,
-    /// The numbers and addresses that it is made of, in memory order, with the first element of such an array; none where
-    /// it has something else or too many.
+    /// Numbers and addresses in the block, in memory order, including the first element of a run-time array; empty if
+    /// there are other types or too many members.
     pub members: Cow<'static, [Argument]>,
-    /// The one type of number that all of it is made of, with or without gaps.
+    /// Common type of all numbers in the block, with or without gaps; `None` if they differ.
     pub scalar: Option<Scalar>,
-    /// The array of a fixed length at its end, where that makes too many members.
+    /// Array of fixed length at the end of the block, if it has too many elements for `members`.
     pub long: Option<LongArray>,
 }
 
-/// An array of a fixed length with more numbers than are listed.
+/// Fixed-length array with too many elements to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongArray {
-    /// Bytes of the block before it.
+    /// Byte offset of the array within the block.
     pub start: u64,
     /// Bytes from one element to the next.
     pub stride: u64,
-    /// The members of the block up to the end of its first element.
+    /// Members of the block up to the end of the array's first element.
     pub first: Vec<Argument>,
 }
 
 impl Block {
-    /// The member of this name, which may be in any element of the array at its end: `ptr[3]`, `lights[7].color.x`.
+    /// Returns the member of this name, which may lie in any element of the run-time array: `ptr[3]`,
+    /// `lights[7].color.x`.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Argument> {
         let of = |name: &str| self.members.iter().find(|member| member.is_called(name));
@@ -257,15 +261,15 @@ impl Block {
         Some(Argument { name: name.to_string().into(), offset: first.offset.checked_add(beyond)?, kind: first.kind })
     }
 
-    /// Whether it holds nothing but addresses, and a known number of them.
+    /// Whether the block holds only addresses, and a known number of them.
     #[must_use]
     pub fn is_addresses(&self) -> bool {
         let all = self.members.iter().all(|member| member.kind == ArgumentKind::Address);
         all && self.array.is_none() && !self.members.is_empty()
     }
 
-    /// The one type of number that all of it is made of without gaps, and how many there are, where it has no array at its
-    /// end.
+    /// Returns the type and count of the block's numbers if they share one type, leave no gaps and there is no run-time
+    /// array.
     #[must_use]
     pub fn numbers(&self) -> Option<(Scalar, u64)> {
         let ArgumentKind::Scalar(scalar) = self.members.first()?.kind else { return None };
@@ -274,8 +278,8 @@ impl Block {
         (same && self.array.is_none() && self.fixed == count * u64::from(scalar.bytes())).then_some((scalar, count))
     }
 
-    /// The one type of number that all of it is made of, and how many fill it, gaps included, where it has no array at its
-    /// end.
+    /// Returns the common type of the block's numbers, and how many of them would fill the block, gaps included. `None`
+    /// with a run-time array.
     #[must_use]
     pub fn fills(&self) -> Option<(Scalar, u64)> {
         let scalar = self.scalar.filter(|_| self.array.is_none())?;
@@ -283,17 +287,17 @@ impl Block {
     }
 }
 
-/// The elements of an array without a length.
+/// Element layout of a run-time array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elements {
-    /// Bytes from one to the next.
+    /// Bytes from one element to the next.
     pub stride: u64,
-    /// The type of which each element is made, where it is one number or several of one type, with or without gaps.
+    /// Common type of an element's numbers, with or without gaps; `None` if they differ.
     pub scalar: Option<Scalar>,
 }
 
 impl Slot {
-    /// The names of all blocks, without repetition, the best first.
+    /// Returns the distinct names of all blocks, in order of preference.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();
@@ -301,7 +305,7 @@ impl Slot {
         names.filter(|name| seen.insert(*name)).collect()
     }
 
-    /// Whether a person means it by `key`: a name of one of its blocks, or its set and binding.
+    /// Whether `key` denotes this slot: a name of one of its blocks, or `set.binding` with an index for arrays.
     #[must_use]
     pub fn is_called(&self, key: &str) -> bool {
         let place = format!("{}.{}", self.set, self.binding);
@@ -310,20 +314,20 @@ impl Slot {
             || key.strip_prefix(&place).is_some_and(|rest| rest == format!("[{}]", self.element))
     }
 
-    /// Whether a kernel may write to it.
+    /// Whether the kernel may write to the buffer.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.kind == SlotKind::Storage && self.blocks.iter().any(|block| block.writable)
     }
 
-    /// Whether a kernel may read it.
+    /// Whether the kernel may read the buffer.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.blocks.iter().any(|block| block.readable)
     }
 }
 
-/// One operation of a size in reverse Polish notation.
+/// Operation of a size expression in reverse Polish notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeOp {
     /// Push a value.

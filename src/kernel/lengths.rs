@@ -1,29 +1,29 @@
-//! Lengths of run-time arrays (`x.length()`, `OpArrayLength`) as constants. A driver derives a length from the bytes that are
-//! bound, so a kernel that asks for one could not be given more of a buffer than its data: red zones would be out of its
-//! reach, and accesses beyond the data dropped instead of seen.
+//! Replaces lengths of run-time arrays (`x.length()`, `OpArrayLength`) by constants. A driver derives a length from the
+//! bound range, so a kernel that reads one could not be given more of a buffer than its data: red zones would be out of
+//! reach, and accesses beyond the data would be dropped instead of detected.
 
 use super::instructions::{HEADER, Instruction, instructions};
 use rspirv::spirv::{Decoration, Op};
 use std::collections::HashMap;
 
-/// Word of the header with the bound of all ids.
+/// Index of the header word with the module's id bound.
 const BOUND: usize = 3;
 
-/// The declarations of a module that lengths depend on, by id.
+/// LengthDeclarations of a module that array lengths depend on.
 #[derive(Default)]
-struct Declarations<'a> {
-    /// Types, variables and the pointers made of them.
-    found: HashMap<u32, Instruction<'a>>,
-    /// Operands of decorations, by id, member and decoration.
+struct LengthDeclarations<'a> {
+    /// Types, variables and pointer expressions, by id.
+    declarations: HashMap<u32, Instruction<'a>>,
+    /// First operand of each decoration, by id, member and decoration.
     decorations: HashMap<(u32, Option<u32>, u32), u32>,
 }
 
-impl<'a> Declarations<'a> {
+impl<'a> LengthDeclarations<'a> {
     fn read(module: &'a [u32]) -> Option<Self> {
         let mut read = Self::default();
-        for own in instructions(module) {
-            let own = own.ok()?;
-            match (own.op(), own.operands()) {
+        for instruction in instructions(module) {
+            let instruction = instruction.ok()?;
+            match (instruction.op(), instruction.operands()) {
                 (Some(Op::Decorate), &[id, decoration, value]) => {
                     read.decorations.insert((id, None, decoration), value);
                 }
@@ -32,7 +32,7 @@ impl<'a> Declarations<'a> {
                 }
                 (Some(Op::TypePointer | Op::TypeStruct | Op::TypeArray | Op::TypeRuntimeArray), &[id, ..])
                 | (Some(Op::Variable | Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject), &[_, id, ..]) => {
-                    read.found.insert(id, own);
+                    read.declarations.insert(id, instruction);
                 }
                 _ => {}
             }
@@ -44,30 +44,31 @@ impl<'a> Declarations<'a> {
         self.decorations.get(&(id, member, decoration as u32)).copied()
     }
 
-    /// The variable that a pointer to a block comes from.
+    /// Returns the variable that `pointer` points into.
     fn variable(&self, mut pointer: u32) -> Option<u32> {
-        // A pointer is made of another that comes before it: more steps than that are a loop.
-        for _ in 0..self.found.len() {
-            let own = self.found.get(&pointer)?;
-            match own.op() {
+        // Each step leads to an earlier instruction, so more steps than instructions mean a loop.
+        for _ in 0..self.declarations.len() {
+            let instruction = self.declarations.get(&pointer)?;
+            match instruction.op() {
                 Some(Op::Variable) => return Some(pointer),
-                _ => pointer = *own.operands().get(2)?,
+                _ => pointer = *instruction.operands().get(2)?,
             }
         }
         None
     }
 
-    /// The length of the array that is `member` of the block that `pointer` leads to.
+    /// Returns the length of the run-time array that is `member` of the block at `pointer`; `bytes` gives the bound
+    /// size of a set and binding.
     fn length(&self, pointer: u32, member: u32, bytes: &dyn Fn(u32, u32) -> Option<u64>) -> Option<u32> {
         let variable = self.variable(pointer)?;
         let set = self.decoration(variable, None, Decoration::DescriptorSet)?;
         let binding = self.decoration(variable, None, Decoration::Binding)?;
-        let pointee = self.found.get(&self.found.get(&variable)?.operands()[0])?.operands().get(2)?;
-        let block = match self.found.get(pointee)? {
+        let pointee = self.declarations.get(&self.declarations.get(&variable)?.operands()[0])?.operands().get(2)?;
+        let block = match self.declarations.get(pointee)? {
             array if array.op() != Some(Op::TypeStruct) => *array.operands().get(1)?,
             _ => *pointee,
         };
-        let array = *self.found.get(&block)?.operands().get(1 + member as usize)?;
+        let array = *self.declarations.get(&block)?.operands().get(1 + member as usize)?;
         let offset = self.decoration(block, Some(member), Decoration::Offset)?;
         let stride = self.decoration(array, None, Decoration::ArrayStride).filter(|stride| *stride > 0)?;
         let length = bytes(set, binding)?.saturating_sub(offset.into()) / u64::from(stride);
@@ -75,17 +76,17 @@ impl<'a> Declarations<'a> {
     }
 }
 
-/// Returns `module` with a constant in place of each length, where `bytes` are bound to a set and binding; `None` where one
-/// cannot be told.
+/// Returns `module` with each array length replaced by a constant; `bytes` gives the bound size of a set and binding.
+/// `None` if a length is unknown.
 pub(crate) fn with_constant_lengths(module: &[u32], bytes: &dyn Fn(u32, u32) -> Option<u64>) -> Option<Vec<u32>> {
-    let declarations = Declarations::read(module)?;
+    let declarations = LengthDeclarations::read(module)?;
     let mut changed = module.get(..HEADER)?.to_vec();
     let (mut constants, mut functions) = (vec![], vec![]);
     let mut in_functions = false;
-    for own in instructions(module) {
-        let own = own.ok()?;
-        in_functions |= own.op() == Some(Op::Function);
-        match (own.op(), own.operands()) {
+    for instruction in instructions(module) {
+        let instruction = instruction.ok()?;
+        in_functions |= instruction.op() == Some(Op::Function);
+        match (instruction.op(), instruction.operands()) {
             (Some(Op::ArrayLength), &[ty, result, pointer, member]) => {
                 let length = declarations.length(pointer, member, bytes)?;
                 let constant = changed[BOUND];
@@ -94,8 +95,8 @@ pub(crate) fn with_constant_lengths(module: &[u32], bytes: &dyn Fn(u32, u32) -> 
                 functions.extend([4 << 16 | Op::CopyObject as u32, ty, result, constant]);
             }
             (Some(Op::ArrayLength), _) => return None,
-            _ if in_functions => functions.extend(own.words),
-            _ => changed.extend(own.words),
+            _ if in_functions => functions.extend(instruction.words),
+            _ => changed.extend(instruction.words),
         }
     }
     changed.extend(constants);
@@ -107,8 +108,8 @@ pub(crate) fn with_constant_lengths(module: &[u32], bytes: &dyn Fn(u32, u32) -> 
 mod tests {
     use super::*;
 
-    /// A module that asks for the length of the last member of a block at set 1, binding 2: behind 16 bytes come elements of
-    /// 8. The block is one of an array of them if `chained`.
+    /// Returns a module that reads the length of the last member of a block at set 1, binding 2: an array of 8-byte
+    /// elements at offset 16. If `chained`, the block is an element of an array.
     fn module(chained: bool) -> Vec<u32> {
         let op = |op: Op, operands: &[u32]| [&[(operands.len() as u32 + 1) << 16 | op as u32], operands].concat();
         let decorate = |id, decoration: Decoration, value| op(Op::Decorate, &[id, decoration as u32, value]);
@@ -136,12 +137,17 @@ mod tests {
         for chained in [false, true] {
             let bytes = |set, binding| ((set, binding) == (1, 2)).then_some(16 + 5 * 8 + 7);
             let changed = with_constant_lengths(&module(chained), &bytes).expect("it can be told");
-            let found: Vec<_> = instructions(&changed).map(|own| own.expect("whole")).collect();
-            let of = |op| found.iter().find(|own| own.op() == Some(op)).map(|own| own.operands().to_vec());
+            let declarations: Vec<_> = instructions(&changed).map(|instruction| instruction.expect("whole")).collect();
+            let of = |op| {
+                declarations
+                    .iter()
+                    .find(|instruction| instruction.op() == Some(op))
+                    .map(|instruction| instruction.operands().to_vec())
+            };
             assert_eq!(of(Op::Constant), Some(vec![15, 20, 5]), "{chained}");
             assert_eq!(of(Op::CopyObject), Some(vec![15, 16, 20]));
             assert_eq!((of(Op::ArrayLength), changed[BOUND]), (None, 21));
-            let place = |op| found.iter().position(|own| own.op() == Some(op));
+            let place = |op| declarations.iter().position(|instruction| instruction.op() == Some(op));
             assert!(place(Op::Constant) < place(Op::Function), "constants come before functions");
         }
     }
@@ -149,7 +155,7 @@ mod tests {
     #[test]
     fn a_length_that_depends_on_the_element_of_an_array_cannot_be_told() {
         assert_eq!(with_constant_lengths(&module(true), &|_, _| None), None);
-        // A pointer that is no variable's, such as a parameter.
+        // A pointer from elsewhere than a variable, such as a parameter.
         let mut odd = module(false);
         let at = odd.len() - 3;
         odd[at] = 17;

@@ -1,4 +1,4 @@
-//! Kernels and the programs that are made of them, as data. Imports `basis` and `device`.
+//! Kernels, and the programs made of them, as data. Imports `basis` and `device`.
 
 pub(crate) mod buffer;
 pub(crate) mod instructions;

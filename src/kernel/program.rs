@@ -11,42 +11,43 @@ use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, Spec
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::Shader;
 
-/// The steps that compute a result, in order.
+/// Steps that compute a result, in order, and everything that the device needs for them.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// The steps. One that touches a buffer of an earlier one waits for it.
+    /// Steps. A step that uses a buffer of an earlier one waits for it.
     pub steps: Vec<Step>,
-    /// Rounds to run after them.
+    /// Rounds to run after the steps, if the algorithm iterates.
     pub repeat: Option<Repeat>,
-    /// A choice made for this device that a reader of its figures should know: `float atomics: native`.
+    /// Device-specific choice that matters to a reader of the figures: `float atomics: native`.
     pub note: Option<&'static str>,
-    /// Error allowed beyond the tolerance of the problem, in the units of the residual: more than zero where it
-    /// computes with less than the element type promises.
+    /// Error allowed beyond the problem's tolerance, in units of the residual: above zero if the variant computes with
+    /// less precision than the element type has.
     pub allowance: f64,
-    /// What it promises beyond a small residual: a metric of its check and the most that it may be.
+    /// Bound that the variant guarantees besides a small residual: the name of a check metric and its largest value.
     pub promise: Option<(&'static str, f64)>,
-    /// Buffers of its own, numbered behind those of the problem. Before its first run all their bits are set, where counters
-    /// begin, and each run finds what the one before left. Those of [users' kernels](Self::is_users) hold poison first.
+    /// Buffers of the program's own, numbered behind the problem's. All their bits are set before the first run (the
+    /// initial value of counters), and each run finds the contents left by the run before. Scratch of [users'
+    /// kernels](Self::is_users) holds poison first.
     pub scratch: Vec<BufferSpec>,
-    /// What some of these hold before each run instead.
+    /// Scratch buffers with initial contents that are restored before each run.
     pub starts: Vec<Start>,
-    /// The arithmetic that it computes in, where that is not of the element type.
+    /// Arithmetic of the computation, if it differs from the element type's.
     pub computes: Option<Computes>,
-    /// Why it does not solve the case on any device, where it does not.
+    /// Reason why the variant cannot solve the case on any device.
     pub refusal: Option<String>,
-    /// Names of the buffers outside which accesses go unseen.
+    /// Names of buffers whose out-of-bounds accesses cannot be detected.
     pub unguarded: Vec<String>,
 }
 
-/// Rounds of the same steps until the device says stop. The host looks at the flag after each, as the posts' programs
-/// do; a round of steps may be a batch of rounds of the algorithm that the device itself ends.
+/// Iteration until the device sets a flag. The host reads the flag after each round; a round may contain several
+/// iterations of the algorithm, if the device itself skips those after convergence.
 #[derive(Clone, Debug)]
 pub struct Repeat {
-    /// The steps of one round.
+    /// Steps of one round.
     pub body: Vec<Step>,
-    /// A buffer whose first 32-bit word is not zero once no further round is wanted.
+    /// Buffer whose first 32-bit word becomes nonzero when no further round is needed.
     pub stop: BufferId,
-    /// Rounds to run at most.
+    /// Largest number of rounds.
     pub bound: u32,
 }
 
@@ -54,26 +55,26 @@ pub struct Repeat {
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "programs have some dozens of steps, nearly all of them dispatches")]
 pub enum Step {
-    /// Run a kernel.
+    /// Runs a kernel.
     Dispatch(Dispatch),
-    /// Fill a buffer with a 32-bit word.
+    /// Fills a buffer with a 32-bit word.
     Fill {
-        /// The buffer whose data is filled.
+        /// Buffer whose data is filled.
         buffer: BufferId,
-        /// The word that is repeated over it.
+        /// Word that tiles the buffer.
         word: u32,
     },
-    /// Copy the whole of a buffer to another of the same size.
+    /// Copies a whole buffer to another of the same size.
     Copy {
-        /// The buffer that is read.
+        /// Source buffer.
         from: BufferId,
-        /// The buffer that is written.
+        /// Destination buffer.
         to: BufferId,
     },
 }
 
 impl Step {
-    /// The buffers that the step reads or writes.
+    /// Returns the buffers that the step reads or writes.
     #[must_use]
     pub fn buffers(&self) -> Vec<BufferId> {
         match self {
@@ -84,48 +85,48 @@ impl Step {
     }
 }
 
-/// A kernel with its specialization, its grid and its arguments.
+/// Launch of a kernel: specialization, grid and arguments.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
     pub shader: Handle<Shader>,
-    /// Those of 32 bits by id, then the others.
+    /// Specialization constants: built-in kernels' by id; for users' kernels first those of 32 bits, then the others.
     pub constants: Vec<SpecValue>,
-    /// The sub-group size to require where the device can, with full sub-groups.
+    /// Sub-group size to require, with full sub-groups, if the device supports that.
     pub subgroup_size: Option<u32>,
-    /// Work-groups along x, y, z. Wider than Vulkan's 32 bits, so that too large a grid is found, not wrapped.
+    /// Work-groups along x, y, z. Wider than Vulkan's 32 bits, so that too large a grid is reported instead of wrapped.
     pub groups: [u64; 3],
-    /// The push-constant block, with zeros where addresses go.
+    /// Push-constant block, with zeros in place of addresses.
     pub push: Vec<u8>,
-    /// Where addresses go in it.
+    /// Addresses to write into the push-constant block.
     pub addresses: Vec<Address>,
-    /// What is bound, each at a set and binding of its own.
+    /// Bound buffers, each with its set and binding.
     pub descriptors: Vec<Descriptor>,
-    /// Loop iterations of the busiest invocation, summed over its loops (see [`crate::device::capability::DeviceLimits`]).
+    /// Loop iterations of the busiest invocation, summed over its loops (see
+    /// [`crate::device::capability::DeviceLimits`]).
     pub loop_iterations: u64,
-    /// A buffer, and the byte of it at which three words are the numbers of work-groups, in place of `groups`.
+    /// Buffer and byte offset of the three work-group counts that replace `groups`.
     pub indirect: Option<(BufferId, u64)>,
-    /// Buffers that it reaches by addresses in what is bound.
+    /// Buffers that the kernel reaches only through addresses stored in other buffers.
     pub reached: Vec<BufferId>,
-    /// The shape of the cooperative matrices that the kernel multiplies.
+    /// Shape of the cooperative matrices that the kernel multiplies.
     pub matrix: Option<MatrixShape>,
-    /// Whether it runs beside the step before it: see [`Self::beside`].
-    pub beside: bool,
-    /// The kernel and its descriptors in runs that are not timed, where accesses outside the data are to be seen and this
-    /// dispatch hides them.
+    /// Whether no barrier separates this dispatch from the previous step: see [`Self::without_barrier`].
+    pub without_barrier: bool,
+    /// Kernel and descriptors for untimed runs, if out-of-bounds accesses go undetected with the normal ones.
     pub guarded: Option<(Handle<Shader>, Vec<Descriptor>)>,
 }
 
-/// The value of one argument of a built-in kernel.
+/// Argument value of a built-in kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
-    /// The address of a buffer, or a texel view of it.
+pub enum ArgumentValue {
+    /// Address of a buffer, or a texel view of it.
     Buffer(BufferId),
     U32(u32),
     F32(f32),
 }
 
-impl Value {
-    /// The kind of argument that takes this value.
+impl ArgumentValue {
+    /// Returns the kind of argument that accepts this value.
     fn kind(self) -> ArgumentKind {
         match self {
             Self::Buffer(_) => ArgumentKind::Address,
@@ -136,7 +137,7 @@ impl Value {
 }
 
 impl Dispatch {
-    /// A dispatch of `shader` that gives it nothing, of one work-group.
+    /// Creates a dispatch of one work-group without arguments.
     #[must_use]
     pub fn bare(shader: impl Into<Handle<Shader>>) -> Self {
         Self {
@@ -151,21 +152,21 @@ impl Dispatch {
             indirect: None,
             reached: vec![],
             matrix: None,
-            beside: false,
+            without_barrier: false,
             guarded: None,
         }
     }
 
-    /// A dispatch of a built-in kernel, with `arguments` by name: its push constants and its texel views.
+    /// Creates a dispatch of a built-in kernel, with `arguments` by name: its push constants and texel views.
     ///
     /// # Panics
-    /// When the names or kinds are not those of the kernel, which the test that builds every program finds.
+    /// When names or kinds do not match the kernel; a test builds every program to find that.
     #[must_use]
-    pub fn new(shader: &'static Shader, arguments: &[(&str, Value)]) -> Self {
+    pub fn new(shader: &'static Shader, arguments: &[(&str, ArgumentValue)]) -> Self {
         Self::with_arguments(shader, arguments).unwrap_or_else(|mismatch| panic!("{mismatch}"))
     }
 
-    fn with_arguments(shader: &'static Shader, arguments: &[(&str, Value)]) -> Result<Self, String> {
+    fn with_arguments(shader: &'static Shader, arguments: &[(&str, ArgumentValue)]) -> Result<Self, String> {
         let (kernel, interface) = (shader.label(), &shader.interface);
         let known = |wanted: &str| {
             interface.arguments.iter().any(|argument| argument.name == wanted)
@@ -193,7 +194,7 @@ impl Dispatch {
         }
         for slot in interface.slots.iter() {
             let name = slot.names().first().copied().unwrap_or_default();
-            if let Value::Buffer(buffer) = find(name, ArgumentKind::Address)? {
+            if let ArgumentValue::Buffer(buffer) = find(name, ArgumentKind::Address)? {
                 let at = Binding::whole(slot.set, slot.binding, slot.kind, buffer);
                 dispatch.descriptors.push(Descriptor { at, bytes: None });
             }
@@ -201,40 +202,40 @@ impl Dispatch {
         Ok(dispatch)
     }
 
-    /// Gives `argument` a value of its kind.
-    fn write(&mut self, argument: &Argument, value: Value) {
+    /// Writes the value of `argument`, which must have its kind, into the push constants.
+    fn write(&mut self, argument: &Argument, value: ArgumentValue) {
         let (start, offset) = (argument.offset as usize, argument.offset);
         let word = match value {
-            Value::Buffer(buffer) => {
+            ArgumentValue::Buffer(buffer) => {
                 self.addresses.retain(|address| address.offset != offset);
                 return self.addresses.push(Address { offset, buffer, skipped: 0 });
             }
-            Value::U32(number) => number.to_le_bytes(),
-            Value::F32(number) => number.to_le_bytes(),
+            ArgumentValue::U32(number) => number.to_le_bytes(),
+            ArgumentValue::F32(number) => number.to_le_bytes(),
         };
         self.push[start..start + 4].copy_from_slice(&word);
     }
 
-    /// The value of an argument of a built-in kernel; `None` where it has no such argument.
+    /// Returns the value of an argument of a built-in kernel; `None` if it has no such argument.
     #[must_use]
-    pub fn value(&self, name: &str) -> Option<Value> {
+    pub fn value(&self, name: &str) -> Option<ArgumentValue> {
         let argument = self.shader.interface.arguments.iter().find(|argument| argument.name == name)?;
         if let Some(address) = self.addresses.iter().find(|address| address.offset == argument.offset) {
-            return Some(Value::Buffer(address.buffer));
+            return Some(ArgumentValue::Buffer(address.buffer));
         }
         let word = self.push.get(argument.offset as usize..)?.first_chunk()?;
         Some(match argument.kind {
-            ArgumentKind::Scalar(Scalar::Float { .. }) => Value::F32(f32::from_le_bytes(*word)),
-            _ => Value::U32(u32::from_le_bytes(*word)),
+            ArgumentKind::Scalar(Scalar::Float { .. }) => ArgumentValue::F32(f32::from_le_bytes(*word)),
+            _ => ArgumentValue::U32(u32::from_le_bytes(*word)),
         })
     }
 
-    /// The values of the arguments of a built-in kernel, in the order of its push-constant block.
-    pub fn values(&self) -> impl Iterator<Item = Value> {
+    /// Iterates over the argument values of a built-in kernel, in the order of its push-constant block.
+    pub fn values(&self) -> impl Iterator<Item = ArgumentValue> {
         self.shader.interface.arguments.iter().filter_map(|argument| self.value(&argument.name))
     }
 
-    /// The value that a specialization constant of 32 bits is set to.
+    /// Returns the value of the 32-bit specialization constant `id`, if it is set.
     #[must_use]
     pub fn word(&self, id: u32) -> Option<u32> {
         self.constants.iter().find(|constant| constant.id == id).map(|constant| constant.bits as u32)
@@ -243,7 +244,7 @@ impl Dispatch {
     /// Sets the invocations of a work-group along x, y, z.
     ///
     /// # Panics
-    /// When the kernel fixes an extent to another value.
+    /// When the kernel fixes an extent to a different value.
     #[must_use]
     pub fn group_size(mut self, size: [u32; 3]) -> Self {
         for ((word, wanted), axis) in self.shader.interface.local_size.into_iter().zip(size).zip(['x', 'y', 'z']) {
@@ -267,19 +268,19 @@ impl Dispatch {
     pub fn constant(mut self, name: &str, value: u32) -> Self {
         let constants = &self.shader.interface.constants;
         let Some(constant) = constants.iter().find(|constant| constant.name == name) else {
-            let available = listed(constants.iter().map(|constant| &*constant.name));
+            let available = name_list(constants.iter().map(|constant| &*constant.name));
             panic!("{} has no specialization constant '{name}'; available: {available}", self.shader.label())
         };
         self.set(constant.id, value);
         self
     }
 
-    /// Gives an argument another value.
+    /// Replaces the value of an argument.
     ///
     /// # Panics
-    /// When the kernel has no such argument, or one of another kind.
+    /// When the kernel has no such argument, or it has a different kind.
     #[must_use]
-    pub fn argument(mut self, name: &str, value: Value) -> Self {
+    pub fn argument(mut self, name: &str, value: ArgumentValue) -> Self {
         let shader = self.shader.clone();
         let argument = shader.interface.arguments.iter().find(|argument| argument.name == name);
         let argument = argument.unwrap_or_else(|| panic!("{}", unknown_argument(&shader, name)));
@@ -295,43 +296,43 @@ impl Dispatch {
         self
     }
 
-    /// Requires sub-groups of this size, all of them full, where the device can be told.
+    /// Requires full sub-groups of this size, if the device supports that.
     #[must_use]
     pub fn subgroups_of(mut self, size: u32) -> Self {
         self.subgroup_size = Some(size);
         self
     }
 
-    /// Takes the numbers of work-groups from the first three words of a buffer.
+    /// Reads the work-group counts from the first three words of a buffer.
     #[must_use]
     pub fn indirect(mut self, counts: BufferId) -> Self {
         self.indirect = Some((counts, 0));
         self
     }
 
-    /// States the shape of the cooperative matrices that the kernel multiplies.
+    /// Sets the shape of the cooperative matrices that the kernel multiplies.
     #[must_use]
     pub fn matrix(mut self, shape: MatrixShape) -> Self {
         self.matrix = Some(shape);
         self
     }
 
-    /// States that it may run beside the steps since the last barrier although they name a buffer in common: they touch
+    /// Allows this dispatch to overlap with all steps since the last barrier although they share a buffer: they touch
     /// different parts of it, or only read it.
     #[must_use]
-    pub fn beside(mut self) -> Self {
-        self.beside = true;
+    pub fn without_barrier(mut self) -> Self {
+        self.without_barrier = true;
         self
     }
 
-    /// States the loop iterations of the busiest invocation.
+    /// Sets the loop iterations of the busiest invocation.
     #[must_use]
     pub fn loops(mut self, iterations: u64) -> Self {
         self.loop_iterations = iterations;
         self
     }
 
-    /// The buffers that it reads or writes.
+    /// Iterates over the buffers that the dispatch reads or writes.
     pub(crate) fn buffers(&self) -> impl Iterator<Item = BufferId> {
         let addressed = self.addresses.iter().map(|address| address.buffer);
         let bound = self.descriptors.iter().map(|descriptor| descriptor.at.buffer);
@@ -339,7 +340,7 @@ impl Dispatch {
         addressed.chain(bound).chain(counts).chain(self.reached.iter().copied())
     }
 
-    /// The buffers that the kernel may write to. What it does with an address is not known.
+    /// Iterates over the buffers that the kernel may write to, including every buffer whose address it gets.
     fn writable(&self) -> impl Iterator<Item = BufferId> {
         let writable = |at: &Binding| {
             let mut slots = self.shader.interface.slots.iter();
@@ -349,7 +350,7 @@ impl Dispatch {
         bound.chain(self.addresses.iter().map(|address| address.buffer)).chain(self.reached.iter().copied())
     }
 
-    fn move_to(&mut self, place: impl Fn(BufferId) -> BufferId) {
+    fn renumber_buffers(&mut self, place: impl Fn(BufferId) -> BufferId) {
         let addressed = self.addresses.iter_mut().map(|address| &mut address.buffer);
         let bound = self.descriptors.iter_mut().map(|descriptor| &mut descriptor.at.buffer);
         let counts = self.indirect.iter_mut().map(|(counts, _)| counts);
@@ -364,7 +365,7 @@ impl Dispatch {
         self.constants.sort_unstable_by_key(|constant| constant.id);
     }
 
-    /// The bytes of the push-constant block once the buffers have `addresses`.
+    /// Returns the bytes of the push-constant block for buffers at `addresses`.
     #[must_use]
     pub fn argument_block(&self, addresses: &[u64]) -> Vec<u8> {
         let mut block = self.push.clone();
@@ -372,7 +373,7 @@ impl Dispatch {
         block
     }
 
-    /// Why the work-groups are too large for `device`, if they are.
+    /// Returns why the work-groups are too large for `device`, if they are.
     fn too_large_groups(&self, device: &DeviceInfo) -> Option<String> {
         let limits = &device.limits;
         let size = self.shader.interface.local_size.map(|word| word.value(&self.constants));
@@ -400,7 +401,7 @@ impl Dispatch {
         })
     }
 
-    /// Why `device` cannot run this dispatch, if so.
+    /// Returns why `device` cannot run this dispatch, if it cannot.
     fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let limits = &device.limits;
         let Interface { version, capabilities, features, .. } = &self.shader.interface;
@@ -442,7 +443,7 @@ impl Dispatch {
             if size != group.size && !(group.size_control && (group.min_size..=group.max_size).contains(&size)) {
                 return Some(format!("needs sub-groups of {size}; the device has {}", group.size));
             }
-            // Our kernels that name a size count on full sub-groups; users' may know better.
+            // Built-in kernels that require a size rely on full sub-groups; users' kernels may not.
             if self.shader.built_in && group.size_control && group.full_subgroups && !self.may_fill(size) {
                 let [x, ..] = self.shader.interface.local_size.map(|word| word.value(&self.constants));
                 return Some(format!("has work-groups of {x}, not a multiple of the sub-group size {size}"));
@@ -458,14 +459,14 @@ impl Dispatch {
 }
 
 impl Dispatch {
-    /// Whether full sub-groups of `size` may be required of it (VUID-VkPipelineShaderStageCreateInfo-pNext-02758).
+    /// Whether the work-group consists of full sub-groups of `size` (VUID-VkPipelineShaderStageCreateInfo-pNext-02758).
     #[must_use]
     pub fn may_fill(&self, size: u32) -> bool {
         self.shader.interface.local_size[0].value(&self.constants).is_multiple_of(size)
     }
 
-    /// A hash of `spirv`, which is this kernel's or stands for it, of the specialization, and of a user's kernel of grid and
-    /// push constants too: another hash is another program.
+    /// Returns a hash of the kernel as the device runs it: `spirv` (the shader's own or a substitute), the
+    /// specialization and, for a user's kernel, grid and push constants.
     #[must_use]
     pub fn hash(&self, spirv: &[u8]) -> String {
         let constants = self.constants.iter();
@@ -480,26 +481,26 @@ impl Dispatch {
     }
 }
 
-/// What to say of an argument that a kernel does not have.
+/// Returns the error message for an argument that a kernel does not have.
 fn unknown_argument(shader: &Shader, name: &str) -> String {
     let arguments = shader.interface.arguments.iter().map(|argument| &*argument.name);
-    let available = listed(arguments.chain(shader.interface.views()));
+    let available = name_list(arguments.chain(shader.interface.views()));
     format!("{} has no argument '{name}'; available: {available}", shader.label())
 }
 
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn name_list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-/// Which of `steps` must wait for those before it: those that touch a buffer of a step since the last that waited, unless
-/// they say that they may run [beside](Dispatch::beside) it.
+/// Returns for each step whether a barrier precedes it: whether it uses a buffer that was used since the last barrier,
+/// unless it is marked as [free of a barrier](Dispatch::without_barrier).
 #[must_use]
 pub(crate) fn waits(steps: &[Step]) -> Vec<bool> {
     let mut touched: Vec<BufferId> = vec![];
     let wait = |step: &Step| {
-        let beside = matches!(step, Step::Dispatch(dispatch) if dispatch.beside);
-        let waits = !beside && step.buffers().iter().any(|id| touched.contains(id));
+        let without_barrier = matches!(step, Step::Dispatch(dispatch) if dispatch.without_barrier);
+        let waits = !without_barrier && step.buffers().iter().any(|id| touched.contains(id));
         if waits {
             touched.clear();
         }
@@ -510,42 +511,42 @@ pub(crate) fn waits(steps: &[Step]) -> Vec<bool> {
 }
 
 impl Program {
-    /// A program of one dispatch.
+    /// Creates a program of one dispatch.
     #[must_use]
     pub fn single(dispatch: Dispatch) -> Self {
         Self { steps: vec![Step::Dispatch(dispatch)], ..Self::default() }
     }
 
-    /// No program: the variant does not solve cases of this shape.
+    /// Creates a program that only holds the reason why the variant cannot solve the case.
     #[must_use]
     pub fn refused(reason: String) -> Self {
         Self { refusal: Some(reason), ..Self::default() }
     }
 
-    /// Sets the error allowed beyond the tolerance of the problem.
+    /// Sets the error allowed beyond the problem's tolerance.
     #[must_use]
     pub fn allowing(mut self, allowance: f64) -> Self {
         self.allowance = allowance;
         self
     }
 
-    /// Promises that a metric of its check is at most this.
+    /// Guarantees that the check metric `metric` is at most `most`.
     #[must_use]
     pub fn promising(mut self, metric: &'static str, most: f64) -> Self {
         self.promise = Some((metric, most));
         self
     }
 
-    /// The same steps over other buffers: each of its buffers becomes the one that `place` says.
+    /// Renumbers all buffers: each becomes the one that `place` returns.
     #[must_use]
-    pub fn over(mut self, place: impl Fn(BufferId) -> BufferId) -> Self {
+    pub fn with_buffers(mut self, place: impl Fn(BufferId) -> BufferId) -> Self {
         let body = self.repeat.as_mut().map(|repeat| {
             repeat.stop = place(repeat.stop);
             &mut repeat.body
         });
         for step in self.steps.iter_mut().chain(body.into_iter().flatten()) {
             match step {
-                Step::Dispatch(dispatch) => dispatch.move_to(&place),
+                Step::Dispatch(dispatch) => dispatch.renumber_buffers(&place),
                 Step::Fill { buffer, .. } => *buffer = place(*buffer),
                 Step::Copy { from, to } => (*from, *to) = (place(*from), place(*to)),
             }
@@ -557,18 +558,18 @@ impl Program {
         self
     }
 
-    /// Every step, those of a round once.
+    /// Iterates over all steps, including one round.
     pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().chain(self.repeat.iter().flat_map(|repeat| &repeat.body))
     }
 
-    /// Whether it runs a user's kernels: nothing is promised to those, and nothing is taken on trust from them.
+    /// Whether the program runs a user's kernels, for which nothing is known about padding, initial contents or bounds.
     #[must_use]
     pub fn is_users(&self) -> bool {
         self.dispatches().any(|dispatch| !dispatch.shader.built_in)
     }
 
-    /// The program for runs that are not timed: accesses outside the data of its buffers are seen.
+    /// Returns the program for untimed runs, in which accesses outside the buffers' data are detected.
     #[must_use]
     pub(crate) fn guarded(&self) -> Self {
         let mut program = self.clone();
@@ -582,7 +583,7 @@ impl Program {
         program
     }
 
-    /// A note on the buffers outside which accesses go unseen, if there are any.
+    /// Returns a note on the buffers whose out-of-bounds accesses go undetected, if there are any.
     pub(crate) fn blind_spot(&self) -> Option<String> {
         let names = self.unguarded.join(", ");
         (!names.is_empty()).then(|| {
@@ -600,7 +601,7 @@ impl Program {
         users.any(|dispatch| dispatch.writable().any(|written| written == buffer))
     }
 
-    /// Number of launches that must come one after the other: each waits for the one before.
+    /// Returns the number of launches that must run one after the other, each waiting for the one before.
     #[must_use]
     pub fn launches(&self) -> u64 {
         let chain = |steps: &[Step]| {
@@ -620,7 +621,7 @@ impl Program {
         chain(&self.steps) + self.repeat.as_ref().map_or(0, |repeat| chain(&repeat.body))
     }
 
-    /// The dispatches among the steps.
+    /// Iterates over the dispatches among the steps.
     pub fn dispatches(&self) -> impl Iterator<Item = &Dispatch> {
         self.all_steps().filter_map(|step| match step {
             Step::Dispatch(dispatch) => Some(dispatch),
@@ -628,8 +629,8 @@ impl Program {
         })
     }
 
-    /// Returns this program if `device` can run it on `buffers`, those of its problem: the device has what every
-    /// dispatch needs, and room for these buffers, the program's own and views of them.
+    /// Returns this program if `device` can run it on `buffers`, the problem's: it supports every dispatch, and has
+    /// room for all buffers, the program's own included, and for texel views of them.
     ///
     /// # Errors
     /// The missing feature, operation or limit.
@@ -640,7 +641,7 @@ impl Program {
         refusal.map_or(Ok(self), Err)
     }
 
-    /// Why `device` cannot give the program texel views of its buffers, the problem's and its own, if so.
+    /// Returns why `device` cannot create the program's texel views, if it cannot; `buffers` are all buffers by number.
     fn unviewable(&self, buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
         let most = u64::from(device.limits.texel_buffer_elements);
         let buffer = |id: &BufferId| buffers.get(id.0).expect("a buffer of the program");
@@ -653,15 +654,15 @@ impl Program {
         )
     }
 
-    /// Why `device` cannot run this program on buffers of any size, if so: the missing feature, operation or limit.
+    /// Returns why `device` cannot run this program on buffers of any size, if it cannot.
     #[must_use]
     pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let unsupported = || self.dispatches().find_map(|dispatch| dispatch.unsupported(device));
         device.uninspectable().or_else(|| self.refusal.clone()).or_else(|| self.too_long()).or_else(unsupported)
     }
 
-    /// Why a buffer of its own is too long, if one has more elements than 32 bits can count: padding makes it longer
-    /// than the problem's matrices, which are checked.
+    /// Returns an error if a scratch buffer has more elements than 32 bits can count. Padding can make it longer than
+    /// the problem's matrices, whose size is checked elsewhere.
     fn too_long(&self) -> Option<String> {
         let long = self.scratch.iter().find(|buffer| u32::try_from(buffer.len).is_err())?;
         Some(format!(
@@ -671,7 +672,7 @@ impl Program {
     }
 }
 
-/// Why `device` has no room for these buffers, if so.
+/// Returns why `device` has no room for these buffers, if it has none.
 fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
     let most = device.limits.buffer;
     if let Some(buffer) = buffers.iter().find(|buffer| buffer.allocation() > most) {
@@ -682,16 +683,16 @@ fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
         ));
     }
     let (footprint, memory) = (BufferSpec::footprint(buffers), device.memory());
-    // Null drivers have none at all.
+    // A null driver reports zero memory.
     (footprint > memory && memory > Bytes(0))
         .then(|| format!("needs {footprint} of device memory; the device has {memory}"))
 }
 
-/// Bytes of one texel of a view: four f32.
+/// Bytes of one texel: four f32.
 pub(crate) const TEXEL: u64 = 16;
 
-/// The extents of a grid of at least `count` work-groups along two axes, neither above `limit`. Kernels find the number of
-/// theirs by `folded_group_y` of `fold.glsl`, and skip those beyond `count`.
+/// Returns the extents of a two-dimensional grid of at least `count` work-groups, neither above `limit`. Kernels
+/// compute the linear number of a group with `folded_group_y` of `fold.glsl` and skip those beyond `count`.
 #[must_use]
 pub(crate) fn folded_groups(count: u64, limit: u32) -> [u64; 2] {
     let folds = count.div_ceil(u64::from(limit)).max(1);
@@ -707,8 +708,8 @@ mod tests {
 
     fn naive() -> Dispatch {
         let shader = Shader::find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
-        let [a, b, c] = [0, 1, 2].map(|i| Value::Buffer(BufferId(i)));
-        let n = Value::U32(7);
+        let [a, b, c] = [0, 1, 2].map(|i| ArgumentValue::Buffer(BufferId(i)));
+        let n = ArgumentValue::U32(7);
         Dispatch::new(shader, &[("A", a), ("B", b), ("C", c), ("M", n), ("N", n), ("K", n)]).group_size([16, 16, 1])
     }
 
@@ -718,19 +719,23 @@ mod tests {
         assert_eq!(block.len(), 36);
         assert_eq!(block[8..16], 0x2222u64.to_le_bytes());
         assert_eq!(block[32..36], 7u32.to_le_bytes());
-        let other = naive().argument("B", Value::Buffer(BufferId(2))).argument("K", Value::U32(8));
+        let other = naive().argument("B", ArgumentValue::Buffer(BufferId(2))).argument("K", ArgumentValue::U32(8));
         let block = other.argument_block(&[0x1111, 0x2222, 0x3333]);
         assert_eq!((&block[8..16], &block[32..]), (&0x3333u64.to_le_bytes()[..], &8u32.to_le_bytes()[..]));
-        assert_eq!((other.value("B"), other.value("K")), (Some(Value::Buffer(BufferId(2))), Some(Value::U32(8))));
+        assert_eq!(
+            (other.value("B"), other.value("K")),
+            (Some(ArgumentValue::Buffer(BufferId(2))), Some(ArgumentValue::U32(8)))
+        );
         assert_eq!((other.value("D"), naive().values().count()), (None, 6));
     }
 
     #[test]
     fn what_a_kernel_does_not_take_is_named_with_the_kernel() {
         let shader = Shader::find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
-        let [a, n] = [Value::Buffer(BufferId(0)), Value::U32(7)];
+        let [a, n] = [ArgumentValue::Buffer(BufferId(0)), ArgumentValue::U32(7)];
         let all = [("A", a), ("B", a), ("C", a), ("M", n), ("N", n), ("K", n)];
-        let error = |arguments: &[(&str, Value)]| Dispatch::with_arguments(shader, arguments).expect_err("refused");
+        let error =
+            |arguments: &[(&str, ArgumentValue)]| Dispatch::with_arguments(shader, arguments).expect_err("refused");
         let missing = "matmul/naive.f32 takes the argument 'K', which has no value; give it one";
         assert_eq!(error(&all[..5]), missing);
         let unknown = "matmul/naive.f32 has no argument 'D'; available: A, B, C, M, N, K";
@@ -740,7 +745,7 @@ mod tests {
         let kind = "the argument 'C' of matmul/naive.f32 is a buffer, not an integer";
         assert_eq!(error(&[("A", a), ("B", a), ("C", n), ("M", n), ("N", n), ("K", n)]), kind);
         let view = Shader::find("matmul/texel", DType::F32).expect("it is in glsl/matmul");
-        let views = Dispatch::with_arguments(view, &[&all[..], &[("A4", a), ("B4", Value::F32(1.0))]].concat());
+        let views = Dispatch::with_arguments(view, &[&all[..], &[("A4", a), ("B4", ArgumentValue::F32(1.0))]].concat());
         let view = "the argument 'B4' of matmul/texel.f32 is a buffer, not a float";
         assert_eq!(views.expect_err("refused"), view);
     }
@@ -775,8 +780,8 @@ mod tests {
     #[test]
     fn a_view_of_more_texels_than_the_device_allows_is_refused() {
         let shader = Shader::find("matmul/texel", DType::F32).expect("it is in glsl/matmul");
-        let [a, b, c] = [0, 1, 2].map(|i| Value::Buffer(BufferId(i)));
-        let n = Value::U32(7);
+        let [a, b, c] = [0, 1, 2].map(|i| ArgumentValue::Buffer(BufferId(i)));
+        let n = ArgumentValue::U32(7);
         let arguments = [("A", a), ("B", b), ("C", c), ("A4", a), ("B4", b), ("M", n), ("N", n), ("K", n)];
         let program = Program::single(Dispatch::new(shader, &arguments));
         assert_eq!(program.all_steps().next().expect("one step").buffers(), [0, 1, 2, 0, 1].map(BufferId));
@@ -835,7 +840,8 @@ mod tests {
             vec![Step::Dispatch(kernel), Step::Fill { buffer: a, word: 0 }, Step::Copy { from: b, to: c }]
         };
         let repeat = Some(Repeat { body: steps(), stop: BufferId(2), bound: 1 });
-        let program = Program { steps: steps(), repeat, ..Program::default() }.over(|id| BufferId(10 * id.0 + 1));
+        let program =
+            Program { steps: steps(), repeat, ..Program::default() }.with_buffers(|id| BufferId(10 * id.0 + 1));
         let named: Vec<_> = program.all_steps().map(Step::buffers).collect();
         let expected =
             [vec![1, 11, 21, 11, 21], vec![1], vec![11, 21]].map(|ids| ids.into_iter().map(BufferId).collect());

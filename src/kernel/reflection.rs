@@ -1,8 +1,8 @@
-//! The interface of a kernel from its SPIR-V: work-group size, specialization constants, arguments (the push-constant
-//! block), bound buffers, shared memory and capabilities.
+//! Reads the interface of a kernel from its SPIR-V: work-group size, specialization constants, arguments (the
+//! push-constant block), bound buffers, shared memory and capabilities.
 //!
-//! `build.rs` includes this file and prints what it reads as constants; at run time it reads users' files. It therefore
-//! names nothing else of the crate but what `build.rs` includes too.
+//! `build.rs` includes this file and prints the result as constants; at run time it reads users' files. So it imports
+//! only files of the crate that `build.rs` includes too.
 
 use super::instructions::{HEADER, Instruction as Words, MAGIC, instructions};
 use super::interface::{
@@ -16,31 +16,31 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 
 impl Interface {
-    /// Reads the interface of the SPIR-V module `binary`: one compute shader, `main`. Where the size of its shared memory
-    /// is an expression that this program does not know, the driver is left to refuse what is too large.
+    /// Reads the interface of the SPIR-V module `binary`: one compute shader, `main`. A shared-memory size that cannot
+    /// be evaluated counts as 0: the driver refuses a kernel that needs too much.
     ///
     /// # Errors
-    /// What is wrong with it, or cannot be served, and what to do.
+    /// What is wrong with the module, or not supported, and how to fix it.
     pub fn read(binary: &[u8]) -> Result<Self, String> {
         let (interface, shared) = Self::reflect(binary)?;
         let shared = shared.unwrap_or_else(|_| vec![SizeOp::Push(Word::Literal(0))]);
         Ok(Self { shared: shared.into(), ..interface })
     }
 
-    /// Reads the interface of a built-in kernel, whose shared memory must be known.
+    /// Reads the interface of a built-in kernel, whose shared-memory size must be known.
     ///
     /// # Errors
-    /// As of [`Self::read`], and of [`Self::has_built_in_slots`].
+    /// As [`Self::read`], and as [`Self::has_built_in_slots`].
     pub fn read_built_in(binary: &[u8]) -> Result<Self, String> {
         let (interface, shared) = Self::reflect(binary)?;
         interface.has_built_in_slots()?;
         Ok(Self { shared: shared?.into(), ..interface })
     }
 
-    /// Checks that it binds texel views alone, at bindings 0, 1, … of set 0.
+    /// Checks that the kernel binds only texel views, at bindings 0, 1, … of set 0.
     ///
     /// # Errors
-    /// What else it binds.
+    /// The binding that violates this.
     pub fn has_built_in_slots(&self) -> Result<(), String> {
         for (expected, slot) in (0..).zip(self.slots.iter()) {
             let name = slot.names().first().copied().unwrap_or_default().to_string();
@@ -59,10 +59,10 @@ impl Interface {
         Ok(())
     }
 
-    /// The interface with no shared memory, and the size of that memory.
+    /// Reads the interface without shared memory, and separately the size of that memory.
     fn reflect(binary: &[u8]) -> Result<(Self, Result<Vec<SizeOp>, String>), String> {
         let declarations = Declarations::read(binary)?;
-        let module = rspirv::dr::load_words(&declarations.kept)
+        let module = rspirv::dr::load_words(&declarations.words)
             .map_err(|e| format!("its declarations cannot be read: {e}; check it with `spirv-val`"))?;
         entry_point(&module)?;
         let reflector = Reflector::new(&module, declarations.size_ids);
@@ -82,18 +82,18 @@ impl Interface {
     }
 }
 
-/// The declarations that say how to run a module: all before the first function that is needed here, so that neither
-/// damage nor novelties elsewhere are in the way.
+/// Declarations that the interface depends on. Functions and unknown instructions are dropped, so that damage or
+/// novelties there do not matter.
 struct Declarations {
     version: [u8; 2],
-    /// Header and instructions.
-    kept: Vec<u32>,
+    /// Header and the instructions that the reflector reads.
+    words: Vec<u32>,
     capabilities: Vec<Cow<'static, str>>,
     features: Vec<Cow<'static, str>>,
-    /// The ids of the work-group size from `OpExecutionModeId … LocalSizeId x y z`, by which SPIR-V 1.6 states it
-    /// (section 3.6) and which rspirv 0.13 takes for an instruction of a function.
+    /// Ids of the work-group size from `OpExecutionModeId … LocalSizeId x y z`, SPIR-V 1.6's way to write it (section
+    /// 3.6); rspirv 0.13 mistakes it for an instruction of a function.
     size_ids: Option<[u32; 3]>,
-    /// Whether there is an `OpArrayLength`.
+    /// Whether the module contains an `OpArrayLength`.
     asks_lengths: bool,
 }
 
@@ -119,22 +119,22 @@ impl Declarations {
         let [_, minor, major, _] = words[1].to_le_bytes();
         let mut found = Self {
             version: [major, minor],
-            kept: words[..HEADER].to_vec(),
+            words: words[..HEADER].to_vec(),
             capabilities: vec![],
             features: vec![],
             size_ids: None,
             asks_lengths: false,
         };
-        let (mut last, mut in_functions, mut entered) = (None, false, false);
+        let (mut last, mut in_functions, mut has_entry_point) = (None, false, false);
         let mut required = Required::default();
-        for own in instructions(&words) {
-            let own = own?;
-            last = own.op();
+        for instruction in instructions(&words) {
+            let instruction = instruction?;
+            last = instruction.op();
             in_functions |= last == Some(Op::Function);
-            entered |= last == Some(Op::EntryPoint);
+            has_entry_point |= last == Some(Op::EntryPoint);
             found.asks_lengths |= last == Some(Op::ArrayLength);
-            required.read(last, own.operands());
-            match (last, own.operands()) {
+            required.read(last, instruction.operands());
+            match (last, instruction.operands()) {
                 _ if in_functions => {}
                 (Some(Op::Capability), &[capability]) => found.capabilities.push(
                     Capability::from_u32(capability)
@@ -142,12 +142,12 @@ impl Declarations {
                         .into(),
                 ),
                 (Some(Op::ExecutionModeId), &[_, LOCAL_SIZE_ID, x, y, z]) => found.size_ids = Some([x, y, z]),
-                _ if needed(own) => found.kept.extend(own.words),
+                _ if needed(instruction) => found.words.extend(instruction.words),
                 _ => {}
             }
         }
-        // An entry point without a function, as where a file was cut off before the first, crashes drivers.
-        if (in_functions || entered) && last != Some(Op::FunctionEnd) {
+        // A file cut off before its first function has an entry point without a function, which crashes drivers.
+        if (in_functions || has_entry_point) && last != Some(Op::FunctionEnd) {
             return Err("it is damaged: it does not end after a function".into());
         }
         found.features = required.features.into_iter().map(Cow::Owned).collect();
@@ -155,8 +155,8 @@ impl Declarations {
     }
 }
 
-/// Whether the reflector looks at an instruction.
-fn needed(own: Words<'_>) -> bool {
+/// Whether the reflector reads this instruction.
+fn needed(instruction: Words<'_>) -> bool {
     const DECORATIONS: [Decoration; 11] = [
         Decoration::SpecId,
         Decoration::BuiltIn,
@@ -170,12 +170,12 @@ fn needed(own: Words<'_>) -> bool {
         Decoration::NonWritable,
         Decoration::NonReadable,
     ];
-    let operands = own.operands();
+    let operands = instruction.operands();
     let decorates = |at: usize| operands.get(at).is_some_and(|&found| DECORATIONS.iter().any(|&d| d as u32 == found));
-    match own.op() {
+    match instruction.op() {
         Some(Op::Decorate) => decorates(1),
         Some(Op::MemberDecorate) => decorates(2),
-        // rspirv panics at operations whose operands are more than ids and numbers.
+        // rspirv panics at operations with operands other than ids and numbers.
         Some(Op::SpecConstantOp) => operands.get(2).is_some_and(|operation| {
             let arithmetic = (Op::ConvertFToU as u32..=Op::Not as u32).contains(operation);
             *operation == Op::CompositeExtract as u32 || arithmetic && *operation != Op::GenericCastToPtrExplicit as u32
@@ -208,7 +208,7 @@ fn needed(own: Words<'_>) -> bool {
     }
 }
 
-/// Checks that the module is one compute shader, `main`.
+/// Checks that the module is a single compute shader, `main`.
 fn entry_point(module: &Module) -> Result<(), String> {
     let entries: Vec<_> = module.entry_points.iter().map(|entry| entry.operands.as_slice()).collect();
     match entries[..] {
@@ -230,15 +230,15 @@ fn entry_point(module: &Module) -> Result<(), String> {
 
 struct Reflector<'a> {
     module: &'a Module,
-    /// The ids of the work-group size, where nothing else states it.
+    /// Ids of the work-group size from `LocalSizeId`, if present.
     size_ids: Option<[u32; 3]>,
-    /// The declarations, by the ids that they define.
+    /// Declarations, by result id.
     definitions: HashMap<u32, &'a Instruction>,
-    /// What stands behind a decoration of an id, or of one of its members.
+    /// Operands of the decorations, by id, member and decoration.
     decorations: HashMap<(u32, Option<u32>, Decoration), &'a [Operand]>,
-    /// The names of ids, and of their members.
+    /// Names of ids and of their members.
     names: HashMap<(u32, Option<u32>), &'a str>,
-    /// Members of blocks so far.
+    /// Number of block members listed so far.
     members: Cell<usize>,
 }
 
@@ -252,7 +252,7 @@ impl<'a> Reflector<'a> {
             names: HashMap::new(),
             members: Cell::new(0),
         };
-        // Of several the first counts.
+        // Inserted in reverse, so that the first of several definitions wins.
         for instruction in module.types_global_values.iter().rev() {
             found.definitions.extend(instruction.result_id.map(|id| (id, instruction)));
         }
@@ -286,7 +286,7 @@ impl<'a> Reflector<'a> {
         self.definitions.get(&id).copied().ok_or_else(|| format!("%{id} has no definition"))
     }
 
-    /// The operands after the decoration itself, for a decoration of `id` (or of its `member`).
+    /// Returns the operands of a decoration of `id` (or of its `member`).
     fn decoration(&self, id: u32, member: Option<u32>, wanted: Decoration) -> Option<&'a [Operand]> {
         self.decorations.get(&(id, member, wanted)).copied()
     }
@@ -299,12 +299,12 @@ impl<'a> Reflector<'a> {
     }
 
     fn name(&self, id: u32, member: Option<u32>) -> String {
-        // A message has a name in one line.
+        // Error messages show the name on one line.
         self.names.get(&(id, member)).copied().unwrap_or_default().replace('\n', "\\n")
     }
 
-    /// The work-group size: the composite decorated `BuiltIn WorkgroupSize` where there is one (it overrides the
-    /// execution mode: SPIR-V section 3.6), else the `LocalSize` mode.
+    /// Returns the work-group size: from the composite decorated `BuiltIn WorkgroupSize`, which overrides the execution
+    /// mode (SPIR-V section 3.6), or else from the mode.
     fn local_size(&self) -> Result<[Word; 3], String> {
         let composite = self.module.types_global_values.iter().find(|instruction| {
             instruction.result_id.is_some_and(|id| {
@@ -329,7 +329,7 @@ impl<'a> Reflector<'a> {
         sizes.try_into().map_err(|_| "its work-group size does not have three extents".into())
     }
 
-    /// A constant or specialization constant as a `Word`.
+    /// Returns constant `id`, specialized or not, as a [`Word`].
     fn word(&self, id: u32) -> Result<Word, String> {
         let definition = self.definition(id)?;
         let value = || literal(definition.operands.first().ok_or_else(|| format!("%{id} has no value"))?);
@@ -340,7 +340,7 @@ impl<'a> Reflector<'a> {
         }
     }
 
-    /// The specialization constants that are numbers, by id; composites and expressions are made of them.
+    /// Lists the numeric specialization constants, by id. Composites and expressions are derived from them.
     fn constants(&self, local_size: [Word; 3]) -> Result<Vec<SpecConstant>, String> {
         let mut found = BTreeMap::new();
         for instruction in &self.module.types_global_values {
@@ -350,7 +350,8 @@ impl<'a> Reflector<'a> {
                 continue;
             }
             let mut name = self.name(result, None);
-            let axis = local_size.iter().position(|word| matches!(word, Word::Constant { id: own, .. } if *own == id));
+            let axis =
+                local_size.iter().position(|word| matches!(word, Word::Constant { id: size_id, .. } if *size_id == id));
             if let (true, Some(axis)) = (name.is_empty(), axis) {
                 name = format!("local_size_{}", ["x", "y", "z"][axis]);
             }
@@ -368,7 +369,7 @@ impl<'a> Reflector<'a> {
                     };
                     (scalar, bits)
                 }
-                // Composites and expressions are made of other constants.
+                // Composites and expressions are derived from other constants.
                 _ => continue,
             };
             found.insert(id, SpecConstant { name: name.into(), id, scalar, default });
@@ -376,12 +377,12 @@ impl<'a> Reflector<'a> {
         Ok(found.into_values().collect())
     }
 
-    /// The members of the push-constant block, in memory order.
+    /// Lists the members of the push-constant block, in memory order.
     fn arguments(&self) -> Result<Vec<Argument>, String> {
         let variable = self.variables(StorageClass::PushConstant).next();
         let block = variable.map(|variable| self.pointee(variable)).transpose()?;
         let members = block.map(|block| members(self, block)).transpose()?.unwrap_or_default();
-        match members.iter().find(|member| member.offset > MOST_PUSH) {
+        match members.iter().find(|member| member.offset > MAX_PUSH_OFFSET) {
             Some(member) => {
                 Err(format!("push constant '{}' is at byte {}, beyond what any device has", member.name, member.offset))
             }
@@ -389,7 +390,7 @@ impl<'a> Reflector<'a> {
         }
     }
 
-    /// The set and binding of everything that is bound, with the blocks that see it.
+    /// Lists every descriptor slot with the blocks declared for it.
     fn slots(&self) -> Result<Vec<Slot>, String> {
         let mut found: BTreeMap<[u32; 3], (SlotKind, Vec<Block>)> = BTreeMap::new();
         for class in [StorageClass::UniformConstant, StorageClass::StorageBuffer, StorageClass::Uniform] {
@@ -412,7 +413,7 @@ impl<'a> Reflector<'a> {
                     }
                     let mut block = block.clone();
                     if count.is_some() {
-                        // The only member of a block has another name in each of them, too.
+                        // The block's only member gets an index as well, because it may serve as a name of the buffer.
                         let named = block.names.iter().map(|name| format!("{name}[{element}]").into());
                         block.names = named.collect::<Vec<_>>().into();
                     }
@@ -430,7 +431,7 @@ impl<'a> Reflector<'a> {
         Ok(found.into_iter().map(slot).collect())
     }
 
-    /// What variable `id` of type `definition` is an array of, and how many, where it is one.
+    /// Returns the element type and length if variable `id` is an array of buffers, else its type `definition`.
     fn elements(&self, id: u32, definition: &'a Instruction) -> Result<(&'a Instruction, Option<u32>), String> {
         let (of, length) = match (definition.class.opcode, definition.operands.as_slice()) {
             (Op::TypeArray, &[Operand::IdRef(of), Operand::IdRef(length)]) => (of, length_of(self, length)?),
@@ -440,14 +441,14 @@ impl<'a> Reflector<'a> {
             }
             _ => return Ok((definition, None)),
         };
-        let count = u32::try_from(length).ok().filter(|count| (1..=MOST_BOUND).contains(count));
+        let count = u32::try_from(length).ok().filter(|count| (1..=MAX_BUFFERS_PER_ARRAY).contains(count));
         let count = count.ok_or_else(|| {
-            format!("'{}' is an array of {length} buffers; {MOST_BOUND} are the most", self.name(id, None))
+            format!("'{}' is an array of {length} buffers; {MAX_BUFFERS_PER_ARRAY} are the most", self.name(id, None))
         })?;
         Ok((self.definition(of)?, Some(count)))
     }
 
-    /// What variable `id` of type `definition` takes its buffer for, and how it sees it.
+    /// Returns the descriptor type and block declaration of variable `id`, whose type is `definition`.
     fn bound(&self, class: StorageClass, id: u32, definition: &Instruction) -> Result<(SlotKind, Block), String> {
         let name = self.name(id, None);
         if class == StorageClass::UniformConstant {
@@ -471,7 +472,7 @@ impl<'a> Reflector<'a> {
         Ok((kind, block(self, id, definition)?))
     }
 
-    /// Whether a type is a buffer of texels of four f32 (`samplerBuffer`).
+    /// Whether a type is a texel buffer of floats (`samplerBuffer`).
     fn is_texel_view(&self, definition: &Instruction) -> Result<bool, String> {
         let image = match definition.class.opcode {
             Op::TypeSampledImage => self.definition(ids(definition).next().ok_or("a sampled image has no type")?)?,
@@ -495,18 +496,18 @@ impl<'a> Reflector<'a> {
         ids(pointer).next().ok_or_else(|| "a pointer points to no type".into())
     }
 
-    /// Bytes of shared memory as a sum in reverse Polish notation, since array lengths may depend on
-    /// specialization constants.
+    /// Returns the bytes of shared memory as an expression in reverse Polish notation, because array lengths may depend
+    /// on specialization constants.
     fn shared(&self) -> Result<Vec<SizeOp>, String> {
         let mut program = vec![SizeOp::Push(Word::Literal(0))];
         for variable in self.variables(StorageClass::Workgroup) {
-            self.type_bytes(self.pointee(variable)?, DEEPEST, &mut program)?;
+            self.type_bytes(self.pointee(variable)?, MAX_DEPTH, &mut program)?;
             program.push(SizeOp::Add);
         }
         Ok(program)
     }
 
-    /// Pushes the bytes of type `id`, whose definition may be nested `depth` times.
+    /// Appends the size in bytes of type `id`; fails beyond `depth` levels of nesting.
     fn type_bytes(&self, id: u32, depth: usize, program: &mut Vec<SizeOp>) -> Result<(), String> {
         let depth = deeper(depth, program)?;
         let definition = self.definition(id)?;
@@ -537,7 +538,7 @@ impl<'a> Reflector<'a> {
         Ok(())
     }
 
-    /// Pushes a constant expression over specialization constants, which may be nested `depth` times.
+    /// Appends the constant expression `id`; fails beyond `depth` levels of nesting.
     fn value(&self, id: u32, depth: usize, program: &mut Vec<SizeOp>) -> Result<(), String> {
         let depth = deeper(depth, program)?;
         let definition = self.definition(id)?;
@@ -583,18 +584,18 @@ impl<'a> Reflector<'a> {
     }
 }
 
-/// Levels to which types and constant expressions may be nested.
-const DEEPEST: usize = 64;
-/// Operations that a size may take: a file that doubles an expression at each of its levels would fill the memory.
-const MOST_OPERATIONS: usize = 1 << 12;
+/// Deepest nesting of types and constant expressions that is followed.
+const MAX_DEPTH: usize = 64;
+/// Most operations of a size expression: a file that doubles an expression at each level would exhaust memory.
+const MAX_SIZE_OPERATIONS: usize = 1 << 12;
 
-/// The depth left one level down.
+/// Returns the remaining depth one level down, or an error if it or the expression's length is exhausted.
 fn deeper(depth: usize, program: &[SizeOp]) -> Result<usize, String> {
-    let left = depth.checked_sub(1).filter(|_| program.len() < MOST_OPERATIONS);
+    let left = depth.checked_sub(1).filter(|_| program.len() < MAX_SIZE_OPERATIONS);
     left.ok_or_else(|| "the expression for its shared-memory size is too long; use plain arrays".into())
 }
 
-/// The ids among an instruction's operands.
+/// Iterates over the ids among an instruction's operands.
 fn ids(instruction: &Instruction) -> impl Iterator<Item = u32> {
     instruction.operands.iter().filter_map(|operand| match operand {
         Operand::IdRef(id) => Some(*id),
@@ -609,10 +610,10 @@ fn literal(operand: &Operand) -> Result<u32, String> {
     }
 }
 
-/// Largest push-constant block that is taken for one: devices have 128 to 256 bytes, and some 4096.
-const MOST_PUSH: u32 = 1 << 16;
+/// Largest offset accepted in a push-constant block, in bytes: devices have 128 to 256, and some 4096.
+const MAX_PUSH_OFFSET: u32 = 1 << 16;
 
-/// The number that a type is.
+/// Returns the numeric type of a type declaration, if it is one.
 fn scalar(definition: &Instruction) -> Option<Scalar> {
     match (definition.class.opcode, definition.operands.as_slice()) {
         (Op::TypeBool, _) => Some(Scalar::Bool),
@@ -625,77 +626,87 @@ fn scalar(definition: &Instruction) -> Option<Scalar> {
     }
 }
 
-/// Buffers in an array at most.
-const MOST_BOUND: u32 = 256;
+/// Most buffers in an array of buffers.
+const MAX_BUFFERS_PER_ARRAY: u32 = 256;
 
-/// Members of a block at most, and of all blocks of a module.
-const MOST_MEMBERS: usize = 4096;
-const MOST_OF_ALL: usize = 1 << 16;
+/// Most members listed of one block.
+const MAX_MEMBERS: usize = 4096;
+/// Most members listed of all blocks of a module.
+const MAX_TOTAL_MEMBERS: usize = 1 << 16;
 
-/// The numbers and addresses that a block of type `id` is made of, in memory order.
+/// Lists the numbers and addresses of the block of type `id`, in memory order.
 fn members(reflector: &Reflector<'_>, id: u32) -> Result<Vec<Argument>, String> {
     let mut members = vec![];
-    let whole = Part { kind: id, name: String::new(), offset: 0, matrix: None };
-    let found = flatten(reflector, &whole, DEEPEST, &mut members);
+    let whole = BlockPart { kind: id, name: String::new(), offset: 0, matrix: None };
+    let found = flatten(reflector, &whole, MAX_DEPTH, &mut members);
     reflector.members.set(reflector.members.get() + members.len());
     members.sort_by_key(|member| member.offset);
     found.map(|()| members)
 }
 
-/// A part of a block.
-struct Part {
-    /// The id of its type.
+/// BlockPart of a block: a member, element, row or component, and finally a number.
+struct BlockPart {
+    /// Id of its type.
     kind: u32,
     name: String,
-    /// Bytes from the start of the block.
+    /// Byte offset from the start of the block.
     offset: u32,
-    /// Of a matrix: bytes from one column to the next, or from one row to the next where that is how it is stored.
+    /// Stride in bytes of a matrix, and whether it is stored by rows (the stride then separates rows, not columns).
     matrix: Option<(u32, bool)>,
 }
 
-/// Appends the numbers that a part of a block is made of.
-fn flatten(reflector: &Reflector<'_>, part: &Part, depth: usize, members: &mut Vec<Argument>) -> Result<(), String> {
+/// Appends the numbers and addresses in a part of a block.
+fn flatten(
+    reflector: &Reflector<'_>,
+    part: &BlockPart,
+    depth: usize,
+    members: &mut Vec<Argument>,
+) -> Result<(), String> {
     let endless = || "a block has too many members, or they contain themselves".to_string();
-    let is_short = members.len() < MOST_MEMBERS && reflector.members.get() + members.len() < MOST_OF_ALL;
+    let is_short = members.len() < MAX_MEMBERS && reflector.members.get() + members.len() < MAX_TOTAL_MEMBERS;
     let depth = depth.checked_sub(1).filter(|_| is_short).ok_or_else(endless)?;
     let definition = reflector.definition(part.kind)?;
     let kind = match (scalar(definition), definition.class.opcode) {
         (Some(scalar), _) => ArgumentKind::Scalar(scalar),
         (None, Op::TypePointer) => ArgumentKind::Address,
-        _ => return parts(reflector, part, depth)?.iter().try_for_each(|own| flatten(reflector, own, depth, members)),
+        _ => {
+            return parts(reflector, part, depth)?
+                .iter()
+                .try_for_each(|inner| flatten(reflector, inner, depth, members));
+        }
     };
     members.push(Argument { name: part.name.clone().into(), offset: part.offset, kind });
     Ok(())
 }
 
-/// What a vector, a matrix, an array or a structure is made of.
-fn parts(reflector: &Reflector<'_>, of: &Part, depth: usize) -> Result<Vec<Part>, String> {
-    let Part { kind: id, name, offset, matrix } = of;
+/// Lists the direct parts of a vector, matrix, array or structure.
+fn parts(reflector: &Reflector<'_>, of: &BlockPart, depth: usize) -> Result<Vec<BlockPart>, String> {
+    let BlockPart { kind: id, name, offset, matrix } = of;
     let definition = reflector.definition(*id)?;
     let within = |at: u32, stride: u32| offset.saturating_add(at.saturating_mul(stride));
     let row = |kind: u32, count: u64, stride: u32, matrix: Option<(u32, bool)>| {
-        let part = |at: u32| Part { kind, name: format!("{name}[{at}]"), offset: within(at, stride), matrix };
-        (0..count.min(MOST_MEMBERS as u64 + 1) as u32).map(part).collect::<Vec<_>>()
+        let part = |at: u32| BlockPart { kind, name: format!("{name}[{at}]"), offset: within(at, stride), matrix };
+        (0..count.min(MAX_MEMBERS as u64 + 1) as u32).map(part).collect::<Vec<_>>()
     };
     let found = match (definition.class.opcode, definition.operands.as_slice()) {
         (Op::TypeVector, &[Operand::IdRef(kind), Operand::LiteralBit32(count @ 2..=4)]) => {
-            // Of a matrix that is stored by rows, the components of a column lie a row apart.
+            // In a matrix stored by rows, the components of a column lie one row column_stride.
             let stride = match *matrix {
                 Some((stride, true)) => stride,
                 _ => size(reflector, kind, depth)? as u32,
             };
             let part =
-                |(at, letter)| Part { kind, name: dotted(name, letter), offset: within(at, stride), matrix: None };
+                |(at, letter)| BlockPart { kind, name: dotted(name, letter), offset: within(at, stride), matrix: None };
             (0..count).zip(["x", "y", "z", "w"]).map(part).collect()
         }
         (Op::TypeMatrix, &[Operand::IdRef(column), Operand::LiteralBit32(count @ 2..=4)]) => {
             let (stride, by_rows) = matrix.ok_or_else(|| format!("matrix '{name}' has no stride"))?;
             let component = ids(reflector.definition(column)?).next().ok_or("a vector has no components")?;
-            let apart = if by_rows { size(reflector, component, depth)? as u32 } else { stride };
-            row(column, count.into(), apart, *matrix)
+            let column_stride = if by_rows { size(reflector, component, depth)? as u32 } else { stride };
+            row(column, count.into(), column_stride, *matrix)
         }
         (Op::TypeArray | Op::TypeRuntimeArray, &[Operand::IdRef(element), ref length @ ..]) => {
-            // Of an array without a length, one stands for all.
+            // A single element stands for a run-time array.
             let length = length.iter().find_map(Operand::id_ref_any);
             let length = length.map_or(Ok(1), |length| length_of(reflector, length))?;
             let stride = stride(reflector, *id).ok_or_else(|| format!("array '{name}' has no stride"))?;
@@ -705,10 +716,10 @@ fn parts(reflector: &Reflector<'_>, of: &Part, depth: usize) -> Result<Vec<Part>
             let member = |(index, kind): (u32, u32)| {
                 let name = dotted(name, &reflector.name(*id, Some(index)));
                 let of = |decoration| decorated(reflector, *id, Some(index), decoration);
-                let own = of(Decoration::Offset).ok_or_else(|| format!("member '{name}' has no offset"))?;
+                let member_offset = of(Decoration::Offset).ok_or_else(|| format!("member '{name}' has no offset"))?;
                 let by_rows = reflector.decoration(*id, Some(index), Decoration::RowMajor).is_some();
                 let matrix = of(Decoration::MatrixStride).map(|stride| (stride, by_rows));
-                Ok(Part { kind, name, offset: offset.saturating_add(own), matrix })
+                Ok(BlockPart { kind, name, offset: offset.saturating_add(member_offset), matrix })
             };
             (0..).zip(ids(definition)).map(member).collect::<Result<_, String>>()?
         }
@@ -718,11 +729,11 @@ fn parts(reflector: &Reflector<'_>, of: &Part, depth: usize) -> Result<Vec<Part>
             ));
         }
     };
-    // Of such, a structure that doubles at each level would add no members, and go on for ever.
+    // Nested empty structures that double at each level add no members, so the limit on members would never stop them.
     if found.is_empty() { Err(format!("member '{name}' is empty; remove it")) } else { Ok(found) }
 }
 
-/// `outer.inner`, or what there is of it.
+/// Joins names as `outer.inner`; an empty one is left out.
 fn dotted(outer: &str, inner: &str) -> String {
     match (outer, inner) {
         ("", inner) => inner.to_string(),
@@ -731,7 +742,7 @@ fn dotted(outer: &str, inner: &str) -> String {
     }
 }
 
-/// The number that a decoration gives.
+/// Returns the number that a decoration holds.
 fn decorated(reflector: &Reflector<'_>, id: u32, member: Option<u32>, decoration: Decoration) -> Option<u32> {
     match reflector.decoration(id, member, decoration) {
         Some([Operand::LiteralBit32(value)]) => Some(*value),
@@ -743,13 +754,13 @@ fn stride(reflector: &Reflector<'_>, id: u32) -> Option<u64> {
     decorated(reflector, id, None, Decoration::ArrayStride).map(u64::from)
 }
 
-/// The length of an array; of one that a specialization constant sets, the default.
+/// Returns the length of an array; the default if a specialization constant sets it.
 fn length_of(reflector: &Reflector<'_>, id: u32) -> Result<u64, String> {
     let definition = reflector.definition(id)?;
     let value = definition.operands.first().ok_or("an array has no length")?;
     match definition.class.opcode {
         Op::Constant | Op::SpecConstant => literal(value).map(u64::from),
-        // Computed from specialization constants: one element at least.
+        // Computed from specialization constants: at least one element.
         _ => Ok(1),
     }
 }
@@ -766,16 +777,16 @@ fn is_pointer(reflector: &Reflector<'_>, id: u32, depth: usize) -> bool {
     })
 }
 
-/// The block of type `definition` that `variable` is.
+/// Describes the block of type `definition` that `variable` declares.
 fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> Result<Block, String> {
     let block_id = definition.result_id.ok_or("a block has no id")?;
     let parts: Vec<u32> = ids(definition).collect();
     let mut names = vec![reflector.name(block_id, None), reflector.name(variable, None)];
-    // A member that is an address has the name of what it leads to.
-    if parts.len() == 1 && !is_pointer(reflector, parts[0], DEEPEST) {
+    // An address member is named after the data it points to, not after this buffer.
+    if parts.len() == 1 && !is_pointer(reflector, parts[0], MAX_DEPTH) {
         names.push(reflector.name(block_id, Some(0)));
     }
-    // naga calls each variable by its own name and the block by none or by a general one.
+    // naga gives each variable its own name, and the block none or a generic one.
     if names[1].is_empty() || names[0] != names[1] {
         names.dedup();
     }
@@ -791,17 +802,17 @@ fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> 
         let of = reflector.definition(*member)?;
         if of.class.opcode == Op::TypeRuntimeArray {
             let element = ids(of).next().ok_or("an array has no elements")?;
-            let bytes = size(reflector, element, DEEPEST)?;
+            let bytes = size(reflector, element, MAX_DEPTH)?;
             let stride = stride(reflector, *member).unwrap_or(bytes);
             array = Some(Elements { stride, scalar: uniform_scalar(reflector, element) });
             fixed = offset;
         } else {
-            fixed = fixed.max(offset.saturating_add(size(reflector, *member, DEEPEST)?));
+            fixed = fixed.max(offset.saturating_add(size(reflector, *member, MAX_DEPTH)?));
         }
     }
     let members = members(reflector, block_id).unwrap_or_default();
     if array.is_none() {
-        // Columns of a matrix may lie further apart than they are long.
+        // The stride between matrix columns may exceed their length.
         let end = |member: &Argument| u64::from(member.offset) + u64::from(member.kind.bytes());
         fixed = members.iter().map(end).fold(fixed, u64::max);
     }
@@ -818,33 +829,33 @@ fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> 
     })
 }
 
-/// The array of a fixed length that a block ends with, whose `members` these are.
+/// Returns the fixed-length array at the end of a block with these `members`, if there is one.
 fn long_array(reflector: &Reflector<'_>, block_id: u32, members: &[u32]) -> Option<LongArray> {
     let last = *members.last()?;
     let array = reflector.definition(last).ok().filter(|of| of.class.opcode == Op::TypeArray)?;
     let (element, stride) = (ids(array).next()?, stride(reflector, last)?);
-    let whole = Part { kind: block_id, name: String::new(), offset: 0, matrix: None };
-    let mut parts = parts(reflector, &whole, DEEPEST).ok()?;
+    let whole = BlockPart { kind: block_id, name: String::new(), offset: 0, matrix: None };
+    let mut parts = parts(reflector, &whole, MAX_DEPTH).ok()?;
     let end = parts.last_mut()?;
     end.kind = element;
     let (start, mut first) = (u64::from(end.offset), vec![]);
-    parts.iter().try_for_each(|part| flatten(reflector, part, DEEPEST, &mut first)).ok()?;
+    parts.iter().try_for_each(|part| flatten(reflector, part, MAX_DEPTH, &mut first)).ok()?;
     reflector.members.set(reflector.members.get() + first.len());
     first.sort_by_key(|member| member.offset);
     Some(LongArray { start, stride, first })
 }
 
-/// Types that are looked at to find the one type of number of another: a structure may double at each level.
-const MOST_TYPES: usize = 1024;
+/// Most types visited to find a common numeric type: structures may double at each level.
+const MAX_TYPES: usize = 1024;
 
-/// The one type of number that type `id` is made of.
+/// Returns the common type of all numbers in type `id`, if they share one.
 fn uniform_scalar(reflector: &Reflector<'_>, id: u32) -> Option<Scalar> {
     let (mut found, mut left) = (None, vec![id]);
-    for _ in 0..MOST_TYPES {
+    for _ in 0..MAX_TYPES {
         let Some(id) = left.pop() else { return found };
         let definition = reflector.definition(id).ok()?;
         match (scalar(definition), definition.class.opcode) {
-            (Some(own), _) if found.is_none_or(|known| known == own) => found = Some(own),
+            (Some(number), _) if found.is_none_or(|known| known == number) => found = Some(number),
             (None, Op::TypeVector | Op::TypeMatrix | Op::TypeArray | Op::TypeRuntimeArray) => {
                 left.push(ids(definition).next()?);
             }
@@ -855,7 +866,7 @@ fn uniform_scalar(reflector: &Reflector<'_>, id: u32) -> Option<Scalar> {
     None
 }
 
-/// Bytes of type `id` in a buffer, without padding behind it.
+/// Returns the size in bytes of type `id` in a buffer, without trailing padding.
 fn size(reflector: &Reflector<'_>, id: u32, depth: usize) -> Result<u64, String> {
     let depth = depth.checked_sub(1).ok_or("the type of one of its buffers contains itself")?;
     let definition = reflector.definition(id)?;
@@ -875,7 +886,7 @@ fn size(reflector: &Reflector<'_>, id: u32, depth: usize) -> Result<u64, String>
         (Op::TypeRuntimeArray, _) => Ok(0),
         (Op::TypeStruct, _) => {
             let mut end = 0u64;
-            // A structure that doubles at each level would take for ever: only its last member counts.
+            // Only the last member is measured: visiting all would take exponential time in nested structures.
             if let Some((index, member)) = (0..).zip(ids(definition)).last() {
                 let offset = decorated(reflector, id, Some(index), Decoration::Offset).map_or(0, u64::from);
                 end = offset.saturating_add(size(reflector, member, depth)?);
@@ -893,7 +904,7 @@ mod tests {
     use super::*;
     use std::time::{Duration, Instant};
 
-    /// A compute shader that declares no more than `declarations`, each an opcode and its operands, and does nothing.
+    /// Returns a compute shader with an empty function and only these `declarations`, each an opcode and its operands.
     fn module(declarations: &[&[u32]]) -> Vec<u8> {
         let main = [Op::EntryPoint as u32, 5, 1, u32::from_le_bytes(*b"main"), 0];
         let group = [Op::ExecutionMode as u32, 1, 17, 8, 4, 1];
@@ -949,7 +960,7 @@ mod tests {
         assert_eq!(*shared(&[Op::TypeStruct as u32, 8, 2, 4]).expect("a kernel").shared, sum);
         let endless = shared(&[Op::TypeStruct as u32, 8, 8, 8]).expect_err("it holds itself");
         assert!(endless.contains("expression for its shared-memory size is too long"), "{endless}");
-        // What takes a kernel's place may have shared memory of any size that its driver understands.
+        // A substitute for a kernel may use any size of shared memory that its driver accepts.
         assert!(Interface::read(&binary(&[Op::TypeStruct as u32, 8, 8, 8])).is_ok());
     }
 

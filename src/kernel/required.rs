@@ -1,13 +1,13 @@
-//! What single instructions of a kernel ask of a device beyond the capabilities that it declares: which atomic operations
-//! on which memory, and sub-group operations on which types ("Validation rules within a module", appendix A of the Vulkan
-//! specification). One capability of SPIR-V stands for several features of Vulkan there.
+//! Vulkan features that single instructions need beyond a kernel's declared capabilities: atomics by memory and type,
+//! and sub-group operations by type ("Validation rules within a module", appendix A of the Vulkan specification).
+//! There, one SPIR-V capability corresponds to several Vulkan features.
 //!
-//! `build.rs` includes this file, as it does `reflection.rs`; it names nothing else of the crate.
+//! `build.rs` includes this file, so it imports nothing else from the crate.
 
 use rspirv::spirv::{ExecutionMode, Op, StorageClass};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How floating-point operations of one width round, and what they keep.
+/// Execution modes that set rounding, denormals, or NaN handling for one float width.
 const FLOAT_CONTROLS: [ExecutionMode; 5] = [
     ExecutionMode::DenormPreserve,
     ExecutionMode::DenormFlushToZero,
@@ -16,17 +16,17 @@ const FLOAT_CONTROLS: [ExecutionMode; 5] = [
     ExecutionMode::RoundingModeRTZ,
 ];
 
-/// The features that a module needs, read instruction by instruction.
+/// Collector of the features that a module needs, instruction by instruction.
 #[derive(Default)]
 pub(crate) struct Required {
     types: BTreeMap<u32, Type>,
-    /// The types of pointers and of what only some devices exchange within sub-groups.
+    /// Types of values that are pointers, or that only some devices can exchange within sub-groups.
     values: BTreeMap<u32, Type>,
-    /// Vulkan's names of the features.
+    /// Vulkan's names of the needed features.
     pub(crate) features: BTreeSet<String>,
 }
 
-/// A type, of which a vector is that of its components.
+/// Type of a value. A vector counts as its component type.
 #[derive(Clone, Copy)]
 enum Type {
     Integer { bits: u32 },
@@ -35,14 +35,14 @@ enum Type {
 }
 
 impl Type {
-    /// Whether sub-group operations on it are a feature of their own.
+    /// Whether sub-group operations on the type need a feature of their own.
     fn is_extended(self) -> bool {
         matches!(self, Self::Integer { bits: 8 | 16 | 64 } | Self::Float { bits: 16 })
     }
 }
 
 impl Required {
-    /// Takes in the next instruction.
+    /// Processes the next instruction.
     pub(crate) fn read(&mut self, op: Option<Op>, operands: &[u32]) {
         match (op, operands) {
             (Some(Op::TypeInt), &[id, bits, ..]) => self.define(id, Type::Integer { bits }),
@@ -53,7 +53,7 @@ impl Required {
                 }
             }
             (Some(Op::TypePointer), &[id, class, to]) => self.define(id, Type::Pointer { class, to }),
-            // What Vulkan calls `shaderRoundingModeRTEFloat16` is a property, and as good as a feature.
+            // Vulkan calls it a property (`shaderRoundingModeRTEFloat16`); it is treated as a feature.
             (Some(Op::ExecutionMode), &[_, mode, bits]) => {
                 if let Some(mode) = ExecutionMode::from_u32(mode).filter(|mode| FLOAT_CONTROLS.contains(mode)) {
                     self.features.insert(format!("shader{mode:?}Float{bits}"));
@@ -75,13 +75,13 @@ impl Required {
         {
             self.values.insert(result, of);
         }
-        // Of an operation with a result, its type and id come first.
+        // Operations with a result have its type and id as the first two operands.
         let pointer = if operation == Op::AtomicStore { operands.first() } else { operands.get(2) };
         let kind = match operation {
             Op::AtomicLoad | Op::AtomicStore | Op::AtomicExchange => Some("Atomics"),
             Op::AtomicFAddEXT => Some("AtomicAdd"),
             Op::AtomicFMinEXT | Op::AtomicFMaxEXT => Some("AtomicMinMax"),
-            // Integers alone.
+            // These exist only for integers.
             other if (Op::AtomicCompareExchange as u32..=Op::AtomicXor as u32).contains(&(other as u32)) => {
                 Some("Atomics")
             }
@@ -93,13 +93,13 @@ impl Required {
         let in_subgroup = Op::GroupNonUniformElect as u32..=Op::GroupNonUniformQuadSwap as u32;
         let extended =
             |at: usize| operands.get(at).and_then(|id| self.values.get(id)).is_some_and(|of| of.is_extended());
-        // The result, or what is compared with that of others.
+        // Either the result or the compared value has the extended type.
         if in_subgroup.contains(&(operation as u32)) && (extended(1) || extended(3)) {
             self.features.insert("shaderSubgroupExtendedTypes".into());
         }
     }
 
-    /// The feature that an atomic operation of this kind needs for what a pointer points to, where it needs one.
+    /// Returns the feature that an atomic operation of this kind needs for the pointer's memory and type, if any.
     fn atomic(&self, kind: &str, pointer: u32) -> Option<String> {
         let Some(&Type::Pointer { class, to }) = self.values.get(&pointer) else { return None };
         let memory = if class == StorageClass::Workgroup as u32 {
@@ -135,8 +135,8 @@ mod tests {
         assert!(known.into_iter().all(|name| names.contains(&&*name)));
     }
 
-    /// The features that a module needs whose types are f32 (1), i64 (2), i32 (3) and f16 (4), with pointers of `class` to
-    /// the first three (11, 12, 13) and variables of them (21, 22, 23), and which then does what `instructions` say.
+    /// Returns the features that a module needs. It declares the types f32 (1), i64 (2), i32 (3) and f16 (4), pointers
+    /// of `class` to the first three (11, 12, 13) and variables of those (21, 22, 23); then come `instructions`.
     fn needed(class: StorageClass, instructions: &[(Op, &[u32])]) -> Vec<String> {
         let mut all = Required::default();
         let class = class as u32;

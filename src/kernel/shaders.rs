@@ -1,4 +1,4 @@
-//! Compiled kernels: the table that `build.rs` writes from `glsl/` and its reflection, and what a driver makes of one.
+//! Compiled kernels: the table that `build.rs` generates from `glsl/`, with each kernel's reflected interface.
 
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
@@ -8,25 +8,25 @@ use crate::kernel::interface::{
 };
 use std::borrow::Cow;
 
-/// A kernel with everything the host must know to run it.
+/// Compiled kernel with everything that the host must know to run it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shader {
-    /// The name; in the table `<algorithm>/<kernel>`, the path below `glsl/` without the extension.
+    /// Name; in the table `<algorithm>/<kernel>`, the path below `glsl/` without the extension.
     pub name: Cow<'static, str>,
-    /// The element type it was compiled for; `None` for a kernel without a `#pragma dtypes` line.
+    /// Element type it was compiled for; `None` for a kernel without a `#pragma dtypes` line.
     pub dtype: Option<DType>,
-    /// The layout of operands it was compiled for; `None` for a kernel without a `#pragma layouts` line.
+    /// Operand layout it was compiled for; `None` for a kernel without a `#pragma layouts` line.
     pub layout: Option<Layout>,
-    /// The SPIR-V binary; in the table, its pages stay on disk until a pipeline is made from it.
+    /// SPIR-V binary. The table's binaries stay in the executable file and are read into memory when first used.
     pub spirv: Cow<'static, [u8]>,
-    /// The interface that the binary declares.
+    /// Interface that the binary declares.
     pub interface: Interface,
-    /// Whether it is one of `glsl/`, not a user's.
+    /// Whether the kernel comes from `glsl/`, as opposed to the user.
     pub built_in: bool,
 }
 
 impl Word {
-    /// The value of the word once `values` are set.
+    /// Returns the value if the specialization constants have `values`.
     #[must_use]
     pub fn value(self, values: &[SpecValue]) -> u32 {
         match self {
@@ -39,27 +39,27 @@ impl Word {
 }
 
 impl Shader {
-    /// The kernel `name` compiled for `dtype` and row-major operands, or compiled once for all types.
+    /// Finds the kernel `name` for `dtype` and row-major operands; kernels compiled for all types match any.
     #[must_use]
     pub fn find(name: &str, dtype: DType) -> Option<&'static Self> {
         Self::find_for(name, dtype, Layout::Nn)
     }
 
-    /// The kernel `name` compiled for `dtype` and `layout`, or compiled once for all of either.
+    /// Finds the kernel `name` for `dtype` and `layout`; kernels compiled for all types or layouts match any.
     #[must_use]
     pub fn find_for(name: &str, dtype: DType, layout: Layout) -> Option<&'static Self> {
         let fits = |shader: &&Self| {
             shader.name == name
-                && shader.dtype.is_none_or(|own| own == dtype)
-                && shader.layout.is_none_or(|own| own == layout)
+                && shader.dtype.is_none_or(|required| required == dtype)
+                && shader.layout.is_none_or(|required| required == layout)
         };
         SHADERS.iter().find(fits)
     }
 
-    /// Bytes of shared memory that a work-group takes once the constants have `values`.
+    /// Returns the bytes of shared memory per work-group if the specialization constants have `values`.
     ///
     /// # Panics
-    /// When the expression is malformed, which reflection never makes; a test evaluates every entry of the table.
+    /// When the expression is malformed, which reflection rules out; a test evaluates every entry of the table.
     #[must_use]
     pub fn shared_bytes(&self, values: &[SpecValue]) -> u64 {
         let mut stack: Vec<u64> = vec![];
@@ -80,13 +80,14 @@ impl Shader {
         stack.pop().expect("a size has a value")
     }
 
-    /// Whether it declares a SPIR-V capability.
+    /// Whether the kernel declares a SPIR-V capability.
     #[must_use]
     pub fn declares(&self, capability: &str) -> bool {
         self.interface.capabilities.iter().any(|declared| declared == capability)
     }
 
-    /// Name with the element type and the layout, where that is unusual: `matmul/naive.f32`, `matmul/tiled.f32.nt`.
+    /// Returns the name with the element type and any layout other than row-major: `matmul/naive.f32`,
+    /// `matmul/tiled.f32.nt`.
     #[must_use]
     pub fn label(&self) -> String {
         let dtype = self.dtype.map_or_else(String::new, |dtype| format!(".{dtype}"));
@@ -95,10 +96,10 @@ impl Shader {
     }
 }
 
-/// Every kernel for every element type, sorted by name.
+/// All built-in kernels, one entry per element type and layout, sorted by name.
 pub(crate) static SHADERS: &[Shader] = include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
 
-// Part of `build.rs`, here for its tests.
+// Part of `build.rs`, included here for its tests.
 #[cfg(test)]
 #[path = "../../build/pragmas.rs"]
 mod pragmas;

@@ -1,18 +1,18 @@
-//! Checks that a SPIR-V file of the user's can take the place of a kernel, as far as can be seen without a driver,
-//! which would trust it. The answer is then verified like any other.
+//! Checks whether a user's SPIR-V file can replace a kernel, as far as that is possible without a driver, which would
+//! trust the file. Results are verified as usual.
 
 use crate::kernel::interface::Interface;
 use crate::kernel::shaders::Shader;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-/// Largest file that is read: some hundred times the largest kernel here.
-pub(crate) const MOST_BYTES: usize = 16 << 20;
+/// Size limit of a SPIR-V file: some hundred times the largest built-in kernel.
+pub(crate) const MAX_FILE_BYTES: usize = 16 << 20;
 
-/// Checks that `bytes` may run in place of `kernel`.
+/// Checks that `bytes` can run in place of `kernel`.
 ///
 /// # Errors
-/// What is wrong, and what to do.
+/// What is wrong, and how to fix it.
 pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
     let (found, expected) = (Interface::read(bytes)?, &kernel.interface);
     found.has_built_in_slots()?;
@@ -35,7 +35,7 @@ pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
             "it lacks the kernel's specialization constants (constant_id {missing}); start from the source in glsl/"
         ));
     }
-    // Each argument must lie where the kernel takes it; a file that was stripped has no names.
+    // Each argument must lie where the kernel expects it. Names are ignored: a stripped file has none.
     let mut arguments = found.arguments.iter();
     let foreign = arguments.find(|argument| {
         !expected
@@ -56,12 +56,12 @@ pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
     Ok(())
 }
 
-/// The numbers of the specialization constants.
+/// Returns the ids of the specialization constants.
 fn constants(interface: &Interface) -> BTreeSet<u32> {
     interface.constants.iter().map(|constant| constant.id).collect()
 }
 
-/// The items in one line, if there are any.
+/// Joins the items in one line; `None` if there are none.
 fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> Option<String> {
     let items: Vec<_> = items.into_iter().map(|item| item.to_string()).collect();
     (!items.is_empty()).then(|| items.join(", "))
@@ -131,7 +131,7 @@ mod tests {
     fn no_word_of_a_file_makes_the_reader_panic() {
         for name in ["matmul/texel", "matmul/split"] {
             let words: Vec<u32> = kernel(name).spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-            // The words after the first OpFunction, an instruction of five, are not looked into.
+            // Words after the first OpFunction, an instruction of five words, are not read.
             let functions = words.iter().position(|word| *word == 0x5_0036);
             for at in 1..functions.expect("it has a function") {
                 let word = words[at];
@@ -151,10 +151,10 @@ mod tests {
         }
     }
 
-    /// The word at which the entry point is declared.
+    /// Returns the word index of the entry point's declaration.
     fn entry_point(spirv: &[u8]) -> usize {
         let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-        let found = instructions(&words).flatten().find(|own| own.op() == Some(Op::EntryPoint));
+        let found = instructions(&words).flatten().find(|instruction| instruction.op() == Some(Op::EntryPoint));
         found.expect("it has one").at
     }
 }

@@ -1,5 +1,5 @@
-//! Measures the limits of a device, the probes as cases like any others, transfers and submissions directly; and holds
-//! cases against them.
+//! Measures the limits of a device, by probes as ordinary cases and by direct transfers and submissions, and compares
+//! cases with them.
 
 use super::executor::{Executor, Observer, Silent};
 use super::job::host_side::{HostSide, TRANSFERRED};
@@ -15,11 +15,11 @@ use crate::stats::Summary;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Host time after which a quick run on a software device begins no further probe: some take a hundred times as long as
+/// Host time after which a quick run on a software device starts no further probe: some take a hundred times as long as
 /// others.
 pub(super) const QUICK: Duration = Duration::from_secs(8);
 
-/// The best time of the canary that was known when `cases` ended.
+/// Returns the best canary time known when `cases` ended.
 pub(crate) fn best_canary(cases: &[Case]) -> Option<Nanos> {
     let bests = cases.iter().filter_map(|case| case.measured()?.conditions.canary_best).map(|best| best.0);
     bests.reduce(f64::min).map(Nanos)
@@ -29,15 +29,16 @@ fn kept_as(validated: bool) -> &'static str {
     if validated { KEPT_VALIDATED } else { KEPT }
 }
 
-/// The limits of a device that were kept of earlier runs.
+/// Reads a device's limits from earlier runs.
 pub(super) fn kept(cache: &CacheFolder, device: &DeviceInfo, validated: bool) -> Option<Peak> {
     let kept = serde_json::from_slice::<Peak>(&cache.get(kept_as(validated), device)?).ok();
     kept.filter(|peak| peak.schema == crate::record::peak::SCHEMA)
 }
 
-/// The kind of cache file that keeps the limits.
+/// Kind of cache file for the limits.
 const KEPT: &str = "limits.json";
-/// The same under validation layers, which slow the host side down: such figures are nobody's limits.
+/// Kind of cache file for limits under validation layers, which slow down the host: such figures must not be mixed with
+/// others.
 const KEPT_VALIDATED: &str = "limits-validated.json";
 
 impl Executor<'_> {
@@ -47,10 +48,10 @@ impl Executor<'_> {
         self.measure_limits(extent, run, observer)
     }
 
-    /// The same of some of the probes.
+    /// Measures the limits that the probes in `run` find.
     fn measure_limits(&mut self, extent: Extent, run: PlannedRun, observer: &mut dyn Observer) -> Peak {
         let (cases, left_out) = match (extent, self.info().kind) {
-            // A GPU that waits for the host drops its clock, so it runs all of them in one go.
+            // A GPU lowers its clock while it waits for the host, so run all probes in one go.
             (Extent::Quick, DeviceKind::Cpu) => self.run_for(run, QUICK, observer),
             _ => (self.run(&run, observer), vec![]),
         };
@@ -63,8 +64,8 @@ impl Executor<'_> {
         peak
     }
 
-    /// Runs the cases of `run` group by group, the first in any case and others until `most` host time went by; those that
-    /// were left out are missing.
+    /// Runs the groups of `run`, the first in any case and others until `most` host time has passed; returns the
+    /// remaining cases as missing.
     fn run_for(&mut self, run: PlannedRun, most: Duration, observer: &mut dyn Observer) -> (Vec<Case>, Vec<Missing>) {
         let begun = Instant::now();
         let (mut cases, mut missing): (Vec<Case>, _) = (vec![], vec![]);
@@ -86,8 +87,8 @@ impl Executor<'_> {
         (cases, missing)
     }
 
-    /// The limits kept of earlier runs, and a quick measurement of those that are missing. What was kept of a device whose
-    /// canary has been faster since, at its `best`, is measured anew.
+    /// Returns the limits from earlier runs, completed by a quick measurement of missing ones. Figures taken while the
+    /// canary was slower than `best` are measured again.
     fn peak(&mut self, best: Option<Nanos>) -> Peak {
         let kept = self.kept_peak().map(|peak| peak.sound(best));
         let mut run = peak::run(self.info(), Extent::Quick);
@@ -104,7 +105,7 @@ impl Executor<'_> {
         peak
     }
 
-    /// Measures the memory at the working sets of cases that it binds and `peak` does not know.
+    /// Measures memory at the working sets of memory-bound cases, if `peak` lacks them.
     fn refine_peak(&mut self, peak: &mut Peak, sets: &[Bytes]) {
         let mut run = peak::at_sets(self.info(), Extent::Quick, sets);
         run.groups.retain(|group| group.variants.iter().any(|variant| !known(peak, group, variant)));
@@ -113,7 +114,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Measures again, longer, the limits of cases that were faster than `peak` says is possible.
+    /// Measures again, for longer, the limits that `doubted` cases exceed.
     fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case]) {
         let by_memory = |case: &&&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
         let (by_memory, others): (Vec<&Case>, Vec<&Case>) = doubted.iter().partition(by_memory);
@@ -127,7 +128,7 @@ impl Executor<'_> {
         let run = peak::again(self.info(), bounds, &sets);
         let cases = self.run(&run, &mut Silent);
         let again = Peak::new(self.info(), Extent::Quick, jiff::Timestamp::now().to_string(), &cases);
-        // Not the whole of `peak`: what was left out of it may have a limit the next time.
+        // Save only the new figures: limits missing from `peak` may be measurable next time.
         self.keep_measured(again.clone(), &cases);
         peak.join(again);
     }
@@ -140,7 +141,7 @@ impl Executor<'_> {
         kept(self.cache(), self.info(), self.is_validated())
     }
 
-    /// Keeps what these cases found. A probe that failed may have a limit the next time.
+    /// Saves the results of `cases`, without failed or interrupted probes, which may succeed next time.
     fn keep_measured(&self, mut peak: Peak, cases: &[Case]) {
         let fleeting = |case: &Case| case.outcome == Outcome::Interrupted || case.outcome.failure().is_some();
         let fleeting: Vec<_> = cases.iter().filter(|case| fleeting(case)).map(|case| case.id.as_str()).collect();
@@ -148,7 +149,7 @@ impl Executor<'_> {
         self.keep_peak(peak, best_canary(cases));
     }
 
-    /// Keeps the sound part of `peak` beside what is kept already, of which the better of two figures stays.
+    /// Merges the undisturbed part of `peak` into the saved limits; the better of two figures wins.
     fn keep_peak(&self, mut peak: Peak, best: Option<Nanos>) {
         if let Some(kept) = self.kept_peak() {
             if kept.extent == Extent::Full {
@@ -174,7 +175,7 @@ impl Executor<'_> {
     }
 }
 
-/// Whether `peak` has the limit that `variant` finds, if it finds one.
+/// Whether `peak` has the limit that `variant` measures, or it measures none.
 fn known(peak: &Peak, group: &CaseGroup, variant: &Variant) -> bool {
     let limit = variant.limit(group.spec.size, group.spec.dtype);
     limit.is_none_or(|quantity| peak.knows(quantity, &group.id(variant).to_string()))
@@ -219,14 +220,14 @@ fn limits(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &dyn Fn() 
     }
     let mut peak = runner.peak(best_canary(cases));
     share(&peak, cases);
-    // What is measured quickly has few working sets, and the next smaller one may lie in a faster level.
+    // The quick measurement has few working sets, and the next smaller one may fit in a faster cache.
     let bound = |case: &&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
     let sets: Vec<_> = cases.iter().filter(bound).map(|case| case.work.bytes).collect();
     if !interrupted() && !sets.is_empty() {
         runner.refine_peak(&mut peak, &sets);
         share(&peak, cases);
     }
-    // A case that beats a limit shows an error of ours: the limits are measured again.
+    // A case above a limit shows that the limit is wrong, so it is measured again.
     let above: Vec<_> = cases.iter().filter(|case| case.share.is_some_and(|share| share.fraction > 1.0)).collect();
     if !interrupted() && !above.is_empty() {
         runner.doubt_peak(&mut peak, &above);
@@ -235,7 +236,7 @@ fn limits(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &dyn Fn() 
     (!interrupted()).then_some(peak)
 }
 
-/// Marks the cases that are above a limit.
+/// Adds a warning to cases above a limit.
 pub(super) fn mark(cases: &mut [Case]) {
     for case in cases {
         if let (Some(Share { fraction, .. }), Outcome::Measured(measured)) = (case.share, &mut case.outcome)
@@ -246,7 +247,7 @@ pub(super) fn mark(cases: &mut [Case]) {
     }
 }
 
-/// Notes the share of its limits that each case reaches.
+/// Stores the share of its limits that each case reaches.
 pub(super) fn share(peak: &Peak, cases: &mut [Case]) {
     for case in cases {
         let median = case.measured().map(|measured| measured.summary.median);

@@ -1,27 +1,27 @@
-//! Wrong answers made from a right one. A check that accepts one of them could not fail on the mistake that makes it.
+//! Mutations of a correct answer. A check that accepts one could not detect the corresponding mistake.
 
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::basis::dtype::DType;
 use crate::case::accepted::Mutation;
 use std::ops::Range;
 
-/// Share of the changed elements that a check must accept one by one before it counts as blind to a mutation.
+/// Share of the changed elements that an element-wise check must accept to count as blind to a mutation.
 const MIN_SHARE: f64 = 0.25;
-/// Fewest changed elements of which a share means anything.
+/// Fewest changed elements for which a share is meaningful.
 const MIN_CHANGED: u64 = 8;
-/// Elements of an output that are mutated: so many cost a few milliseconds, whatever the size of the output.
+/// Elements of an output that are mutated: a few milliseconds, however large the output.
 const SAMPLED_ELEMENTS: usize = 1 << 13;
-/// Stretches of an output that these lie in, the first and the last elements among them.
+/// Number of ranges that the sampled elements come from, including the first and the last elements.
 const STRETCHES: usize = 8;
-/// Parts of an output of which each is looked at alone, where it has no few rows.
+/// Parts of an output that are zeroed one at a time, unless it has few rows.
 const PARTS: usize = 8;
-/// Longest row whose columns are taken for the members of a structure.
+/// Longest row whose columns count as members of a structure.
 const MOST_MEMBERS: usize = 16;
 /// One element of so many is replaced by its neighbor.
 const ONE_IN: usize = 1000;
 
-/// Stretches of an output of `len` elements in rows of `row`, with about [`SAMPLED_ELEMENTS`] of them, in whole rows if
-/// these are shorter; all elements if there are no more.
+/// Returns ranges of an output of `len` elements in rows of `row`, with about [`SAMPLED_ELEMENTS`] together, in whole
+/// rows unless these are too long; a single range if there are no more elements.
 pub(crate) fn sampled(len: usize, row: usize) -> Vec<Range<usize>> {
     let row = if row > SAMPLED_ELEMENTS / 2 { 1 } else { row.max(1) };
     let rows = len / row;
@@ -30,27 +30,28 @@ pub(crate) fn sampled(len: usize, row: usize) -> Vec<Range<usize>> {
     if rows <= stretches * of_stretch {
         return std::iter::once(0..len).collect();
     }
-    // Evenly over the rows, the first and the last among them; the only one is the last.
+    // Evenly over the rows, including the first and the last; a single range takes the last.
     let last = rows - of_stretch;
     let first = |stretch: usize| if stretches == 1 { last } else { stretch * last / (stretches - 1) };
     (0..stretches).map(|stretch| first(stretch) * row..(first(stretch) + of_stretch) * row).collect()
 }
 
-/// A right answer: an output, or a sample of it.
+/// Correct answer: an output, or a sample of it.
 pub(crate) struct RightAnswer<'a> {
     pub(crate) dtype: DType,
-    pub(crate) comparison: &'a Comparison,
+    pub(crate) comparison: &'a OutputComparison,
     pub(crate) contents: &'a [u8],
     /// Contents before the run.
     pub(crate) before: &'a [u8],
     /// Elements that the last work-group writes.
     pub(crate) last: usize,
-    /// Elements of each stretch of a sample; all of a whole output.
+    /// Elements per range of a sample; all elements of a complete output.
     pub(crate) stretch: usize,
 }
 
 impl RightAnswer<'_> {
-    /// Asks the check for each mutation: `accepts` returns the share of so many changed elements that it accepts.
+    /// Returns the mutations that the check accepts, with the member and the share. `accepts` takes the mutated
+    /// contents and the number of changed elements, and returns the share that the check accepts.
     pub(crate) fn accepted(&self, mut accepts: impl FnMut(&[u8], u64) -> f64) -> Vec<(Mutation, Option<u32>, f64)> {
         let row = self.comparison.row;
         let members = if (2..=MOST_MEMBERS).contains(&row) { row as u32 } else { 0 };
@@ -78,8 +79,8 @@ impl RightAnswer<'_> {
             }
             let Some(wrong) = self.mutated(mutation, member) else { continue };
             let changed = self.changed(&wrong);
-            // A kernel that only clears passes where all of an output should be zeros, one that writes a constant where all
-            // should be the same.
+            // Constants count even if they change nothing: a kernel that only clears would pass if all of an output
+            // should be zeros.
             let is_whole = member.is_none() && self.stretch == self.len() && self.len() as u64 >= MIN_CHANGED;
             let is_constant = match mutation {
                 Mutation::Zeros => true,
@@ -106,7 +107,8 @@ impl RightAnswer<'_> {
         self.contents.len() / self.size()
     }
 
-    /// The rows where there are few, such as the members of a structure of arrays; parts of equal length otherwise.
+    /// Returns the rows if there are few, such as the members of a structure of arrays; otherwise parts of equal
+    /// length.
     fn parts(&self) -> Vec<Range<usize>> {
         let (len, row) = (self.len(), self.comparison.row);
         let is_whole = self.stretch == len;
@@ -114,7 +116,7 @@ impl RightAnswer<'_> {
         (0..len).step_by(of_part).map(|start| start..len.min(start + of_part)).collect()
     }
 
-    /// The answer with zeros in a part, and the number of elements that this changes.
+    /// Returns the answer with zeros in a part, and the number of elements that this changes.
     fn without(&self, part: Range<usize>) -> (Vec<u8>, u64) {
         let mut wrong = self.contents.to_vec();
         wrong[part.start * self.size()..part.end * self.size()].fill(0);
@@ -122,7 +124,7 @@ impl RightAnswer<'_> {
         (wrong, changed)
     }
 
-    /// Number of elements that differ from the right ones in value.
+    /// Returns the number of elements that differ in value from the correct ones.
     fn changed(&self, wrong: &[u8]) -> u64 {
         let size = self.size();
         let differ = |(a, b): &(&[u8], &[u8])| {
@@ -132,7 +134,7 @@ impl RightAnswer<'_> {
         wrong.chunks_exact(size).zip(self.contents.chunks_exact(size)).filter(differ).count() as u64
     }
 
-    /// The answer with one mistake; `None` where the mistake makes no sense.
+    /// Returns the answer with one mutation; `None` if the mutation does not apply.
     fn mutated(&self, mutation: Mutation, member: Option<u32>) -> Option<Vec<u8>> {
         let (size, len, row) = (self.size(), self.len(), self.comparison.row);
         let mut wrong = self.contents.to_vec();
@@ -163,7 +165,7 @@ impl RightAnswer<'_> {
                 let first = wrong.get(..size)?.to_vec();
                 wrong.chunks_exact_mut(size).for_each(|element| element.copy_from_slice(&first));
             }
-            // `accepted` asks about each part alone.
+            // `accepted` handles each part separately.
             Mutation::ZerosInPart => return None,
             Mutation::LowBitsCleared => self.each(&mut wrong, leading_bits)?,
             Mutation::SignsFlipped => self.each(&mut wrong, negated)?,
@@ -178,18 +180,18 @@ impl RightAnswer<'_> {
         Some(wrong)
     }
 
-    /// Replaces one element of each thousand by its neighbor: the one that differs most from it, so that a check of few
-    /// elements does not accept it by chance.
+    /// Replaces one element of each thousand by its neighbor: the one that differs most, so that an element-wise check
+    /// does not accept it by chance.
     fn replace_few(&self, wrong: &mut [u8]) {
         let (size, len) = (self.size(), self.len());
         let element = |index: usize| &self.contents[index * size..(index + 1) * size];
         let difference = |index: &usize| {
             let [own, other] = [*index, index - 1].map(|index| self.dtype.value(element(index)));
-            // NaN is more than any other.
+            // NaN sorts above all other differences.
             if own == other { 0.0 } else { (own - other).abs() }
         };
         for start in (0..len).step_by(ONE_IN.min(self.stretch)) {
-            // The first element of a stretch is not the neighbor of the one before.
+            // The first element of a range has no neighbor in the sample.
             let places = (start..len.min(start + ONE_IN)).filter(|index| index % self.stretch != 0);
             if let Some(place) = places.max_by(|a, b| difference(a).total_cmp(&difference(b))) {
                 wrong[place * size..(place + 1) * size].copy_from_slice(element(place - 1));
@@ -197,7 +199,7 @@ impl RightAnswer<'_> {
         }
     }
 
-    /// Changes the bits of every element that is not zero nor NaN.
+    /// Changes the bits of every element that is neither zero nor NaN.
     fn each(&self, wrong: &mut [u8], change: fn(DType, u64) -> Option<u64>) -> Option<()> {
         let size = self.size();
         for element in wrong.chunks_exact_mut(size) {
@@ -213,7 +215,7 @@ impl RightAnswer<'_> {
     }
 }
 
-/// Bits of the significand that a float stores.
+/// Returns the number of stored significand bits of a float type.
 fn stored_bits(dtype: DType) -> Option<u32> {
     match dtype {
         DType::F64 => Some(52),
@@ -228,7 +230,7 @@ fn is_signed(dtype: DType) -> bool {
     matches!(dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64)
 }
 
-/// The number's negative.
+/// Returns the bits of the number's negative.
 fn negated(dtype: DType, bits: u64) -> Option<u64> {
     match stored_bits(dtype) {
         Some(_) => Some(bits ^ 1 << (8 * dtype.bytes() - 1)),
@@ -236,9 +238,9 @@ fn negated(dtype: DType, bits: u64) -> Option<u64> {
     }
 }
 
-/// The number with its four leading significant bits, 13 of f64, and zeros behind them. No arithmetic has fewer than four
-/// (fp8 e4m3 has), so that no rounding justifies a tolerance of 12 %; to lose three quarters of the 53 bits of f64, a sum
-/// would need 2^40 terms in the worst case.
+/// Returns the number with only its four leading significant bits, 13 for f64. No arithmetic has fewer than four (fp8
+/// e4m3 has four), so no rounding justifies a tolerance of 12 %; a sum would need 2^40 terms in the worst case to lose
+/// three quarters of f64's 53 bits.
 #[expect(clippy::unnecessary_wraps, reason = "one of the changes of `RightAnswer::each`")]
 fn leading_bits(dtype: DType, bits: u64) -> Option<u64> {
     if let Some(stored) = stored_bits(dtype) {
@@ -256,9 +258,9 @@ fn leading_bits(dtype: DType, bits: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The mutations of an f32 answer that a check by element accepts.
+    /// Returns the mutations of an f32 answer that an element-wise check accepts.
     fn accepted(
-        comparison: &Comparison,
+        comparison: &OutputComparison,
         right: &[f32],
         before: &[f32],
         is_near: impl Fn(f32, f32) -> bool,
@@ -274,7 +276,7 @@ mod tests {
         })
     }
 
-    /// Values of both signs without two equal neighbors.
+    /// Returns values of both signs without two equal neighbors.
     fn varied(len: usize) -> Vec<f32> {
         (0..len).map(|index| ((index * 37 + 11) % 101) as f32 - 50.5).collect()
     }
@@ -283,7 +285,7 @@ mod tests {
     fn an_exact_check_of_varied_values_accepts_no_mutation() {
         let (right, before) = (varied(64), vec![f32::NAN; 64]);
         for row in [1, 4, 32] {
-            let comparison = Comparison { row, ..Comparison::default() };
+            let comparison = OutputComparison { row, ..OutputComparison::default() };
             assert!(accepted(&comparison, &right, &before, |a, b| a == b).is_empty(), "{row}");
         }
     }
@@ -292,11 +294,11 @@ mod tests {
     fn a_check_without_bound_accepts_every_mutation_of_numbers() {
         let right = varied(64);
         let before: Vec<f32> = right.iter().map(|value| value + 1.0).collect();
-        let comparison = Comparison { row: 4, ..Comparison::default() };
+        let comparison = OutputComparison { row: 4, ..OutputComparison::default() };
         let found = accepted(&comparison, &right, &before, |_, _| true);
         let all: Vec<_> = Mutation::ALL.into_iter().filter(|own| *own != Mutation::ZerosInPart).collect();
         assert_eq!(found.iter().map(|(mutation, ..)| *mutation).collect::<Vec<_>>(), all);
-        let unordered = Comparison { ordered: false, ..comparison };
+        let unordered = OutputComparison { ordered: false, ..comparison };
         let found = accepted(&unordered, &right, &before, |_, _| true);
         assert!(found.iter().all(|(mutation, ..)| !mutation.moves()) && found.len() == 6, "{found:?}");
     }
@@ -304,16 +306,16 @@ mod tests {
     #[test]
     fn a_row_or_a_part_below_the_tolerance_and_one_number_everywhere_are_told() {
         let near = |a: f32, b: f32| (a - b).abs() <= 1e-5 + 1e-4 * b.abs();
-        // Rows of a structure of arrays, of which the last has another unit.
+        // Rows of a structure of arrays, of which the last has a different unit.
         let of_rows: Vec<f32> = varied(80).into_iter().chain(varied(20).into_iter().map(|own| own * 1e-8)).collect();
-        let comparison = Comparison { row: 20, ..Comparison::default() };
+        let comparison = OutputComparison { row: 20, ..OutputComparison::default() };
         let found = accepted(&comparison, &of_rows, &[f32::NAN; 100], near);
         assert_eq!(found, [(Mutation::ZerosInPart, None, 1.0)]);
-        let found = accepted(&Comparison::default(), &of_rows, &[f32::NAN; 100], near);
+        let found = accepted(&OutputComparison::default(), &of_rows, &[f32::NAN; 100], near);
         assert!(found.contains(&(Mutation::ZerosInPart, None, 1.0)), "{found:?}");
-        let found = accepted(&Comparison::default(), &[1.0; 64], &[f32::NAN; 64], near);
+        let found = accepted(&OutputComparison::default(), &[1.0; 64], &[f32::NAN; 64], near);
         assert_eq!(found, [(Mutation::OneNumber, None, 1.0)]);
-        let zeros = accepted(&Comparison::default(), &[0.0; 64], &[f32::NAN; 64], near);
+        let zeros = accepted(&OutputComparison::default(), &[0.0; 64], &[f32::NAN; 64], near);
         assert_eq!(zeros, [(Mutation::Zeros, None, 1.0)]);
     }
 
@@ -321,7 +323,7 @@ mod tests {
     fn neighbors_of_a_slope_within_a_relative_tolerance_are_accepted_in_most_places() {
         let slope: Vec<f32> = (0..1 << 13).map(|index| index as f32).collect();
         let near = |a: f32, b: f32| (a - b).abs() <= 1e-3 * b.abs();
-        let found = accepted(&Comparison::default(), &slope, &vec![f32::NAN; 1 << 13], near);
+        let found = accepted(&OutputComparison::default(), &slope, &vec![f32::NAN; 1 << 13], near);
         let [(Mutation::Neighbors, None, share), (Mutation::FewNeighbors, None, _)] = found[..] else {
             panic!("{found:?}")
         };
@@ -332,7 +334,7 @@ mod tests {
     fn a_member_that_is_far_smaller_than_the_tolerance_is_told_by_its_column() {
         let pair = |index: u32| [1.5 + index as f32, f32::from_bits(index)];
         let right: Vec<f32> = (0..100).flat_map(pair).collect();
-        let comparison = Comparison { row: 2, ..Comparison::default() };
+        let comparison = OutputComparison { row: 2, ..OutputComparison::default() };
         let near = |a: f32, b: f32| (a - b).abs() <= 1e-5;
         let found = accepted(&comparison, &right, &vec![f32::NAN; 200], near);
         let of_member: Vec<_> = found.iter().filter(|(_, member, _)| *member == Some(1)).collect();
@@ -343,10 +345,10 @@ mod tests {
     #[test]
     fn what_leaves_the_answer_as_it_is_is_no_mutation_but_clearing_zeros_is() {
         let halves: Vec<f32> = (0..64).map(|index| if index < 32 { 2.5 } else { -2.5 }).collect();
-        let found = accepted(&Comparison::default(), &halves, &halves, |a, b| a == b);
+        let found = accepted(&OutputComparison::default(), &halves, &halves, |a, b| a == b);
         assert!(found.is_empty(), "{found:?}");
         let zeros = vec![0.0; 64];
-        let found = accepted(&Comparison::default(), &zeros, &vec![f32::NAN; 64], |a, b| a == b);
+        let found = accepted(&OutputComparison::default(), &zeros, &vec![f32::NAN; 64], |a, b| a == b);
         assert_eq!(found, [(Mutation::Zeros, None, 1.0)]);
     }
 

@@ -1,4 +1,4 @@
-//! Rules for when a case is warm and when it has been sampled enough: over numbers, without a device.
+//! Rules for when a case is warm, and when it has enough samples: arithmetic without a device.
 
 use crate::basis::units::Nanos;
 use crate::plan::Sampling;
@@ -10,31 +10,31 @@ use std::time::Duration;
 const LEAST_WARM_UP: Nanos = Nanos(100e6);
 /// Least device time of a warm-up batch, whose median is compared with those before it.
 const BATCH: Nanos = Nanos(25e6);
-/// Batches in a row that must agree.
+/// Consecutive batches that must agree.
 const AGREEING_BATCHES: usize = 3;
-/// Largest difference between their medians, relative to the smallest.
+/// Largest difference between agreeing medians, relative to the smallest.
 const AGREEMENT: f64 = 0.01;
-/// Host time after which the first case of a device is measured although its batches disagree.
+/// Host time after which the first case of a device is measured even if its batches disagree.
 pub(crate) const MOST_FIRST_WARM_UP: Duration = Duration::from_secs(3);
-/// The same for later cases: the device is warm, only what is the case's own has to settle.
+/// Host time after which later cases are measured: the device is warm, only the case's own effects must settle.
 pub(crate) const MOST_WARM_UP: Duration = Duration::from_secs(1);
 
-/// Least samples of a case, unless each takes longer than the time limit.
+/// Fewest samples of a case, unless the time limit is reached.
 const LEAST_SAMPLES: usize = 10;
-/// Least samples of a case even then.
+/// Fewest samples of a case at the time limit.
 const LEAST_SLOW_SAMPLES: usize = 3;
-/// Samples of a case at most.
+/// Most samples of a case.
 const MOST_SAMPLES: usize = 1000;
 
-/// Least device time of one sample: shorter work is repeated within it.
+/// Least device time per sample: shorter work is repeated within it.
 const LEAST_SAMPLE: Nanos = Nanos(50e3);
-/// Least ticks of the device's clock in one sample, so that its resolution is at worst 1 %.
+/// Least ticks of the device's clock per sample, so that the resolution is 1 % or better.
 const LEAST_TICKS: f64 = 100.0;
 
-/// Most device time of one submission, where a single run is not longer: drivers end those of 2 s.
+/// Most device time per submission of several runs: drivers kill submissions of 2 s.
 const MOST_SUBMISSION: Nanos = Nanos(250e6);
 
-/// Runs of the program in one sample, given what one run takes and the tick of the device's clock.
+/// Returns the runs per sample, given the time of one run and the tick of the device's clock.
 #[must_use]
 pub(crate) fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
     let wanted = LEAST_SAMPLE.0.max(LEAST_TICKS * tick.0);
@@ -43,10 +43,10 @@ pub(crate) fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
     (wanted / one_run).ceil().min((MOST_SUBMISSION.0 / one_run).floor()).clamp(1.0, 10_000.0) as u32
 }
 
-/// Least host time of a batch that the host times: its submission and wait are a thousandth of that.
+/// Least host time of a batch timed by the host: submission and wait are then a thousandth of it.
 const LEAST_HOST_SAMPLE: Nanos = Nanos(100e6);
 
-/// Runs of the program in one submission that the host times, given what one run takes.
+/// Returns the runs per submission that the host times, given the time of one run.
 #[must_use]
 pub(crate) fn host_repeats(one_run: Nanos) -> u32 {
     (LEAST_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, 100_000.0) as u32
@@ -62,8 +62,7 @@ pub(crate) struct WarmUp {
 }
 
 impl WarmUp {
-    /// A warm-up that begins with the device time of the verified run, which was work too, and ends after `patience`
-    /// at the latest.
+    /// Starts a warm-up that includes the verified run's device time and ends after `patience` at the latest.
     #[must_use]
     pub(crate) fn after(verified_run: Nanos, patience: Duration) -> Self {
         Self { total: verified_run, batch: vec![], medians: vec![], patience }
@@ -91,8 +90,7 @@ impl WarmUp {
         high <= low * (1.0 + AGREEMENT)
     }
 
-    /// Whether to end the warm-up after `elapsed` host time. A single run as long as the longest warm-up is warm-up
-    /// enough.
+    /// Whether to end the warm-up after `elapsed` host time. A single run as long as the longest warm-up suffices.
     #[must_use]
     pub(crate) fn done(&self, elapsed: Duration) -> bool {
         (self.total.0 >= LEAST_WARM_UP.0 && self.settled())
@@ -100,32 +98,31 @@ impl WarmUp {
             || self.total.0 >= self.patience.as_nanos() as f64
     }
 
-    /// The warning of a warm-up that is done: none if it settled, or if its runs were too long to compare batches of
-    /// them.
+    /// Returns the warning after a warm-up: none if it settled, or if its runs were too long for batches to compare.
     #[must_use]
     pub(crate) fn warning(&self) -> Option<Warning> {
         (self.medians.len() >= AGREEING_BATCHES && !self.settled()).then_some(Warning::UnstableClock)
     }
 }
 
-/// The decision after a sample.
+/// Decision after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SamplingDecision {
-    /// Take another.
+    /// Take another sample.
     Continue,
-    /// The median is as precise as asked for.
+    /// The median is as precise as requested.
     Precise,
-    /// The time is up.
+    /// The time limit is reached.
     TimeUp,
 }
 
-/// Judges the samples taken so far, in `elapsed` host time.
+/// Judges the samples taken in `elapsed` host time.
 #[must_use]
 pub(crate) fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> SamplingDecision {
     let count = samples.len();
     let precise =
         || Summary::of(samples).and_then(|summary| summary.relative_error()).is_some_and(|e| e <= sampling.precision);
-    // The interval needs sorted samples: look at it after every tenth of them more, not after each.
+    // The interval requires sorting, so check it only each time the samples grow by a tenth.
     let due = count >= LEAST_SAMPLES && count.is_multiple_of((count / 10).max(1));
     if due && precise() {
         return SamplingDecision::Precise;
@@ -136,26 +133,27 @@ pub(crate) fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -
     SamplingDecision::Continue
 }
 
-/// Ratio of the times of two runs from which the contents of their buffers may have made the difference.
+/// Ratio of run times above which the contents of buffers may be the cause.
 pub(crate) const CONTENTS_RATIO: f64 = 1.2;
-/// Most pairs of runs of a look, and the device time after which it ends early.
+/// Limits of a comparison: most pairs of runs, and device time after which it ends early.
 type Look = (usize, Nanos);
-/// The first look, at every program.
+/// First comparison, applied to every program.
 const FIRST_LOOK: Look = (5, Nanos(50e6));
 /// Least pairs of the looks at suspects, and these looks: all must find a difference.
 const LEAST_PAIRS: usize = 7;
 const LOOKS: [Look; 2] = [(15, Nanos(2e9)); 2];
 
-/// Whether a run takes longer over fresh contents of its buffers than over those that the run before left: then the median
-/// of both times. `sampled` is the median of the samples, all of which were of the second kind; `times` takes a pair of
-/// runs, with the fresh one first if asked so, and ends the look with `None`.
+/// Compares runs over fresh buffer contents with runs over contents left by the previous run. Returns both median times
+/// if the fresh ones take significantly longer. `sampled` is the median of the samples, which all ran over left
+/// contents; `times` takes a pair of runs, with the fresh one first if its argument is true, and ends the comparison
+/// with `None`.
 ///
-/// Other programs make runs longer, never shorter. So the fastest fresh run counts, which a program cannot make faster than
-/// its work, and the median of the others, which a few disturbed runs do not change: noise has to slow down every fresh run
-/// and spare most others, in two looks.
+/// Other programs lengthen runs but never shorten them. So the test uses the fastest fresh run, which cannot be faster
+/// than its work takes, and the median of the others, which a few disturbed runs do not change: noise would have to
+/// slow down every fresh run and spare most others, in two comparisons.
 ///
 /// # Errors
-/// The first of `times`.
+/// The first error of `times`.
 pub(crate) fn depends_on_contents<E>(
     sampled: Nanos,
     mut times: impl FnMut(bool) -> Result<Option<[Nanos; 2]>, E>,
@@ -240,8 +238,9 @@ mod tests {
         assert_eq!(judge(&same, Duration::ZERO, &sampling), SamplingDecision::Precise);
     }
 
-    /// The result for runs that take these times over fresh contents and over those left, on a device where one run of
-    /// three takes up to `noise` times as long; and how many pairs were taken. The samples say `left`.
+    /// Returns whether a dependency is found, and the number of pairs taken, for runs with these times over fresh and
+    /// left contents, on a device where one run of three takes up to `noise` times as long. The samples' median is
+    /// `left`.
     fn looked(fresh: f64, left: f64, noise: f64, seed: u64) -> (bool, usize) {
         let (mut pairs, mut state) = (0, seed.wrapping_mul(2).wrapping_add(1));
         let mut random = || {
@@ -268,7 +267,7 @@ mod tests {
                 missed += u32::from(!found);
             }
         }
-        // Where most runs take hundreds of times as long, nearly all of it is found.
+        // If most runs take hundreds of times as long, nearly every case is found.
         assert!(missed <= 20, "{missed} of 2000");
     }
 
@@ -280,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_launch_that_samples_share_makes_a_suspect_and_no_culprit() {
-        // Twenty runs a sample hide the launch that a single run shows.
+        // Twenty runs per sample hide the launch overhead that a single run shows.
         let found = depends_on_contents(Nanos(2e3), |_| Ok::<_, ()>(Some([Nanos(5e3), Nanos(5e3)])));
         assert_eq!(found, Ok(None));
     }

@@ -17,7 +17,7 @@ use crate::tuning::tuned::Tuned;
 use crate::vulkan::{CallMonitor, Instance, PhysicalDevice, Validation, VulkanError};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -50,6 +50,9 @@ pub(crate) struct Setup {
     /// Where words of drivers go.
     #[serde(skip)]
     pub messages: Messages,
+    /// Program that workers are processes of, where it is not the running one.
+    #[serde(skip)]
+    pub program: Option<PathBuf>,
 }
 
 impl Setup {
@@ -68,6 +71,7 @@ impl Setup {
             inspects: false,
             repeat: 0,
             messages: Messages::in_memory(),
+            program: None,
         }
     }
 

@@ -1,6 +1,6 @@
-//! One device with a problem loaded: inputs uploaded, outputs poisoned, programs run, verified and timed.
+//! A device with a problem loaded: inputs uploaded, outputs poisoned, programs run, verified and timed.
 
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::algorithms::probes::MEMORY_READ;
 use crate::algorithms::{CaseSpec, Oracle, Problem};
 use crate::basis::dtype::{DType, HostArray};
@@ -8,7 +8,7 @@ use crate::basis::error::Error;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
 use crate::case::accepted::AcceptedMutation;
-use crate::case::check::Check;
+use crate::case::check::CheckResult;
 use crate::case::method::{CacheState, Clock};
 use crate::device::cache;
 use crate::device::capability::DeviceInfo;
@@ -28,143 +28,145 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that are read to empty the caches: four times the largest last-level cache of a GPU of today (256 MiB).
+/// Bytes read to empty the caches: four times the largest last-level cache of a GPU (256 MiB).
 const EVICTED: u64 = 1 << 30;
-/// Bytes copied between host and device at a time, so that a transfer needs little host memory.
+/// Bytes per copy between host and device, so that a transfer needs little host memory.
 const CHUNK: u64 = 16 << 20;
 
-/// The word of the buffers of a program of ours before its first run: what its counters start from.
+/// Initial word of a built-in program's scratch buffers, from which its counters start.
 const ALL_BITS: u32 = u32::MAX;
 
-/// Bytes of the largest input that is compared with what it was: a device has no room for copies of larger ones.
+/// Size in bytes of the largest input that is guarded by a copy; the device has no room for copies of larger ones.
 const GUARDED: u64 = 512 << 20;
 
-/// Bytes by which an answer is moved to be none: of two neighbours of the widest element.
+/// Byte offset that turns a correct answer into a wrong one: at least one element of the widest type.
 const MOVED: u64 = 8;
 
-/// What lies in outputs, scratch of users' kernels and red zones before a run. An answer counts if it is right over both
-/// kinds, and if both leave the red zones as they were.
+/// Fill pattern of outputs, users' scratch buffers and red zones before a run. An answer must be correct over both
+/// patterns, with the red zones unchanged.
 #[derive(Clone, Copy)]
 enum Poison {
-    /// NaN in every floating-point type: who computes with what it should not read gives NaN.
+    /// NaN in every floating-point type: a kernel that computes with memory it should not read gets NaN.
     NaN,
-    /// Numbers in every type, of four kinds in turns. Who changes what is outside changes them, where NaN would stay NaN;
-    /// an answer that is NaN's bits by right is no longer what was there before; and who compares what it should not read
-    /// is beaten by one of them, where NaN loses each comparison.
+    /// Ordinary numbers in every type, of four kinds in turn. Complements NaN: out-of-bounds arithmetic changes numbers
+    /// but not NaN; a correct answer with NaN's bits differs from it; and in comparisons numbers can win, whereas NaN
+    /// loses all.
     Number,
 }
 
-/// Words that are repeated over a buffer, from its first byte on.
+/// Four words that tile a buffer.
 type Words = [u32; 4];
 
 impl Poison {
-    /// The words of the buffer of this number, others for each: what was copied from one to the next shows.
+    /// Returns the words for a buffer by number; each buffer has different ones, so that copies from one to another are
+    /// detected.
     fn words(self, number: usize) -> Words {
         match self {
-            // As f16 and bf16 each half is NaN too, as f64 any two words.
+            // Also NaN as two f16 or bf16 halves, and as f64 in pairs.
             Self::NaN => [FILLER.start() + (number % 0x7f) as u32; 4],
             Self::Number => {
                 let number = (number % PATTERNS) as u32;
                 let both = 0x0001_0001 * number;
-                // Large (1e30 as f32), large and negative, a small integer, 1.5 or so; finite in all floating-point types.
+                // Large (1e30 as f32), large and negative, a small integer, about 1.5; finite in all floating-point
+                // types.
                 [0x7149_7b49 + both, 0xf149_8349 + both, 3 + number, 0x3fc0_3e00 + both]
             }
         }
     }
 }
 
-/// Sets of words of [`Poison::Number`].
+/// Number of different [`Poison::Number`] patterns.
 const PATTERNS: usize = 0x30;
-/// Bytes of a set's repetitions, from which larger ones are copied.
+/// Bytes of each pattern in the pattern buffer, from which larger areas are filled.
 const PATTERN: u64 = 4096;
 
-/// Longest run, in seconds, of which the cause of a wrong answer is looked for by running it again.
+/// Longest run, in seconds, for which the cause of a wrong answer is searched by running it again.
 const MOST_PROBED: f64 = 1.0;
 
-/// A device, its pipelines and its staging buffers.
+/// Device with its pipelines and staging buffers.
 pub struct Workbench {
     device: Rc<Device>,
-    /// The pipelines made so far.
+    /// Compiled pipelines.
     pub pipelines: Pipelines,
     staging: Buffer,
     landing: Buffer,
-    /// The sets of words of [`Poison::Number`], each repeated.
+    /// Tiled [`Poison::Number`] patterns.
     patterns: Buffer,
-    /// Empties the caches: a read of more memory than they hold. Made when first asked for.
+    /// Program that empties the caches by reading more memory than they hold; created on first use.
     evictor: Option<Rc<(LoadedProblem, Program)>>,
-    /// A buffer through which contents are moved. Made when first asked for.
+    /// Buffer through which contents are moved; created on first use.
     spare: Option<Rc<Buffer>>,
-    /// Whether the user asked to stop: the host is asked between two rounds of a run, and nobody else can end it.
+    /// Interruption flag, checked between rounds of a multi-round run, which nothing else can end.
     interrupted: Option<&'static AtomicBool>,
-    /// Time that a run may go on round by round, where nobody knows how long it takes.
+    /// Time limit of multi-round runs, whose duration is unknown.
     longest: Duration,
 }
 
-/// A problem on a device.
+/// Problem loaded onto a device.
 pub struct LoadedProblem {
     specs: Vec<BufferSpec>,
     buffers: Vec<Buffer>,
-    /// The first contents of the buffers that programs change in place.
+    /// Initial contents of the in-place buffers.
     pristine: Vec<Option<Buffer>>,
     oracle: Box<dyn Oracle>,
-    /// Copies of the inputs that kernels may write to, each with its place.
+    /// Copies of the inputs that kernels may write to, by buffer number.
     kept: RefCell<BTreeMap<usize, Rc<Buffer>>>,
-    /// Fill pattern of the red zones.
+    /// Fill pattern of the red zones at present.
     zones: Cell<Poison>,
-    /// The first trace of what a kernel did that no kernel may do, found after timed runs.
+    /// First out-of-bounds or input write found after timed runs.
     trespass: RefCell<Option<String>>,
-    /// The fills of the inputs, for messages.
+    /// Fills of the inputs, for messages.
     fills: Vec<String>,
-    /// A fingerprint of the inputs, where files or another program have their contents.
+    /// Fingerprint of the inputs, if they come from files or another program.
     pub(super) given: Option<String>,
-    /// Whether its check has been asked about mutations.
+    /// Whether the check has been tested with mutations.
     pub(super) is_asked: Cell<bool>,
     /// Host time spent so far.
     pub phases: Phases,
 }
 
-/// The verified first run of a program.
+/// Result of a program's verified first run.
 pub struct Verified {
-    /// The check of the answer, or why there is none.
-    pub check: Result<Check, String>,
-    /// What tells the answer from others.
+    /// Check of the answer, or why there is none.
+    pub check: Result<CheckResult, String>,
+    /// Fingerprint of the answer.
     pub answer: u64,
-    /// The second run, which can be repeated over what it left in the program's own buffers, and its device time; none after
-    /// a wrong answer.
+    /// Second run, which can be repeated over the scratch contents it left, with its device time; none after a wrong
+    /// answer.
     pub again: Option<(Sampler, Nanos)>,
-    /// Why nobody knows whether the answer is right, where nobody does.
+    /// Reason why the answer cannot be judged, if so.
     pub unverified: Option<String>,
     /// Device time of the first run.
     pub time: Nanos,
-    /// Host time of everything, and of the download.
+    /// Host time of all phases, including the download.
     pub phases: Phases,
 }
 
 /// Mistakes that the check of a case would not notice.
 #[derive(Debug, Default)]
 pub struct BlindSpots {
-    /// Mutations of the right answer that it accepts.
+    /// Mutations of the correct answer that the check accepts.
     pub accepts: Vec<AcceptedMutation>,
-    /// Whether it accepts what the outputs held before the run.
+    /// Whether the check accepts the outputs' contents from before the run.
     pub accepts_nothing_done: bool,
 }
 
-/// An output of a problem, as it is mutated.
+/// Output of a problem, prepared for mutations.
 struct MutatedOutput {
-    /// Its place among the buffers, and among the outputs.
+    /// Number of the buffer, and index among the outputs.
     place: usize,
     output: usize,
-    comparison: Comparison,
-    /// Whether the check takes a part of it.
+    comparison: OutputComparison,
+    /// Whether the check can judge a part of the output.
     is_divisible: bool,
-    /// The elements that are mutated.
+    /// Ranges of elements that are mutated.
     stretches: Vec<Range<usize>>,
-    /// The sampled elements, right and before the run.
+    /// Sampled elements: correct ones, and those before the run.
     right: Vec<u8>,
     before: Vec<u8>,
 }
 
-/// What it takes to see whether an answer is the same as another.
+/// Returns a hash that identifies an answer.
 fn fingerprint(outputs: &[HostArray]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for output in outputs {
@@ -173,7 +175,7 @@ fn fingerprint(outputs: &[HostArray]) -> u64 {
     hasher.finish()
 }
 
-/// The first element in which the outputs of two runs differ, with both values.
+/// Describes the first element in which the outputs of two runs differ.
 fn first_change(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
     let specs = loaded.specs.iter().filter(|spec| spec.role.is_output());
     specs.zip(first.iter().zip(second)).find_map(|(spec, (a, b))| {
@@ -183,7 +185,7 @@ fn first_change(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray
     })
 }
 
-/// A run: its device time and that of the download of its outputs, these, and what it did that no kernel may do.
+/// Result of a run: device time, download time, outputs, and any write outside the program's outputs.
 struct Run {
     sampler: Sampler,
     time: Nanos,
@@ -192,28 +194,28 @@ struct Run {
     trespass: Option<String>,
 }
 
-/// A recorded program that yields samples.
+/// Recorded program that yields samples.
 pub struct Sampler {
     commands: Commands,
     timestamps: TimestampPool,
     rounds: Option<Rounds>,
     clock: Clock,
-    /// Runs of the program in one sample.
+    /// Runs of the program per sample.
     pub repeats: u32,
-    /// The program's own buffers.
+    /// Program's own buffers.
     scratch: Vec<(BufferSpec, Buffer)>,
-    /// The first contents of those that each run restores.
+    /// Initial contents of the own buffers that each run restores.
     pristine: Vec<(usize, Buffer)>,
-    /// Whether these held poison before the first run, and what lies around them.
+    /// Whether the own buffers held poison before the first run, and the pattern around them.
     poisoned: bool,
     poison: Poison,
-    /// One run over fresh contents and one over those that the run before left, where these may make a difference.
+    /// Runs over fresh and over left contents, if the contents may make a difference.
     pair: Option<[TimedRun; 2]>,
-    /// Keeps the buffers alive that the commands refer to.
+    /// Cache-emptying program, kept alive because the commands refer to its buffers.
     _evictor: Option<Rc<(LoadedProblem, Program)>>,
 }
 
-/// A recorded run with stamps around it, and the buffer through which it gets the contents of others.
+/// Recorded run with timestamps, and the buffer through which contents are moved.
 struct TimedRun {
     commands: Commands,
     timestamps: TimestampPool,
@@ -229,29 +231,29 @@ impl TimedRun {
 /// Contents of a program's outputs and scratch buffers before a run.
 #[derive(Clone, Copy)]
 enum Contents {
-    /// Contents before a first run.
+    /// As before a first run.
     Fresh,
-    /// Contents that the run before left, moved as often as fresh ones are, so that caches are in the same state.
+    /// As the previous run left them. They are moved as often as fresh ones, so that caches are in the same state.
     Left,
 }
 
-/// Everything that the runs of a program are recorded with.
+/// Parameters with which a program's runs are recorded.
 struct Runs<'a> {
     loaded: &'a LoadedProblem,
     program: &'a Program,
     regions: &'a [Region<'a>],
-    /// The first contents of the program's own buffers that it changes in place, with their places.
+    /// Initial contents of the program's in-place buffers, with buffer numbers.
     pristine: &'a [(usize, Buffer)],
     evictor: Option<&'a (LoadedProblem, Program)>,
-    /// The contents to give to other buffers before each run, and the buffer through which they are moved.
+    /// Contents to restore before each run, and the buffer through which they are moved.
     contents: Option<(Contents, &'a Buffer)>,
 }
 
-/// The recorded round of a program that repeats until the device says stop.
+/// Recorded round of a program that repeats until the device sets the stop flag.
 struct Rounds {
     commands: Commands,
     timestamps: TimestampPool,
-    /// The buffer that a round's commands copy the stop flag to.
+    /// Buffer that a round's commands copy the stop flag to.
     flag: Buffer,
     bound: u32,
     interrupted: Option<&'static AtomicBool>,
@@ -259,7 +261,8 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Runs rounds until the device or the user says stop, or they took too long; returns their host and device time.
+    /// Runs rounds until the device or the user stops them, or the time limit is exceeded; returns host and device
+    /// time.
     fn run(&self) -> Result<[Nanos; 2], VulkanError> {
         let [mut host, mut device] = [Nanos::default(); 2];
         for round in 0..self.bound {
@@ -286,12 +289,12 @@ impl Rounds {
 }
 
 impl LoadedProblem {
-    /// Notes for a reader about the right answer.
+    /// Returns notes for a reader about the correct answer.
     pub(super) fn notes(&self) -> Vec<String> {
         self.oracle.notes()
     }
 
-    /// The data of the buffers, as programs number them.
+    /// Returns the data regions of the buffers, by number.
     fn regions(&self) -> Vec<Region<'_>> {
         self.buffers.iter().zip(&self.specs).map(|(buffer, spec)| region(buffer, spec)).collect()
     }
@@ -301,7 +304,7 @@ impl LoadedProblem {
         self.pristine.iter().any(Option::is_some)
     }
 
-    /// Restores the first contents of the buffers that programs change in place.
+    /// Records the restoration of in-place buffers.
     fn record_restore(&self, recorder: &mut Recorder) {
         for ((pristine, buffer), spec) in self.pristine.iter().zip(&self.buffers).zip(&self.specs) {
             if let Some(pristine) = pristine {
@@ -313,7 +316,8 @@ impl LoadedProblem {
 }
 
 impl Runs<'_> {
-    /// Gives the outputs, and the program's own buffers that nothing else restores, these contents.
+    /// Records the restoration of outputs and scratch buffers to the selected contents, except buffers restored
+    /// otherwise.
     fn record_contents(&self, recorder: &mut Recorder) {
         let Self { loaded, program, regions, .. } = self;
         let Some((contents, spare)) = self.contents else { return };
@@ -326,7 +330,7 @@ impl Runs<'_> {
         for place in (0..regions.len()).filter(changed) {
             let is_counter = place >= loaded.specs.len() && !program.is_users();
             let word = if is_counter { ALL_BITS } else { Poison::NaN.words(place)[0] };
-            // Whole words of data: what fills the last word is part of the red zone.
+            // Whole words only: the remainder of the last word is part of the red zone.
             let Region { buffer, offset, .. } = regions[place];
             let bytes = spec(place).bytes().0 / 4 * 4;
             for from in (0..bytes).step_by(CHUNK as usize) {
@@ -343,7 +347,7 @@ impl Runs<'_> {
     }
 }
 
-/// A buffer with its red zones.
+/// Returns a region of the whole buffer, including its red zones.
 fn whole(buffer: &Buffer) -> Region<'_> {
     Region { buffer, offset: 0, bytes: buffer.size.0 }
 }
@@ -356,14 +360,14 @@ fn region<'a>(buffer: &'a Buffer, spec: &BufferSpec) -> Region<'a> {
 struct Zone<'a> {
     buffer: &'a Buffer,
     spec: &'a BufferSpec,
-    /// Its place in the buffer.
+    /// Byte range within the buffer.
     from: u64,
     to: u64,
-    /// The words that fill it.
+    /// Words that fill the zone.
     words: Words,
 }
 
-/// The zones around the data of buffer `number`.
+/// Returns the zones around the data of buffer `number`.
 fn zones<'a>(
     number: usize,
     spec: &'a BufferSpec,
@@ -371,7 +375,7 @@ fn zones<'a>(
     (poison, poisoned): (Poison, bool),
 ) -> impl Iterator<Item = Zone<'a>> {
     let end = RED_ZONE + spec.bytes().0;
-    // Data are copied in whole words. What fills the last one stays what it was when the data came.
+    // Data are copied in whole words; the remainder of the last word keeps its value from that time.
     let whole = end.next_multiple_of(4);
     let [first, poison] = [Poison::NaN, poison].map(|poison| poison.words(number));
     let data = match spec.role {
@@ -385,7 +389,7 @@ fn zones<'a>(
 }
 
 impl Zone<'_> {
-    /// Where a kernel wrote into the zone, if it did: `found` are its bytes.
+    /// Describes a kernel's write into the zone, if `found`, the zone's bytes, show one.
     fn trespass(&self, found: &[u8]) -> Option<String> {
         let words = self.words.map(u32::to_le_bytes);
         let words = words.as_flattened();
@@ -400,22 +404,22 @@ impl Zone<'_> {
     }
 }
 
-/// Memory that holds other poison than in the first run.
+/// Memory whose poison differs from the first run's, to find what an answer depends on.
 #[derive(Clone, Copy)]
 enum Changed {
     Nothing,
-    /// The red zones of all buffers; of one, the one before its data, and the one behind.
+    /// Red zones: of all buffers; before one buffer's data; behind one buffer's data.
     Zones,
     Before(usize),
     Behind(usize),
-    /// Outputs and scratch; one output; scratch.
+    /// Data: of outputs and scratch; of one output; of scratch.
     Data,
     DataOf(usize),
     Scratch,
 }
 
 impl Changed {
-    /// The cause of a wrong answer of which `element` changed with this.
+    /// Describes the cause of a wrong answer, given that `element` changed together with this memory.
     fn told(self, loaded: &LoadedProblem, element: &str) -> String {
         let name = |number: usize| &loaded.specs[number].name;
         match self {
@@ -444,16 +448,16 @@ impl Changed {
     }
 }
 
-/// Elements at most that are asked whether they were left out.
+/// Most elements that are tested for having been left unwritten.
 const MOST_SUSPECTS: usize = 1 << 20;
 
-/// The number of the buffer of each output.
+/// Iterates over the buffer numbers of the outputs.
 fn numbers_of_outputs(loaded: &LoadedProblem) -> impl Iterator<Item = usize> {
     let outputs = loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output());
     outputs.map(|(number, _)| number)
 }
 
-/// The elements of outputs, each with its output, that are what lies there before a run.
+/// Lists the elements, each as (output, index), that still hold the poison from before the run.
 fn poisoned(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison) -> Vec<(usize, usize)> {
     let mut found = vec![];
     for (output, (number, contents)) in numbers_of_outputs(loaded).zip(outputs).enumerate() {
@@ -471,7 +475,8 @@ fn poisoned(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison) -> Ve
     found
 }
 
-/// The first element that `counts` and differs between the outputs of two runs, by its places, and its name.
+/// Finds the first element that `counts` and differs between the outputs of two runs: its output and index, and its
+/// name.
 fn difference(
     loaded: &LoadedProblem,
     a: &[HostArray],
@@ -487,29 +492,29 @@ fn difference(
     })
 }
 
-/// What the oracle says of `outputs`, with what the program promises and is allowed.
-fn judged(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<Check, String> {
+/// Saves `outputs` if requested, and checks them, with the program's allowance and promise.
+fn judged(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<CheckResult, String> {
     loaded.oracle.save(outputs)?;
     checked(loaded, program, outputs)
 }
 
-/// The same for outputs that nobody wants to keep.
-fn checked(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<Check, String> {
+/// Checks `outputs` without saving them.
+fn checked(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<CheckResult, String> {
     let mut check = loaded.oracle.check(outputs)?;
     check.tolerance += program.allowance;
-    program.promise.into_iter().for_each(|promise| check.hold(promise));
+    program.promise.into_iter().for_each(|promise| check.enforce(promise));
     Ok(check)
 }
 
-/// Elements of all outputs up to which an answer is mutated whose check cannot be asked about a part of it.
+/// Most elements of all outputs for which complete answers are mutated, if the check cannot judge parts.
 const MOST_CHECKED_WHOLE: u64 = 1 << 16;
 
-/// Elements of all outputs.
+/// Returns the number of elements in all outputs.
 fn elements(loaded: &LoadedProblem) -> u64 {
     loaded.specs.iter().filter(|spec| spec.role.is_output()).map(|spec| spec.len).sum()
 }
 
-/// The share of the changed elements that the check accepts if `wrong` replaces one of the right outputs: 1 or 0.
+/// Returns 1 if the check accepts the outputs with `wrong` in place of one of them, else 0.
 fn accepted_whole(
     loaded: &LoadedProblem,
     program: &Program,
@@ -524,13 +529,12 @@ fn accepted_whole(
     f64::from(u8::from(passes))
 }
 
-/// The correctness of an answer with this check, and with the reason why nobody knows whether it is right where nobody does;
-/// or what is wrong with it.
+/// Converts a check to the correctness of the answer; `unverified` is the reason why it cannot be judged, if so.
 ///
 /// # Errors
-/// When there is no answer in the data, the kernel wrote beside them, or the answer is wrong.
+/// When there is no answer, the kernel wrote out of bounds, or the answer is wrong.
 pub(super) fn correctness(
-    check: Result<Check, String>,
+    check: Result<CheckResult, String>,
     unverified: Option<String>,
 ) -> Result<Correctness, Verification> {
     let check = check.map_err(Verification::without_answer)?;
@@ -541,21 +545,21 @@ pub(super) fn correctness(
     }
 }
 
-/// The check of a second answer, over other contents of memory than the first, which was right.
-fn again(check: Result<Check, String>) -> Result<Check, String> {
+/// Rewords the check of a second answer, over different memory contents than the first, which was correct.
+fn again(check: Result<CheckResult, String>) -> Result<CheckResult, String> {
     let said = |wrong: &str| format!("right in one run, wrong in the next with other memory contents: {wrong}");
     match check {
         Ok(check) if check.passes() => Ok(check),
-        Ok(check) => Ok(Check { worst: said(&check.worst), ..check }),
+        Ok(check) => Ok(CheckResult { worst: said(&check.worst), ..check }),
         Err(reason) => Err(said(&reason)),
     }
 }
 
 impl Workbench {
-    /// Prepares `device`; compiled kernels are kept in `cache`.
+    /// Prepares `device`; compiled kernels are saved in `cache`.
     ///
     /// # Errors
-    /// When it cannot make the staging buffers.
+    /// When the staging buffers cannot be created.
     pub fn new(device: &Rc<Device>, cache: &cache::CacheFolder) -> Result<Self, VulkanError> {
         let staging = Buffer::new(device, "upload staging", Bytes(CHUNK), Use::Upload)?;
         let landing = Buffer::new(device, "download staging", Bytes(CHUNK), Use::Download)?;
@@ -577,23 +581,23 @@ impl Workbench {
         })
     }
 
-    /// Leaves runs that go on round by round when `interrupted` becomes true.
+    /// Makes multi-round runs stop when `interrupted` becomes true.
     pub(super) fn leave_rounds_when(&mut self, interrupted: &'static AtomicBool) {
         self.interrupted = Some(interrupted);
     }
 
-    /// Leaves runs of [`Self::sampler_of_one`], and those that are verified, if they go on round by round for longer than this.
+    /// Limits the time of multi-round runs, in [`Self::sampler_of_one`] and during verification.
     pub(super) fn leave_rounds_after(&mut self, longest: Duration) {
         self.longest = longest;
     }
 
-    /// The description of the device.
+    /// Returns the description of the device.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.device.info
     }
 
-    /// A buffer for each, and another for the first contents of those that are changed in place.
+    /// Creates a buffer for each of `specs`, and a second one for the initial contents of each in-place buffer.
     fn buffers(&self, specs: &[BufferSpec]) -> Result<(Vec<Buffer>, Vec<Option<Buffer>>), VulkanError> {
         let make = |spec: &BufferSpec| Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
         let buffers = specs.iter().map(make).collect::<Result<_, _>>()?;
@@ -601,10 +605,10 @@ impl Workbench {
         Ok((buffers, pristine.collect::<Result<_, _>>()?))
     }
 
-    /// Makes the buffers of `problem`, fills them with poison, uploads its inputs and solves it on the host.
+    /// Creates the buffers of `problem`, poisons them, uploads the inputs and computes the answer on the host.
     ///
     /// # Errors
-    /// When the device has no room for it.
+    /// When the device has no room for the buffers, or the inputs or the answer are unavailable.
     pub fn load(&mut self, problem: &dyn Problem) -> Result<LoadedProblem, VulkanError> {
         let mut phases = Phases::default();
         let specs = problem.buffers();
@@ -635,7 +639,7 @@ impl Workbench {
         let reference = problem.reference(&self.device.info);
         let oracle = match &reference {
             None => problem.oracle(&inputs).map_err(VulkanError::Problem)?,
-            // What it leaves is known once it has run.
+            // Placeholder until the reference program has run.
             Some(_) => Box::new(|_: &[HostArray]| Err("the reference has not run".into())),
         };
         let (kept, zones, trespass) = (RefCell::default(), Cell::new(Poison::NaN), RefCell::default());
@@ -673,7 +677,7 @@ impl Workbench {
         Ok(loaded)
     }
 
-    /// Fills all with poison that programs write but for what they change in place, which each run restores.
+    /// Poisons everything that programs write, except in-place data, which each run restores.
     fn poison(&self, loaded: &LoadedProblem, poison: Poison) -> Result<(), VulkanError> {
         loaded.zones.set(poison);
         let mut recorder = Recorder::new(&self.device)?;
@@ -690,14 +694,15 @@ impl Workbench {
         recorder.finish()?.run().map(drop)
     }
 
-    /// Fills `target`, part of the buffer of this number, with poison.
+    /// Records the poisoning of `target`, part of buffer `number`.
     fn record_poison(&self, recorder: &mut Recorder, target: &Region<'_>, (poison, number): (Poison, usize)) {
         let Region { buffer, offset, bytes } = *target;
         if let Poison::NaN = poison {
             return recorder.fill(target, poison.words(number)[0]);
         }
         let pattern = (number % PATTERNS) as u64 * PATTERN;
-        // Where a word comes in its set depends on its place in the buffer. What is filled is copied behind itself.
+        // The phase of the pattern depends on the position in the buffer. The filled part doubles by copying it behind
+        // itself.
         let mut filled = bytes.min(PATTERN - 16);
         recorder.copy((&self.patterns, pattern + offset % 16), (buffer, offset), filled);
         while filled < bytes {
@@ -708,7 +713,7 @@ impl Workbench {
         }
     }
 
-    /// Runs a program once over buffers without an answer.
+    /// Runs a program once over poisoned outputs.
     fn run(&mut self, loaded: &LoadedProblem, program: &Program, poison: Poison) -> Result<Run, VulkanError> {
         self.poison(loaded, poison)?;
         let kept = self.keep_inputs(loaded, program)?;
@@ -722,7 +727,7 @@ impl Workbench {
         Ok(Run { sampler, time, download, outputs, trespass })
     }
 
-    /// What is in the outputs.
+    /// Downloads the outputs.
     fn outputs(&mut self, loaded: &LoadedProblem) -> Result<Vec<HostArray>, VulkanError> {
         let mut outputs = vec![];
         for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
@@ -735,8 +740,8 @@ impl Workbench {
         Ok(outputs)
     }
 
-    /// Copies of the inputs that a program may write to, each with its place: those of kernels of the user's that do not
-    /// declare them `readonly`. Without those that the device has no room for.
+    /// Copies the inputs that a program may write to, by number: those that users' kernels do not declare `readonly`.
+    /// Skips inputs that the device has no room to copy.
     fn keep_inputs(&self, loaded: &LoadedProblem, program: &Program) -> Result<Vec<(usize, Rc<Buffer>)>, VulkanError> {
         let mut kept = vec![];
         let mut recorder = Recorder::new(&self.device)?;
@@ -766,7 +771,8 @@ impl Workbench {
         Ok(kept)
     }
 
-    /// The input that differs from its copy, if one does. All are as they were then: others run over them too.
+    /// Names the input that differs from its copy, if any, and restores all of them, because other kernels use them
+    /// too.
     fn changed_input(
         &mut self,
         loaded: &LoadedProblem,
@@ -797,8 +803,8 @@ impl Workbench {
         Ok(changed)
     }
 
-    /// Runs the program over poison and compares the outputs with the oracle; if they are right, once more over another
-    /// poison, of which the answer must not depend.
+    /// Runs the program over poison and compares the outputs with the oracle; if they are correct, runs it again over
+    /// different poison, on which the answer must not depend.
     ///
     /// # Errors
     /// When the device fails.
@@ -814,10 +820,10 @@ impl Workbench {
         if let Some(trespass) = trespass {
             check = Err(trespass);
         }
-        if check.as_ref().is_ok_and(Check::passes) {
+        if check.as_ref().is_ok_and(CheckResult::passes) {
             drop(outputs);
             let Run { mut sampler, time, outputs, trespass, .. } = self.run(loaded, program, Poison::Number)?;
-            // As in samples.
+            // As in samples, without a time limit.
             if let Some(rounds) = &mut sampler.rounds {
                 rounds.longest = Duration::MAX;
             }
@@ -836,16 +842,16 @@ impl Workbench {
         {
             wrong.worst = format!("{}; {cause}", wrong.worst);
         }
-        if !check.as_ref().is_ok_and(Check::passes) {
-            // A kernel that is sampled over the same buffers leaves none of the traces that this one left.
+        if !check.as_ref().is_ok_and(CheckResult::passes) {
+            // Clears the traces, so that a kernel sampled over the same buffers is not blamed for them.
             self.poison(loaded, Poison::NaN)?;
         }
         phases.verification = start.elapsed().into();
         Ok(Verified { check, answer, again: repeatable, unverified, time, phases })
     }
 
-    /// The elements that a program left as they were, each with its output: they hold poison of one kind after a run over that
-    /// and of the other after a run over the other.
+    /// Lists the elements, each as (output, index), that a program never writes: they hold the poison of either pattern
+    /// after a run over it.
     fn unwritten(
         &mut self,
         loaded: &LoadedProblem,
@@ -861,7 +867,8 @@ impl Workbench {
         Ok(suspects)
     }
 
-    /// The outputs of a run with numbers in place of NaN where `changed` says so. None where the program changed an input.
+    /// Runs the program with `Poison::Number` instead of NaN in the `changed` memory; returns the outputs, or `None` if
+    /// it changed an input.
     fn probe(
         &mut self,
         loaded: &LoadedProblem,
@@ -889,7 +896,7 @@ impl Workbench {
                 _ => {}
             }
         }
-        // Nothing may be recorded.
+        // The command buffer must not be empty.
         recorder.barrier();
         recorder.finish()?.run()?;
         let scratch = if matches!(changed, Changed::Data | Changed::Scratch) { Poison::Number } else { Poison::NaN };
@@ -899,21 +906,21 @@ impl Workbench {
         Ok(if self.changed_input(loaded, &kept)?.is_some() { None } else { Some(outputs) })
     }
 
-    /// Why an answer of a user's kernel is wrong, where that depends on memory that it should not read, or on what it should
-    /// have written. A kernel that gives other answers each time is not asked.
+    /// Searches the cause of a user's wrong answer: memory that the kernel should not read, or elements that it never
+    /// writes. Gives up on kernels whose answers vary from run to run.
     fn cause(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Option<String>, VulkanError> {
         let Some(first) = self.probe(loaded, program, Changed::Nothing)? else { return Ok(None) };
         for changed in [Changed::Zones, Changed::Data] {
             let Some(other) = self.probe(loaded, program, changed)? else { return Ok(None) };
             let Some((_, element)) = difference(loaded, &first, &other, &|_| true) else { continue };
-            // By their bits: NaN is no other than NaN.
+            // Fingerprints compare bits, so that NaN equals NaN.
             let again = self.probe(loaded, program, Changed::Nothing)?;
             if again.is_none_or(|again| fingerprint(&again) != fingerprint(&first)) {
                 return Ok(None);
             }
             let left = |outputs: &[_], poison| poisoned(loaded, outputs, poison).into_iter().collect::<HashSet<_>>();
             let left = [left(&first, Poison::NaN), left(&other, Poison::Number)];
-            // A sum with the poison may be the poison, though not in every element.
+            // A sum that includes poison may equal the poison, but not in every element.
             let is_written = |place| !left.iter().all(|left| left.contains(&place));
             if matches!(changed, Changed::Data) && difference(loaded, &first, &other, &is_written).is_none() {
                 return Ok(Some(format!("{element} was never written: does the grid, or an `if`, leave it out?")));
@@ -934,9 +941,8 @@ impl Workbench {
         Ok(None)
     }
 
-    /// Mutates the right answer that the outputs hold after [`Self::verify`], and asks the check of the problem about each
-    /// wrong one. Outputs are sampled where the check allows it; large ones that can only be checked as a whole are left
-    /// out.
+    /// Mutates the correct answer that the outputs hold after [`Self::verify`], and tests the problem's check with each
+    /// mutation. Samples the outputs if the check can judge parts; skips large ones that it can only judge as a whole.
     ///
     /// # Errors
     /// When the device fails.
@@ -981,7 +987,7 @@ impl Workbench {
         Ok(spots)
     }
 
-    /// The outputs that are compared, each with a sample of its elements.
+    /// Returns the compared outputs, each with a sample of its elements.
     fn mutated_outputs(&mut self, loaded: &LoadedProblem) -> Result<Vec<MutatedOutput>, VulkanError> {
         let mut outputs = vec![];
         let all = loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output());
@@ -994,7 +1000,7 @@ impl Workbench {
                 false => continue,
             };
             let (mut right, mut before) = (vec![], vec![]);
-            // A kernel that is wrong within its tolerance has not the right answer.
+            // Use the oracle's answer if it has one: the kernel's may be wrong within the tolerance.
             let known = loaded.oracle.answer(output, &stretches);
             for stretch in &stretches {
                 if known.is_none() {
@@ -1008,7 +1014,7 @@ impl Workbench {
         Ok(outputs)
     }
 
-    /// Elements of a buffer.
+    /// Downloads elements of a buffer.
     fn read(&mut self, buffer: &Buffer, spec: &BufferSpec, elements: &Range<usize>) -> Result<Vec<u8>, VulkanError> {
         let size = spec.dtype.bytes();
         let mut bytes = vec![0; elements.len() * size as usize];
@@ -1016,7 +1022,7 @@ impl Workbench {
         Ok(bytes)
     }
 
-    /// Elements of an output as a run finds them: its first contents, or poison.
+    /// Returns elements of an output as a run finds them: initial contents, or poison.
     fn before(
         &mut self,
         loaded: &LoadedProblem,
@@ -1033,7 +1039,7 @@ impl Workbench {
         }
     }
 
-    /// Whether the check accepts what all outputs held before the run.
+    /// Whether the check accepts the outputs' contents from before the run.
     fn accepts_nothing_done(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<bool, VulkanError> {
         let mut outputs = vec![];
         for (place, spec) in loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output()) {
@@ -1043,10 +1049,10 @@ impl Workbench {
         Ok(checked(loaded, program, &outputs).is_ok_and(|check| check.passes()))
     }
 
-    /// Takes another sample of a program whose `answer` was right, and returns the verdict on the answer that it leaves, if
-    /// that differs. What the samples before it left stays in the program's own buffers, where a counter may not have been reset or a flag says that all is done.
-    /// The outputs hold what is no answer but half looks like one: their first half is the answer moved by eight bytes, the
-    /// rest zeros, as in fresh memory.
+    /// Takes another sample of a program whose `answer` was correct, and judges the answer that it leaves if that
+    /// differs. The program's own buffers keep their contents from earlier samples, which reveals a counter that is not
+    /// reset, or a flag that says that all is done. The outputs start half plausible but wrong: the first half is the
+    /// answer shifted by eight bytes, the rest zeros, as in fresh memory.
     ///
     /// # Errors
     /// When the device fails.
@@ -1074,7 +1080,7 @@ impl Workbench {
         self.poison(loaded, Poison::Number)?;
         let mut recorder = Recorder::new(&self.device)?;
         for (buffer, spec) in loaded.buffers.iter().zip(&loaded.specs).filter(|(_, spec)| spec.role == Role::Output) {
-            // The last bytes of data that end within a word are told from its other bytes by their poison.
+            // Keep the poison in a last partial word, so that it can be distinguished.
             let bytes = spec.bytes().0 / 4 * 4;
             if bytes > 0 {
                 recorder.fill(&Region { buffer, offset: RED_ZONE, bytes }, 0);
@@ -1095,8 +1101,8 @@ impl Workbench {
         Ok(is_other.then(|| correctness(judged(loaded, program, &outputs), loaded.oracle.doubt(&outputs))))
     }
 
-    /// The trespass of timed runs, if there was one. Several kernels that took turns over the same buffers are
-    /// all to blame: nobody knows which of them it was.
+    /// Returns the first out-of-bounds or input write of timed runs, if any. All kernels that took turns over the same
+    /// buffers are suspects.
     fn trace(
         &mut self,
         loaded: &LoadedProblem,
@@ -1116,8 +1122,8 @@ impl Workbench {
         Ok(first.clone())
     }
 
-    /// Says so if the time of a run, or its answer, depends on what its outputs and scratch held before. `answer` was
-    /// right over fresh ones, and samples took `sampled`.
+    /// Returns a verification failure if the time or the answer of a run depends on previous contents of outputs and
+    /// scratch. `answer` was correct over fresh contents, and `sampled` is the median of samples.
     ///
     /// # Errors
     /// When the device fails.
@@ -1154,8 +1160,8 @@ impl Workbench {
         Ok((!is_same).then(|| correctness(judged(loaded, program, &outputs), None).err().map(wrong)).flatten())
     }
 
-    /// Runs a program `runs` times over the same bits and compares the answers with the first one's; `None` if that was
-    /// interrupted before the second. An answer that is wrong is the result.
+    /// Runs a program `runs` times over the same contents and compares the answers with the first; `None` if
+    /// interrupted before the second. A wrong answer is returned as the error.
     ///
     /// # Errors
     /// When the device fails.
@@ -1173,7 +1179,7 @@ impl Workbench {
         };
         let mut repeated = Repeated::default();
         let mut first: Option<Vec<HostArray>> = None;
-        // Whether an answer is right, by its fingerprint; wrong runs, and the first of them.
+        // Correctness by fingerprint; number of wrong runs; the first of them.
         let (mut known, mut wrong_runs, mut first_wrong) = (HashMap::new(), 0, None);
         while repeated.runs < runs && !self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
             if let Some(once) = &once {
@@ -1212,7 +1218,7 @@ impl Workbench {
         })
     }
 
-    /// The place where a kernel wrote outside its buffers, if it did.
+    /// Describes a kernel's write outside its buffers, if there was one.
     fn trespass(
         &mut self,
         loaded: &LoadedProblem,
@@ -1226,7 +1232,7 @@ impl Workbench {
             .enumerate()
             .flat_map(|(number, (spec, buffer, poison))| zones(number, spec, buffer, (poison, sampler.poisoned)))
             .collect();
-        // As many together as there is room for: each wait for the device costs more than what is read.
+        // Check as many zones at once as fit: each wait for the device costs more than the reading.
         for zones in zones.chunks((CHUNK / (2 * RED_ZONE)) as usize) {
             let mut recorder = Recorder::new(&self.device)?;
             recorder.barrier();
@@ -1244,10 +1250,10 @@ impl Workbench {
         Ok(None)
     }
 
-    /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.
+    /// Records `program` with as many runs per sample as its run time requires.
     ///
     /// # Errors
-    /// When the device cannot record it, or has no room for what empties its caches.
+    /// When the device cannot record it, or has no room for the cache-emptying buffer.
     pub fn sampler(
         &mut self,
         loaded: &LoadedProblem,
@@ -1267,11 +1273,11 @@ impl Workbench {
             CacheState::Cold => Some(self.evictor()?),
         };
         let mut sampler = self.record(loaded, program, repeats, (how.clock, Poison::NaN), evictor)?;
-        // A run was short enough before: another that is a little longer is no failure.
+        // The run was within the limit before: a slightly longer one must not fail.
         if let Some(rounds) = &mut sampler.rounds {
             rounds.longest = Duration::MAX;
         }
-        // Without room for what contents are moved through, nobody looks.
+        // The comparison is skipped if there is no room for the buffer through which contents are moved.
         if self.may_look(program)
             && let Ok(fresh) = self.record_over(loaded, program, &sampler, Contents::Fresh)
             && let Ok(left) = self.record_over(loaded, program, &sampler, Contents::Left)
@@ -1281,20 +1287,20 @@ impl Workbench {
         Ok(sampler)
     }
 
-    /// A sampler of one run a sample with warm caches, whatever a run takes.
+    /// Records `program` with one run per sample and warm caches, whatever its run time.
     ///
     /// # Errors
-    /// When a pipeline or buffer cannot be made.
+    /// When a pipeline or buffer cannot be created.
     pub fn sampler_of_one(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Sampler, VulkanError> {
         self.record(loaded, program, 1, (Clock::default(), Poison::NaN), None)
     }
 
-    /// The evictor, made when first asked for.
+    /// Returns the cache-emptying program; creates it on first use.
     fn evictor(&mut self) -> Result<Rc<(LoadedProblem, Program)>, VulkanError> {
         if let Some(evictor) = &self.evictor {
             return Ok(Rc::clone(evictor));
         }
-        // A quarter of the device's memory at most, for the case needs some too.
+        // At most a quarter of the device's memory, because the case needs memory as well.
         let most = self.device.info.memory().0.min(self.device.info.limits.buffer.0) / 4;
         let bytes = EVICTED.min(most).max(1 << 16);
         let words = 1 << (bytes / 4).ilog2();
@@ -1344,7 +1350,7 @@ impl Workbench {
         })
     }
 
-    /// Records one run over the buffers of `sampler`, with these contents of its outputs and scratch.
+    /// Records one run over `sampler`'s buffers, with the given contents of outputs and scratch.
     fn record_over(
         &mut self,
         loaded: &LoadedProblem,
@@ -1361,16 +1367,16 @@ impl Workbench {
         Ok(TimedRun { commands, timestamps, _spare: spare })
     }
 
-    /// Whether the program may look at what its outputs hold, and do less where that is the answer: a user's may.
+    /// Whether the program could read its previous outputs and skip work: users' kernels could.
     fn may_look(&self, program: &Program) -> bool {
         program.repeat.is_none() && (program.is_users() || self.pipelines.substitutes(program))
     }
 
-    /// Records runs of a program with their timestamps.
+    /// Records runs of a program with timestamps.
     fn record_runs(&mut self, runs: &Runs<'_>, repeats: u32) -> Result<(Commands, TimestampPool), VulkanError> {
         let Runs { loaded, program, regions, pristine, evictor, contents } = *runs;
-        // A program that changes its input needs it restored before each repetition, outside the stamps: a pair for
-        // each. Any other is stamped once around all repetitions.
+        // If contents must be restored before each run, outside the timestamps, each run gets its own pair of
+        // timestamps; otherwise one pair encloses all runs.
         let restore = loaded.changes_in_place() || evictor.is_some() || !pristine.is_empty() || contents.is_some();
         let timestamps = TimestampPool::new(&self.device, if restore { repeats } else { 1 })?;
         let mut recorder = Recorder::new(&self.device)?;
@@ -1405,7 +1411,7 @@ impl Workbench {
         Ok((recorder.finish()?, timestamps))
     }
 
-    /// The buffer through which contents are moved, made when first asked for.
+    /// Returns the buffer through which contents are moved; creates it on first use.
     fn spare(&mut self) -> Result<Rc<Buffer>, VulkanError> {
         if let Some(spare) = &self.spare {
             return Ok(Rc::clone(spare));
@@ -1415,7 +1421,7 @@ impl Workbench {
         Ok(spare)
     }
 
-    /// The program's own buffers, with what they hold before its first run.
+    /// Creates the program's own buffers, with their contents before the first run.
     fn own_buffers(
         &self,
         loaded: &LoadedProblem,
@@ -1424,7 +1430,7 @@ impl Workbench {
     ) -> Result<Vec<(BufferSpec, Buffer)>, VulkanError> {
         let make = |spec: &BufferSpec| {
             let new = || Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
-            // Copies of inputs, which only a check needs, make room.
+            // If memory is short, drop the copies of inputs, which only a check needs.
             let buffer = new().or_else(|_| {
                 loaded.kept.borrow_mut().clear();
                 new()
@@ -1446,8 +1452,8 @@ impl Workbench {
         Ok(scratch)
     }
 
-    /// Writes what the program's own buffers hold before each run. Of those that it changes in place, it returns the first
-    /// contents, each with the place of its buffer among all.
+    /// Writes the initial contents of the program's own buffers. For in-place ones, returns buffers with those
+    /// contents, by buffer number, to be restored before each run.
     fn start(
         &mut self,
         loaded: &LoadedProblem,
@@ -1467,7 +1473,7 @@ impl Workbench {
                 .then(|| Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel))
                 .transpose()?;
             let target = first.as_ref().unwrap_or(buffer);
-            // What fills the last word lies around the data: see `zones`.
+            // The remainder of the last word counts as a red zone: see `zones`.
             let mut recorder = Recorder::new(&self.device)?;
             self.record_poison(&mut recorder, &region(target, spec), (Poison::NaN, id.0));
             recorder.barrier();
@@ -1502,7 +1508,7 @@ impl Workbench {
         Ok(Rounds { commands: recorder.finish()?, timestamps, flag, bound, interrupted, longest })
     }
 
-    /// Host times from the submission of an empty command buffer until its end is known.
+    /// Measures `count` host times from the submission of an empty command buffer until its completion is known.
     ///
     /// # Errors
     /// When the device fails.
@@ -1511,10 +1517,10 @@ impl Workbench {
         (0..count).map(|_| empty.run()).collect()
     }
 
-    /// Host times of `count` uploads of `bytes`, each written by one thread, then copied.
+    /// Measures the host times of `count` uploads of `bytes`, each written by one thread, then copied.
     ///
     /// # Errors
-    /// When the device fails or has no room for them.
+    /// When the device fails or has no room for the buffers.
     pub fn uploads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
         let mut staging = Buffer::new(&self.device, "upload probe", bytes, Use::Upload)?;
         let target = Buffer::new(&self.device, "upload probe", bytes, Use::Kernel)?;
@@ -1527,15 +1533,15 @@ impl Workbench {
             staging.mapped_mut().copy_from_slice(&data);
             commands.run().map(|_| start.elapsed().into())
         };
-        // The first brings the pages in.
+        // The first run only faults the pages in.
         upload()?;
         (0..count).map(|_| upload()).collect()
     }
 
-    /// Host times of `count` downloads of `bytes`, each copied, then read by one thread.
+    /// Measures the host times of `count` downloads of `bytes`, each copied, then read by one thread.
     ///
     /// # Errors
-    /// When the device fails or has no room for them.
+    /// When the device fails or has no room for the buffers.
     pub fn downloads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
         let source = Buffer::new(&self.device, "download probe", bytes, Use::Kernel)?;
         let landing = Buffer::new(&self.device, "download probe", bytes, Use::Download)?;
@@ -1580,8 +1586,8 @@ impl Workbench {
 }
 
 impl Sampler {
-    /// Takes one sample; returns it with the device time of all its repetitions. Where the host is the clock, the
-    /// sample has the host's time, which includes launches and the restoring of inputs.
+    /// Takes one sample; returns it with the device time of all its runs. If the host is the clock, the sample has the
+    /// host's time, which includes launches and the restoring of inputs.
     ///
     /// # Errors
     /// When the device fails.
@@ -1599,13 +1605,13 @@ impl Sampler {
         Ok((Sample { device: Nanos(timed.0 / f64::from(self.repeats)), host, outlier: false }, total))
     }
 
-    /// Whether samples have the device's time.
+    /// Whether samples are timed by the device.
     pub(super) fn is_timed_by_device(&self) -> bool {
         self.clock == Clock::DeviceTimestamps
     }
 
-    /// Times one run over fresh contents of outputs and scratch, and one over those that the run before left, in either
-    /// order; `None` where these are not to make a difference.
+    /// Times one run over fresh contents of outputs and scratch, and one over left contents, in either order; `None` if
+    /// contents cannot make a difference.
     ///
     /// # Errors
     /// When the device fails.

@@ -1,4 +1,4 @@
-//! The cases that find the limits of a device.
+//! Cases that measure the limits of a device.
 
 use crate::algorithms::{self, Algorithm, CaseSpec, Measures, Variant, probes};
 use crate::basis::dtype::DType;
@@ -10,13 +10,13 @@ use crate::plan::{CaseGroup, DeviceClass, PlannedRun, Sampling};
 use crate::record::peak::Extent;
 use std::time::Duration;
 
-/// The smallest working set in words: 16 KiB.
+/// Smallest working set in words: 16 KiB.
 const LEAST_SET: u64 = 1 << 12;
-/// The largest in words, 1 GiB: well over eight times the last-level cache of any GPU of today.
+/// Largest working set in words, 1 GiB: more than eight times the last-level cache of current GPUs.
 const MOST_SET: u64 = 1 << 28;
 
-/// The probes of `device`, in the order of the registry: the default sweep of each, except where the cases depend on
-/// what the device has.
+/// Returns the probes for `device`, in the order of the registry, with their default sweeps, except where the cases
+/// depend on the device.
 #[must_use]
 pub(crate) fn run(device: &DeviceInfo, extent: Extent) -> PlannedRun {
     let probing = algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits());
@@ -25,7 +25,7 @@ pub(crate) fn run(device: &DeviceInfo, extent: Extent) -> PlannedRun {
     PlannedRun { devices: vec![], groups, sampling: sampling(extent) }
 }
 
-/// The probes of the memory at `sets`, each the power of two at or below it.
+/// Returns the memory probes at `sets`, each rounded down to a power of two.
 #[must_use]
 pub(crate) fn at_sets(device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> PlannedRun {
     let scale = Scale::of(device);
@@ -38,7 +38,7 @@ pub(crate) fn at_sets(device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> Pl
     PlannedRun { devices: vec![], groups, sampling: sampling(extent) }
 }
 
-/// The cases of a probe at `problems`, if a run of this extent wants any of its variants.
+/// Returns the cases of a probe at `problems`, with the variants that a run of this extent includes.
 fn groups_of(
     algorithm: &'static Algorithm,
     extent: Extent,
@@ -54,22 +54,22 @@ fn groups_of(
     })
 }
 
-/// A problem that finds a limit.
+/// Problem that measures a limit.
 struct Probe {
     size: Size,
     dtype: DType,
-    /// The only variant that it is for; `None` for all.
+    /// Only variant that it is for; `None` for all.
     variant: Option<&'static str>,
 }
 
-/// The variants of a probe that a run of this extent has.
+/// Returns the variants of a probe that a run of this extent includes.
 fn wanted(algorithm: &'static Algorithm, extent: Extent) -> Vec<&'static Variant> {
     let has =
         |variant: &&Variant| extent == Extent::Full || matches!(variant.measures, Measures::Limit { quick: true, .. });
     algorithm.variants.iter().filter(has).collect()
 }
 
-/// The problems of a probe on `device`.
+/// Returns the problems of a probe on `device`.
 fn probes_of(algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
     let is = |other: &Algorithm| std::ptr::eq(other, algorithm);
     if is(&probes::MATRIX_UNIT) {
@@ -84,7 +84,7 @@ fn probes_of(algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent)
     algorithm.dtypes(Goal::Result).flat_map(of).collect()
 }
 
-/// The probes that a share of more than 100 % puts in doubt, sampled longer: those that are `doubted`, and the memory at
+/// Returns longer-sampled probes to check limits that a case exceeds: the groups that are `doubted`, and memory at
 /// `sets`.
 #[must_use]
 pub(crate) fn again(device: &DeviceInfo, doubted: impl Fn(&CaseGroup) -> bool, sets: &[Bytes]) -> PlannedRun {
@@ -104,8 +104,8 @@ fn sampling(extent: Extent) -> Sampling {
     Sampling { precision: 0.005, max_time, patience: Some(warm_up), ..Sampling::default() }
 }
 
-/// Shapes of cooperative matrices that the device advertises and the probe has kernels for; for a quick run the first
-/// for each type.
+/// Returns the probes of advertised cooperative-matrix shapes that have kernels; for a quick run only the first shape
+/// of each type.
 fn shapes(device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
     let mut found: Vec<Probe> = vec![];
     for shape in device.cooperative_matrices.iter().filter(|shape| shape.scope == "subgroup") {
@@ -131,21 +131,21 @@ fn shapes(device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
     found
 }
 
-/// How much traffic keeps a device of a kind busy for milliseconds.
+/// Traffic that keeps a kind of device busy for milliseconds.
 struct Scale {
-    /// Words touched.
+    /// Words accessed.
     touched: u64,
-    /// Passes through the largest working sets: enough that a launch is nothing beside them.
+    /// Passes over the largest working sets, enough to make the launch negligible.
     passes: u64,
-    /// The largest working set in words.
+    /// Largest working set in words.
     largest: u64,
-    /// Factor from one working set to the next.
+    /// Step between working sets, as a power of two.
     step: usize,
 }
 
 impl Scale {
     fn of(device: &DeviceInfo) -> Self {
-        // An eighth of the memory, and a buffer that holds the red zones too.
+        // An eighth of the memory; buffers must hold the red zones too.
         let room = (device.memory().0 / 8).min(device.limits.buffer.0 / 2) / 4;
         let largest = 1 << room.clamp(LEAST_SET, MOST_SET).ilog2();
         match device.kind {
@@ -154,23 +154,23 @@ impl Scale {
         }
     }
 
-    /// The probe of a working set of so many words.
+    /// Returns the probe of a working set of `words` words.
     fn probe(&self, words: u64) -> Probe {
         Probe { size: Size::Two(words, self.touched.max(self.passes * words)), dtype: DType::I32, variant: None }
     }
 
-    /// The words of the largest working set that is a power of two and no larger than `bytes`, as far as there are such.
+    /// Returns the words of the largest working set that is a power of two and at most `bytes`, within the limits.
     fn set_of(&self, bytes: Bytes) -> u64 {
         1 << (bytes.0 / 4).clamp(LEAST_SET, self.largest).ilog2()
     }
 
-    /// From the smallest working set to the largest; for a quick run a cache's, one between and a quarter of the
-    /// largest.
+    /// Returns the working sets from smallest to largest; for a quick run one that caches hold, one in the middle, and
+    /// a quarter of the largest.
     fn working_sets(&self, extent: Extent) -> Vec<u64> {
         let [first, last] = [LEAST_SET, self.largest].map(u64::ilog2);
         match extent {
             Extent::Full => {
-                // Down from the largest, so that it is among them.
+                // Count down from the largest, so that it is included.
                 let mut sets: Vec<u64> = (first..=last).rev().step_by(self.step).map(|power| 1 << power).collect();
                 sets.reverse();
                 sets

@@ -1,4 +1,4 @@
-//! The cases of an algorithm, the product of what was asked for on each axis, and their names.
+//! Cases of an algorithm: the product of the selected values on each axis, and case ids.
 
 use super::axes::AXES;
 use super::choose::{self, Choosing, Variants, unique};
@@ -12,26 +12,26 @@ use crate::case::input::Input;
 use crate::case::{CaseOptions, Goal};
 use std::fmt;
 
-/// Nominal work up to which `verify` takes every kind of input, not only the default.
+/// Nominal work up to which `verify` uses every kind of input, not only the default.
 const MOST_EXTRA_WORK: u64 = 100_000_000;
 
-/// The choices asked for of one algorithm, whose product are its cases.
+/// Selected values for one algorithm, whose product is its cases.
 pub(super) struct Cases {
     pub(super) algorithm: &'static Algorithm,
     variants: Variants,
-    /// Whether no layout was named: then those other than the usual are for variants that have them.
+    /// Whether no layout was named: other layouts than the default are then only for variants that support them.
     any_layout: bool,
-    /// Whether no kind of input was named: then those other than the default are for cheap problems that make sense.
+    /// Whether no input was named: other inputs than the default are then only for cheap problems.
     any_input: bool,
     inputs: Vec<Input>,
-    /// What is asked for beside the size: lists of what follows one another at each size.
+    /// Options by axis: for each outer combination, the options that follow one another at each size.
     options: Vec<Vec<CaseOptions>>,
     sizes: Vec<(Size, DeviceClass)>,
     on_host: bool,
 }
 
 impl Cases {
-    /// The cases of `algorithm`.
+    /// Builds the cases of `algorithm`.
     pub(super) fn new(algorithm: &'static Algorithm, selection: &Selection, purpose: Purpose) -> Result<Self, String> {
         let goals = choose::goals(algorithm, selection.axes.has(&axes::GOAL), purpose)?;
         let variants = choose::variants(algorithm, &selection.variant)?;
@@ -45,7 +45,7 @@ impl Cases {
                 variant.name, algorithm.name
             ));
         }
-        // The choice may fall on any variant, so it has every type that one of them has.
+        // `auto` may choose any variant, so it supports every type that one of them does.
         let all: Vec<_> = algorithm.variants.iter().collect();
         let candidates = if variants.auto { &all } else { &variants.all };
         let choosing = Choosing { algorithm, purpose, variants: candidates, goals };
@@ -70,7 +70,7 @@ impl Cases {
         })
     }
 
-    /// The problems, each with the devices that it is for.
+    /// Iterates over the problems, each with the devices that it is for.
     fn problems(&self) -> impl Iterator<Item = (CaseSpec, DeviceClass)> {
         let sized = self.options.iter().flat_map(|options| self.sizes.iter().map(move |size| (options, *size)));
         sized.flat_map(|(options, (size, on))| {
@@ -78,12 +78,12 @@ impl Cases {
         })
     }
 
-    /// The variants side by side on each problem.
+    /// Returns one group per problem, with its variants.
     pub(super) fn groups(&self) -> Result<Vec<CaseGroup>, String> {
         let mut groups = vec![];
         for (spec, on) in self.problems() {
             let variants = self.variants_for(&spec);
-            // What no variant has was not asked for: some have the type for another goal.
+            // Skip problems that no variant supports: some variants have the type only for a different goal.
             let auto = self.variants.auto;
             if auto && self.asks(&spec, None) || !variants.is_empty() {
                 self.check_size(&spec)?;
@@ -94,8 +94,8 @@ impl Cases {
         Ok(groups)
     }
 
-    /// The variants for a problem. Without a name they are those that have its goal, type and layout; a named one says what
-    /// it lacks.
+    /// Returns the variants for a problem: those that support its goal, type and layout. Explicitly named ones are kept
+    /// in any case, and report what they lack.
     fn variants_for(&self, spec: &CaseSpec) -> Vec<Variant> {
         let reaches = |variant: &Variant| variant.reaches(spec.goal, spec.dtype);
         let compiled = |variant: &Variant| variant.shaders(spec.dtype, spec.layout).is_some();
@@ -107,8 +107,8 @@ impl Cases {
         self.variants.all.iter().copied().filter(has).cloned().collect()
     }
 
-    /// Whether the input of a problem is asked of a variant. Where no kind was named, that is the usual one, and others
-    /// where they cost little; of systems of equations only what the variant promises to solve.
+    /// Whether a problem's input is requested for a variant. If no input was named: the default, and others if cheap;
+    /// for systems of equations, only those that the variant solves accurately.
     fn asks(&self, spec: &CaseSpec, variant: Option<&Variant>) -> bool {
         let asked = match (&self.algorithm.solution, variant) {
             _ if !self.any_input => return true,
@@ -122,27 +122,27 @@ impl Cases {
         asked.first() == Some(&spec.input) || asked.contains(&spec.input) && is_cheap()
     }
 
-    /// That the problem has this size.
+    /// Checks that the problem can have this size.
     fn check_size(&self, spec: &CaseSpec) -> Result<(), String> {
         let refuse = |reason| format!("{} cannot have size {}: {reason}", self.algorithm.name, spec.size);
         (self.algorithm.problem)(spec).map(|_| ()).map_err(refuse)
     }
 }
 
-/// The stable name of a case: the key that joins the records of several runs. It is only ever made, never parsed: code
-/// that wants to know what a case is of reads its fields.
+/// Stable name of a case: the key that joins the records of several runs. It is never parsed: code that needs
+/// properties of a case reads its fields.
 #[derive(Clone)]
 pub struct CaseId {
     pub algorithm: Handle<Algorithm>,
-    /// The variant, or the baseline of the host's cores.
+    /// Variant, or baseline on the host's cores.
     pub variant: String,
-    /// The size written out in full: `1024x1024x1024`.
+    /// Size in full: `1024x1024x1024`.
     pub extents: String,
-    /// What is asked for beside.
+    /// All other options.
     pub options: CaseOptions,
 }
 
-/// As they read: cases that differ in their seed alone have the same.
+/// Compares the printed ids: cases that differ only in their seed are equal.
 impl PartialEq for CaseId {
     fn eq(&self, other: &Self) -> bool {
         self.to_string() == other.to_string()
@@ -150,7 +150,7 @@ impl PartialEq for CaseId {
 }
 
 impl fmt::Display for CaseId {
-    /// `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default.
+    /// Formats as `matmul/subgroup/f32/1024x1024x1024`, followed by options that differ from the defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { algorithm, variant, extents, options } = self;
         let more = axes::id(options, &algorithm.options(options.dtype));

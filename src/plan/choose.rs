@@ -1,5 +1,5 @@
-//! What the texts of a selection stand for: algorithms, variants, sizes and the values of axes. Where nothing was typed, the
-//! default is that of the purpose.
+//! Resolves the texts of a selection into algorithms, variants, sizes and axis values. Without a text, the default
+//! depends on the purpose.
 
 use super::{AUTO, DeviceClass, Purpose};
 use crate::algorithms::{self, Algorithm, Sweeps, Variant};
@@ -13,13 +13,13 @@ use crate::case::Goal;
 use crate::case::input::Input;
 use std::str::FromStr;
 
-/// Whose values are chosen along axes.
+/// Context in which axis values are chosen.
 pub(crate) struct Choosing<'a> {
     pub algorithm: &'static Algorithm,
     pub purpose: Purpose,
-    /// The variants that one of the values has to suit.
+    /// Variants, at least one of which must support each value.
     pub variants: &'a [&'static Variant],
-    /// What is asked of the algorithm.
+    /// Goals requested from the algorithm.
     pub goals: Vec<Goal>,
 }
 
@@ -36,7 +36,8 @@ pub(super) fn algorithms(named: &[String], purpose: Purpose) -> Result<Vec<&'sta
     unique(named.iter().map(|name| algorithms::find(name)), |a, b| std::ptr::eq(*a, *b))
 }
 
-/// Those of `algorithms` that have a variant that one of `names` stands for: a pattern has to match in one of them.
+/// Keeps the `algorithms` with a variant that one of `names` matches; every pattern must match in at least one
+/// algorithm.
 pub(super) fn with_variants(
     mut algorithms: Vec<&'static Algorithm>,
     names: &[String],
@@ -54,23 +55,23 @@ pub(super) fn with_variants(
     Ok(algorithms)
 }
 
-/// Whether these names stand for all variants.
+/// Whether `names` select all variants.
 fn is_everything(names: &[String]) -> bool {
     names.is_empty() || names == ["all"]
 }
 
-/// The variants that were chosen.
+/// Selected variants.
 #[derive(Default)]
 pub(super) struct Variants {
     pub(super) all: Vec<&'static Variant>,
-    /// Those that were named one by one: they are kept where they lack an element type, and say so. The others are
-    /// left out.
+    /// Variants named explicitly. They are kept even if they lack an element type, and report that; others are left
+    /// out.
     pub(super) named: Vec<&'static Variant>,
-    /// Whether `auto` is among them.
+    /// Whether `auto` is among the names.
     pub(super) auto: bool,
 }
 
-/// The variants of these names and patterns.
+/// Resolves names and patterns of variants.
 pub(super) fn variants(algorithm: &'static Algorithm, names: &[String]) -> Result<Variants, String> {
     if is_everything(names) {
         return Ok(Variants { all: algorithm.variants.iter().collect(), ..Variants::default() });
@@ -108,7 +109,7 @@ pub(super) fn dtypes(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<DT
         });
     }
     let known: Vec<_> = supported.iter().map(|dtype| dtype.name()).collect();
-    // A type that is not misspelt gets no other in its place.
+    // A correctly spelled but unsupported type must not be "corrected" to a different one.
     let parse = |name: &String| {
         let found = DType::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
         found.ok_or_else(|| unknown("dtype", name, &format!(" for {}", algorithm.name), &known))
@@ -135,7 +136,7 @@ pub(super) fn goals(algorithm: &Algorithm, solve: bool, purpose: Purpose) -> Res
     }
 }
 
-/// The names of the algorithms that go on to a solution.
+/// Returns the names of the algorithms that can solve systems of equations.
 fn solvers() -> Vec<&'static str> {
     algorithms::ALGORITHMS.iter().filter(|own| own.solution.is_some()).map(|own| &*own.name).collect()
 }
@@ -163,7 +164,7 @@ pub(super) fn inputs(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<In
     let Some(name) = names.first() else {
         return Ok(match purpose {
             Purpose::Bench => algorithm.inputs[..1].to_vec(),
-            // The others end in the failure that they are there to show.
+            // The other inputs have no answer; they only demonstrate how failures are reported.
             Purpose::Verify => algorithm.inputs.iter().copied().filter(|input| input.has_answer()).collect(),
         });
     };
@@ -186,7 +187,7 @@ pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("malformed number '{}'; write one such as 7", brief(text)))
 }
 
-/// What is asked of an algorithm, by its name in records.
+/// Parses a goal by its name in records.
 pub(super) fn goal(name: &str) -> Result<Goal, String> {
     let goals = [Goal::Result, Goal::Solution];
     let found = goals.into_iter().find(|goal| goal.name() == name);
@@ -232,7 +233,7 @@ pub(super) fn sizes(
     }
 }
 
-/// The items, each once.
+/// Returns the items without repetitions.
 pub(super) fn unique<T>(
     items: impl Iterator<Item = Result<T, String>>,
     same: impl Fn(&T, &T) -> bool,

@@ -1,4 +1,4 @@
-//! A shard: one of several parts of a plan, for machines that measure it together.
+//! Shards: parts of a plan for several machines that measure it together.
 
 use super::{CaseGroup, DeviceClass, Plan, Sampling, estimate};
 use crate::basis::error::Error;
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// One of the parts of a plan.
+/// Part of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Shard {
-    /// Which one, from 1.
+    /// Number of the shard, from 1.
     pub index: u32,
-    /// How many there are.
+    /// Number of shards.
     pub count: u32,
 }
 
@@ -37,12 +37,12 @@ impl FromStr for Shard {
 }
 
 impl Plan {
-    /// The groups of this plan that are `shard`'s. A group stays whole, because its variants take turns. The largest go
-    /// first, each to the shard with the least to do; those for GPUs, for CPUs and for both are shared out each by
-    /// themselves, so that no shard has none of a kind that others have twice.
+    /// Keeps only the groups of `shard`. Groups stay whole, because their variants take turns. The largest groups are
+    /// assigned first, each to the shard with the least work; groups for GPUs, for CPUs and for both are distributed
+    /// separately, so that every kind is spread evenly.
     ///
     /// # Errors
-    /// When nothing is left for it.
+    /// When no group is left for the shard.
     pub(crate) fn part(mut self, shard: Shard) -> Result<Self, Error> {
         let groups: Vec<_> =
             self.runs.iter().flat_map(|run| run.groups.iter().map(move |group| (run, group))).collect();
@@ -71,9 +71,9 @@ impl Plan {
     }
 }
 
-/// Which of `count` shards has each group, given the seconds that they take.
+/// Assigns each group, given its duration in seconds, to one of `count` shards.
 fn shares(seconds: &[f64], count: usize) -> Vec<usize> {
-    // No more of them get one.
+    // At most one shard per group.
     let count = count.min(seconds.len());
     let mut order: Vec<usize> = (0..seconds.len()).collect();
     order.sort_by(|a, b| seconds[*b].total_cmp(&seconds[*a]).then(a.cmp(b)));
@@ -87,7 +87,8 @@ fn shares(seconds: &[f64], count: usize) -> Vec<usize> {
     shares
 }
 
-/// Seconds that a group takes by rule of thumb, whatever devices the machine has: every one must come to the same.
+/// Estimates the seconds that a group takes. Independent of the machine's devices, because every machine must get the
+/// same result.
 fn estimated(group: &CaseGroup, sampling: &Sampling) -> f64 {
     let kind = match group.on {
         DeviceClass::Gpu => DeviceKind::DiscreteGpu,

@@ -19,7 +19,7 @@ use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Nanos, Work, percent, significant};
 use crate::case::Computes;
 use crate::case::accepted::AcceptedMutation;
-use crate::case::check::{Check, CheckMethod, WrongElements};
+use crate::case::check::{CheckMethod, CheckResult, WrongElements};
 use crate::case::compiled::CompiledKernel;
 use crate::case::method::{CacheState, Clock};
 use crate::case::{CaseOptions, Form, Shortcut};
@@ -643,8 +643,8 @@ pub struct Verification {
     pub wrong: WrongElements,
 }
 
-impl From<Check> for Verification {
-    fn from(check: Check) -> Self {
+impl From<CheckResult> for Verification {
+    fn from(check: CheckResult) -> Self {
         Self {
             residual: check.residual.is_finite().then_some(check.residual),
             tolerance: check.tolerance,
@@ -995,7 +995,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_infinite_residual_is_null_in_json() {
-        let check = Check {
+        let check = CheckResult {
             residual: f64::INFINITY,
             tolerance: 1e-3,
             method: CheckMethod::Elementwise,

@@ -145,7 +145,7 @@ fn event(history: &History, event: &Event) -> String {
 pub(super) fn shortage(history: &History, device: &str) -> Option<String> {
     let series = history.series.iter().filter(|series| series.device == device);
     let longest = series.map(|series| series.points.len()).max()?;
-    let [together, alone] = [1, history.series.len()].map(|cases| steps::least(cases, FALSE_DISCOVERIES));
+    let [together, alone] = [1, history.series.len()].map(|cases| steps::min_values(cases, FALSE_DISCOVERIES));
     if longest >= alone {
         return None;
     }
@@ -169,7 +169,7 @@ pub(super) fn summary(history: &History) -> String {
     let stepped = history.series.iter().filter(|series| !series.steps.is_empty()).count();
     let longest = history.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
     let least = format!("steps below {} % are not reported", (1000.0 * history.min_effect).round() / 10.0);
-    let found = if longest < steps::least(1, FALSE_DISCOVERIES) {
+    let found = if longest < steps::min_values(1, FALSE_DISCOVERIES) {
         "none has enough runs to find a step".into()
     } else if steps == 0 {
         format!("no steps ({least})")

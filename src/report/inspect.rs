@@ -7,7 +7,7 @@ use crate::basis::printable::{printable, printable_lines};
 use crate::basis::units::{Bytes, counted, significant, trimmed};
 use crate::case::compiled::{CompiledKernel, Inspection, Representation};
 use crate::case::statistics;
-use crate::case::statistics::{Figure, spills};
+use crate::case::statistics::{CompilerStatistic, spills};
 use crate::record::{Case, Outcome, Record};
 use similar::TextDiff;
 use std::fmt::Write;
@@ -96,10 +96,15 @@ impl<'a> Row<'a> {
 }
 
 /// A figure as tables show it.
-fn shown(figure: Figure, value: f64) -> String {
+fn shown(figure: CompilerStatistic, value: f64) -> String {
     match figure {
-        Figure::Scratch | Figure::Shared | Figure::Code => Bytes(value as u64).to_string(),
-        Figure::Registers | Figure::Spills | Figure::Occupancy | Figure::Instructions => number(value),
+        CompilerStatistic::Scratch | CompilerStatistic::Shared | CompilerStatistic::Code => {
+            Bytes(value as u64).to_string()
+        }
+        CompilerStatistic::Registers
+        | CompilerStatistic::Spills
+        | CompilerStatistic::Occupancy
+        | CompilerStatistic::Instructions => number(value),
     }
 }
 
@@ -135,11 +140,11 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
 /// The table of these rows, and its legend.
 fn of_rows(rows: &[Row<'_>], width: usize) -> (String, String) {
     let table = Table::default().text(["variant", "kernel", "size"]);
-    let mut table = table.numbers(Figure::ALL.map(Figure::name)).numbers([CREATED, CACHED]);
+    let mut table = table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, CACHED]);
     let mut last = String::new();
     for row in rows {
-        let figures =
-            Figure::ALL.map(|figure| figure.of(row.compiled).map_or(UNKNOWN.into(), |own| shown(figure, own)));
+        let figures = CompilerStatistic::ALL
+            .map(|figure| figure.of(row.compiled).map_or(UNKNOWN.into(), |own| shown(figure, own)));
         // What a variant has several of stands below its name.
         let variant = row.variant();
         let shown = if variant == last && row.kernel.is_some() { String::new() } else { variant.clone() };
@@ -154,11 +159,17 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> (String, String) {
         table.leave_out_empty(&["size"], &printable(one));
     }
     table.leave_out_empty(&["kernel"], "");
-    table.leave_out_empty(&Figure::ALL.map(Figure::name), UNKNOWN);
+    table.leave_out_empty(&CompilerStatistic::ALL.map(CompilerStatistic::name), UNKNOWN);
     // Where nothing spills no scratch is worth a column.
-    table.leave_out_empty(&[Figure::Scratch.name()], "0 B");
+    table.leave_out_empty(&[CompilerStatistic::Scratch.name()], "0 B");
     let whole = table.width();
-    let least = [Figure::Scratch, Figure::Code, Figure::Instructions, Figure::Shared].map(Figure::name);
+    let least = [
+        CompilerStatistic::Scratch,
+        CompilerStatistic::Code,
+        CompilerStatistic::Instructions,
+        CompilerStatistic::Shared,
+    ]
+    .map(CompilerStatistic::name);
     let mut gone = table.fit(width, &[&[CACHED][..], &least].concat());
     gone.reverse();
     let hidden = table::hidden(&gone, whole, width);
@@ -167,11 +178,11 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> (String, String) {
 
 /// What the columns are called by the driver.
 fn legend(rows: &[Row<'_>], table: &Table, width: usize) -> String {
-    let told = |figure: Figure| {
-        let (name, _) = rows.iter().find_map(|row| figure.told(row.compiled))?;
+    let told = |figure: CompilerStatistic| {
+        let (name, _) = rows.iter().find_map(|row| figure.reported(row.compiled))?;
         table.place(figure.name()).map(|_| format!("{} {}", figure.name(), printable(name)))
     };
-    let names: Vec<_> = Figure::ALL.into_iter().filter_map(told).collect();
+    let names: Vec<_> = CompilerStatistic::ALL.into_iter().filter_map(told).collect();
     let statistics = if names.is_empty() {
         "the driver reports no pipeline statistics; shared is what the kernel declares".to_string()
     } else {
@@ -255,14 +266,14 @@ pub(crate) fn diff(
     width: usize,
 ) -> String {
     let mut table = Table::default().text([""]).numbers(["A", "B", "change"]);
-    for figure in Figure::ALL {
+    for figure in CompilerStatistic::ALL {
         let [before, after] = [a, b].map(|row| figure.of(row.compiled));
         if before.is_none() && after.is_none() {
             continue;
         }
         let show = |value: Option<f64>| value.map_or(UNKNOWN.into(), |own| shown(figure, own));
         let change = before.zip(after).map_or(String::new(), |(before, after)| change(before, after));
-        table.row([figure.spoken().to_string(), show(before), show(after), change]);
+        table.row([figure.name_in_sentence().to_string(), show(before), show(after), change]);
     }
     for (name, [before, after]) in
         [(CREATED, [a, b].map(|row| row.inspection.created)), (CACHED, [a, b].map(|row| row.inspection.cached))]

@@ -111,7 +111,7 @@ impl Counterpart {
         let own = self.places.len();
         let place =
             |id: BufferId| BufferId(self.places.get(id.0).copied().unwrap_or(id.0 - own.min(id.0) + self.count));
-        made.map_or_else(Program::refused, |program| program.over(place))
+        made.map_or_else(Program::refused, |program| program.with_buffers(place))
     }
 
     fn feasible(&self, variant: &Variant, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {

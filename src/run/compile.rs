@@ -10,7 +10,7 @@ use crate::basis::threads::{CANNOT_START, explained};
 use crate::basis::units::Bytes;
 use crate::kernel::instructions::{HEADER, MAGIC};
 use crate::kernel::interface::{Scalar, SpecConstant};
-use crate::kernel::spirv::MOST_BYTES;
+use crate::kernel::spirv::MAX_FILE_BYTES;
 use crate::process::guarded::{self, Ended};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -156,7 +156,8 @@ impl Source {
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
-        input_file::read(&self.path, MOST_BYTES as u64).map_err(|e| format!("cannot read '{}': {e}", self.path.shown()))
+        input_file::read(&self.path, MAX_FILE_BYTES as u64)
+            .map_err(|e| format!("cannot read '{}': {e}", self.path.shown()))
     }
 
     fn text(&self) -> Result<String, String> {
@@ -322,7 +323,7 @@ impl Source {
                 }
                 Err(e) => return Err(format!("{shown}: {name} {e}")),
                 Ok(Ended { failed: None, .. }) if output.is_file() => {
-                    let bytes = input_file::read(&output, MOST_BYTES as u64);
+                    let bytes = input_file::read(&output, MAX_FILE_BYTES as u64);
                     let bytes = bytes.map_err(|e| format!("{shown}: what {name} wrote: {e}"))?;
                     // slangc calls every entry point `main`.
                     let any = Self { entry: None, ..self.clone() };
@@ -410,8 +411,8 @@ impl Includes {
             return Err(format!("{what}: {}; {DEEPEST_INCLUDE} levels are the most", shown.join(" > ")));
         }
         let last = path.shown();
-        if self.bytes > MOST_BYTES {
-            let most = Bytes(MOST_BYTES as u64);
+        if self.bytes > MAX_FILE_BYTES {
+            let most = Bytes(MAX_FILE_BYTES as u64);
             return Err(format!(
                 "its includes add up to more than {most}; the last was {last}: include each file once"
             ));

@@ -3,14 +3,14 @@
 use super::array::{self, integer};
 use super::member_map::Kind;
 use super::resolved::{Buffer, Tolerance};
-use crate::algorithms::Comparison;
 use crate::algorithms::Oracle;
+use crate::algorithms::OutputComparison;
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::dtype::HostArray;
 use crate::basis::printable::Shown;
 use crate::basis::units;
-use crate::case::check::{Check, CheckMethod, WrongElement, WrongElements};
+use crate::case::check::{CheckMethod, CheckResult, WrongElement, WrongElements};
 use crate::kernel::buffer::FILLER;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -166,7 +166,7 @@ fn columns(data: &Buffer) -> usize {
 }
 
 impl Oracle for Expected {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let found = self.answers.iter().map(|(at, data, answer)| {
             let found = &*data.members.without_padding(outputs[*at].as_bytes());
             match &data.tolerance {
@@ -178,7 +178,7 @@ impl Oracle for Expected {
         });
         // The share of its tolerance; a residual that is no number, of 0 by 0, does not pass.
         let share =
-            |check: &Check| if check.tolerance > 0.0 { check.residual / check.tolerance } else { check.residual };
+            |check: &CheckResult| if check.tolerance > 0.0 { check.residual / check.tolerance } else { check.residual };
         let worst = found.max_by(|a, b| b.passes().cmp(&a.passes()).then(share(a).total_cmp(&share(b))));
         worst.ok_or_else(|| "no buffer is compared".into())
     }
@@ -199,12 +199,12 @@ impl Oracle for Expected {
         integers.chain(self.notes.iter().cloned()).collect()
     }
 
-    fn comparison(&self, output: usize) -> Option<Comparison> {
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
         let (_, data, _) = self.answers.iter().find(|(place, ..)| *place == output)?;
         let ordered = !matches!(data.tolerance, Tolerance::Set | Tolerance::Moments { .. });
         let row = columns(data);
         let tolerance = data.tolerance.to_string();
-        Some(Comparison { row, tolerance: tolerance.trim_matches(['{', '}', ' ', '"']).to_string(), ordered })
+        Some(OutputComparison { row, tolerance: tolerance.trim_matches(['{', '}', ' ', '"']).to_string(), ordered })
     }
 
     fn answer(&self, output: usize, stretches: &[Range<usize>]) -> Option<Vec<u8>> {
@@ -302,9 +302,9 @@ pub(super) struct NoReference {
 }
 
 impl Oracle for NoReference {
-    fn check(&self, _: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, _: &[HostArray]) -> Result<CheckResult, String> {
         let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
-        Ok(Check { residual: 0.0, tolerance: 0.0, method, worst: String::new(), metrics: vec![], wrong })
+        Ok(CheckResult { residual: 0.0, tolerance: 0.0, method, worst: String::new(), metrics: vec![], wrong })
     }
 
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
@@ -336,11 +336,11 @@ impl Oracle for Saving {
         Ok(())
     }
 
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         self.oracle.check(outputs)
     }
 
-    fn comparison(&self, output: usize) -> Option<Comparison> {
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
         self.oracle.comparison(output)
     }
 
@@ -565,7 +565,7 @@ impl Pair<'_> {
 }
 
 /// How far `found` is from `answer`.
-fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
+fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> CheckResult {
     let pair = Pair { data, found, answer };
     let count = data.len() as usize;
     let Errors { residual, tolerance, worst, most, .. } = pair.errors(count);
@@ -576,7 +576,7 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
         }
     }
     let worst = worst.map_or_else(String::new, |index| pair.told(index));
-    Check { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
+    CheckResult { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
 }
 
 /// Multiple of the magnitude of a reference beyond which a value is compared by itself: beside the square of a sentinel all
@@ -600,16 +600,16 @@ fn nmse(pair: &Pair<'_>, count: usize) -> f64 {
 }
 
 /// The check of an answer of which so many elements are wrong; `first` says which, what it is and should be.
-fn counted(count: u64, wrong: WrongElements) -> Check {
+fn counted(count: u64, wrong: WrongElements) -> CheckResult {
     let worst = wrong.first.first().map_or_else(String::new, |WrongElement { element, got, expected }| {
         format!("{element} is {got}, the reference has {expected}")
     });
     let (residual, method) = (count as f64, CheckMethod::Elementwise);
-    Check { residual, tolerance: 0.0, method, worst, metrics: vec![], wrong }
+    CheckResult { residual, tolerance: 0.0, method, worst, metrics: vec![], wrong }
 }
 
 /// Whether `found` has the rows of `answer`, each as often, in any order.
-fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
+fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> CheckResult {
     let rows = data.shape.first().copied().unwrap_or(1).max(1) as usize;
     let bytes = (found.len() / rows).max(1);
     let element = data.element.bytes() as usize;
@@ -650,7 +650,7 @@ fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
 
 /// Whether `found` has indices of the same elements of `keys` as `answer`, and no index twice in a row that the answer
 /// has once.
-fn same_picks(data: &Buffer, found: &[u8], answer: &[u8], keys: Option<&(Buffer, Vec<u8>)>) -> Check {
+fn same_picks(data: &Buffer, found: &[u8], answer: &[u8], keys: Option<&(Buffer, Vec<u8>)>) -> CheckResult {
     let Some((of, keys)) = keys else { return compare(data, found, answer) };
     let [columns, choices] = [data, of].map(|data| data.shape.last().copied().unwrap_or(1).max(1) as usize);
     let size = of.element.bytes() as usize;
@@ -706,7 +706,7 @@ fn period(contents: &[u8], size: usize) -> Option<usize> {
 }
 
 /// Whether numbers have this mean and standard deviation, but for five standard errors, and do not repeat themselves.
-fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> Check {
+fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> CheckResult {
     let count = data.len() as f64;
     let moment = |power: i32, about: f64| values(data, found).map(|x| (x - about).powi(power)).sum::<f64>() / count;
     let own_mean = moment(1, 0.0);
@@ -735,7 +735,7 @@ fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> Check {
         ),
     };
     let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
-    Check { residual, tolerance: 5.0, method, worst, metrics: vec![], wrong }
+    CheckResult { residual, tolerance: 5.0, method, worst, metrics: vec![], wrong }
 }
 
 #[cfg(test)]
@@ -762,7 +762,7 @@ mod tests {
         values.iter().flat_map(|value| value.to_le_bytes()).collect()
     }
 
-    fn check(tolerance: Tolerance, found: [f32; 4], answer: [f32; 4]) -> Check {
+    fn check(tolerance: Tolerance, found: [f32; 4], answer: [f32; 4]) -> CheckResult {
         let answers = vec![(0, data(DType::F32, tolerance), bytes(answer))];
         let expected = Expected::new(answers).expect("numbers");
         expected.check(&[HostArray::U8(bytes(found))]).expect("compared")

@@ -1,10 +1,11 @@
-//! The ratio of two medians, each known from the samples of one or more processes: a hierarchical bootstrap.
+//! Confidence interval of the ratio of two medians, each from the samples of one or more processes: a hierarchical
+//! bootstrap.
 //!
 //! Processes are resampled first, then the samples of each in moving blocks (Künsch, *Annals of Statistics* 17, 1989),
-//! because those of one process depend on one another. No sample is copied for that: the median of a resample
-//! lies at or below the k-th smallest sample exactly when at least half of the resample does, and that count is a sum
-//! over independently drawn blocks. So the resampled median has a random *rank*, nearly normal around n/2, whose
-//! variance is that of the block sums; one normal deviate and one look into the sorted samples replace n draws.
+//! because the samples of a process depend on one another. No sample is copied: the median of a resample is at most the
+//! k-th smallest sample exactly if at least half of the resample is, and that count is a sum over independently drawn
+//! blocks. So the resampled median has a random *rank*, nearly normal around n/2, whose variance is that of the block
+//! sums; one normal deviate and one look-up in the sorted samples replace n draws.
 
 use super::significance::student_quantile;
 use super::{median, quantile};
@@ -13,25 +14,25 @@ use rand::Rng;
 /// 97.5 % quantile of the standard normal distribution.
 pub(crate) const Z: f64 = 1.959_963_985;
 
-/// Resamples of a ratio: the ends of a 95 % interval then repeat to a few hundredths of its width.
+/// Number of resamples: the ends of a 95 % interval then repeat to a few hundredths of its width.
 const RESAMPLES: usize = 2000;
 
-/// The least number of processes of a side whose spread tells how processes differ; fewer need an assumption.
-pub(crate) const TELLING_RUNS: usize = 3;
+/// Fewest processes per side whose spread shows how processes differ; with fewer, the spread is assumed.
+pub(crate) const MIN_RUNS_FOR_SPREAD: usize = 3;
 
-/// The samples of one process, ready to be resampled.
+/// Samples of one process, prepared for resampling.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessSamples {
     sorted: Vec<f64>,
     median: f64,
-    /// Standard deviation of the resampled median's rank, as a share of the number of samples.
+    /// Standard deviation of the resampled median's rank, as a fraction of the number of samples.
     rank_deviation: f64,
-    /// Logarithm of the median of the second half over that of the first.
+    /// Logarithm of the ratio of the second half's median to the first half's.
     drift: f64,
 }
 
 impl ProcessSamples {
-    /// From samples in the order they were taken; `None` when there are none, or a median that is not positive.
+    /// Prepares samples given in the order they were taken; `None` if there are none, or their median is not positive.
     #[must_use]
     pub(crate) fn new(samples: &[f64]) -> Option<Self> {
         let count = samples.len();
@@ -47,13 +48,13 @@ impl ProcessSamples {
         Some(Self { sorted, median: middle, rank_deviation, drift })
     }
 
-    /// Logarithm of the median of the second half of the samples over that of the first.
+    /// Returns the logarithm of the ratio of the second half's median to the first half's.
     #[must_use]
     pub(crate) fn drift(&self) -> f64 {
         self.drift
     }
 
-    /// The median of a resample, as a logarithm; `deviate` is standard normal.
+    /// Returns the logarithm of a resample's median; `deviate` is standard normal.
     fn resampled(&self, deviate: f64) -> f64 {
         let rank = (0.5 + deviate * self.rank_deviation).clamp(0.0, 1.0);
         // A sample below the clock's resolution reads as zero, which has no logarithm.
@@ -61,11 +62,11 @@ impl ProcessSamples {
     }
 }
 
-/// How many times larger the variance of the number of samples below the median is than for independent samples, from
-/// the sums of all overlapping blocks of √n samples; at least 1.
+/// Returns the variance of the number of samples below the median, relative to independent samples, from the sums of
+/// all overlapping blocks of √n samples; at least 1.
 ///
-/// √n is longer than the n^⅓ that is best for weak dependence: what is seen in practice is a processor that stays
-/// slow for many samples in a row.
+/// √n is longer than the n^⅓ that is optimal for weak dependence: in practice, a processor may stay slow for many
+/// samples in a row.
 fn inflation(samples: &[f64], median: f64) -> f64 {
     let length = (samples.len() as f64).sqrt().round() as usize;
     let blocks = samples.len() - length.min(samples.len()) + 1;
@@ -90,46 +91,50 @@ fn inflation(samples: &[f64], median: f64) -> f64 {
     (variance / (length as f64 / 4.0)).max(1.0)
 }
 
-/// The processes of one side, and how far the median of a process lies from that of another for reasons that its own
-/// samples do not show.
+/// Samples of one side, and the noise between processes that is not visible in them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Side<'a> {
-    /// One of each process; at least one.
+pub(crate) struct SideSamples<'a> {
+    /// Samples of each process; at least one process.
     pub runs: &'a [ProcessSamples],
-    /// Standard deviation of the logarithm of the median between processes, beyond what the spread of `runs` shows.
+    /// Standard deviation of the logarithm of the median between processes, beyond the spread of `runs`.
     pub noise: f64,
 }
 
-/// A ratio of medians.
+/// Ratio of medians with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ratio {
-    /// The estimate.
+    /// Estimate.
     pub value: f64,
-    /// The same or nearer to 1: what the change of the device's speed leaves of it.
+    /// Estimate after subtracting as much of it as a change of device speed can explain; equal to `value` or nearer to
+    /// 1.
     pub least: f64,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval.
     pub interval: [f64; 2],
-    /// Probability of a ratio at least as far from 1 as that when nothing differs.
+    /// p-value: probability of a ratio at least as far from 1 as `least` if nothing differs.
     pub p: f64,
 }
 
 impl Ratio {
-    /// The ratio of a thing to itself.
+    /// Ratio of a value to itself.
     pub(crate) const ONE: Self = Self { value: 1.0, least: 1.0, interval: [1.0; 2], p: 1.0 };
 }
 
-/// The ratio of the candidate's median to the baseline's.
+/// Estimates the ratio of the candidate's median to the baseline's.
 ///
-/// With several processes it is that of the typical pair: the median over all pairs of processes (Hodges and Lehmann,
-/// *Annals of Mathematical Statistics* 34, 1963), which a few disturbed processes do not move. `generator` makes it
-/// repeatable.
+/// With several processes, it is the median ratio over all pairs of processes (Hodges and Lehmann, *Annals of
+/// Mathematical Statistics* 34, 1963), which a few disturbed processes do not move. The seed of `generator` makes it
+/// reproducible.
 ///
-/// The device took longer for the same by `slowness` beside the candidate, a logarithm. What is bound by its clock took that
-/// much longer for this reason, what is bound by something else took no longer, and nobody knows which a case is: the
-/// interval holds both.
+/// `slowness` is the logarithm of how much slower the device ran beside the candidate. Work bound by the clock took
+/// that much longer for this reason, other work did not; since it is unknown which applies, the interval covers both.
 #[must_use]
-pub(crate) fn ratio(baseline: Side<'_>, candidate: Side<'_>, slowness: f64, generator: &mut impl Rng) -> Ratio {
-    let logs = |side: Side<'_>| side.runs.iter().map(|run| run.median.ln()).collect::<Vec<_>>();
+pub(crate) fn ratio(
+    baseline: SideSamples<'_>,
+    candidate: SideSamples<'_>,
+    slowness: f64,
+    generator: &mut impl Rng,
+) -> Ratio {
+    let logs = |side: SideSamples<'_>| side.runs.iter().map(|run| run.median.ln()).collect::<Vec<_>>();
     let [baseline_logs, candidate_logs] = [logs(baseline), logs(candidate)];
     let mut scratch = Vec::new();
     let estimate = shift(&baseline_logs, &candidate_logs, &mut scratch);
@@ -142,16 +147,20 @@ pub(crate) fn ratio(baseline: Side<'_>, candidate: Side<'_>, slowness: f64, gene
             shift(baseline.draw(&mut normal), candidate.draw(&mut normal), &mut scratch)
         })
         .collect();
-    // Few processes show too small a spread too often: Student's factor, for the sides whose spread was used.
-    let freedom: usize =
-        [baseline, candidate].iter().map(|side| side.runs.len()).filter(|n| *n >= TELLING_RUNS).map(|n| n - 1).sum();
+    // Few processes underestimate the spread: widen by Student's factor, for the sides whose spread was used.
+    let freedom: usize = [baseline, candidate]
+        .iter()
+        .map(|side| side.runs.len())
+        .filter(|n| *n >= MIN_RUNS_FOR_SPREAD)
+        .map(|n| n - 1)
+        .sum();
     conclude(estimate, shifts, slowness, (freedom > 0).then_some(freedom))
 }
 
-/// The ratio of two contestants that took turns: the median of the ratios of their rounds.
+/// Estimates the ratio of two contestants that took turns, from the ratios of their rounds.
 ///
-/// What drifts from round to round moves both and cancels. Rounds near one another are alike, so they are resampled in
-/// blocks as the samples of a process are. `None` when there are none, or when their median is not positive.
+/// Drift between rounds affects both contestants and cancels. Neighboring rounds are similar, so they are resampled in
+/// blocks like the samples of a process. `None` if there are no rounds, or their median is not positive.
 #[must_use]
 pub(crate) fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> {
     let freedom = ratios.len().saturating_sub(1);
@@ -161,14 +170,14 @@ pub(crate) fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> 
     Some(conclude(run.median.ln(), shifts, 0.0, Some(freedom)))
 }
 
-/// The interval and the probability that resamples of an estimate give, where `slowness` may be part of it.
+/// Computes interval and p-value from the resamples of an estimate; `slowness` as for [`ratio`].
 fn conclude(estimate: f64, mut shifts: Vec<f64>, slowness: f64, freedom: Option<usize>) -> Ratio {
     let ends = ends(&mut shifts);
     let widening = student_quantile(Z, freedom) / Z;
     let [low, high] = ends.map(|end| estimate + (end - estimate) * widening);
-    // An interval always holds its estimate, also where few or tied samples leave the resamples to one side.
+    // The interval must contain the estimate, even if few or tied samples put all resamples on one side.
     let [low, high] = [low.min(estimate) - slowness.max(0.0), high.max(estimate) - slowness.min(0.0)];
-    // Towards zero, and not beyond it.
+    // Subtract the slowness, but do not cross zero.
     let least =
         if estimate > 0.0 { (estimate - slowness.max(0.0)).max(0.0) } else { (estimate - slowness.min(0.0)).min(0.0) };
     let deviation = (ends[1] - ends[0]) / (2.0 * Z);
@@ -180,7 +189,7 @@ fn conclude(estimate: f64, mut shifts: Vec<f64>, slowness: f64, freedom: Option<
     Ratio { value: estimate.exp(), least: least.exp(), interval: [low.exp(), high.exp()], p }
 }
 
-/// The 2.5 % and 97.5 % quantiles. Of thousands of values in a thousand cases, only the tails need sorting.
+/// Returns the 2.5 % and 97.5 % quantiles. Sorts only the tails, because a comparison does this for thousands of cases.
 fn ends(values: &mut [f64]) -> [f64; 2] {
     let tail = values.len() / 40 + 2;
     if values.len() > 2 * tail {
@@ -195,7 +204,7 @@ fn ends(values: &mut [f64]) -> [f64; 2] {
     [0.025, 0.975].map(|p| quantile(values, p))
 }
 
-/// Median over all pairs of the difference candidate − baseline.
+/// Returns the median of candidate − baseline over all pairs.
 fn shift(baseline: &[f64], candidate: &[f64], scratch: &mut Vec<f64>) -> f64 {
     if let ([b], [c]) = (baseline, candidate) {
         return c - b;
@@ -212,17 +221,17 @@ fn shift(baseline: &[f64], candidate: &[f64], scratch: &mut Vec<f64>) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// Draws the log medians of resampled processes of a side.
+/// Generator of resampled log medians of a side's processes.
 struct Resampler<'a> {
-    side: Side<'a>,
+    side: SideSamples<'a>,
     centre: f64,
-    /// Makes up for resampled processes, which vary less than processes do, by √((n−1)/n).
+    /// Factor √(n/(n−1)): resampled processes vary less than processes do.
     stretch: f64,
     drawn: Vec<f64>,
 }
 
 impl<'a> Resampler<'a> {
-    fn new(side: Side<'a>) -> Self {
+    fn new(side: SideSamples<'a>) -> Self {
         let logs: Vec<f64> = side.runs.iter().map(|run| run.median.ln()).collect();
         let n = side.runs.len() as f64;
         let stretch = if n > 1.0 { (n / (n - 1.0)).sqrt() } else { 1.0 };
@@ -245,7 +254,7 @@ impl<'a> Resampler<'a> {
     }
 }
 
-/// Standard normal deviates (Box and Muller, *Annals of Mathematical Statistics* 29, 1958).
+/// Generator of standard normal deviates (Box and Muller, *Annals of Mathematical Statistics* 29, 1958).
 struct Normal<'a, R> {
     generator: &'a mut R,
     spare: Option<f64>,
@@ -256,7 +265,7 @@ impl<R: Rng> Normal<'_, R> {
         if let Some(spare) = self.spare.take() {
             return spare;
         }
-        // 53 bits in (0, 1]: the logarithm needs more than zero.
+        // 53 bits in (0, 1]: zero has no logarithm.
         let mut uniform = || ((self.generator.next_u64() >> 11) + 1) as f64 / 2f64.powi(53);
         let radius = (-2.0 * uniform().ln()).sqrt();
         let (sine, cosine) = (std::f64::consts::TAU * uniform()).sin_cos();
@@ -270,7 +279,7 @@ mod tests {
     use super::*;
     use crate::basis::random::generator;
 
-    /// `count` times around `centre` with the relative deviation `spread`, each remembering `memory` of the last.
+    /// Returns `count` times around `centre` with relative deviation `spread`, autocorrelated by `memory`.
     fn series(centre: f64, spread: f64, memory: f64, count: usize, seed: u64) -> Vec<f64> {
         let mut generator = generator(seed, 7);
         let mut normal = Normal { generator: &mut generator, spare: None };
@@ -296,7 +305,7 @@ mod tests {
         }
     }
 
-    /// The deviation that the rank stands for, from resamples of whole blocks and their sorted medians.
+    /// Returns the deviation that the rank model approximates, from resamples of whole blocks and their sorted medians.
     fn brute_force_deviation(samples: &[f64]) -> f64 {
         let mut generator = generator(11, 0);
         let length = (samples.len() as f64).sqrt().round() as usize;
@@ -335,7 +344,7 @@ mod tests {
 
     #[test]
     fn the_deviation_of_a_median_is_that_of_theory() {
-        // Of n independent normal samples: σ √(π / 2n).
+        // For n independent normal samples: σ √(π / 2n).
         let run = run(&series(1e6, 0.01, 0.0, 1000, 5));
         let expected = 0.01 * (std::f64::consts::PI / 2000.0).sqrt();
         let found = run.resampled(1.0) - run.resampled(-1.0);
@@ -346,7 +355,7 @@ mod tests {
     fn a_constant_shift_is_found_exactly() {
         let baseline = [run(&[100.0; 20])];
         let candidate = [run(&[105.0; 20])];
-        let side = |runs| Side { runs, noise: 0.0 };
+        let side = |runs| SideSamples { runs, noise: 0.0 };
         let found = ratio(side(&baseline), side(&candidate), 0.0, &mut generator(1, 0));
         assert!((found.value - 1.05).abs() < 1e-12 && found.p == 0.0, "{found:?}");
         assert!(found.interval.iter().all(|end| (end - 1.05).abs() < 1e-12), "{found:?}");
@@ -356,19 +365,31 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_interval() {
         let [a, b] = [1, 2].map(|seed| [run(&series(1e6, 0.02, 0.3, 50, seed))]);
-        let once = || ratio(Side { runs: &a, noise: 0.01 }, Side { runs: &b, noise: 0.01 }, 0.0, &mut generator(4, 0));
+        let once = || {
+            ratio(
+                SideSamples { runs: &a, noise: 0.01 },
+                SideSamples { runs: &b, noise: 0.01 },
+                0.0,
+                &mut generator(4, 0),
+            )
+        };
         assert_eq!(once(), once());
     }
 
     #[test]
     fn noise_of_one_percent_widens_the_interval_of_two_processes_to_what_theory_says() {
         let [a, b] = [[run(&[100.0; 20])], [run(&[100.0; 20])]];
-        let found = ratio(Side { runs: &a, noise: 0.01 }, Side { runs: &b, noise: 0.01 }, 0.0, &mut generator(4, 0));
+        let found = ratio(
+            SideSamples { runs: &a, noise: 0.01 },
+            SideSamples { runs: &b, noise: 0.01 },
+            0.0,
+            &mut generator(4, 0),
+        );
         let half = (found.interval[1] / found.interval[0]).ln() / 2.0;
         assert!((half / (Z * 0.01 * 2f64.sqrt()) - 1.0).abs() < 0.08, "{found:?}");
     }
 
-    /// Share of intervals that hold the true ratio 1, for as many processes a side as `runs`, which differ by 3 %.
+    /// Returns the share of intervals that contain the true ratio 1, with `runs` processes per side that differ by 3 %.
     fn coverage(runs: usize) -> f64 {
         let trials = 400;
         let covered = (0..trials).filter(|trial| {
@@ -381,7 +402,12 @@ mod tests {
                 samples.collect()
             };
             let [a, b] = [side(0), side(1)];
-            let found = ratio(Side { runs: &a, noise: 0.0 }, Side { runs: &b, noise: 0.0 }, 0.0, &mut generator(9, 0));
+            let found = ratio(
+                SideSamples { runs: &a, noise: 0.0 },
+                SideSamples { runs: &b, noise: 0.0 },
+                0.0,
+                &mut generator(9, 0),
+            );
             found.interval[0] <= 1.0 && 1.0 <= found.interval[1]
         });
         covered.count() as f64 / trials as f64
@@ -403,13 +429,18 @@ mod tests {
             centres.into_iter().map(|centre| run(&[centre; 20])).collect()
         };
         let [a, b] = [side(1, 1.0), side(2, 1.6)];
-        let found = ratio(Side { runs: &a, noise: 0.0 }, Side { runs: &b, noise: 0.0 }, 0.0, &mut generator(9, 0));
+        let found = ratio(
+            SideSamples { runs: &a, noise: 0.0 },
+            SideSamples { runs: &b, noise: 0.0 },
+            0.0,
+            &mut generator(9, 0),
+        );
         assert!((found.value - 1.0).abs() < 0.01, "{found:?}");
     }
 
     #[test]
     fn the_interval_of_rounds_holds_the_truth_as_often_as_it_says() {
-        // Where neighbours are alike, fewer: blocks of √n are short for few rounds.
+        // With autocorrelation, coverage is lower: blocks of √n are short for few rounds.
         for (rounds, memory, least) in [(6, 0.0, 0.93), (12, 0.0, 0.93), (40, 0.0, 0.93), (200, 0.3, 0.88)] {
             let covered = (0..400u64).filter(|trial| {
                 let ratios = series(1.0, 0.03, memory, rounds, 5000 + trial);
@@ -438,7 +469,7 @@ mod tests {
     fn what_the_device_was_slower_by_is_held_by_the_interval_and_is_no_change() {
         let a = [ProcessSamples::new(&[1.0; 20]).expect("samples")];
         let b = [ProcessSamples::new(&[1.05; 20]).expect("samples")];
-        let side = |runs| Side { runs, noise: 0.001 };
+        let side = |runs| SideSamples { runs, noise: 0.001 };
         let of = |slowness: f64| ratio(side(&a), side(&b), slowness.ln(), &mut generator(4, 0));
         let [same, slower, faster] = [1.0, 1.04, 0.96].map(of);
         assert_eq!([same.value, slower.value, faster.value], [same.value; 3]);

@@ -8,7 +8,7 @@ pub(crate) mod steps;
 use crate::basis::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// What a table quotes of the samples of a case.
+/// Summary statistics of the samples of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary {
@@ -18,7 +18,7 @@ pub struct Summary {
     pub min: Nanos,
     /// First quartile.
     pub lower_quartile: Nanos,
-    /// The median.
+    /// Median.
     pub median: Nanos,
     /// Third quartile.
     pub upper_quartile: Nanos,
@@ -61,27 +61,27 @@ impl Summary {
         sample.0 < self.lower_quartile.0 - fence || sample.0 > self.upper_quartile.0 + fence
     }
 
-    /// Half the width of the interval relative to the median: the ± of a table. `None` without an interval.
+    /// Returns half the width of the interval relative to the median: the ± of a table. `None` without an interval.
     #[must_use]
     pub fn relative_error(&self) -> Option<f64> {
         self.interval.map(|[low, high]| (high.0 - low.0) / 2.0 / self.median.0)
     }
 }
 
-/// The median of `samples`, in any order.
+/// Returns the median of `samples`, in any order; `None` if there are none.
 #[must_use]
 pub(crate) fn median(samples: &[f64]) -> Option<f64> {
-    let mut parted = samples.to_vec();
-    let above = parted.len() / 2;
-    if parted.is_empty() {
+    let mut values = samples.to_vec();
+    let above = values.len() / 2;
+    if values.is_empty() {
         return None;
     }
-    let (lower, above, _) = parted.select_nth_unstable_by(above, f64::total_cmp);
+    let (lower, above, _) = values.select_nth_unstable_by(above, f64::total_cmp);
     let below = if samples.len().is_multiple_of(2) { lower.iter().copied().max_by(f64::total_cmp) } else { None };
     Some(below.map_or(*above, |below| below + 0.5 * (*above - below)))
 }
 
-/// The quantile `p` of `sorted`, linear between order statistics (Hyndman and Fan 1996, definition 7).
+/// Returns the quantile `p` of `sorted`, linear between order statistics (Hyndman and Fan 1996, definition 7).
 pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     let position = p * (sorted.len() - 1) as f64;
     let below = position as usize;
@@ -89,18 +89,18 @@ pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     sorted[below] + (position - below as f64) * (sorted[above] - sorted[below])
 }
 
-/// Positions in `count` sorted samples between which the median lies with probability of at least 95 %, whatever
-/// the distribution: the order-statistic interval (Conover, *Practical Nonparametric Statistics*, section 3.2).
+/// Returns the positions in `count` sorted samples between which the median lies with a probability of at least 95 %
+/// for any distribution: the order-statistic interval (Conover, *Practical Nonparametric Statistics*, section 3.2).
 ///
-/// The number of samples below the median is Binomial(count, 1/2); `low` is the largest rank whose tail is at most
-/// 2.5 %. Above 500 samples the tail comes from the normal approximation, rounded outwards.
+/// The number of samples below the median is Binomial(count, 1/2); `low` is the largest rank whose tail is at most 2.5
+/// %. Above 500 samples the tail comes from the normal approximation, rounded outwards.
 fn median_interval_ranks(count: usize) -> Option<[usize; 2]> {
     const TAIL: f64 = 0.025;
     let ranks_below = if count > 500 {
         let n = count as f64;
         (n / 2.0 - 1.96 * n.sqrt() / 2.0).floor() as usize
     } else {
-        // P(Binomial(n, 1/2) ≤ k), added up until it passes the tail.
+        // P(Binomial(n, 1/2) ≤ k), accumulated until it exceeds the tail.
         let mut probability = 0.5f64.powi(count as i32);
         let mut tail = 0.0;
         let mut k = 0;

@@ -1,31 +1,31 @@
-//! How far the medians of separate processes lie apart, and what a comparison of them can therefore see.
+//! Noise between the medians of separate processes, and the smallest change that a comparison can therefore detect.
 
-use super::bootstrap::{TELLING_RUNS, Z};
+use super::bootstrap::{MIN_RUNS_FOR_SPREAD, Z};
 use super::significance::student_quantile;
 
-/// Standard deviations of a normal distribution for a two-sided test at 5 % that finds an effect in 80 of 100 cases:
-/// 1.96 + 0.84.
+/// Effect size, in standard deviations, that a two-sided test at 5 % detects with a power of 80 %: 1.96 + 0.84.
 const DETECTION: f64 = 2.8;
 
-/// How far the medians of two processes of the same program lie apart by chance on a GPU, in 95 of 100 cases: the
-/// precision that `bench` samples to by default, below which its medians claim nothing. An assumption, not a
-/// measurement: `bench --processes` and `scripts/compare-power` measure it on a device.
-pub(crate) const ASSUMED: f64 = 0.01;
+/// Assumed relative difference between the medians of two processes of the same program on a GPU, exceeded in 5 % of
+/// cases. It equals `bench`'s default precision, below which medians claim nothing. An assumption: `bench --processes`
+/// and `scripts/compare-power` measure it on a device.
+pub(crate) const ASSUMED_ON_GPU: f64 = 0.01;
 
-/// The same for two boards of one model: two H100s differed by 8 % in a kernel of 8 µs, by 1 to 2 % in longer ones.
+/// Assumed relative difference between two boards of one model: two H100s differed by 8 % in a kernel of 8 µs, by 1 to
+/// 2 % in longer ones.
 pub(crate) const ASSUMED_BETWEEN_BOARDS: f64 = 0.1;
 
-/// The same for a device that runs on the host's processor, where every other program on the machine takes its part:
-/// medians of small products on the software device of a machine with two cores had a robust standard deviation of
-/// 3 to 7 % between processes, 1.96·√2 times which is 8 to 19 %.
+/// Assumed relative difference between processes on a device that runs on the host's processor, which every other
+/// program uses as well: medians of small products on the software device of a machine with two cores had a robust
+/// standard deviation of 3 to 7 % between processes, which times 1.96·√2 is 8 to 19 %.
 pub(crate) const ASSUMED_ON_HOST: f64 = 0.2;
 
-/// What is assumed of processes on a device, or on one `on_host`, which runs on the host's processors.
+/// Returns the assumed relative difference between processes; `on_host` if the device runs on the host's processors.
 pub(crate) fn assumed(on_host: bool) -> f64 {
-    if on_host { ASSUMED_ON_HOST } else { ASSUMED }
+    if on_host { ASSUMED_ON_HOST } else { ASSUMED_ON_GPU }
 }
 
-/// The relative standard deviation of the medians of several processes: of their logarithms, with n − 1.
+/// Returns the relative standard deviation of the medians of several processes: of their logarithms, with n − 1.
 #[must_use]
 pub(crate) fn between(medians: &[f64]) -> Option<f64> {
     if medians.len() < 2 || medians.iter().any(|median| *median <= 0.0) {
@@ -37,12 +37,12 @@ pub(crate) fn between(medians: &[f64]) -> Option<f64> {
     Some((squares / (logs.len() - 1) as f64).sqrt())
 }
 
-/// The 95 % confidence interval of the middle of such medians, from their spread alone: Student's t of their logarithms,
-/// and never without the median itself. `None` for fewer than three.
+/// Returns the 95 % confidence interval of the center of several processes' medians, from their spread alone: Student's
+/// t on the logarithms, extended to include the median. `None` for fewer than three.
 #[must_use]
 pub(crate) fn interval(medians: &[f64]) -> Option<[f64; 2]> {
     let count = medians.len();
-    if count < TELLING_RUNS {
+    if count < MIN_RUNS_FOR_SPREAD {
         return None;
     }
     let deviation = between(medians)? / (count as f64).sqrt();
@@ -52,8 +52,8 @@ pub(crate) fn interval(medians: &[f64]) -> Option<[f64; 2]> {
     Some([(centre - half).exp().min(median), (centre + half).exp().max(median)])
 }
 
-/// The smallest effect that a comparison of `processes` a side finds in 80 of 100 cases, where processes differ by
-/// `between`: 2.8·s·√(2/r) (Kalibera and Jones 2013, section 5).
+/// Returns the smallest relative effect that a comparison with `processes` per side detects with a power of 80 %, if
+/// processes differ by `between`: 2.8·s·√(2/r) (Kalibera and Jones 2013, section 5).
 #[must_use]
 pub(crate) fn resolved(between: f64, processes: usize) -> f64 {
     DETECTION * between * (2.0 / processes as f64).sqrt()

@@ -1,9 +1,9 @@
-//! Tail probabilities and the control of false discoveries.
+//! Tail probabilities and control of the false-discovery rate.
 
-/// Probability that a standard normal variable exceeds `z` in absolute value.
+/// Returns the probability that a standard normal variable exceeds `z` in absolute value.
 ///
-/// The Chebyshev fit of erfc in *Numerical Recipes*, section 6.2: relative error below 1.2·10⁻⁷ everywhere, so that
-/// tails stay ordered far out.
+/// The Chebyshev fit of erfc in *Numerical Recipes*, section 6.2: its relative error is below 1.2·10⁻⁷ everywhere, so
+/// that even extreme tails stay ordered.
 #[must_use]
 pub(crate) fn two_sided_normal(z: f64) -> f64 {
     const COEFFICIENTS: [f64; 10] = [
@@ -24,11 +24,11 @@ pub(crate) fn two_sided_normal(z: f64) -> f64 {
     (t * (polynomial - x * x).exp()).min(1.0)
 }
 
-/// Probability that Student's t with `freedom` degrees of freedom exceeds `t` in absolute value; the normal
-/// distribution where `freedom` is `None`.
+/// Returns the probability that Student's t with `freedom` degrees of freedom exceeds `t` in absolute value; normal
+/// distribution if `freedom` is `None`.
 ///
-/// Wallace's transformation to a normal deviate (*Annals of Mathematical Statistics* 30, 1959), whose inverse
-/// [`student_quantile`] uses: within 5 % of the exact quantile at 2 degrees of freedom and 0.5 % from 4 on.
+/// Wallace's transformation to a normal deviate (*Annals of Mathematical Statistics* 30, 1959), inverted by
+/// [`student_quantile`]: within 5 % of the exact quantile at 2 degrees of freedom and 0.5 % from 4 on.
 #[must_use]
 pub(crate) fn two_sided_student(t: f64, freedom: Option<usize>) -> f64 {
     let Some(freedom) = freedom else { return two_sided_normal(t) };
@@ -36,7 +36,8 @@ pub(crate) fn two_sided_student(t: f64, freedom: Option<usize>) -> f64 {
     two_sided_normal((8.0 * v + 1.0) / (8.0 * v + 3.0) * (v * (t * t / v).ln_1p()).sqrt())
 }
 
-/// The value that Student's t stays below in absolute value as often as a normal variable stays below `z`.
+/// Returns the quantile of Student's t that corresponds to the normal quantile `z`: the same probability of a smaller
+/// absolute value.
 #[must_use]
 pub(crate) fn student_quantile(z: f64, freedom: Option<usize>) -> f64 {
     let Some(freedom) = freedom else { return z };
@@ -45,17 +46,17 @@ pub(crate) fn student_quantile(z: f64, freedom: Option<usize>) -> f64 {
     (v * (scaled * scaled / v).exp_m1()).sqrt()
 }
 
-/// Steps into which [`randomization`] divides the largest distance that it counts.
+/// Resolution of [`randomization`]: steps per largest counted distance.
 const DISTANCE_STEPS: f64 = 100.0;
 
-/// Probability that the second of three lies as far from the other two as in these `rounds` of logarithms when it is the
-/// same as they are.
+/// Returns the p-value of the second contestant's distance from the other two in `rounds` of three log times, if all
+/// three are the same.
 ///
-/// A randomization test (Fisher, *The Design of Experiments*, 1935, section 21): the three got their places in each round
-/// by lot, so if they are the same, each of a round's three values was as likely to be the second's, whatever else
-/// disturbed the round and however rounds depend on one another. The statistic is the sum over the rounds of its distance
-/// from the mean of the other two, cut off at twice the typical range of a round, beyond which a round is disturbed. p is
-/// exact: the distribution over all 3ⁿ assignments is a convolution, in whole steps of a hundredth of the cut.
+/// A randomization test (Fisher, *The Design of Experiments*, 1935, section 21): places within a round were drawn by
+/// lot, so under the null hypothesis each of its three values was equally likely to be the second's, however rounds are
+/// disturbed or depend on one another. The statistic is the sum over rounds of the second's distance from the mean of
+/// the other two, clamped at twice the typical range of a round, beyond which a round counts as disturbed. p is exact:
+/// the distribution over all 3ⁿ assignments is a convolution, in steps of a hundredth of the clamp.
 #[must_use]
 pub(crate) fn randomization(rounds: &[[f64; 3]]) -> f64 {
     let range =
@@ -87,18 +88,18 @@ pub(crate) fn randomization(rounds: &[[f64; 3]]) -> f64 {
     chances.iter().enumerate().filter(beyond).map(|(_, chance)| chance).sum::<f64>().min(1.0)
 }
 
-/// Adjusts p-values for the number of tests (Benjamini and Hochberg, *Journal of the Royal Statistical Society* B 57,
-/// 1995): taking every test with an adjusted value of at most q keeps the expected share of false ones at q.
+/// Adjusts p-values for multiple tests (Benjamini and Hochberg, *Journal of the Royal Statistical Society* B 57, 1995):
+/// rejecting every test with an adjusted value of at most q keeps the expected share of false discoveries at q.
 #[must_use]
 pub(crate) fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*b].total_cmp(&p[*a]));
     let mut adjusted = vec![1.0; p.len()];
-    let mut least = 1.0f64;
+    let mut smallest = 1.0f64;
     for (larger, index) in order.into_iter().enumerate() {
         let rank = p.len() - larger;
-        least = least.min(p[index] * p.len() as f64 / rank as f64);
-        adjusted[index] = least;
+        smallest = smallest.min(p[index] * p.len() as f64 / rank as f64);
+        adjusted[index] = smallest;
     }
     adjusted
 }
@@ -151,13 +152,14 @@ mod tests {
 
     #[test]
     fn a_randomization_counts_the_assignments_that_lie_as_far_apart() {
-        // The second is the largest of three in all six rounds: one assignment of 3⁶, and none as far on the other side.
+        // The second is the largest of three in all six rounds: one assignment of 3⁶, and none as far on the other
+        // side.
         let apart = [[0.0, 0.1, 0.01]; 6];
         assert!((randomization(&apart) - 1.0 / 729.0).abs() < 1e-12, "{}", randomization(&apart));
         let within = [[0.1, 0.0, -0.1]; 6];
         assert!((randomization(&within) - 1.0).abs() < 1e-12, "{}", randomization(&within));
         assert_eq!((randomization(&[[2.0; 3]; 6]), randomization(&[])), (1.0, 1.0));
-        // One disturbed round outweighs no others.
+        // One disturbed round does not outweigh the others.
         let mut disturbed = [[0.0, 0.1, 0.01]; 16];
         disturbed[3] = [9.0, 0.0, 0.0];
         assert!(randomization(&disturbed) < 0.001, "{}", randomization(&disturbed));
@@ -169,7 +171,7 @@ mod tests {
         let mut uniform = || f64::from(rand::Rng::next_u32(&mut generator)) / 2f64.powi(32);
         let p: Vec<f64> = (0..2000)
             .map(|_| {
-                // Rounds that are disturbed alike for a while, and one value in ten threefold.
+                // Disturbances that last several rounds, and one value in ten tripled.
                 let mut drift = 0.0;
                 let mut round = || {
                     drift += uniform() - 0.5;

@@ -1,20 +1,21 @@
-//! Steps in series of runs: places from which on the values are others than before.
+//! Detection of level shifts ("steps") in series of runs.
 //!
-//! The values of a *stretch* are held against the others of an interval around it by their ranks (Mann and Whitney). A
-//! stretch that reaches the interval's end begins with a step. One with values on either side is a plateau, both of whose
-//! ends are steps, though neither may be rare by itself (circular binary segmentation: Olshen, Venkatraman, Lucito and
-//! Wigler, *Biostatistics* 5, 2004). The intervals are a fixed set (seeded binary segmentation: Kovács, Bühlmann, Li and
-//! Munk, *Biometrika* 110, 2023); of those that pass the narrowest has the fewest steps (Baranowski, Chen and Fryzlewicz,
-//! *Journal of the Royal Statistical Society* B 81, 2019). There the series is parted, and each part is searched in turn.
+//! The values of a *stretch* are compared with the other values of an interval around it by rank (Mann and Whitney). A
+//! stretch that reaches the interval's end starts with a step. A stretch with values on both sides is a plateau: both
+//! of its ends are steps, although neither may be significant on its own (circular binary segmentation: Olshen,
+//! Venkatraman, Lucito and Wigler, *Biostatistics* 5, 2004). The intervals are a fixed set (seeded binary segmentation:
+//! Kovács, Bühlmann, Li and Munk, *Biometrika* 110, 2023); among the significant ones, the narrowest contains the
+//! fewest steps (Baranowski, Chen and Fryzlewicz, *Journal of the Royal Statistical Society* B 81, 2019). The series is
+//! split there, and each part is searched in turn.
 //!
-//! The chance of a stretch is bounded by Chernoff's inequality from the exact distribution of ranks, so nothing is assumed
-//! of the noise but that its order does not matter: not its shape, and a disturbed run is one high rank. Bonferroni's
-//! inequality joins the stretches of a series; the parts of one have together no more of them than the whole. Benjamini
-//! and Hochberg's procedure chooses the series, and the steps within them are held to its threshold (Benjamini and
-//! Bogomolov, the same B 76, 2014).
+//! Chernoff's inequality bounds the p-value of a stretch by the exact distribution of ranks. The only assumption about
+//! the noise is exchangeability: its shape does not matter, and a disturbed run is just one high rank. Bonferroni's
+//! inequality combines the stretches of a series; the parts of a series together have no more of them than the whole.
+//! The Benjamini-Hochberg procedure selects the series, and the steps within them must meet its threshold (Benjamini
+//! and Bogomolov, the same B 76, 2014).
 //!
-//! Ranks say that there is a step; a late one they put too early. Where it is say the least absolute deviations from the
-//! medians on either side, as far as the neighbouring steps.
+//! Ranks show that there is a step, but place a late one too early. The position minimizes the absolute deviations from
+//! the medians on both sides, up to the neighboring steps.
 
 use super::median;
 use super::significance::benjamini_hochberg;
@@ -22,68 +23,70 @@ use crate::basis::threads;
 use rayon::prelude::*;
 use std::ops::{Range, RangeInclusive};
 
-/// Values that a step has at least on either side: fewer are a disturbance.
-pub(crate) const SIDE: usize = 3;
+/// Fewest values on either side of a step: fewer are a disturbance.
+pub(crate) const MIN_SIDE_LEN: usize = 3;
 
-/// Shortest interval but the whole: in a shorter one no order of ranks is rare enough to be found.
-const SHORTEST: usize = 14;
+/// Shortest interval besides the whole series: in a shorter one no order of ranks is significant.
+const MIN_INTERVAL_LEN: usize = 14;
 
-/// Standard deviations from which on a stretch is looked at in earnest: nearer the mean none passes a level of 1 %.
-const CURIOUS: f64 = 2.9;
+/// Deviation of a rank sum, in standard deviations, below which its exact p-value is not computed: it would exceed 1 %.
+const MIN_DEVIATIONS: f64 = 2.9;
 
-/// A step.
+/// Step of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Step {
-    /// Index of the first value after it.
+pub(crate) struct LevelShift {
+    /// Index of the first value after the step.
     pub(crate) at: usize,
-    /// The least share of false discoveries at which it is still found; an upper bound.
+    /// Smallest false-discovery rate at which the step is found; an upper bound.
     pub(crate) q: f64,
 }
 
-/// The steps of each of `series`, in order, with a share of false ones of at most `level`, which is at most 1 %.
+/// Finds the steps of each of `series`, in order, with a false-discovery rate of at most `level`, which must not exceed
+/// 1 %.
 #[must_use]
-pub(crate) fn find(series: &[&[f64]], level: f64) -> Vec<Vec<Step>> {
-    let searches: Vec<_> = series.iter().map(|values| Search::new(values)).collect();
-    // A series that is too short for any step is no test.
-    let tested: Vec<_> = (0..series.len()).filter(|at| series[*at].len() >= 2 * SIDE).collect();
+pub(crate) fn find(series: &[&[f64]], level: f64) -> Vec<Vec<LevelShift>> {
+    let searches: Vec<_> = series.iter().map(|values| SeriesSearch::new(values)).collect();
+    // A series that is too short for any step does not count as a test.
+    let tested: Vec<_> = (0..series.len()).filter(|at| series[*at].len() >= 2 * MIN_SIDE_LEN).collect();
     threads::prepare();
     let adjusted = benjamini_hochberg(&tested.par_iter().map(|at| searches[*at].p()).collect::<Vec<_>>());
     let chosen = adjusted.iter().filter(|q| **q <= level).count();
-    // The share of the tests that a p-value is multiplied by.
-    let crowd = tested.len() as f64 / chosen.max(1) as f64;
+    // Ratio of all tests to selected series, by which p-values are multiplied.
+    let test_ratio = tested.len() as f64 / chosen.max(1) as f64;
     let mut steps = vec![vec![]; series.len()];
     for (at, _) in tested.iter().zip(&adjusted).filter(|(_, q)| **q <= level) {
-        steps[*at] = searches[*at].steps(level / crowd);
-        steps[*at].iter_mut().for_each(|step| step.q = (step.q * crowd).min(1.0));
+        steps[*at] = searches[*at].steps(level / test_ratio);
+        steps[*at].iter_mut().for_each(|step| step.q = (step.q * test_ratio).min(1.0));
     }
     steps
 }
 
-/// The least number of values with which a step can be found in one of so many series, where the others have none.
+/// Returns the fewest values with which a step can be found in one of `series` series if the others have none.
 #[must_use]
-pub(crate) fn least(series: usize, level: f64) -> usize {
+pub(crate) fn min_values(series: usize, level: f64) -> usize {
     let is_found = |length: &usize| {
         let (before, after) = (length / 2, length.div_ceil(2));
         let chance = ln_tail(before, after, (before * after) as f64 / 2.0).exp();
         Shape::Step.factor(*length) * chance * series as f64 <= level
     };
-    // The chance halves with each value at the least.
-    (2 * SIDE..1 << 10).find(is_found).unwrap_or(usize::MAX)
+    // The smallest possible p-value halves with each value.
+    (2 * MIN_SIDE_LEN..1 << 10).find(is_found).unwrap_or(usize::MAX)
 }
 
-/// What a stretch is in its interval.
+/// Position of a stretch within its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// It reaches the end.
+    /// At the end of the interval: one step.
     Step,
-    /// It has values on either side.
+    /// With values on both sides: two steps.
     Plateau,
 }
 
 impl Shape {
     const ALL: [Self; 2] = [Self::Step, Self::Plateau];
 
-    /// Its share of the false steps. That of plateaus is small, since noise that lasts from run to run has them first.
+    /// Returns the share of false steps allotted to the shape. Small for plateaus, because autocorrelated noise
+    /// produces them first.
     fn share(self) -> f64 {
         match self {
             Self::Step => 0.95,
@@ -91,15 +94,16 @@ impl Shape {
         }
     }
 
-    /// Where in an interval of so many values a stretch of so many may begin.
+    /// Returns the possible starts of a stretch of length `stretch` in an interval of length `interval`.
     fn starts(self, interval: usize, stretch: usize) -> RangeInclusive<usize> {
         match self {
             Self::Step => interval - stretch..=interval - stretch,
-            Self::Plateau => SIDE..=(interval - stretch).saturating_sub(SIDE),
+            Self::Plateau => MIN_SIDE_LEN..=(interval - stretch).saturating_sub(MIN_SIDE_LEN),
         }
     }
 
-    /// What the chance of a stretch is multiplied by in a series of so many values, as Bonferroni has it.
+    /// Returns the Bonferroni factor for a series of `length` values: the number of stretches, divided by the shape's
+    /// share.
     fn factor(self, length: usize) -> f64 {
         let of = |interval: Range<usize>| {
             stretches(interval.len()).map(|stretch| self.starts(interval.len(), stretch).count()).sum::<usize>()
@@ -108,40 +112,41 @@ impl Shape {
     }
 }
 
-/// The lengths of stretches in an interval of so many values.
+/// Returns the possible lengths of stretches in an interval of length `interval`.
 fn stretches(interval: usize) -> RangeInclusive<usize> {
-    SIDE..=interval.saturating_sub(SIDE)
+    MIN_SIDE_LEN..=interval.saturating_sub(MIN_SIDE_LEN)
 }
 
-/// Values that may be others than the rest of their interval.
+/// Stretch whose values differ from the rest of its interval.
 #[derive(Clone, Debug)]
 struct RareStretch {
     interval: Range<usize>,
     stretch: Range<usize>,
-    /// Bound of the chance that a series without a step has a stretch as rare.
+    /// Bound of the probability that a series without a step contains a stretch as rare.
     p: f64,
 }
 
-/// A series with what the chances of its stretches are multiplied by.
-struct Search<'a> {
+/// Series with its Bonferroni factors by shape.
+struct SeriesSearch<'a> {
     values: &'a [f64],
     factors: [f64; 2],
 }
 
-impl<'a> Search<'a> {
+impl<'a> SeriesSearch<'a> {
     fn new(values: &'a [f64]) -> Self {
         Self { values, factors: Shape::ALL.map(|shape| shape.factor(values.len())) }
     }
 
-    /// Bound of the chance that a series without a step has a stretch as rare as the rarest here.
+    /// Bounds the p-value of the series: the probability that one without a step contains a stretch as rare as the
+    /// rarest here.
     fn p(&self) -> f64 {
         let all = Shape::ALL.into_iter().flat_map(|shape| self.candidates(&(0..self.values.len()), shape));
         all.map(|candidate| candidate.p).fold(1.0, f64::min)
     }
 
-    /// The steps whose chance is at most `level`.
-    fn steps(&self, level: f64) -> Vec<Step> {
-        let mut steps: Vec<Step> = vec![];
+    /// Finds the steps whose p-value is at most `level`.
+    fn steps(&self, level: f64) -> Vec<LevelShift> {
+        let mut steps: Vec<LevelShift> = vec![];
         loop {
             let ends = [0].into_iter().chain(steps.iter().map(|step| step.at)).chain([self.values.len()]);
             let ends: Vec<usize> = ends.collect();
@@ -150,12 +155,12 @@ impl<'a> Search<'a> {
                 let rare = all.filter(|candidate| candidate.p <= level);
                 rare.min_by(|a, b| (a.interval.len().cmp(&b.interval.len())).then(a.p.total_cmp(&b.p)))
             };
-            // Two ends explain more than one does: plateaus are for what no step explains.
+            // A plateau's two ends fit better than one step does, so plateaus are tried only if no step is significant.
             if let Some(RareStretch { interval, stretch, p }) =
                 narrowest(Shape::Step).or_else(|| narrowest(Shape::Plateau))
             {
                 let inside = [stretch.start, stretch.end].into_iter().filter(|at| *at < interval.end);
-                let mut found: Vec<_> = inside.map(|at| Step { at, q: p }).collect();
+                let mut found: Vec<_> = inside.map(|at| LevelShift { at, q: p }).collect();
                 settle(self.values, &interval, &mut found);
                 steps.extend(found);
                 steps.sort_by_key(|step| step.at);
@@ -165,7 +170,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The rarest stretch of a shape in each interval of a range.
+    /// Finds the rarest stretch of a shape in each interval of a range.
     fn candidates(&self, range: &Range<usize>, shape: Shape) -> Vec<RareStretch> {
         let candidate = |interval: Range<usize>| {
             let (stretch, ln_p) = rarest(&self.values[interval.clone()], shape)?;
@@ -176,9 +181,10 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Puts each of the `steps` in an interval where the absolute deviations from the medians on either side are least, as
-/// far as its neighbours, until none moves; whether any did. Their sum falls with every move, so there is an end.
-fn settle(values: &[f64], interval: &Range<usize>, steps: &mut [Step]) -> bool {
+/// Moves each of `steps` within an interval to the position with the smallest sum of absolute deviations from the
+/// medians on both sides, up to its neighbors, until none moves. Returns whether any did. It terminates because every
+/// move reduces the sum.
+fn settle(values: &[f64], interval: &Range<usize>, steps: &mut [LevelShift]) -> bool {
     let mut any = false;
     loop {
         let mut moved = false;
@@ -186,12 +192,12 @@ fn settle(values: &[f64], interval: &Range<usize>, steps: &mut [Step]) -> bool {
             let start = index.checked_sub(1).map_or(interval.start, |before| steps[before].at);
             let end = steps.get(index + 1).map_or(interval.end, |next| next.at);
             let around = |at: usize| deviation(&values[start..at]) + deviation(&values[at..end]);
-            let (mut at, mut least) = (steps[index].at, around(steps[index].at));
-            for other in start + SIDE..=end - SIDE {
+            let (mut at, mut least_sum) = (steps[index].at, around(steps[index].at));
+            for other in start + MIN_SIDE_LEN..=end - MIN_SIDE_LEN {
                 let sum = around(other);
-                // What rounding makes of equal sums is no move.
-                if sum < least * (1.0 - 1e-12) {
-                    (at, least) = (other, sum);
+                // Equal sums that differ by rounding must not cause a move.
+                if sum < least_sum * (1.0 - 1e-12) {
+                    (at, least_sum) = (other, sum);
                 }
             }
             moved |= at != steps[index].at;
@@ -204,22 +210,23 @@ fn settle(values: &[f64], interval: &Range<usize>, steps: &mut [Step]) -> bool {
     }
 }
 
-/// The sum of the absolute deviations of `values` from their median.
+/// Returns the sum of the absolute deviations of `values` from their median.
 pub(crate) fn deviation(values: &[f64]) -> f64 {
     let level = median(values).unwrap_or_default();
     values.iter().map(|value| (value - level).abs()).sum()
 }
 
-/// The intervals of a range: the whole, then halves, quarters and so on, each overlapping its neighbours by a half.
+/// Returns the intervals of a range: the whole, then halves, quarters and so on, each overlapping its neighbors by
+/// half.
 fn intervals(range: &Range<usize>) -> Vec<Range<usize>> {
     let length = range.len();
     let mut intervals = vec![];
-    if length < 2 * SIDE {
+    if length < 2 * MIN_SIDE_LEN {
         return intervals;
     }
     intervals.push(range.clone());
     let lengths = std::iter::successors(Some(length.div_ceil(2)), |length| Some(length.div_ceil(2)));
-    for (layer, part) in lengths.take_while(|part| *part >= SHORTEST).enumerate() {
+    for (layer, part) in lengths.take_while(|part| *part >= MIN_INTERVAL_LEN).enumerate() {
         let last = (2usize << (layer + 1)) - 2;
         intervals.extend((0..=last).map(|at| {
             let start = range.start + (length - part) * at / last;
@@ -229,7 +236,7 @@ fn intervals(range: &Range<usize>) -> Vec<Range<usize>> {
     intervals
 }
 
-/// The rarest stretch of a shape among `values`, and the logarithm of its chance.
+/// Finds the rarest stretch of a shape among `values`, with the logarithm of its tail probability.
 fn rarest(values: &[f64], shape: Shape) -> Option<(Range<usize>, f64)> {
     let length = values.len();
     let mut sums = vec![0.0];
@@ -240,16 +247,16 @@ fn rarest(values: &[f64], shape: Shape) -> Option<(Range<usize>, f64)> {
         let mean = (stretch * (length + 1)) as f64 / 2.0;
         let deviation = ((stretch * (length - stretch) * (length + 1)) as f64 / 12.0).sqrt();
         let excess = |start: usize| (start, (sums[start + stretch] - sums[start] - mean).abs());
-        // Of stretches of one length the farthest out is the rarest.
+        // Among stretches of one length, the one farthest from the mean is the rarest.
         let farther = |a: (usize, f64), b: (usize, f64)| if b.1 > a.1 { b } else { a };
         let (start, excess) = shape.starts(length, stretch).map(excess).reduce(farther)?;
-        let curious = excess >= CURIOUS * deviation;
+        let curious = excess >= MIN_DEVIATIONS * deviation;
         curious.then(|| (start..start + stretch, ln_tail(stretch, length - stretch, excess)))
     };
     stretches(length).filter_map(candidate).min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The rank of each value from 1; equal ones share the mean of theirs.
+/// Returns the rank of each value from 1; equal values share their mean rank.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
@@ -265,12 +272,13 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Logarithm of an upper bound of the chance that Mann and Whitney's U of `m` and `n` values lies `excess` or more from its
-/// mean, m·n/2, on either side: 2·exp(min over t of K(t) - t·excess).
+/// Returns the logarithm of an upper bound of the probability that Mann and Whitney's U of `m` and `n` values deviates
+/// by `excess` or more from its mean, m·n/2, on either side: 2·exp(min over t of K(t) - t·excess).
 ///
-/// K, the cumulant generating function of U less its mean, is the sum over i = 1 … m of L((n + i)·t/2) - L(i·t/2), with
-/// L(x) = ln(sinh(x)/x). Any t gives a bound; where U is as far out as it can be, t → ∞ gives the chance itself. Ties only
-/// lower the chance, because U with mean ranks is the mean of U over all ways to break them.
+/// K, the cumulant generating function of U minus its mean, is the sum over i = 1 … m of L((n + i)·t/2) - L(i·t/2),
+/// with L(x) = ln(sinh(x)/x). Every t gives a bound; at the largest possible deviation, t → ∞ gives the exact
+/// probability. Ties only lower the probability, because U with mean ranks is the mean of U over all ways to break
+/// them.
 fn ln_tail(m: usize, n: usize, excess: f64) -> f64 {
     let (m, n) = (m.min(n), m.max(n));
     let (small, large) = (m as f64, n as f64);
@@ -281,7 +289,7 @@ fn ln_tail(m: usize, n: usize, excess: f64) -> f64 {
     }
     let mut t = excess / (small * large * (small + large + 1.0) / 12.0);
     let mut bound = 0.0f64;
-    // Newton's method comes from below: K' is concave.
+    // Newton's method converges from below, because K' is concave.
     for _ in 0..50 {
         let [k, slope, curvature] = cumulants(m, n, t);
         bound = bound.min(k - t * excess);
@@ -294,7 +302,7 @@ fn ln_tail(m: usize, n: usize, excess: f64) -> f64 {
     (std::f64::consts::LN_2 + bound).min(0.0)
 }
 
-/// K and its first two derivatives at `t`.
+/// Returns K and its first two derivatives at `t`.
 fn cumulants(m: usize, n: usize, t: f64) -> [f64; 3] {
     let mut sums = [0.0; 3];
     for i in 1..=m {
@@ -308,7 +316,7 @@ fn cumulants(m: usize, n: usize, t: f64) -> [f64; 3] {
     sums
 }
 
-/// ln(sinh(x)/x) and its first two derivatives, for x ≥ 0.
+/// Returns ln(sinh(x)/x) and its first two derivatives, for x ≥ 0.
 fn log_sinh(x: f64) -> [f64; 3] {
     if x < 0.02 {
         let square = x * x;
@@ -332,17 +340,17 @@ mod tests {
         (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
     }
 
-    /// A store of so many series of so many runs with noise of 1 %.
+    /// Returns a store of `series` series of `runs` runs with noise of 1 %.
     fn store(series: usize, runs: usize, seed: u64) -> Vec<Vec<f64>> {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         (0..series).map(|_| (0..runs).map(|_| 1.0 + 0.01 * normal(&mut generator)).collect()).collect()
     }
 
-    fn found(store: &[Vec<f64>]) -> Vec<Vec<Step>> {
+    fn found(store: &[Vec<f64>]) -> Vec<Vec<LevelShift>> {
         find(&store.iter().map(Vec::as_slice).collect::<Vec<_>>(), LEVEL)
     }
 
-    /// The tail of U, by counting every order of ranks.
+    /// Returns the exact tail of U, by enumerating every order of ranks.
     fn counted(m: usize, n: usize, excess: f64) -> f64 {
         let (mut all, mut far) = (0u32, 0u32);
         for bits in 0u32..1 << (m + n) {
@@ -376,7 +384,7 @@ mod tests {
         for length in [0, 5, 6, 13, 28, 200, 1001] {
             let intervals = intervals(&(0..length));
             assert!(intervals.iter().all(|interval| interval.end <= length && interval.start < interval.end));
-            assert_eq!(intervals.is_empty(), length < 2 * SIDE);
+            assert_eq!(intervals.is_empty(), length < 2 * MIN_SIDE_LEN);
             let total: usize = intervals.iter().map(ExactSizeIterator::len).sum();
             assert!(total <= 2 * length * 12, "{length}: {total}");
         }
@@ -394,21 +402,21 @@ mod tests {
     #[test]
     fn the_least_number_of_values_is_found_to_have_a_step_and_one_less_is_not() {
         for series in [1, 12, 300] {
-            let least = least(series, LEVEL);
+            let count = min_values(series, LEVEL);
             let steps = |length: usize| {
                 let moved = (0..length).map(|at| if at < length / 2 { 1.0 } else { 2.0 }).collect();
                 let mut store = vec![vec![1.0; length]; series - 1];
                 store.push(moved);
                 found(&store)[series - 1].len()
             };
-            assert_eq!([steps(least - 1), steps(least)], [0, 1], "{series} {least}");
+            assert_eq!([steps(count - 1), steps(count)], [0, 1], "{series} {count}");
         }
-        assert_eq!(least(1, LEVEL), 13, "as docs/decisions.md has it");
+        assert_eq!(min_values(1, LEVEL), 13, "as docs/decisions.md has it");
     }
 
     #[test]
     fn chances_are_multiplied_by_the_number_of_stretches() {
-        // A plateau has three values at least, and three on either side.
+        // A plateau has at least three values, and three on either side.
         for (length, expected) in [(8, 0), (9, 1), (10, 3), (12, 10)] {
             assert_eq!((Shape::Plateau.factor(length) * Shape::Plateau.share()).round() as usize, expected, "{length}");
         }
@@ -427,7 +435,7 @@ mod tests {
         assert_eq!(found(&store), [vec![]]);
     }
 
-    /// How many of 200 stores of 100 cases and 200 runs `test` is true of, given the store's number.
+    /// Counts for how many of 200 stores of 100 cases and 200 runs `test` holds; it gets the store's number.
     fn count(test: impl Fn(u64) -> bool + Sync) -> usize {
         (0u64..200).into_par_iter().filter(|number| test(*number)).count()
     }
@@ -452,7 +460,7 @@ mod tests {
         assert!(near >= 180, "{near} of 200");
     }
 
-    /// A store with noise of `noise`; the first of its series is multiplied by each factor from its run on.
+    /// Returns a store with relative noise `noise`, whose first series is multiplied by each factor from its run on.
     fn stepped(series: usize, runs: usize, noise: f64, levels: &[(usize, f64)], seed: u64) -> Vec<Vec<f64>> {
         let mut store = store(series, runs, seed);
         store.iter_mut().flatten().for_each(|value| *value = 1.0 + (*value - 1.0) * noise / 0.01);
@@ -462,7 +470,8 @@ mod tests {
         store
     }
 
-    /// In how many of 200 stores the first series has steps at `levels` within one run, and no other.
+    /// Counts the stores of 200 in which the first series has steps at `levels` within one run, and no other series has
+    /// any.
     fn right(series: usize, runs: usize, noise: f64, levels: &[(usize, f64)]) -> usize {
         let right = count(|number| {
             let steps = &found(&stepped(series, runs, noise, levels, 9000 + number))[0];
@@ -477,7 +486,7 @@ mod tests {
         for step in [1.05, 1.1, 1.5] {
             assert!(right(4, 30, 0.01, &[(24, step)]) >= 195, "{step}");
         }
-        // Three times the noise is less sure.
+        // Three times the noise makes detection less reliable.
         assert!(right(4, 30, 0.01, &[(15, 1.03)]) >= 170);
         assert!(right(1, 30, 0.005, &[(10, 1.1), (20, 1.1)]) >= 190);
         assert!(right(4, 60, 0.01, &[(20, 1.05), (40, 1.05)]) >= 190);
@@ -491,7 +500,7 @@ mod tests {
         }
         assert!(right(1, 24, 0.005, &plateau(8, 8)) >= 190);
         assert!(right(1, 30, 0.01, &plateau(12, 8)) >= 190);
-        // Six of thirty are too few for a bound: nothing is told of them, rather than one end.
+        // Six of thirty are too few for the bound: neither end is reported, rather than one alone.
         let ends = count(|number| found(&stepped(1, 30, 0.01, &plateau(12, 6), 9000 + number))[0].len() == 1);
         assert!(ends <= 4, "{ends} of 200");
         assert!(right(20, 200, 0.01, &[(90, 1.05), (100, 1.0 / 1.05)]) >= 180);
@@ -501,7 +510,7 @@ mod tests {
 
     #[test]
     fn runs_that_last_show_few_steps() {
-        // Noise of which a half lasts to the next run.
+        // Autocorrelated noise: half of it carries over to the next run.
         let wrong = count(|number| {
             let mut store = store(4, 30, 7000 + number);
             for values in &mut store {

@@ -148,12 +148,12 @@ mod tests {
     use crate::algorithms::matmul;
 
     fn flat(block: [u32; 3]) -> Tile {
-        matmul::Tile::flat(block, [4, 4]).into()
+        matmul::ProductTile::flat(block, [4, 4]).into()
     }
 
     /// Rows, columns and depth of a block.
     fn block(tile: &Tile) -> [u32; 3] {
-        let Tile::Product(matmul::Tile { bm, bn, bk, .. }) = *tile else { panic!("{tile} is no product") };
+        let Tile::Product(matmul::ProductTile { bm, bn, bk, .. }) = *tile else { panic!("{tile} is no product") };
         [bm, bn, bk]
     }
 

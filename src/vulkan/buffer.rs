@@ -1,4 +1,4 @@
-//! Buffers with the memory behind them.
+//! Vulkan buffers, each with its own device memory.
 
 use super::call::{Context, VulkanError};
 use super::device::Device;
@@ -8,14 +8,14 @@ use gpu_allocator::MemoryLocation;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
 use std::rc::Rc;
 
-/// The use of a buffer, which decides where its memory lies.
+/// Purpose of a buffer; it decides the usage flags and the kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Kernels read and write it, by address, or read it through texel views.
+    /// Device-local storage that kernels read and write, by address or through descriptors.
     Kernel,
-    /// The host writes it, the device copies from it.
+    /// Staging memory: the host writes it, the device copies from it.
     Upload,
-    /// The device copies to it, the host reads it.
+    /// Staging memory: the device copies to it, the host reads it.
     Download,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Buffer {
     device: Rc<Device>,
 }
 
-/// The data of a buffer, without its red zones.
+/// Data of a buffer without the red zones around it.
 #[derive(Clone, Copy)]
 pub(crate) struct Region<'a> {
     pub buffer: &'a Buffer,
@@ -39,12 +39,12 @@ pub(crate) struct Region<'a> {
 }
 
 impl Buffer {
-    /// Makes a buffer of `size` bytes; `name` is for error messages.
+    /// Creates a buffer of `size` bytes and allocates its memory; `name` is for error messages.
     ///
     /// # Errors
     /// When the memory cannot be allocated.
-    pub(crate) fn new(device: &Rc<Device>, name: &str, size: Bytes, what_for: Use) -> Result<Self, VulkanError> {
-        let (usage, location) = match what_for {
+    pub(crate) fn new(device: &Rc<Device>, name: &str, size: Bytes, purpose: Use) -> Result<Self, VulkanError> {
+        let (usage, location) = match purpose {
             Use::Kernel => (
                 vk::BufferUsageFlags::STORAGE_BUFFER
                     | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
@@ -65,7 +65,8 @@ impl Buffer {
         let mut buffer = Self { handle, allocation: None, size, device: Rc::clone(device) };
         // SAFETY: the buffer belongs to the device.
         let requirements = unsafe { device.handle.get_buffer_memory_requirements(handle) };
-        // A problem has few buffers and they are large: one allocation each, not a block shared with others.
+        // A problem has few buffers and they are large, so each gets its own allocation instead of part of a shared
+        // block.
         let wanted = AllocationCreateDesc {
             name,
             requirements,
@@ -87,7 +88,7 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// The address that kernels use. Only for [`Use::Kernel`].
+    /// Returns the device address that kernels use. Valid only for [`Use::Kernel`].
     #[must_use]
     pub(crate) fn address(&self) -> u64 {
         let info = vk::BufferDeviceAddressInfo::default().buffer(self.handle);
@@ -95,13 +96,13 @@ impl Buffer {
         unsafe { self.device.handle.get_buffer_device_address(&info) }
     }
 
-    /// The memory as the host sees it. Empty for [`Use::Kernel`].
+    /// Returns the host's view of the memory. Empty for [`Use::Kernel`].
     #[must_use]
     pub(crate) fn mapped(&self) -> &[u8] {
         self.allocation.as_ref().and_then(Allocation::mapped_slice).map_or(&[], |slice| &slice[..self.size.0 as usize])
     }
 
-    /// The memory as the host sees it. Empty for [`Use::Kernel`].
+    /// Returns the host's writable view of the memory. Empty for [`Use::Kernel`].
     pub(crate) fn mapped_mut(&mut self) -> &mut [u8] {
         let size = self.size.0 as usize;
         self.allocation.as_mut().and_then(Allocation::mapped_slice_mut).map_or(&mut [], |slice| &mut slice[..size])
@@ -111,7 +112,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(allocation) = self.allocation.take() {
-            // Fails only for an allocation of another allocator.
+            // `free` fails only for an allocation of a different allocator.
             let _ = self.device.allocator.borrow_mut().free(allocation);
         }
         // SAFETY: submissions are waited for before their buffers are dropped.

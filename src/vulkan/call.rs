@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// A Vulkan call, or what must precede it, failed.
+/// Failure of a Vulkan call or of loading Vulkan.
 #[derive(Debug, thiserror::Error)]
 pub enum VulkanError {
     /// The loader library is not installed.
@@ -18,53 +18,54 @@ pub enum VulkanError {
          vulkan-icd-loader (Arch) or vulkan-loader with molten-vk (macOS), or let scripts/gpukern do it"
     )]
     NoLoader(ash::LoadingError),
-    /// The library that the user named is not one, or is not there.
+    /// The library given with `--loader` is missing or is not a Vulkan loader.
     #[error("cannot load Vulkan from '{}' ({error}); --loader takes a library such as libvulkan.so.1", path.shown())]
     NamedLoader { path: PathBuf, error: ash::LoadingError },
-    /// The loader found no driver at all.
+    /// The loader found no driver.
     #[error(
         "the Vulkan loader found no usable driver; install the GPU's driver, or a software device: \
          mesa-vulkan-drivers (Debian, Ubuntu, Fedora), vulkan-swrast (Arch)"
     )]
     NoDriver,
-    /// The validation layer was asked for and is not installed.
+    /// `--validation` was given, but the validation layer is not installed.
     #[error(
         "VK_LAYER_KHRONOS_validation is not installed; install vulkan-validationlayers (Debian, Ubuntu), \
          vulkan-validation-layers (Fedora, Arch), or leave out --validation"
     )]
     NoValidationLayer,
-    /// A call failed.
+    /// A Vulkan function returned an error code.
     #[error("{call} failed: {result:?}{}", advice(*result))]
     Call {
         /// Name of the Vulkan function.
         call: &'static str,
         result: vk::Result,
     },
-    /// Device or host memory ran out.
+    /// Device or host memory ran out, or Vulkan refused the allocation.
     #[error("cannot allocate {bytes} for {what}: {reason}; choose a smaller size")]
     Allocation {
-        /// The name of the buffer.
+        /// Name of the buffer, or of the allocator.
         what: String,
         bytes: crate::basis::units::Bytes,
         reason: String,
     },
-    /// The user asked to stop between two rounds of a run.
+    /// The user interrupted a multi-round run between two rounds.
     #[error("interrupted")]
     Interrupted,
-    /// A run that goes on round by round took longer than one may.
+    /// A multi-round run exceeded its time limit; holds the message.
     #[error("{0}")]
     TooLong(String),
-    /// What should be loaded could not be made.
+    /// The problem could not be built, so there is nothing to load onto the device.
     #[error("{0}")]
     Problem(Error),
-    /// The device's clock does not keep time.
+    /// The device's timestamps contradict the host's clock.
     #[error(
         "the device's clock is nonsense: it counted {device} while {host} passed on the host; no time of this device can \
          be trusted: update its driver, or choose another --device"
     )]
     Clock {
-        /// Time by the device's clock, and by the host's around it.
+        /// Time by the device's timestamps.
         device: Nanos,
+        /// Time by the host's clock around the same work.
         host: Nanos,
     },
 }
@@ -88,7 +89,7 @@ fn advice(result: vk::Result) -> &'static str {
     }
 }
 
-/// Names the call of a failed result.
+/// Extension of `Result` that adds the name of the failed Vulkan function.
 pub(super) trait Context<T> {
     fn call(self, call: &'static str) -> Result<T, VulkanError>;
 }
@@ -108,57 +109,59 @@ impl From<VulkanError> for Error {
     }
 }
 
-/// A call that has not returned.
+/// Vulkan call that has not returned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     /// Name of the Vulkan function.
     pub(crate) call: &'static str,
-    /// The time of the call.
-    pub(crate) begun: Instant,
-    /// The time that it took before, where that is known.
+    /// Start of the call.
+    pub(crate) started: Instant,
+    /// Longest time that the same work took before, or its predicted time.
     pub(crate) expected: Option<Duration>,
-    /// How many pipelines it makes one after the other. Nobody knows how long a driver compiles.
+    /// Number of pipelines compiled one after the other by this call; 0 for other calls. Compile times are unbounded,
+    /// so the wait is judged per pipeline.
     pub(crate) pipelines: u32,
 }
 
-/// Record of the Vulkan call that a process is in, for a thread that looks whether it returns.
+/// Vulkan call in progress, for a thread that watches its duration. When several threads compile, they share one entry.
 #[derive(Debug, Default)]
 pub(crate) struct CallMonitor {
     current: Mutex<Option<Wait>>,
-    /// Predicted time of commands that run for the first time.
+    /// Predicted time of command buffers that have not run yet.
     predicted: Mutex<Option<Duration>>,
 }
 
 impl CallMonitor {
-    /// Calls `function`, which is Vulkan's `call`.
+    /// Runs `function`, Vulkan's `call`; [`Self::waiting`] returns the call until it is done.
     pub(super) fn watched<T>(&self, call: &'static str, expected: Option<Duration>, function: impl FnOnce() -> T) -> T {
-        self.seen(Wait { call, begun: Instant::now(), expected, pipelines: 0 }, function)
+        self.with_wait(Wait { call, started: Instant::now(), expected, pipelines: 0 }, function)
     }
 
-    /// Calls `function`, which makes so many pipelines, one after the other.
+    /// Runs `function`, which compiles `pipelines` pipelines one after the other; [`Self::waiting`] returns the call until
+    /// it is done.
     pub(super) fn compiling<T>(&self, pipelines: u32, function: impl FnOnce() -> T) -> T {
         let call = "vkCreateComputePipelines";
-        self.seen(Wait { call, begun: Instant::now(), expected: None, pipelines }, function)
+        self.with_wait(Wait { call, started: Instant::now(), expected: None, pipelines }, function)
     }
 
-    fn seen<T>(&self, wait: Wait, function: impl FnOnce() -> T) -> T {
+    fn with_wait<T>(&self, wait: Wait, function: impl FnOnce() -> T) -> T {
         set(&self.current, Some(wait));
         let result = function();
         set(&self.current, None);
         result
     }
 
-    /// Returns the call that has not returned, if there is one.
+    /// Returns the Vulkan call in progress, if any.
     pub(crate) fn waiting(&self) -> Option<Wait> {
         self.current.lock().ok().and_then(|wait| *wait)
     }
 
-    /// Predicts the time of commands that run for the first time from now on.
+    /// Sets the predicted time of command buffers that run for the first time.
     pub(crate) fn predict(&self, time: Option<Duration>) {
         set(&self.predicted, time);
     }
 
-    /// Returns the predicted time.
+    /// Returns the predicted time of command buffers that run for the first time.
     pub(super) fn predicted(&self) -> Option<Duration> {
         self.predicted.lock().ok().and_then(|time| *time)
     }
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn without_a_vulkan_loader_every_systems_package_is_named() {
-        // SAFETY: there is no such library, so nothing of one runs.
+        // SAFETY: the library does not exist, so none of its code runs.
         let missing = unsafe { ash::Entry::load_from("/nonexistent/libvulkan.so.1") }.err().expect("it is not there");
         let message = VulkanError::NoLoader(missing).to_string();
         assert!(message.contains("no Vulkan loader") && message.contains("install libvulkan1"), "{message}");

@@ -1,4 +1,4 @@
-//! Pre-recorded command buffers: programs with barriers and timestamps, and copies; and the ticks of timestamps turned into time.
+//! Recorded command buffers: program steps with barriers, copies, timestamps; conversion of timestamp ticks to time.
 
 use super::buffer::{Buffer, Region, Use};
 use super::call::{Context, VulkanError};
@@ -22,16 +22,16 @@ pub(crate) struct Commands {
     handle: vk::CommandBuffer,
     pool: vk::CommandPool,
     fence: vk::Fence,
-    /// The longest that they took so far.
+    /// Longest run so far.
     longest: Cell<Option<Duration>>,
-    /// Keeps the pipelines alive that the commands refer to.
+    /// Pipelines that the commands refer to; this field keeps them alive.
     pipelines: Vec<Rc<Pipeline>>,
-    /// The descriptor sets that they bind.
+    /// Descriptor sets that the commands bind.
     bound: Vec<BoundBuffers>,
     device: Rc<Device>,
 }
 
-/// Stages of the commands before a barrier, or of those after it.
+/// Pipeline stages that can run before or after a barrier: compute and transfer.
 const ANY_STAGE: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
     vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
 );
@@ -44,18 +44,20 @@ const ACCESSES: vk::AccessFlags = vk::AccessFlags::from_raw(
         | vk::AccessFlags::TRANSFER_READ.as_raw(),
 );
 
-/// Device time, as a multiple of the host's time around it, above which the device's clock is nonsense: its period may be
-/// wrong by some per cent, but work takes no longer than the wait for it.
-const MOST_CLOCK_RATIO: f64 = 2.0;
-/// The same below which it is, over work that takes the host at least [`SHORT_PROBE`].
-const LEAST_CLOCK_RATIO: f64 = 0.1;
-/// Bytes of each fill of the probe of a clock.
+/// Largest ratio of device time to the host's time around it that a working clock can show. The period may be wrong by
+/// some per cent, but work never takes longer than the wait for it.
+const MAX_CLOCK_RATIO: f64 = 2.0;
+/// Smallest ratio of device time to host time of a working clock, for work that takes the host at least
+/// [`MIN_PASSING_PROBE`].
+const MIN_CLOCK_RATIO: f64 = 0.1;
+/// Size of each fill of the clock probe.
 const CLOCK_PROBE: Bytes = Bytes(16 << 20);
-/// Most fills of a probe: they take longer than [`LONG_PROBE`] on every device.
-const MOST_FILLS: u32 = 1 << 16;
-/// Least host time of a probe that a clock can pass, and of one that it can fail.
-const SHORT_PROBE: Nanos = Nanos(1e6);
-const LONG_PROBE: Nanos = Nanos(200e6);
+/// Limit of fills per probe; so many take longer than [`MIN_FAILING_PROBE`] on every device.
+const MAX_FILLS: u32 = 1 << 16;
+/// Shortest probe, in host time, that can show that a clock works.
+const MIN_PASSING_PROBE: Nanos = Nanos(1e6);
+/// Shortest probe, in host time, that can show that a clock is wrong.
+const MIN_FAILING_PROBE: Nanos = Nanos(200e6);
 
 impl Recorder {
     /// Starts recording.
@@ -96,20 +98,20 @@ impl Recorder {
         self.wait((ANY_STAGE, WRITES), (ANY_STAGE, ACCESSES));
     }
 
-    /// The same barrier for programs whose work-group counts come from buffers. Not for others: on an H100 the stage
-    /// that reads them adds 2.6 µs to every barrier.
+    /// Records a barrier that also covers indirect dispatch. Only for programs whose work-group counts come from
+    /// buffers: on an H100 the indirect-draw stage adds 2.6 µs to every barrier.
     fn barrier_before_counts(&mut self) {
         let stages = ANY_STAGE | vk::PipelineStageFlags::DRAW_INDIRECT;
         self.wait((stages, WRITES), (stages, ACCESSES | vk::AccessFlags::INDIRECT_COMMAND_READ));
     }
 
-    /// Makes what was copied to host-visible memory visible to the host.
+    /// Makes device copies to host-visible memory visible to the host.
     fn barrier_to_host(&mut self) {
         let copies = (vk::PipelineStageFlags::TRANSFER, vk::AccessFlags::TRANSFER_WRITE);
         self.wait(copies, (vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ));
     }
 
-    /// Makes the second accesses, at their stages, wait for and see the first.
+    /// Makes accesses `accessed` at stages `to` wait for, and see, the writes `written` at stages `from`.
     fn wait(
         &mut self,
         (from, written): (vk::PipelineStageFlags, vk::AccessFlags),
@@ -124,9 +126,10 @@ impl Recorder {
         }
     }
 
-    /// Fills a region with a word.
+    /// Records a fill of `target` with `word`.
     pub(crate) fn fill(&mut self, target: &Region<'_>, word: u32) {
-        // SAFETY: the buffer outlives the submission (it is waited for) and allows transfers; the region is its own.
+        // SAFETY: the buffer outlives the submission (`run` waits for it) and allows transfers; the region lies within
+        // it.
         unsafe {
             let Region { buffer, offset, bytes } = *target;
             self.0.device.handle.cmd_fill_buffer(self.0.handle, buffer.handle, offset, bytes, word);
@@ -136,12 +139,13 @@ impl Recorder {
     /// Copies `bytes` bytes from one buffer and offset to another.
     pub(crate) fn copy(&mut self, from: (&Buffer, u64), to: (&Buffer, u64), bytes: u64) {
         let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
-        // SAFETY: both buffers outlive the submission and allow transfers; the ranges are the caller's.
+        // SAFETY: both buffers outlive the submission and allow transfers; the caller guarantees that the ranges lie
+        // within.
         unsafe { self.0.device.handle.cmd_copy_buffer(self.0.handle, from.0.handle, to.0.handle, &[region]) };
     }
 
-    /// Records `steps` over the data of numbered buffers, with a barrier before each step that touches a buffer of
-    /// an earlier one.
+    /// Records `steps` over numbered `buffers`, with a barrier before each step that conflicts with an unfinished
+    /// earlier one.
     ///
     /// # Errors
     /// When a pipeline cannot be made.
@@ -154,7 +158,7 @@ impl Recorder {
         let addresses: Vec<u64> = buffers.iter().map(|region| region.buffer.address() + region.offset).collect();
         let counts = steps.iter().any(|step| matches!(step, Step::Dispatch(dispatch) if dispatch.indirect.is_some()));
         if counts {
-            // The buffer of the counts was filled before this program.
+            // The buffer with the counts was filled before this program.
             self.barrier_before_counts();
         }
         for (step, waits) in steps.iter().zip(waits(steps)) {
@@ -187,10 +191,10 @@ impl Recorder {
             self.bind_buffers(&pipeline, &dispatch.descriptors, buffers)?;
         }
         let block = dispatch.argument_block(addresses);
-        // Within 32 bits: `Program::unsupported` has compared the grid with the device's limits.
+        // The counts fit 32 bits: `Program::unsupported` has compared the grid with the device's limits.
         let [x, y, z] = dispatch.groups.map(|count| count as u32);
         let Commands { handle, device, .. } = &self.0;
-        // SAFETY: the pipeline is kept alive below; the addresses are those of buffers that outlive the submission.
+        // SAFETY: the pipeline is kept alive below; the addresses belong to buffers that outlive the submission.
         unsafe {
             device.handle.cmd_bind_pipeline(*handle, vk::PipelineBindPoint::COMPUTE, pipeline.handle);
             let layout = pipeline.layout.handle;
@@ -208,7 +212,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Lets the next dispatch of `pipeline` see buffers through descriptors, made once for all that see the same.
+    /// Binds the buffers of the next dispatch; equal bindings share one set of descriptors.
     fn bind_buffers(
         &mut self,
         pipeline: &Pipeline,
@@ -216,7 +220,7 @@ impl Recorder {
         buffers: &[Region<'_>],
     ) -> Result<(), VulkanError> {
         let Commands { handle, bound, device, .. } = &mut self.0;
-        let made = bound.iter().position(|bound| bound.are_of(&pipeline.layout, descriptors, buffers));
+        let made = bound.iter().position(|bound| bound.matches(&pipeline.layout, descriptors, buffers));
         let index = made.map_or_else(
             || {
                 bound.push(BoundBuffers::new(device, &pipeline.layout, descriptors, buffers)?);
@@ -238,7 +242,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Resets the timestamps. Record it once, before the first stamp.
+    /// Records the reset of all timestamps; must come before the first stamp.
     pub(crate) fn reset(&mut self, timestamps: &TimestampPool) {
         // SAFETY: the pool outlives the submission.
         unsafe {
@@ -246,7 +250,8 @@ impl Recorder {
         }
     }
 
-    /// Stamps the time when everything recorded before has finished: stamp 0 and 1 are the first pair, and so on.
+    /// Records timestamp `index`, taken when everything recorded before has finished. Pair `i` is stamps `2 i` and `2 i
+    /// + 1`.
     pub(crate) fn stamp(&mut self, timestamps: &TimestampPool, index: u32) {
         let stage = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
         // SAFETY: the pool outlives the submission and `index` was reset.
@@ -265,7 +270,7 @@ impl Recorder {
     }
 }
 
-/// Whether `device` executes anything: null drivers and shims take commands and drop them.
+/// Returns whether `device` executes commands: null drivers and shims accept commands and drop them.
 ///
 /// # Errors
 /// When the device fails.
@@ -279,13 +284,13 @@ pub(crate) fn executes(device: &Rc<Device>) -> Result<bool, VulkanError> {
     Ok(buffer.mapped() == WORD.to_le_bytes())
 }
 
-/// Checks that the clock of `device` keeps time: over fills that take the host a while, it must count at least a share of
-/// the host's time. [`TimestampPool::elapsed`] refuses a clock that counts more than that time.
+/// Checks the clock of `device`: over fills that keep the host waiting, it must count at least [`MIN_CLOCK_RATIO`] of
+/// the host's time. [`TimestampPool::elapsed`] refuses a clock that counts too much.
 ///
 /// # Errors
-/// When it does not, or the device fails.
+/// When the clock counts too little, or the device fails.
 pub(crate) fn check_clock(device: &Rc<Device>) -> Result<(), VulkanError> {
-    // Where there is no room for it, a probe would tell nothing of the clock.
+    // Without memory for the probe, nothing can be learned about the clock.
     let Ok(buffer) = Buffer::new(device, "clock probe", CLOCK_PROBE, Use::Kernel) else { return Ok(()) };
     let target = Region { buffer: &buffer, offset: 0, bytes: CLOCK_PROBE.0 };
     let timestamps = TimestampPool::new(device, 1)?;
@@ -302,11 +307,11 @@ pub(crate) fn check_clock(device: &Rc<Device>) -> Result<(), VulkanError> {
         recorder.stamp(&timestamps, 1);
         let host = recorder.finish()?.run()?;
         let counted = timestamps.elapsed(host)?;
-        if host.0 >= SHORT_PROBE.0 && counted.0 >= host.0 * LEAST_CLOCK_RATIO {
+        if host.0 >= MIN_PASSING_PROBE.0 && counted.0 >= host.0 * MIN_CLOCK_RATIO {
             return Ok(());
         }
-        // A busy host may be late to hear of the end of a short probe, but hardly of a long one.
-        if host.0 >= LONG_PROBE.0 || fills >= MOST_FILLS {
+        // A busy host may notice the end of a short probe late, but hardly that of a long one.
+        if host.0 >= MIN_FAILING_PROBE.0 || fills >= MAX_FILLS {
             return Err(VulkanError::Clock { device: counted, host });
         }
         fills *= 2;
@@ -328,11 +333,11 @@ impl Commands {
         // SAFETY: the commands are recorded, not in flight (this call waits), and all they use is alive.
         let submitted = || unsafe { device.queue_submit(self.device.queue, &[submit], self.fence) };
         calls.watched("vkQueueSubmit", expected, submitted).call("vkQueueSubmit")?;
-        // SAFETY: the fence is that of the submission. The wait has no end of its own: another thread sees how long it is.
+        // SAFETY: the fence belongs to this submission. The wait has no timeout: another thread watches its duration.
         let wait = || unsafe { device.wait_for_fences(&[self.fence], true, u64::MAX) };
         let waited = calls.watched("vkWaitForFences", expected, wait);
         if waited.is_err() {
-            // The commands may be in flight still, and whoever gets the error drops what they use. A lost device has
+            // The commands may still be in flight, and the caller drops the objects that they use. A lost device has
             // nothing left to wait for.
             // SAFETY: no other thread uses the device's queue.
             let idle = || unsafe { device.device_wait_idle() };
@@ -341,7 +346,7 @@ impl Commands {
         waited.call("vkWaitForFences")?;
         let elapsed = start.elapsed();
         self.longest.set(self.longest.get().max(Some(elapsed)));
-        // SAFETY: nothing waits for the fence any more.
+        // SAFETY: the wait for the fence is over.
         unsafe { device.reset_fences(&[self.fence]) }.call("vkResetFences")?;
         Ok(elapsed.into())
     }
@@ -349,7 +354,7 @@ impl Commands {
 
 impl Drop for Commands {
     fn drop(&mut self) {
-        // SAFETY: `run` waits, whatever comes of it, so nothing is in flight; destroying null is allowed.
+        // SAFETY: `run` waits even after an error, so nothing is in flight; destroying null is allowed.
         unsafe {
             self.device.handle.destroy_fence(self.fence, None);
             self.device.handle.destroy_command_pool(self.pool, None);
@@ -357,7 +362,7 @@ impl Drop for Commands {
     }
 }
 
-/// Pairs of timestamps around pieces of work.
+/// Query pool with pairs of timestamps, each around one piece of work.
 pub(crate) struct TimestampPool {
     pub(super) pool: vk::QueryPool,
     /// Number of pairs.
@@ -366,7 +371,7 @@ pub(crate) struct TimestampPool {
 }
 
 impl TimestampPool {
-    /// A pool for `pairs` pairs.
+    /// Creates a pool for `pairs` pairs.
     ///
     /// # Errors
     /// When the device cannot make it.
@@ -377,11 +382,11 @@ impl TimestampPool {
         Ok(Self { pool, pairs, device: Rc::clone(device) })
     }
 
-    /// The time between the stamps of all pairs together, once the commands that write them have run, for which the host
-    /// waited for `host`.
+    /// Returns the sum of the times between the stamps of all pairs. `host` is how long the host waited for the
+    /// commands that wrote them.
     ///
     /// # Errors
-    /// When the results cannot be read, or cannot be true.
+    /// When the results cannot be read, or exceed the host's time.
     pub(crate) fn elapsed(&self, host: Nanos) -> Result<Nanos, VulkanError> {
         let mut ticks = vec![0u64; 2 * self.pairs as usize];
         let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
@@ -398,10 +403,10 @@ impl TimestampPool {
     }
 }
 
-/// The longest time that so many pairs of stamps can have counted while the host waited.
+/// Returns the largest time in nanoseconds that `pairs` pairs can count while the host waits for `host`.
 fn longest(clock: capability::Timestamps, host: Nanos, pairs: u32) -> f64 {
-    // Each stamp is read to within a tick.
-    host.0 * MOST_CLOCK_RATIO + 2.0 * f64::from(pairs) * f64::from(clock.period_ns)
+    // Each stamp is accurate to one tick.
+    host.0 * MAX_CLOCK_RATIO + 2.0 * f64::from(pairs) * f64::from(clock.period_ns)
 }
 
 impl Drop for TimestampPool {
@@ -411,7 +416,7 @@ impl Drop for TimestampPool {
     }
 }
 
-/// Time from one timestamp to a later one. Only `valid_bits` of them count, so the counter may wrap in between; the
+/// Returns the time between two timestamps. Only `valid_bits` of each count, so the counter may wrap in between; the
 /// period is a fraction on many devices and must not be rounded before the product.
 fn interval(clock: capability::Timestamps, start: u64, end: u64) -> Nanos {
     let mask = 1u64.checked_shl(clock.valid_bits).map_or(u64::MAX, |bit| bit - 1);

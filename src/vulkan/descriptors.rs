@@ -1,38 +1,38 @@
-//! Descriptor sets: buffers that kernels see as storage, as uniforms, or as texels of four f32.
+//! Descriptor sets: buffers bound as storage, as uniforms, or as texels of four f32.
 
 use super::buffer::Region;
 use super::call::{Context, VulkanError};
 use super::device::Device;
-use super::pipeline::{Layout, kind};
+use super::pipeline::{PipelineLayout, kind};
 use crate::kernel::buffer::Descriptor;
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::TEXEL;
 use ash::vk;
 use std::rc::Rc;
 
-/// The texel format, in which every Vulkan device can view a buffer ("Required format support" of the specification).
+/// Texel format; every Vulkan device supports it for buffer views ("Required format support" of the specification).
 const FORMAT: vk::Format = vk::Format::R32G32B32A32_SFLOAT;
 
 /// Descriptor sets with buffers bound.
 pub(super) struct BoundBuffers {
-    /// The sets from 0, those without bindings too.
+    /// Sets by number from 0, including empty ones.
     pub(super) sets: Vec<vk::DescriptorSet>,
     pool: vk::DescriptorPool,
-    /// The texel views, in the order of their descriptors.
+    /// Texel views, in the order of their descriptors.
     views: Vec<vk::BufferView>,
-    /// What is bound: the descriptor and the buffer behind it.
-    of: Vec<(Descriptor, vk::Buffer)>,
-    layout: Rc<Layout>,
+    /// Bound descriptors, each with the buffer behind it.
+    bindings: Vec<(Descriptor, vk::Buffer)>,
+    layout: Rc<PipelineLayout>,
     device: Rc<Device>,
 }
 
 impl BoundBuffers {
-    /// Sets for `layout`, whose slots are those of `descriptors`, over the data of numbered `buffers`.
+    /// Allocates sets for `layout`, whose slots must match `descriptors`, and binds the numbered `buffers`.
     ///
-    /// Data that is no multiple of a texel is viewed to the end of its last one, within the red zone behind it.
+    /// A texel view ends at a whole texel, so it may reach into the red zone behind the data.
     pub(super) fn new(
         device: &Rc<Device>,
-        layout: &Rc<Layout>,
+        layout: &Rc<PipelineLayout>,
         descriptors: &[Descriptor],
         buffers: &[Region<'_>],
     ) -> Result<Self, VulkanError> {
@@ -50,11 +50,12 @@ impl BoundBuffers {
             sets: vec![],
             pool,
             views: vec![],
-            of: identity(descriptors, buffers).collect(),
+            bindings: identity(descriptors, buffers).collect(),
             layout: Rc::clone(layout),
             device: Rc::clone(device),
         };
-        for (descriptor, buffer) in made.of.iter().filter(|(descriptor, _)| descriptor.at.kind == SlotKind::Texel) {
+        for (descriptor, buffer) in made.bindings.iter().filter(|(descriptor, _)| descriptor.at.kind == SlotKind::Texel)
+        {
             let region = &buffers[descriptor.at.buffer.0];
             let info = vk::BufferViewCreateInfo::default()
                 .buffer(*buffer)
@@ -72,17 +73,17 @@ impl BoundBuffers {
         Ok(made)
     }
 
-    /// Points the new sets at what is bound.
+    /// Writes the bindings into the new sets.
     fn write(&self, buffers: &[Region<'_>]) {
         let range = |(descriptor, buffer): &(Descriptor, vk::Buffer)| {
             let region = &buffers[descriptor.at.buffer.0];
             let range = descriptor.bytes.unwrap_or(region.bytes);
             [vk::DescriptorBufferInfo { buffer: *buffer, offset: region.offset + descriptor.at.offset, range }]
         };
-        let ranges: Vec<_> = self.of.iter().map(range).collect();
+        let ranges: Vec<_> = self.bindings.iter().map(range).collect();
         let mut views = self.views.chunks(1);
         let writes: Vec<_> = self
-            .of
+            .bindings
             .iter()
             .zip(&ranges)
             .map(|((Descriptor { at, .. }, _), range)| {
@@ -97,25 +98,31 @@ impl BoundBuffers {
                 }
             })
             .collect();
-        // SAFETY: the sets are new, the layout has these bindings, and the views and the buffers, which have the ranges, are
-        // alive.
+        // SAFETY: the sets are new, the layout has these bindings, and the views and buffers, which are large enough
+        // for the ranges, are alive.
         unsafe { self.device.handle.update_descriptor_sets(&writes, &[]) };
     }
 
-    /// Whether these are the sets of `layout` with `descriptors` over `buffers`.
-    pub(super) fn are_of(&self, layout: &Rc<Layout>, descriptors: &[Descriptor], buffers: &[Region<'_>]) -> bool {
-        Rc::ptr_eq(&self.layout, layout) && self.of.iter().copied().eq(identity(descriptors, buffers))
+    /// Whether these sets have `layout` and bind `descriptors` to `buffers`.
+    pub(super) fn matches(
+        &self,
+        layout: &Rc<PipelineLayout>,
+        descriptors: &[Descriptor],
+        buffers: &[Region<'_>],
+    ) -> bool {
+        Rc::ptr_eq(&self.layout, layout) && self.bindings.iter().copied().eq(identity(descriptors, buffers))
     }
 }
 
-/// What is bound, by which it is known again.
+/// Returns the pairs of descriptor and buffer that identify a binding.
 fn identity(descriptors: &[Descriptor], buffers: &[Region<'_>]) -> impl Iterator<Item = (Descriptor, vk::Buffer)> {
     descriptors.iter().map(|descriptor| (*descriptor, buffers[descriptor.at.buffer.0].buffer.handle))
 }
 
 impl Drop for BoundBuffers {
     fn drop(&mut self) {
-        // SAFETY: submissions are waited for before what they read is dropped; the sets go with their pool.
+        // SAFETY: submissions are waited for before the buffers they read are dropped; the sets are freed with their
+        // pool.
         unsafe {
             self.device.handle.destroy_descriptor_pool(self.pool, None);
             for view in &self.views {

@@ -1,4 +1,4 @@
-//! The logical device, its queue and its memory allocator; and what its driver tells when it is lost.
+//! The logical device, its queue and its memory allocator; the driver's report when the device is lost.
 
 use super::call::{CallMonitor, Context, VulkanError};
 use super::instance::Instance;
@@ -12,21 +12,21 @@ use std::fmt::Write;
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
-/// Addresses, and facts of the vendor's, that are told of a lost device: the last words of a process are few.
-const MOST_FAULTS: usize = 3;
+/// Most addresses, and most vendor messages, reported for a lost device: a dying process's report must stay short.
+const MAX_FAULT_LINES: usize = 3;
 
 /// A device that is ready to run kernels.
 pub struct Device {
     pub(super) handle: ash::Device,
     pub(super) queue: vk::Queue,
     pub(super) queue_family: u32,
-    /// Asks for statistics of pipelines, where the driver has them.
+    /// `VK_KHR_pipeline_executable_properties`, if the driver has it.
     pub(super) statistics: Option<khr::pipeline_executable_properties::Device>,
-    /// Tells why the device was lost, where the driver can.
+    /// `VK_EXT_device_fault`, which reports why a device was lost, if the driver has it.
     pub(super) fault: Option<ext::device_fault::Device>,
     /// Freed before the device is destroyed.
     pub(super) allocator: ManuallyDrop<RefCell<Allocator>>,
-    /// The description of the device: what it is and can do.
+    /// Properties, limits and features of the device.
     pub info: DeviceInfo,
     /// Keeps the instance alive until the device is destroyed.
     instance: Rc<Instance>,
@@ -41,9 +41,9 @@ impl Device {
         Self::open_with(instance, physical, false)
     }
 
-    /// [`Self::open`] with a say in what becomes of accesses through descriptors outside what they describe. With
-    /// `robust_access` they stay within the buffer, where the device has a feature for that: for kernels of the user's. Our
-    /// own are verified, and take addresses.
+    /// Opens `physical` like [`Self::open`]. With `robust_access`, descriptor accesses out of bounds stay within the
+    /// buffer, if the device supports that. Meant for users' kernels: the built-in ones are verified, and use
+    /// addresses.
     pub(crate) fn open_with(
         instance: &Rc<Instance>,
         physical: &PhysicalDevice,
@@ -53,14 +53,15 @@ impl Device {
         // SAFETY: the physical device belongs to `instance`.
         let api = unsafe { instance.handle.get_physical_device_properties(physical.handle) }.api_version;
         let mut chain = FeatureChain::supported(instance, physical.handle, api, &extensions);
-        // Robust accesses cost time and would hide a kernel's mistakes; replaying captures is not ours to do.
+        // Robust access costs time and would hide mistakes of built-in kernels; capture and replay of addresses is not
+        // used.
         if !robust_access {
             chain.core.robust_buffer_access = vk::FALSE;
             chain.matrix.cooperative_matrix_robust_buffer_access = vk::FALSE;
         }
         chain.v12.buffer_device_address_capture_replay = vk::FALSE;
         chain.v12.buffer_device_address_multi_device = vk::FALSE;
-        // Dumps in a vendor's own format are not read here, and may cost.
+        // The vendor's binary dumps are never read, and may cost time.
         chain.fault.device_fault_vendor_binary = vk::FALSE;
         let names: Vec<_> =
             OPTIONAL_EXTENSIONS.iter().filter(|name| extensions.contains(**name)).map(|name| name.as_ptr()).collect();
@@ -116,7 +117,8 @@ impl Device {
         &self.instance.calls
     }
 
-    /// What the driver tells of the loss of this device (`VK_EXT_device_fault`), a line each; empty where it tells nothing.
+    /// Returns the driver's report of the loss of this device (`VK_EXT_device_fault`), one line per fact; empty if it
+    /// has none.
     #[must_use]
     pub(crate) fn fault(&self) -> Vec<String> {
         let Some(extension) = &self.fault else { return vec![] };
@@ -127,7 +129,7 @@ impl Device {
         if counted != vk::Result::SUCCESS {
             return vec![];
         }
-        // A dump in a format of the vendor's is not asked for.
+        // Do not ask for the vendor's binary dump.
         counts.vendor_binary_size = 0;
         let mut addresses = vec![vk::DeviceFaultAddressInfoEXT::default(); counts.address_info_count as usize];
         let mut facts = vec![vk::DeviceFaultVendorInfoEXT::default(); counts.vendor_info_count as usize];
@@ -137,25 +139,25 @@ impl Device {
             ..vk::DeviceFaultInfoEXT::default()
         };
         // SAFETY: both arrays have as many elements as `counts` says, and outlive the call.
-        let told = unsafe { query(self.handle.handle(), &raw mut counts, &raw mut info) };
-        if told != vk::Result::SUCCESS && told != vk::Result::INCOMPLETE {
+        let result = unsafe { query(self.handle.handle(), &raw mut counts, &raw mut info) };
+        if result != vk::Result::SUCCESS && result != vk::Result::INCOMPLETE {
             return vec![];
         }
-        addresses.truncate((counts.address_info_count as usize).min(MOST_FAULTS));
-        facts.truncate((counts.vendor_info_count as usize).min(MOST_FAULTS));
+        addresses.truncate((counts.address_info_count as usize).min(MAX_FAULT_LINES));
+        facts.truncate((counts.vendor_info_count as usize).min(MAX_FAULT_LINES));
         let mut lines = vec![format!("device fault: {}", text(&info.description))];
         lines.extend(addresses.iter().map(address));
         lines.extend(facts.iter().map(fact));
         lines
     }
 
-    /// Whether a validation layer watches.
+    /// Whether the validation layer is active.
     #[must_use]
     pub fn validated(&self) -> bool {
         self.instance.validated_version.is_some()
     }
 
-    /// Messages of the validation layer so far.
+    /// Returns the validation layer's messages so far.
     #[must_use]
     pub fn validation_messages(&self) -> Vec<String> {
         self.instance.validation_messages()
@@ -186,7 +188,7 @@ fn address(info: &vk::DeviceFaultAddressInfoEXT) -> String {
         _ => "address",
     };
     let mut line = format!("device fault: {what} at {:#x}", info.reported_address);
-    // The address is known to a power of two.
+    // A precision of 2^n bytes: the fault lies somewhere in the aligned block around the address.
     if info.address_precision > 1 {
         let _ = write!(line, ", within {} bytes", info.address_precision);
     }
@@ -198,7 +200,7 @@ fn fact(info: &vk::DeviceFaultVendorInfoEXT) -> String {
     format!("device fault: {} (code {code:#x}, data {data:#x})", text(&info.description))
 }
 
-/// The text of a driver's array, whether or not it ends in zero.
+/// Returns the text of a driver's character array, which may lack the terminating zero.
 fn text(characters: &[c_char]) -> String {
     let bytes: Vec<u8> = characters.iter().map(|character| character.cast_unsigned()).collect();
     let text = CStr::from_bytes_until_nul(&bytes).map_or(&bytes[..], CStr::to_bytes);

@@ -9,16 +9,17 @@ use std::sync::{Arc, Mutex};
 
 const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-/// Whether the Khronos validation layer watches every call.
+/// Whether the Khronos validation layer checks every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Validation {
     /// No layer.
     Off,
-    /// The layer with synchronisation validation; every message is kept.
+    /// The layer with synchronisation validation; its messages are collected.
     On,
 }
 
-/// What the layer said. It keeps its place while the instance moves: the layer has a pointer to it.
+/// Messages of the validation layer. Reference-counted, because the layer holds a pointer to the list while the
+/// instance moves.
 type Messages = Arc<Mutex<Vec<String>>>;
 
 /// An instance of Vulkan 1.1 or later.
@@ -27,7 +28,7 @@ pub struct Instance {
     pub(super) entry: ash::Entry,
     messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     messages: Messages,
-    /// The Vulkan version that the validation layer knows, where it is on.
+    /// Vulkan version of the validation layer, if it is active.
     pub(super) validated_version: Option<u32>,
     /// Its calls, and those of its devices.
     pub(super) calls: Arc<CallMonitor>,
@@ -43,7 +44,7 @@ fn is_portability_listed(entry: &ash::Entry, calls: &CallMonitor) -> Result<bool
     Ok(available.iter().any(|e| e.extension_name_as_c_str() == Ok(khr::portability_enumeration::NAME)))
 }
 
-/// The version of Vulkan that the validation layer knows.
+/// Returns the Vulkan version of the installed validation layer.
 fn validation_layer_version(entry: &ash::Entry) -> Result<u32, VulkanError> {
     // SAFETY: a plain query of the loader.
     let known = unsafe { entry.enumerate_instance_layer_properties() }.call("vkEnumerateInstanceLayerProperties")?;
@@ -52,10 +53,10 @@ fn validation_layer_version(entry: &ash::Entry) -> Result<u32, VulkanError> {
 }
 
 impl Instance {
-    /// Loads Vulkan, from the library `loader` where one is given.
+    /// Loads Vulkan, from the library `loader` if given.
     ///
     /// # Errors
-    /// When there is no loader, no driver, or the validation layer is asked for and missing.
+    /// When there is no loader, no driver, or the requested validation layer is missing.
     pub fn new(validation: Validation, loader: Option<&Path>) -> Result<Rc<Self>, VulkanError> {
         Self::monitored(validation, loader, Arc::default())
     }
@@ -120,16 +121,16 @@ impl Instance {
         Ok(Rc::new(instance))
     }
 
-    /// Collects the validation layer's messages from now on.
+    /// Starts collecting the validation layer's messages.
     fn listen(&mut self) -> Result<(), VulkanError> {
         let functions = ext::debug_utils::Instance::new(&self.entry, &self.handle);
-        // SAFETY: the extension is enabled; `messages` keeps its place and outlives the messenger (see `drop`).
+        // SAFETY: the extension is enabled; the list of messages does not move and outlives the messenger (see `drop`).
         let messenger = unsafe { functions.create_debug_utils_messenger(&messenger_info(&self.messages), None) };
         self.messenger = Some((functions, messenger.call("vkCreateDebugUtilsMessengerEXT")?));
         Ok(())
     }
 
-    /// Messages of the validation layer so far.
+    /// Returns the validation layer's messages so far.
     #[must_use]
     pub fn validation_messages(&self) -> Vec<String> {
         self.messages.lock().map(|messages| messages.clone()).unwrap_or_default()
@@ -156,16 +157,16 @@ fn messenger_info(messages: &Messages) -> vk::DebugUtilsMessengerCreateInfoEXT<'
         .user_data(Arc::as_ptr(messages).cast_mut().cast())
 }
 
-/// Keeps a validation message; never asks the layer to abort the call.
+/// Appends a validation message to the list in `messages`; returns false so that the layer does not abort the call.
 unsafe extern "system" fn keep_message(
     _: vk::DebugUtilsMessageSeverityFlagsEXT,
     _: vk::DebugUtilsMessageTypeFlagsEXT,
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     messages: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: the layer passes valid data, and `messages` is the list of an instance that is still alive.
+    // SAFETY: the layer passes valid data, and `messages` points to the list of a live instance.
     let (messages, data) = unsafe { (&*messages.cast::<Mutex<Vec<String>>>(), &*data) };
-    // SAFETY: the message is a C string of the layer's, alive during the callback.
+    // SAFETY: the message is the layer's C string, alive during the callback.
     let text = unsafe { data.message_as_c_str() }.map(|text| text.to_string_lossy().into_owned());
     if let Ok(mut messages) = messages.lock() {
         messages.push(text.unwrap_or_default());

@@ -1,7 +1,7 @@
-//! Everything that talks to Vulkan, and the only place with `unsafe`: one small owner for each Vulkan object.
+//! All Vulkan calls, and the only place with `unsafe`: one small owner for each Vulkan object.
 //!
-//! Handles are destroyed by the owner that made them, in reverse order, because each owner keeps what it was made
-//! from alive: buffers and pipelines keep the device, the device keeps the instance.
+//! Handles are destroyed by the owner that created them, in reverse order, because each owner keeps its parents alive:
+//! buffers and pipelines keep the device, the device keeps the instance.
 
 mod buffer;
 mod call;

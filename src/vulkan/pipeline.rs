@@ -1,4 +1,4 @@
-//! Compute pipelines, made once for each kernel and specialization, and the driver's statistics of them.
+//! Compute pipelines, compiled once for each kernel and specialization, and the driver's statistics of them.
 
 use super::call::{Context, VulkanError};
 use super::device::Device;
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// A compute pipeline.
 pub struct Pipeline {
     pub(super) handle: vk::Pipeline,
-    pub(super) layout: Rc<Layout>,
-    /// The driver's statistics of its compilation: registers, spills, instructions, ….
+    pub(super) layout: Rc<PipelineLayout>,
+    /// Compilation statistics from the driver: registers, spills, instructions, ….
     statistics: Vec<Metric>,
     device: Rc<Device>,
 }
@@ -33,13 +33,13 @@ impl Drop for Pipeline {
     }
 }
 
-/// Bytes of the stack of a thread that compiles, as many as a process's first one has.
-const STACK: usize = 8 << 20;
+/// Stack size of a compiling thread: that of a process's main thread. Compilers overflow the default of 2 MiB.
+const COMPILER_STACK_BYTES: usize = 8 << 20;
 
-/// The kind of cache file that keeps pipelines.
-const KEPT: &str = "pipelines";
+/// Name of the pipeline cache's file kind in the cache folder.
+const CACHE_KIND: &str = "pipelines";
 
-/// The values of the specialization constants of a dispatch, and where each lies in them.
+/// Returns the map entries and the data of a dispatch's specialization constants.
 fn specialization(dispatch: &Dispatch) -> (Vec<vk::SpecializationMapEntry>, Vec<u8>) {
     let (mut entries, mut data) = (vec![], vec![]);
     for constant in &dispatch.constants {
@@ -50,7 +50,7 @@ fn specialization(dispatch: &Dispatch) -> (Vec<vk::SpecializationMapEntry>, Vec<
     (entries, data)
 }
 
-/// The key of a pipeline among those of one device.
+/// Key of a pipeline of one device.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     shader: String,
@@ -65,15 +65,19 @@ impl Key {
             shader: dispatch.shader.label(),
             constants: dispatch.constants.clone(),
             subgroup_size: dispatch.subgroup_size,
-            slots: dispatch.descriptors.iter().map(|own| (own.at.set, own.at.binding, own.at.kind)).collect(),
+            slots: dispatch
+                .descriptors
+                .iter()
+                .map(|descriptor| (descriptor.at.set, descriptor.at.binding, descriptor.at.kind))
+                .collect(),
         }
     }
 }
 
-/// A place of a layout: a set, a binding in it, and what is bound there.
+/// Descriptor slot of a layout: set, binding, descriptor type.
 type Slot = (u32, u32, SlotKind);
 
-/// The type of a descriptor, as Vulkan has it.
+/// Returns Vulkan's descriptor type of a slot.
 pub(super) fn kind(kind: SlotKind) -> vk::DescriptorType {
     match kind {
         SlotKind::Storage => vk::DescriptorType::STORAGE_BUFFER,
@@ -82,22 +86,21 @@ pub(super) fn kind(kind: SlotKind) -> vk::DescriptorType {
     }
 }
 
-/// The layout of the pipelines whose kernels have given slots. Everything else a kernel gets through push constants, of
-/// the size that the device allows.
-pub(super) struct Layout {
+/// Pipeline layout for kernels with the same slots. Its push constants have the largest size that the device allows.
+pub(super) struct PipelineLayout {
     pub(super) handle: vk::PipelineLayout,
-    /// The layouts of the sets from 0, those between that have no binding too.
+    /// Set layouts by number from 0, including empty ones.
     pub(super) sets: Vec<vk::DescriptorSetLayout>,
     device: Rc<Device>,
 }
 
-impl Layout {
+impl PipelineLayout {
     fn new(device: &Rc<Device>, slots: &[Slot]) -> Result<Self, VulkanError> {
         // Owned from here on, so an early return destroys the sets' layouts.
         let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
         for set in 0..slots.iter().map(|(set, ..)| set + 1).max().unwrap_or(0) {
-            // A binding that comes again is an array of buffers.
-            let mut of_set: Vec<_> = slots.iter().filter(|(own, ..)| *own == set).collect();
+            // A binding that occurs several times is an array of buffers.
+            let mut of_set: Vec<_> = slots.iter().filter(|(slot_set, ..)| *slot_set == set).collect();
             of_set.sort_unstable();
             let binding = |same: &[&Slot]| {
                 let (_, binding, slot_kind) = *same[0];
@@ -125,7 +128,7 @@ impl Layout {
     }
 }
 
-impl Drop for Layout {
+impl Drop for PipelineLayout {
     fn drop(&mut self) {
         // SAFETY: pipelines and descriptor sets made from the layout keep it alive; destroying null is allowed.
         unsafe {
@@ -137,49 +140,49 @@ impl Drop for Layout {
     }
 }
 
-/// The pipelines of a device, and their layouts by what is bound.
+/// Compiled pipelines of a device, and their layouts by slots.
 pub struct Pipelines {
-    layouts: HashMap<Vec<Slot>, Rc<Layout>>,
-    /// The driver's cache of compiled kernels, kept on disk between runs.
-    kept: Cache,
+    layouts: HashMap<Vec<Slot>, Rc<PipelineLayout>>,
+    /// The driver's pipeline cache, saved to disk between runs.
+    cache: Cache,
     disk: CacheFolder,
     made: HashMap<Key, Rc<Pipeline>>,
-    /// What was inspected, with texts or without.
+    /// Inspected kernels; the flag says whether their texts were requested.
     inspected: HashMap<(Key, bool), CompiledKernel>,
     substitutes: HashMap<String, Vec<u8>>,
     device: Rc<Device>,
 }
 
 impl Pipelines {
-    /// A set without pipelines yet, but with the driver's cache that `disk` has kept.
+    /// Creates an empty set of pipelines, with the driver's cache read from `disk`.
     ///
     /// # Errors
     /// When the driver cannot make a cache.
     pub fn new(device: &Rc<Device>, disk: &CacheFolder) -> Result<Self, VulkanError> {
-        let data = disk.get(KEPT, &device.info).unwrap_or_default();
-        let kept = Cache::new(device, &data)?;
+        let data = disk.get(CACHE_KIND, &device.info).unwrap_or_default();
+        let cache = Cache::new(device, &data)?;
         let (layouts, made, inspected, substitutes) = Default::default();
-        Ok(Self { layouts, kept, disk: disk.clone(), made, inspected, substitutes, device: Rc::clone(device) })
+        Ok(Self { layouts, cache, disk: disk.clone(), made, inspected, substitutes, device: Rc::clone(device) })
     }
 
-    /// Keeps the driver's cache of the pipelines made so far, for later runs.
+    /// Saves the driver's pipeline cache for later runs.
     pub fn keep(&self) {
         // SAFETY: the cache is alive and used by this thread alone.
-        if let Ok(data) = unsafe { self.device.handle.get_pipeline_cache_data(self.kept.handle) } {
-            self.disk.put(KEPT, &self.device.info, &data);
+        if let Ok(data) = unsafe { self.device.handle.get_pipeline_cache_data(self.cache.handle) } {
+            self.disk.put(CACHE_KIND, &self.device.info, &data);
         }
     }
 
-    /// The kernels of `program`, each once, as the device runs them.
+    /// Compiles the kernels of `program`; returns each once, with statistics and hash.
     ///
     /// # Errors
-    /// When the driver refuses one.
+    /// When the driver refuses a kernel.
     pub fn kernels(&mut self, program: &Program) -> Result<Vec<CompiledKernel>, VulkanError> {
         self.prepare(program)?;
         Ok(self.made(program))
     }
 
-    /// Those kernels of `program` that were made, each once: what is known of a case that did not get to its end.
+    /// Returns the kernels of `program` that were compiled, each once, even if its case failed before it compiled all.
     pub(crate) fn made(&self, program: &Program) -> Vec<CompiledKernel> {
         let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
@@ -193,11 +196,11 @@ impl Pipelines {
         kernels
     }
 
-    /// What the driver makes of each kernel of `program`, with its internal representations if `texts`. Nothing that was
-    /// kept on disk is used.
+    /// Compiles and inspects each kernel of `program`, with the driver's internal representations if `texts`. Ignores
+    /// the pipeline cache on disk.
     ///
     /// # Errors
-    /// When the driver refuses one.
+    /// When the driver refuses a kernel.
     pub(crate) fn inspect(&mut self, program: &Program, texts: bool) -> Result<Vec<CompiledKernel>, VulkanError> {
         let mut found: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
@@ -207,8 +210,9 @@ impl Pipelines {
                 self.inspected.insert(key.clone(), kernel);
             }
             let kernel = &self.inspected[&key];
-            // The same code with other sub-groups is another program.
-            let size = |kernel: &CompiledKernel| kernel.inspection.as_ref().and_then(|own| own.subgroup_size);
+            // The same SPIR-V with a different sub-group size compiles to different machine code.
+            let size =
+                |kernel: &CompiledKernel| kernel.inspection.as_ref().and_then(|inspection| inspection.subgroup_size);
             if !found.iter().any(|known| known.hash == kernel.hash && size(known) == size(kernel)) {
                 found.push(kernel.clone());
             }
@@ -220,13 +224,13 @@ impl Pipelines {
         let layout = self.layout(&Key::of(dispatch).slots)?;
         let (spirv, cache) = (self.spirv(&dispatch.shader).to_vec(), Cache::new(&self.device, &[])?);
         let create = |flags: vk::PipelineCreateFlags| -> Result<(Pipeline, Duration), VulkanError> {
-            let compiler = Compiler { kept: cache.handle, flags, ..self.compiler() };
-            let begun = Instant::now();
+            let compiler = Compiler { cache: cache.handle, flags, ..self.compiler() };
+            let started = Instant::now();
             let handle = self.device.calls().compiling(1, || compiler.compile(dispatch, &spirv, layout.handle))?;
             let (layout, device) = (Rc::clone(&layout), Rc::clone(&self.device));
-            Ok((Pipeline { handle, layout, statistics: vec![], device }, begun.elapsed()))
+            Ok((Pipeline { handle, layout, statistics: vec![], device }, started.elapsed()))
         };
-        // Drivers leave their caches alone where they have to show statistics.
+        // Drivers bypass their caches when they capture statistics, so compile times are taken without.
         let (first, created) = create(vk::PipelineCreateFlags::empty())?;
         let (_, cached) = create(vk::PipelineCreateFlags::empty())?;
         let shown = if texts {
@@ -252,28 +256,28 @@ impl Pipelines {
         })
     }
 
-    fn layout(&mut self, slots: &[Slot]) -> Result<Rc<Layout>, VulkanError> {
+    fn layout(&mut self, slots: &[Slot]) -> Result<Rc<PipelineLayout>, VulkanError> {
         if let Some(layout) = self.layouts.get(slots) {
             return Ok(Rc::clone(layout));
         }
-        let layout = Rc::new(Layout::new(&self.device, slots)?);
+        let layout = Rc::new(PipelineLayout::new(&self.device, slots)?);
         self.layouts.insert(slots.to_vec(), Rc::clone(&layout));
         Ok(layout)
     }
 
-    /// The SPIR-V that runs in place of `shader`.
+    /// Returns the SPIR-V to run for `shader`: its substitute, if it has one.
     fn spirv<'a>(&'a self, shader: &'a Shader) -> &'a [u8] {
         self.substitutes.get(&shader.label()).map_or(&shader.spirv, Vec::as_slice)
     }
 
-    /// Runs `spirv` in place of `shader` from now on: `ab` tries a kernel of the user's this way, and the conformance
-    /// tests swap in a broken one. Commands that are recorded keep theirs.
+    /// Runs `spirv` in place of `shader` in programs recorded later: `ab` tries a user's kernel this way, and the
+    /// conformance tests swap in a broken one.
     pub fn substitute(&mut self, shader: &Shader, spirv: Vec<u8>) {
         self.made.retain(|key, _| key.shader != shader.label());
         self.substitutes.insert(shader.label(), spirv);
     }
 
-    /// Whether another kernel runs in place of one of `program`.
+    /// Whether a substitute runs in place of any kernel of `program`.
     pub(crate) fn substitutes(&self, program: &Program) -> bool {
         program.dispatches().any(|dispatch| self.substitutes.contains_key(&dispatch.shader.label()))
     }
@@ -284,23 +288,23 @@ impl Pipelines {
         self.substitutes.clear();
     }
 
-    /// Lets the pipelines of `program` be made again when they are needed next. Recorded commands keep theirs.
+    /// Drops the pipelines of `program`, so that the next use compiles them again. Recorded commands keep theirs.
     pub fn forget(&mut self, program: &Program) {
         program.dispatches().for_each(|dispatch| drop(self.made.remove(&Key::of(dispatch))));
     }
 
-    /// Makes every pipeline that `program` needs.
+    /// Compiles every pipeline that `program` needs.
     ///
     /// # Errors
-    /// When the driver refuses one.
+    /// When the driver refuses a pipeline.
     pub fn prepare(&mut self, program: &Program) -> Result<(), VulkanError> {
         program.dispatches().try_for_each(|dispatch| self.get(dispatch).map(drop))
     }
 
-    /// The pipeline that `dispatch` runs.
+    /// Returns the pipeline of `dispatch`; compiles it on first use.
     ///
     /// # Errors
-    /// When the driver refuses it.
+    /// When the driver refuses the pipeline.
     pub fn get(&mut self, dispatch: &Dispatch) -> Result<Rc<Pipeline>, VulkanError> {
         let key = Key::of(dispatch);
         if let Some(pipeline) = self.made.get(&key) {
@@ -311,13 +315,13 @@ impl Pipelines {
         let compiler = self.compiler();
         let make = || compiler.compile(dispatch, spirv, layout.handle);
         let handle = self.device.calls().compiling(1, make)?;
-        Ok(self.own(key, handle, layout))
+        Ok(self.insert(key, handle, layout))
     }
 
-    /// Makes the pipelines that `programs` need, several at a time. One that the driver refuses is refused again by
-    /// [`Self::get`], which says why.
+    /// Compiles the pipelines of `programs` in parallel. A pipeline that the driver refuses is skipped here;
+    /// [`Self::get`] tries it again and reports the error.
     pub fn prepare_together<'a>(&mut self, programs: impl IntoIterator<Item = &'a Program>) {
-        let mut wanted: Vec<(Key, &Dispatch, Rc<Layout>)> = vec![];
+        let mut wanted: Vec<(Key, &Dispatch, Rc<PipelineLayout>)> = vec![];
         for dispatch in programs.into_iter().flat_map(Program::dispatches) {
             let key = Key::of(dispatch);
             let known = self.made.contains_key(&key) || wanted.iter().any(|(other, ..)| *other == key);
@@ -325,8 +329,7 @@ impl Pipelines {
                 wanted.push((key, dispatch, layout));
             }
         }
-        // Compilers take more of a stack than threads have by default.
-        let Ok(threads) = ThreadPoolBuilder::new().stack_size(STACK).build() else { return };
+        let Ok(threads) = ThreadPoolBuilder::new().stack_size(COMPILER_STACK_BYTES).build() else { return };
         let compiler = self.compiler();
         let jobs: Vec<_> = wanted.iter().map(|(_, d, layout)| (*d, self.spirv(&d.shader), layout.handle)).collect();
         let each = |(dispatch, spirv, layout): &(&Dispatch, &[u8], _)| compiler.compile(dispatch, spirv, *layout);
@@ -335,13 +338,13 @@ impl Pipelines {
         let made = self.device.calls().compiling(in_turn, compile);
         for ((key, _, layout), handle) in wanted.into_iter().zip(made) {
             if let Ok(handle) = handle {
-                self.own(key, handle, layout);
+                self.insert(key, handle, layout);
             }
         }
     }
 
-    /// Keeps a pipeline that was made.
-    fn own(&mut self, key: Key, handle: vk::Pipeline, layout: Rc<Layout>) -> Rc<Pipeline> {
+    /// Stores a compiled pipeline with its statistics.
+    fn insert(&mut self, key: Key, handle: vk::Pipeline, layout: Rc<PipelineLayout>) -> Rc<Pipeline> {
         let mut pipeline = Pipeline { handle, layout, statistics: vec![], device: Rc::clone(&self.device) };
         pipeline.statistics = self.statistics(pipeline.handle);
         let pipeline = Rc::new(pipeline);
@@ -358,20 +361,20 @@ impl Pipelines {
                 Some(_) => vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR,
                 None => vk::PipelineCreateFlags::empty(),
             },
-            kept: self.kept.handle,
+            cache: self.cache.handle,
         }
     }
 
-    /// The driver's statistics of a pipeline: only numbers, and none where it has none.
+    /// Returns the driver's numeric statistics of a pipeline; empty if the driver has none.
     fn statistics(&self, pipeline: vk::Pipeline) -> Vec<Metric> {
         let Some(functions) = &self.device.statistics else { return vec![] };
         let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
-        // SAFETY: the feature is enabled and the pipeline was made to capture its statistics.
+        // SAFETY: the feature is enabled and the pipeline was created to capture statistics.
         let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
         let mut metrics = vec![];
         for index in 0..executables.len() as u32 {
             let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline).executable_index(index);
-            // SAFETY: as above, and the executable is one of those just listed.
+            // SAFETY: as above, and the index is below the number of executables.
             let found = unsafe { functions.get_pipeline_executable_statistics(&info) }.unwrap_or_default();
             for statistic in found {
                 let Ok(name) = statistic.name_as_c_str() else { continue };
@@ -390,11 +393,11 @@ impl Pipelines {
         metrics
     }
 
-    /// The driver's texts of a pipeline that was made to keep them; those that are no text are left out.
+    /// Returns the driver's texts of a pipeline created to capture them, without binary representations.
     fn representations(&self, pipeline: vk::Pipeline) -> Vec<Representation> {
         let Some(functions) = &self.device.statistics else { return vec![] };
         let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
-        // SAFETY: the feature is enabled and the pipeline was made to capture these.
+        // SAFETY: the feature is enabled and the pipeline was created to capture representations.
         let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
         (0..executables.len() as u32).flat_map(|index| self.texts_of(functions, pipeline, index)).collect()
     }
@@ -409,41 +412,44 @@ impl Pipelines {
         let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline).executable_index(index);
         let device = self.device.handle.handle();
         let mut count = 0;
-        // SAFETY: the feature is enabled, the pipeline captures these, and their number may be asked for alone.
+        // SAFETY: the feature is enabled, the pipeline captures representations, and a null array asks only for their
+        // number.
         let counted = unsafe { query(device, &raw const info, &raw mut count, std::ptr::null_mut()) };
         if counted != vk::Result::SUCCESS {
             return vec![];
         }
         let mut found = vec![vk::PipelineExecutableInternalRepresentationKHR::default(); count as usize];
-        // SAFETY: as above, with room for so many; without data the driver tells how long each is.
+        // SAFETY: as above; the array has `count` elements, and null data pointers ask only for the sizes.
         let sized = unsafe { query(device, &raw const info, &raw mut count, found.as_mut_ptr()) };
-        let mut texts: Vec<Vec<u8>> = found.iter().map(|own| vec![0; own.data_size]).collect();
-        for (own, text) in found.iter_mut().zip(&mut texts) {
-            own.p_data = text.as_mut_ptr().cast();
+        let mut texts: Vec<Vec<u8>> = found.iter().map(|representation| vec![0; representation.data_size]).collect();
+        for (representation, text) in found.iter_mut().zip(&mut texts) {
+            representation.p_data = text.as_mut_ptr().cast();
         }
-        // SAFETY: as above, and each has room for as many bytes as it says.
+        // SAFETY: as above; each data pointer has room for `data_size` bytes.
         let read = unsafe { query(device, &raw const info, &raw mut count, found.as_mut_ptr()) };
         if [sized, read] != [vk::Result::SUCCESS; 2] {
             return vec![];
         }
-        let shown = found.iter().zip(&texts).take(count as usize).filter(|(own, _)| own.is_text == vk::TRUE);
-        shown
-            .filter_map(|(own, text)| {
+        let mut shown = vec![];
+        for (representation, text) in found.iter().zip(&texts).take(count as usize) {
+            let Ok(name) = representation.name_as_c_str() else { continue };
+            if representation.is_text == vk::TRUE {
                 let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-                let name = own.name_as_c_str().ok()?.to_string_lossy().into_owned();
-                Some(Representation { name, text: String::from_utf8_lossy(&text[..end]).into_owned() })
-            })
-            .collect()
+                let name = name.to_string_lossy().into_owned();
+                shown.push(Representation { name, text: String::from_utf8_lossy(&text[..end]).into_owned() });
+            }
+        }
+        shown
     }
 }
 
-/// What compiles kernels, on any thread.
+/// Compiler of kernels for one device, usable on any thread.
 struct Compiler {
     device: ash::Device,
     subgroup: Subgroup,
-    /// What pipelines are made to tell.
+    /// Flags of every pipeline: which statistics and texts the driver captures.
     flags: vk::PipelineCreateFlags,
-    kept: vk::PipelineCache,
+    cache: vk::PipelineCache,
 }
 
 impl Compiler {
@@ -455,7 +461,8 @@ impl Compiler {
     ) -> Result<vk::Pipeline, VulkanError> {
         let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
-        // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or a module that `spirv::check` let pass.
+        // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or a module that `spirv::check`
+        // accepted.
         let module = unsafe { self.device.create_shader_module(&info, None) }.call("vkCreateShaderModule")?;
 
         let (entries, data) = specialization(dispatch);
@@ -474,26 +481,26 @@ impl Compiler {
             }
         }
         let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout).flags(self.flags);
-        // SAFETY: the module, the layout and everything `info` points to are alive until the call returns; the cache is
-        // one that Vulkan synchronises.
-        let made = unsafe { self.device.create_compute_pipelines(self.kept, &[info], None) };
-        // SAFETY: a pipeline does not need its module once made.
+        // SAFETY: the module, the layout and everything `info` points to are alive until the call returns; Vulkan
+        // synchronises access to the cache.
+        let made = unsafe { self.device.create_compute_pipelines(self.cache, &[info], None) };
+        // SAFETY: a pipeline does not need its module after creation.
         unsafe { self.device.destroy_shader_module(module, None) };
         Ok(made.map_err(|(_, result)| result).call("vkCreateComputePipelines")?[0])
     }
 }
 
-/// A driver's cache of pipelines.
+/// Driver's pipeline cache.
 struct Cache {
     handle: vk::PipelineCache,
     device: Rc<Device>,
 }
 
 impl Cache {
-    /// One that begins with `data`.
+    /// Creates a cache with initial `data`, which may be empty.
     fn new(device: &Rc<Device>, data: &[u8]) -> Result<Self, VulkanError> {
         let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
-        // SAFETY: the device is alive; the data is whole, as its checksum says, and drivers refuse that of others.
+        // SAFETY: the device is alive; the data's checksum was verified, and drivers reject data of a different driver.
         let handle = unsafe { device.handle.create_pipeline_cache(&info, None) }.call("vkCreatePipelineCache")?;
         Ok(Self { handle, device: Rc::clone(device) })
     }
@@ -501,7 +508,7 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        // SAFETY: the cache is used by this owner alone, and pipelines do not need it once made.
+        // SAFETY: only this owner uses the cache, and pipelines do not need it after creation.
         unsafe { self.device.handle.destroy_pipeline_cache(self.handle, None) };
     }
 }

@@ -1,4 +1,4 @@
-//! The physical devices, and what each is and can do.
+//! Physical devices: their properties, limits, features and matrix shapes.
 
 use super::call::{Context, VulkanError};
 use super::instance::Instance;
@@ -12,11 +12,11 @@ use ash::{ext, khr, vk};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 
-/// Mesa's llvmpipe counts the loop iterations of an invocation down from this and then leaves every loop
-/// (`LP_MAX_TGSI_LOOP_ITERATIONS`), without an error.
+/// Loop iterations per invocation after which Mesa's llvmpipe leaves every loop without an error
+/// (`LP_MAX_TGSI_LOOP_ITERATIONS`).
 const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
 
-/// A physical device and what it can do.
+/// Physical device and its description.
 #[derive(Clone)]
 pub struct PhysicalDevice {
     pub(super) handle: vk::PhysicalDevice,
@@ -26,7 +26,7 @@ pub struct PhysicalDevice {
 }
 
 impl Instance {
-    /// Every physical device, in the loader's order.
+    /// Lists every physical device, in the loader's order.
     ///
     /// # Errors
     /// When the loader cannot list them.
@@ -50,14 +50,14 @@ impl Instance {
     }
 }
 
-/// The features that this crate knows, as a chain of Vulkan structures to be filled in or to be enabled.
+/// Chain of Vulkan's feature structures for every feature that this crate knows, either to query or to enable.
 #[derive(Default)]
 pub(super) struct FeatureChain {
     pub(super) core: vk::PhysicalDeviceFeatures,
     pub(super) v11: vk::PhysicalDeviceVulkan11Features<'static>,
     pub(super) v12: vk::PhysicalDeviceVulkan12Features<'static>,
     pub(super) size_control: vk::PhysicalDeviceSubgroupSizeControlFeatures<'static>,
-    /// Work-group sizes by id, as SPIR-V 1.6 states them.
+    /// `LocalSizeId`: work-group sizes by specialization constant, as SPIR-V 1.6 writes them.
     pub(super) maintenance4: vk::PhysicalDeviceMaintenance4Features<'static>,
     pub(super) integer_dot: vk::PhysicalDeviceShaderIntegerDotProductFeatures<'static>,
     pub(super) atomic_float: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT<'static>,
@@ -67,39 +67,38 @@ pub(super) struct FeatureChain {
     pub(super) matrix2: Matrix2Features,
     pub(super) statistics: vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR<'static>,
     pub(super) fault: vk::PhysicalDeviceFaultFeaturesEXT<'static>,
-    /// How floats round. Vulkan counts this among properties: it is there without being enabled.
+    /// Rounding and denormal modes. Vulkan counts them among properties: they need not be enabled.
     float_controls: vk::PhysicalDeviceFloatControlsProperties<'static>,
 }
 
-/// A structure that is newer than the bindings: its type, the link, and its members, all of 32 bits.
+/// Vulkan structure that the `ash` bindings lack: type, link to the next, 32-bit members.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Newer<const TYPE: i32, const MEMBERS: usize> {
+pub(super) struct UnboundStructure<const TYPE: i32, const MEMBERS: usize> {
     s_type: vk::StructureType,
     p_next: *mut std::ffi::c_void,
     members: [u32; MEMBERS],
 }
 
-impl<const TYPE: i32, const MEMBERS: usize> Default for Newer<TYPE, MEMBERS> {
+impl<const TYPE: i32, const MEMBERS: usize> Default for UnboundStructure<TYPE, MEMBERS> {
     fn default() -> Self {
         Self { s_type: vk::StructureType::from_raw(TYPE), p_next: std::ptr::null_mut(), members: [0; MEMBERS] }
     }
 }
 
 /// `VkPhysicalDeviceShaderBfloat16FeaturesKHR` (`VK_KHR_shader_bfloat16`): type, dot product, cooperative matrix.
-type BFloat16Features = Newer<1_000_141_000, 3>;
+type BFloat16Features = UnboundStructure<1_000_141_000, 3>;
 /// `VkPhysicalDeviceCooperativeMatrix2FeaturesNV` (`VK_NV_cooperative_matrix2`): work-group scope, flexible dimensions,
 /// reductions, conversions, per-element operations, tensor addressing, block loads.
-type Matrix2Features = Newer<1_000_593_000, 7>;
+type Matrix2Features = UnboundStructure<1_000_593_000, 7>;
 /// `VkPhysicalDeviceCooperativeMatrix2PropertiesNV`: largest work-group, largest dimension, reserved shared memory.
-type Matrix2Properties = Newer<1_000_593_002, 3>;
+type Matrix2Properties = UnboundStructure<1_000_593_002, 3>;
 /// `VkCooperativeMatrixFlexibleDimensionsPropertiesNV`: granularity of M, N and K, types of A, B, C and the result,
 /// saturation, scope, invocations of a work-group.
-type FlexibleDimensions = Newer<1_000_593_001, 10>;
+type FlexibleDimensions = UnboundStructure<1_000_593_001, 10>;
 
-// SAFETY: the specification lists these structures as ones that extend `VkPhysicalDeviceFeatures2` and
-// `VkDeviceCreateInfo`, or `VkPhysicalDeviceProperties2`; they begin with their type and the link, as
-// `vk::BaseOutStructure` does.
+// SAFETY: the specification lists these structures as extending `VkPhysicalDeviceFeatures2` and `VkDeviceCreateInfo`,
+// or `VkPhysicalDeviceProperties2`; they begin with type and link, as `vk::BaseOutStructure` does.
 unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for BFloat16Features {}
 // SAFETY: as above.
 unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Matrix2Features {}
@@ -114,12 +113,12 @@ type GetFlexibleDimensions =
 
 const MATRIX2: &CStr = c"VK_NV_cooperative_matrix2";
 
-/// The device extensions that are used where a device has them.
+/// Device extensions that are enabled if the device has them.
 pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
-    // In the core since 1.3.
+    // Core since Vulkan 1.3.
     ext::subgroup_size_control::NAME,
     khr::shader_integer_dot_product::NAME,
-    // In the core since 1.2.
+    // Core since Vulkan 1.2.
     khr::shader_float_controls::NAME,
     ext::shader_atomic_float::NAME,
     ext::shader_atomic_float2::NAME,
@@ -131,30 +130,30 @@ pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
     khr::portability_subset::NAME,
 ];
 
-/// Extensions and the Vulkan headers that first described them: a validation layer rejects structures that are newer
-/// than itself.
-const NEWER: &[(&CStr, u32)] = &[
+/// Extensions with the version of the Vulkan headers that introduced them: a validation layer rejects structures that
+/// are newer than itself.
+const INTRODUCED_IN: &[(&CStr, u32)] = &[
     (khr::cooperative_matrix::NAME, vk::make_api_version(0, 1, 3, 255)),
     (BFLOAT16, vk::make_api_version(0, 1, 4, 311)),
     (MATRIX2, vk::make_api_version(0, 1, 4, 303)),
 ];
 
-/// The extensions of a device.
+/// Names of a device's extensions.
 pub(super) type Extensions = BTreeSet<CString>;
 
-/// The extensions of a device that a validation layer, where one watches, knows too.
+/// Returns the extensions of a device, without those that an active validation layer is too old for.
 pub(super) fn extensions_of(instance: &Instance, device: vk::PhysicalDevice) -> Result<Extensions, VulkanError> {
     // SAFETY: `device` belongs to the live instance.
     let list = unsafe { instance.handle.enumerate_device_extension_properties(device) };
     let list = list.call("vkEnumerateDeviceExtensionProperties")?;
     let newest = instance.validated_version.unwrap_or(u32::MAX);
-    let known = |name: &&CStr| !NEWER.iter().any(|(newer, since)| newer == name && newest < *since);
+    let known = |name: &&CStr| !INTRODUCED_IN.iter().any(|(newer, since)| newer == name && newest < *since);
     let names = list.iter().filter_map(|extension| extension.extension_name_as_c_str().ok());
     Ok(names.filter(known).map(CStr::to_owned).collect())
 }
 
 impl FeatureChain {
-    /// Links the structures that `api` and `extensions` allow, and hands the head to `use_it`.
+    /// Links the structures that `api` and `extensions` allow, and passes the head of the chain to `use_it`.
     pub(super) fn with_head<R>(
         &mut self,
         api: u32,
@@ -165,7 +164,7 @@ impl FeatureChain {
         let has = |name: &CStr| extensions.contains(name);
         macro_rules! link {
             ($($member:ident if $known:expr;)*) => {$(
-                // The link of an earlier call points to where the structures were then.
+                // Links from an earlier call point to where the structures were then.
                 self.$member.p_next = std::ptr::null_mut();
                 if $known {
                     head = head.push_next(&mut self.$member);
@@ -191,7 +190,7 @@ impl FeatureChain {
         result
     }
 
-    /// The features that `device` supports.
+    /// Queries the features that `device` supports.
     pub(super) fn supported(
         instance: &Instance,
         device: vk::PhysicalDevice,
@@ -200,7 +199,7 @@ impl FeatureChain {
     ) -> Self {
         let mut chain = Self::default();
         chain.with_head(api, extensions, |head| {
-            // SAFETY: the chain holds only structures that the device's version and extensions know.
+            // SAFETY: the chain holds only structures that belong to the device's version and extensions.
             unsafe { instance.handle.get_physical_device_features2(device, head) }
         });
         if api >= vk::API_VERSION_1_2 || extensions.contains(khr::shader_float_controls::NAME) {
@@ -211,7 +210,7 @@ impl FeatureChain {
         chain
     }
 
-    // A line for each feature, and nothing else.
+    // One line per feature.
     #[allow(clippy::too_many_lines)]
     fn features(&self) -> BTreeSet<Feature> {
         let has = |feature: Feature| match feature {
@@ -293,7 +292,7 @@ impl FeatureChain {
     }
 }
 
-/// A device's properties, each structure filled where the device's version and extensions have it.
+/// Properties of a device; structures that its version and extensions lack stay at their defaults.
 #[derive(Default)]
 struct Properties {
     core: vk::PhysicalDeviceProperties,
@@ -327,7 +326,7 @@ impl Properties {
         if let Some(pci) = &mut pci {
             head = head.push_next(pci);
         }
-        // SAFETY: the chain holds only structures that the device's version and extensions know.
+        // SAFETY: the chain holds only structures that belong to the device's version and extensions.
         unsafe { instance.handle.get_physical_device_properties2(device, &mut head) };
         all.core = head.properties;
         all.pci = pci;
@@ -386,7 +385,7 @@ impl Properties {
             push_constants: Bytes(u64::from(limits.max_push_constants_size)),
             storage_buffer_range: Bytes(u64::from(limits.max_storage_buffer_range)),
             texel_buffer_elements: limits.max_texel_buffer_elements,
-            // A device that does not know a structure leaves its figure at zero.
+            // Zero means that the device does not have the structure.
             buffer: Bytes(buffer.filter(|limit| *limit > 0).min().unwrap_or(u64::MAX)),
             loop_iterations: is_llvmpipe.then_some(LLVMPIPE_LOOP_ITERATIONS),
             descriptors: Some(DescriptorLimits {
@@ -401,12 +400,12 @@ impl Properties {
     }
 }
 
-/// Whether a device of this version, with these extensions, can be asked for a sub-group size.
+/// Whether a device of this version and extensions can be asked for a sub-group size.
 fn has_size_control(api: u32, extensions: &Extensions) -> bool {
     api >= vk::API_VERSION_1_3 || extensions.contains(ext::subgroup_size_control::NAME)
 }
 
-/// The queue family to measure on, and the device's description.
+/// Returns the queue family to measure on, and the device's description.
 fn device_info(
     instance: &Instance,
     device: vk::PhysicalDevice,
@@ -448,7 +447,7 @@ fn heaps(instance: &Instance, device: vk::PhysicalDevice) -> Vec<Heap> {
     memory.memory_heaps_as_slice().iter().map(heap).collect()
 }
 
-/// The first family with compute and timestamps, else the first with compute; and its timestamp bits.
+/// Returns the first family with compute and timestamps, or else the first with compute, and its valid timestamp bits.
 fn queue_family(instance: &Instance, device: vk::PhysicalDevice) -> (u32, u32) {
     // SAFETY: `device` belongs to the live instance.
     let families = unsafe { instance.handle.get_physical_device_queue_family_properties(device) };
@@ -503,7 +502,7 @@ fn cooperative_matrices(
     Ok(shapes.iter().map(shape).collect())
 }
 
-/// The flexible matrices of `VK_NV_cooperative_matrix2`; none without it.
+/// Queries the flexible matrix shapes of `VK_NV_cooperative_matrix2`; `None` without the extension.
 fn flexible_matrices(
     instance: &Instance,
     device: vk::PhysicalDevice,
@@ -520,15 +519,15 @@ fn flexible_matrices(
     // SAFETY: the instance is live, and the name ends in a zero.
     let function = unsafe { instance.entry.get_instance_proc_addr(instance.handle.handle(), name.as_ptr()) };
     let Some(function) = function else { return Ok(None) };
-    // SAFETY: the specification gives the command of this name this signature.
+    // SAFETY: the specification gives the function of this name this signature.
     let function: GetFlexibleDimensions = unsafe { std::mem::transmute(function) };
     let mut count = 0;
-    // SAFETY: without an array the command only counts.
+    // SAFETY: a null array asks only for the number of shapes.
     unsafe { function(device, &raw mut count, std::ptr::null_mut()) }
         .result()
         .call("vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")?;
     let mut shapes = vec![FlexibleDimensions::default(); count as usize];
-    // SAFETY: the array has as many elements as the command said, each with its type and no link.
+    // SAFETY: the array has `count` elements, each with its type and a null link.
     unsafe { function(device, &raw mut count, shapes.as_mut_ptr()) }
         .result()
         .call("vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")?;
@@ -550,7 +549,7 @@ fn scope(scope: vk::ScopeKHR) -> String {
 fn component(kind: vk::ComponentTypeKHR) -> String {
     /// `VK_COMPONENT_TYPE_BFLOAT16_KHR` (`VK_KHR_shader_bfloat16`), newer than the bindings.
     const BFLOAT16: vk::ComponentTypeKHR = vk::ComponentTypeKHR::from_raw(1_000_141_000);
-    /// Those of `VK_EXT_shader_float8`, likewise.
+    /// `VK_COMPONENT_TYPE_FLOAT8_E4M3_EXT` and `…_E5M2_EXT` (`VK_EXT_shader_float8`), newer than the bindings.
     const FLOAT8_E4M3: vk::ComponentTypeKHR = vk::ComponentTypeKHR::from_raw(1_000_491_002);
     const FLOAT8_E5M2: vk::ComponentTypeKHR = vk::ComponentTypeKHR::from_raw(1_000_491_003);
     let name = match kind {

@@ -1,6 +1,6 @@
 //! Programs whose answers are the same bits in every run.
 
-use gpukern::{BufferSpec, Check, Error, HostArray, Oracle, Problem, Program, Work, Workbench};
+use gpukern::{BufferSpec, CheckResult, Error, HostArray, Oracle, Problem, Program, Work, Workbench};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use std::rc::Rc;
 #[derive(Default)]
 struct Answers {
     count: usize,
-    first: Option<(Vec<u8>, Result<Check, String>)>,
+    first: Option<(Vec<u8>, Result<CheckResult, String>)>,
     differ: bool,
 }
 
@@ -41,7 +41,7 @@ impl Problem for Kept<Box<dyn Problem>> {
 }
 
 impl Oracle for Kept<Box<dyn Oracle>> {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let mut answers = self.answers.borrow_mut();
         answers.count += 1;
         let bytes = outputs.iter().map(HostArray::as_bytes).collect::<Vec<_>>().concat();

@@ -1,32 +1,32 @@
-//! The communication primitives of Data Parallel C++: what one collective operation of a sub-group costs, and the same
-//! communication through shared memory.
+//! Collective operations of sub-groups, after the communication primitives of Data Parallel C++, and the same
+//! operations through shared memory: the latency of each.
 //!
-//! One work-group of two sub-groups is dispatched, the smallest in which a kernel that confuses the two is caught.
-//! Its invocations go through a chain of n operations in which each takes the result of the one before, so the
-//! kernel time divided by n is the latency of one operation with nothing else on the device. On a device that runs
-//! the sub-groups of a group one after the other (software devices do) that latency contains both. The launch is in
-//! it too: a few microseconds over the whole chain, and in `nothing-subgroup` as well.
+//! A single work-group of two sub-groups is dispatched: the smallest that exposes a kernel that confuses the two. Its
+//! invocations run a chain of n operations, each on the result of the one before, so the kernel time divided by n is
+//! the latency of one operation on an otherwise idle device. A device that runs the sub-groups of a group one after the
+//! other (software devices do) shows the sum of both latencies. The time includes the launch, a few microseconds over
+//! the whole chain; `nothing-subgroup` does as well.
 //!
-//! The operations that go through shared memory communicate within the same sub-groups, so both forms compute the
-//! same function, but they synchronise with work-group barriers, as code that knows no sub-groups must.
+//! The shared-memory variants communicate within the same sub-groups, so both forms compute the same function, but they
+//! synchronise with work-group barriers, as code without knowledge of sub-groups must.
 //!
-//! The sub-group size is the device's to choose, so the kernel reports it and the host checks against that.
+//! The device chooses the sub-group size, so the kernel reports it and the host checks against the reported size.
 //!
-//! Nominal work: n operations; no bytes, for everything stays in registers and shared memory.
+//! Nominal work: n operations; no bytes, because everything stays in registers and shared memory.
 
 mod primitive;
 mod variants;
 
 use super::elements::Plain;
 use super::{Algorithm, CaseSpec, Oracle, Problem, Sweeps};
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
-use crate::case::check::{Check, CheckMethod, WrongElements};
+use crate::case::check::{CheckMethod, CheckResult, WrongElements};
 use crate::case::input::{Input, random};
 use crate::kernel::buffer::{BufferSpec, Role};
 use primitive::Primitive;
@@ -51,10 +51,10 @@ pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     problem: Static(&problem),
 };
 
-/// Invocations of the largest work-group: Vulkan's sub-groups have at most 128.
-const MOST_INVOCATIONS: u64 = SUBGROUPS as u64 * 128;
-/// What the kernel reports: sub-group size, sub-groups, invocations, primitive.
-const FACTS: u64 = 4;
+/// Size of the largest work-group: Vulkan's sub-groups have at most 128 invocations.
+const MAX_INVOCATIONS: u64 = SUBGROUPS as u64 * 128;
+/// Words of the kernel's report: sub-group size, sub-groups, invocations, primitive.
+const REPORT_WORDS: u64 = 4;
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let (chain, required, input, seed) = (chain_length(case.size)?, case.subgroup_size, case.input, case.seed);
@@ -62,33 +62,33 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     Ok(Box::new(Plain {
         extents: chain.to_string(),
         buffers: vec![
-            BufferSpec::new("X", Role::Input, dtype, MOST_INVOCATIONS),
-            BufferSpec::new("Y", Role::Output, dtype, MOST_INVOCATIONS),
-            BufferSpec::new("F", Role::Output, dtype, FACTS),
+            BufferSpec::new("X", Role::Input, dtype, MAX_INVOCATIONS),
+            BufferSpec::new("Y", Role::Output, dtype, MAX_INVOCATIONS),
+            BufferSpec::new("F", Role::Output, dtype, REPORT_WORDS),
         ],
         work: Work { operations: chain, bytes: Bytes(0) },
         chain: Some(chain),
-        inputs: Box::new(move || vec![random(dtype, input, MOST_INVOCATIONS as usize, &mut generator(seed, 0))]),
-        oracle: Box::new(move |inputs| Box::new(Expected { x: integers(&inputs[0]).to_vec(), chain, required })),
+        inputs: Box::new(move || vec![random(dtype, input, MAX_INVOCATIONS as usize, &mut generator(seed, 0))]),
+        oracle: Box::new(move |inputs| Box::new(ChainOracle { x: integers(&inputs[0]).to_vec(), chain, required })),
     }))
 }
 
-/// What the chain starts from, its operations, and the sub-group size that is required, if one is.
-struct Expected {
+/// Oracle: start values of the chain, its length, and the required sub-group size, if any.
+struct ChainOracle {
     x: Vec<i32>,
     chain: u64,
     required: Option<u32>,
 }
 
-impl Oracle for Expected {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+impl Oracle for ChainOracle {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let [y, f] = [0, 1].map(|index| integers(&outputs[index]));
         check(&self.x, self.chain, self.required, y, f)
     }
 
-    fn comparison(&self, output: usize) -> Option<Comparison> {
-        // Y has elements behind those of the work-group, which nobody writes: moving them is no mistake.
-        Some(Comparison { ordered: output != 0, ..Comparison::default() })
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
+        // Y has unwritten elements behind those of the work-group, so exchanging elements may go unnoticed.
+        Some(OutputComparison { ordered: output != 0, ..OutputComparison::default() })
     }
 }
 
@@ -99,19 +99,19 @@ fn integers(array: &HostArray) -> &[i32] {
     }
 }
 
-/// What a kernel reports about the work-group that it ran in: invocations of a sub-group and of the group, the number of
-/// sub-groups, and the primitive. `None` where it makes no sense, as when the kernel did not write it.
-fn facts(f: &[i32]) -> Option<([usize; 3], Primitive)> {
+/// Decodes a kernel's report on its work-group: sub-group size, group size, number of sub-groups, and the primitive.
+/// `None` if the numbers make no sense, as when the kernel did not write them.
+fn decode_report(f: &[i32]) -> Option<([usize; 3], Primitive)> {
     let [lanes, subgroups, invocations] = [f[0], f[1], f[2]].map(|word| usize::try_from(word).ok());
     let primitive = Primitive::ALL.into_iter().find(|primitive| *primitive as i32 == f[3])?;
     let (lanes, invocations) = (lanes?, invocations?);
-    let sensible = lanes.is_power_of_two() && invocations > 0 && invocations <= MOST_INVOCATIONS as usize;
+    let sensible = lanes.is_power_of_two() && invocations > 0 && invocations <= MAX_INVOCATIONS as usize;
     sensible.then_some(([lanes, invocations, subgroups?], primitive))
 }
 
-/// Compares Y with the answer that a chain of so many operations on X must give, whatever the sub-group size turns out to be.
-fn check(x: &[i32], chain: u64, required: Option<u32>, y: &[i32], f: &[i32]) -> Result<Check, String> {
-    let mut check = Check {
+/// Compares Y with the result of a chain of `chain` operations on X, for the reported sub-group size.
+fn check(x: &[i32], chain: u64, required: Option<u32>, y: &[i32], f: &[i32]) -> Result<CheckResult, String> {
+    let mut check = CheckResult {
         residual: f64::INFINITY,
         tolerance: 0.0,
         method: CheckMethod::Elementwise,
@@ -119,7 +119,7 @@ fn check(x: &[i32], chain: u64, required: Option<u32>, y: &[i32], f: &[i32]) -> 
         metrics: vec![],
         wrong: WrongElements::default(),
     };
-    let Some(([lanes, invocations, subgroups], primitive)) = facts(f) else { return Ok(check) };
+    let Some(([lanes, invocations, subgroups], primitive)) = decode_report(f) else { return Ok(check) };
     if let Some(required) = required.filter(|required| *required as usize != lanes) {
         return Err(format!("ran in sub-groups of {lanes}, not of {required} as required"));
     }
@@ -157,16 +157,16 @@ mod tests {
         super::problem(&CaseSpec::new(&COLLECTIVES, Size::Uniform(chain), DType::I32)).expect("a sensible size")
     }
 
-    /// What a right kernel of `primitive` leaves in Y and F on sub-groups of `lanes`.
+    /// Returns the output of a correct kernel of `primitive` with sub-groups of `lanes`.
     fn right(problem: &dyn Problem, primitive: Primitive, lanes: usize) -> Vec<HostArray> {
         let x = problem.inputs().expect("inputs");
         let mut y = primitive.chain(&integers(&x[0])[..2 * lanes], lanes, problem.chain().expect("a chain"));
-        y.resize(MOST_INVOCATIONS as usize, -1);
-        let facts = vec![lanes as i32, 2, 2 * lanes as i32, primitive as i32];
-        vec![HostArray::I32(y), HostArray::I32(facts)]
+        y.resize(MAX_INVOCATIONS as usize, -1);
+        let decode_report = vec![lanes as i32, 2, 2 * lanes as i32, primitive as i32];
+        vec![HostArray::I32(y), HostArray::I32(decode_report)]
     }
 
-    fn check(problem: &dyn Problem, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(problem: &dyn Problem, outputs: &[HostArray]) -> Result<CheckResult, String> {
         problem.oracle(&problem.inputs().expect("inputs")).expect("an oracle").check(outputs)
     }
 
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn an_operation_of_the_whole_work_group_is_not_one_of_its_sub_groups() {
         let problem = problem(33);
-        // Swapping neighbours is the same in groups of any size.
+        // Swapping neighbors has the same result in groups of any size.
         let same = [Primitive::Nothing, Primitive::Xor];
         for primitive in Primitive::ALL.into_iter().filter(|primitive| !same.contains(primitive)) {
             let mut outputs = right(problem.as_ref(), primitive, 16);
@@ -216,7 +216,7 @@ mod tests {
     fn outputs_that_were_never_written_are_rejected() {
         let problem = problem(3);
         let poison = |len: u64| HostArray::I32(vec![-1; len as usize]);
-        let check = check(problem.as_ref(), &[poison(MOST_INVOCATIONS), poison(FACTS)]).expect("an answer");
+        let check = check(problem.as_ref(), &[poison(MAX_INVOCATIONS), poison(REPORT_WORDS)]).expect("an answer");
         assert!(!check.passes() && check.worst.contains("describes no work-group"), "{}", check.worst);
     }
 

@@ -1,9 +1,9 @@
-//! Host twins of the collective operations: what each gives for the values of one sub-group, of any size.
+//! Host versions of the collective operations: results for the values of one sub-group of any size.
 
-/// A communication among the lanes of a sub-group. Kernels report its number to say what they ran.
+/// Collective operation of a sub-group. Kernels report its number to identify themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Primitive {
-    /// Every lane keeps its value: barriers.
+    /// Barriers only: every lane keeps its value.
     Nothing,
     Broadcast,
     VoteAny,
@@ -19,7 +19,7 @@ pub(super) enum Primitive {
     Scan,
 }
 
-/// The multipliers of `glsl/include/collectives.glsl`.
+/// Multipliers, equal to those in `glsl/include/collectives.glsl`.
 const SPREAD: [u32; 4] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f];
 
 impl Primitive {
@@ -40,8 +40,8 @@ impl Primitive {
         Self::Scan,
     ];
 
-    /// The values of a work-group at the end of a chain of `n` operations that began with `x`, in sub-groups of
-    /// `lanes`: the twin of `main` in `glsl/include/collectives.glsl`.
+    /// Returns the values of a work-group after a chain of `n` operations on `x`, in sub-groups of `lanes`. Host
+    /// version of `main` in `glsl/include/collectives.glsl`.
     pub(super) fn chain(self, x: &[i32], lanes: usize, n: u64) -> Vec<i32> {
         x.chunks(lanes)
             .flat_map(|given| {
@@ -59,7 +59,7 @@ impl Primitive {
             .collect()
     }
 
-    /// One operation on the `values` of a sub-group, step `i` of the chain: the twin of `operation` in the kernels.
+    /// Applies step `i` of the chain to the `values` of a sub-group. Host version of the kernels' `operation`.
     fn operation(self, values: &[i32], given: &[i32], i: u64) -> Vec<i32> {
         let lanes = values.len();
         let rare: Vec<bool> = values.iter().map(|value| (*value as u32) < u32::MAX / lanes as u32).collect();
@@ -116,7 +116,7 @@ fn none(x: &[bool]) -> bool {
     !x.contains(&true)
 }
 
-/// The lanes in which the condition holds: bit l mod 32 of word l / 32 is that of lane l.
+/// Returns the mask of the lanes in which the condition holds: lane l is bit l mod 32 of word l / 32.
 fn ballot(x: &[bool]) -> [u32; 4] {
     let mut words = [0; 4];
     for lane in (0..x.len()).filter(|lane| x[*lane]) {
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(step(Primitive::Reverse), xor(&COUNT, 7));
     }
 
-    /// Values like those of a run.
+    /// Returns pseudo-random values.
     fn values(lanes: usize) -> Vec<i32> {
         (0..2 * lanes).map(|place| (place * place * 977 % 65_536) as i32).collect()
     }
@@ -244,7 +244,7 @@ mod tests {
         let x = values(8);
         for n in 8..40 {
             let ends: BTreeSet<_> = Primitive::ALL.into_iter().map(|primitive| primitive.chain(&x, 8, n)).collect();
-            // A value is rare in no lane exactly when it is common in all: two votes are one function.
+            // A condition holds in no lane exactly if its negation holds in all, so these two votes are one function.
             assert_eq!(ends.len(), Primitive::ALL.len() - 1, "after {n}");
         }
         for primitive in Primitive::ALL {

@@ -1,6 +1,6 @@
-//! The variants of collectives: each operation as the sub-group has it and through shared memory. To add one, write
-//! a kernel in `glsl/collectives/` that defines `operation`, and an entry here of the operation and its form; the two
-//! joined by `-` are the name.
+//! Variants of collectives: each operation in its sub-group form and through shared memory. To add one, write a kernel
+//! in `glsl/collectives/` that defines `operation`, and add an entry with operation and form, whose names joined by `-`
+//! name the variant.
 
 use super::primitive::Primitive;
 use crate::algorithms::{CaseSpec, Measures, Variant};
@@ -8,16 +8,17 @@ use crate::basis::handle::Handle::Static;
 use crate::basis::size::Size;
 use crate::case::Form;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
-/// Sub-groups of the work-group.
+/// Sub-groups in the work-group.
 pub(super) const SUBGROUPS: u32 = 2;
-/// The longest chain: the host goes through it too.
-const LONGEST_CHAIN: u64 = 1 << 20;
+/// Longest chain: the host computes it as well.
+const MAX_CHAIN: u64 = 1 << 20;
 
-/// Variants that run a chain of one primitive; those with a loop in each operation say in how many rounds.
+/// Declares variants that run a chain of one primitive. An entry whose operation contains a loop also names the
+/// function that returns its rounds.
 macro_rules! chains {
     ($($operation:literal, $form:literal: $primitive:ident, $($loops:ident,)? $source:literal, $summary:literal;)*) => {
         pub(super) static VARIANTS: &[Variant] = &[$(Variant {
@@ -93,29 +94,30 @@ chains! {
         "Hillis and Steele's inclusive scan through shared memory: log2(lanes) work-group barriers";
 }
 
-/// The length of the chain that a size means.
+/// Returns the chain length that a size stands for.
 pub(super) fn chain_length(size: Size) -> Result<u64, String> {
     match size {
-        Size::Uniform(n) if n <= LONGEST_CHAIN => Ok(n),
-        Size::Uniform(_) => Err(format!("the host follows chains of at most {LONGEST_CHAIN} operations")),
+        Size::Uniform(n) if n <= MAX_CHAIN => Ok(n),
+        Size::Uniform(_) => Err(format!("the host follows chains of at most {MAX_CHAIN} operations")),
         Size::Two(..) | Size::Three(..) => {
             Err(format!("'{size}' is not one number, the operations of the chain; write 1024"))
         }
     }
 }
 
-/// Rounds of a loop that doubles up to the size of a sub-group.
+/// Returns the rounds of a loop that doubles a distance up to the sub-group size.
 fn log2(lanes: u32) -> u64 {
     lanes.ilog2().into()
 }
 
-/// One work-group of [`SUBGROUPS`] full sub-groups that goes through the chain, in so many rounds of a loop an operation.
+/// Builds the dispatch of one work-group of [`SUBGROUPS`] full sub-groups that runs the chain; each operation loops
+/// `rounds` times.
 fn chain(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, primitive: Primitive, rounds: u64) -> Dispatch {
     let lanes = case.subgroup_size(device);
     let n = chain_length(case.size).expect("the problem of this case was made, which checks its size");
-    let [x, y, f] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
+    let [x, y, f] = [0, 1, 2].map(|index| ArgumentValue::Buffer(BufferId(index)));
     // Chains are shorter than 2^32.
-    let numbers = [n as u32, primitive as u32].map(Value::U32);
+    let numbers = [n as u32, primitive as u32].map(ArgumentValue::U32);
     Dispatch::new(shader, &[("X", x), ("Y", y), ("F", f), ("N", numbers[0]), ("PRIMITIVE", numbers[1])])
         .group_size([SUBGROUPS * lanes, 1, 1])
         .subgroups_of(lanes)

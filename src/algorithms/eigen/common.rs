@@ -1,4 +1,4 @@
-//! What the kernels of the similarity transform, and the programs made of them, share: sizes, bounds of errors, the buffers.
+//! Shared by the similarity transform's algorithms: sizes, error bounds, buffer numbers.
 
 use crate::algorithms::{Sweeps, error_bound};
 use crate::basis::dtype::HostArray;
@@ -14,16 +14,17 @@ pub(super) const AWKWARD_VECTORS: Sweeps = Sweeps::same("1,2,3,31,33,127,1000,40
 /// Unit roundoff of f32.
 pub(super) const U: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// `γ_m` of f32: the bound of m roundings.
+/// Returns `γ_m` of f32: the relative error bound of m roundings.
 pub(super) fn gamma(m: f64) -> f64 {
     error_bound::gamma(m, U)
 }
 
-/// Roundings that one division may count for: Vulkan lets a quotient be 2.5 units in the last place off, and a unit in the
-/// last place is at most 2u ("Precision and Operation of SPIR-V Instructions").
+/// Roundings equivalent to one division: Vulkan allows a quotient an error of 2.5 units in the last place, and such a
+/// unit is at most 2u ("Precision and Operation of SPIR-V Instructions").
 pub(super) const DIVISION: f64 = 5.0;
 
-/// How a device adds floats atomically: the position of the form among `[native, compare-exchange]`, and a note of it.
+/// Chooses the form of atomic float addition for a device: its index in `[native, compare-exchange]`, and a note for
+/// the record.
 pub(super) fn float_atomics(device: &DeviceInfo) -> (usize, &'static str) {
     if device.features.contains(&Feature::ShaderBufferFloat32AtomicAdd) {
         (0, "float atomics: native")
@@ -32,7 +33,7 @@ pub(super) fn float_atomics(device: &DeviceInfo) -> (usize, &'static str) {
     }
 }
 
-/// The values of an f32 array.
+/// Returns the values of an f32 array.
 pub(super) fn reals(array: &HostArray) -> Vec<f32> {
     match array {
         HostArray::F32(values) => values.clone(),
@@ -40,7 +41,7 @@ pub(super) fn reals(array: &HostArray) -> Vec<f32> {
     }
 }
 
-/// Positions of the buffers of `eigen`.
+/// Buffer numbers of `eigen`.
 pub(super) const M: usize = 0;
 pub(super) const V: usize = 1;
 pub(super) const LAMBDA: usize = 2;
@@ -49,5 +50,5 @@ pub(super) const ROUNDS: usize = 4;
 pub(super) const D: usize = 5;
 pub(super) const S: usize = 6;
 
-/// The bits of 1.0.
+/// Bits of 1.0f32.
 pub(super) const ONE: u32 = 0x3f80_0000;

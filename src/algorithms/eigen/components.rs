@@ -1,6 +1,6 @@
-//! The steps of a round of the similarity transform, each an algorithm of its own:
-//! row sums s\[r\] = Σ A\[r,c\] of an n×n matrix; the largest element of a vector without negative elements; a round of the eigenvector,
-//! e\[i\] ← e\[i\]·s\[i\]/max; and the next matrix M ← D⁻¹·M·D with D = diag(s), that is M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\].
+//! Steps of a round of the similarity transform, each as an algorithm: row sums s\[r\] = Σ A\[r,c\] of an n×n matrix;
+//! the largest element of a vector without negative elements; an update of the eigenvector, e\[i\] ← e\[i\]·s\[i\]/max;
+//! and the next matrix M ← D⁻¹·M·D with D = diag(s), that is M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\].
 
 use super::common::{
     AWKWARD_MATRICES, AWKWARD_VECTORS, DIVISION, MATRIX_SIZES, VECTOR_SIZES, float_atomics, gamma, reals,
@@ -94,7 +94,7 @@ fn row_sum_streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &Devi
     })
 }
 
-/// Zeroes the sums and adds the rows up: matrix and sums are buffers `matrix` and `sums`.
+/// Builds the steps that zero the sums and add up the rows; `matrix` and `sums` are buffer numbers.
 pub(super) fn row_sum_steps(
     shader: &'static Shader,
     [matrix, sums]: [usize; 2],
@@ -102,8 +102,8 @@ pub(super) fn row_sum_steps(
     device: &DeviceInfo,
 ) -> [Step; 2] {
     let dispatch = over_matrix(shader, &[("A", buffer(matrix)), ("s", buffer(sums))], case, device);
-    // `local` adds up its sub-groups' sums, at most 256 of them, in a loop; `…-cas` repeats itself until it is alone, at
-    // most once for each other of the n invocations that add to a row.
+    // `local` adds its at most 256 sub-group sums in a loop; `…-cas` retries at most once for each other of the n
+    // invocations that add to a row.
     let loops = u64::from(GROUP) + extent(case);
     [Step::Fill { buffer: BufferId(sums), word: 0 }, Step::Dispatch(dispatch.loops(loops))]
 }
@@ -119,7 +119,7 @@ fn row_sum_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
         work: Work { operations: n * n, bytes: Bytes(4 * n * (n + 1)) },
         chain: None,
         inputs: Box::new(move || vec![random(DType::F32, input, (n * n) as usize, &mut generator(seed, 0))]),
-        // In whatever order a sum of n terms is taken, it is off by at most `γ_n`·Σ|a| (Higham, section 4.2).
+        // A sum of n terms in any order is off by at most `γ_n`·Σ|a| (Higham, section 4.2).
         oracle: Box::new(move |inputs| {
             let sums: Vec<(f64, f64)> = reals(&inputs[0])
                 .chunks(n as usize)
@@ -198,7 +198,7 @@ fn vector_max_streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &D
     }
 }
 
-/// Zeroes the result and takes the maximum: vector and result are buffers `vector` and `result`.
+/// Builds the steps that zero the result and take the maximum; `vector` and `result` are buffer numbers.
 pub(super) fn vector_max_steps(
     shader: &'static Shader,
     [vector, result]: [usize; 2],
@@ -219,7 +219,7 @@ fn vector_max_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
         ],
         work: Work { operations: n, bytes: Bytes(4 * (n + 1)) },
         chain: None,
-        // The last element is the largest, so that a kernel that loses the last, partial work-group is found out.
+        // The last element is the largest, to expose a kernel that drops the last, partial work-group.
         inputs: Box::new(move || {
             let mut values = reals(&random(DType::F32, Input::Uniform, n as usize, &mut generator(seed, 0)));
             if let Some(largest) = (0..values.len()).max_by(|a, b| values[*a].total_cmp(&values[*b])) {
@@ -228,7 +228,7 @@ fn vector_max_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
             }
             vec![HostArray::F32(values)]
         }),
-        // Exact: a maximum rounds nothing.
+        // Exact: a maximum involves no rounding.
         oracle: Box::new(|inputs| {
             let largest = reals(&inputs[0]).into_iter().fold(0.0, f32::max);
             elementwise("max", 0.0, move |_| (f64::from(largest), 1.0))
@@ -291,7 +291,7 @@ fn eigenvector_streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &
     in_quads(shaders, extent(case), device, |shader| over_quads(shader, &arguments, case, device))
 }
 
-/// Updates e: sums, maximum and e are buffers of these numbers.
+/// Builds the update of e; `sums`, `maximum` and `e` are buffer numbers.
 pub(super) fn eigenvector_step(
     shader: &'static Shader,
     [sums, maximum, e]: [usize; 3],
@@ -317,7 +317,7 @@ fn eigenvector_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
             let max = s.iter().copied().fold(0.0, f32::max);
             vec![HostArray::F32(s), HostArray::F32(vec![max]), HostArray::F32(e)]
         }),
-        // A division and a multiplication, relative to the exact value.
+        // One division and one multiplication, relative to the exact value.
         oracle: Box::new(|inputs| {
             let [s, max, e] = [0, 1, 2].map(|i| reals(&inputs[i]));
             elementwise("e", gamma(DIVISION + 1.0), move |i| {
@@ -374,8 +374,8 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
     problem: Static(&next_matrix_problem),
 };
 
-/// Roundings of one element: `global` divides and multiplies; `local`, as the post does, takes a reciprocal and multiplies
-/// twice.
+/// Most roundings of one element: `global` divides and multiplies; `local`, like the post, takes a reciprocal and
+/// multiplies twice.
 pub(super) const NEXT_MATRIX_ROUNDINGS: f64 = DIVISION + 2.0;
 
 fn next_matrix_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {

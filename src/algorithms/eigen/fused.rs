@@ -1,8 +1,8 @@
-//! The program that reads the matrix once a round: s\[i\] = (A·x)\[i\]/x\[i\] are the row sums of D⁻¹·A·D with D = diag(x), so
-//! the transform is power iteration and no matrix has to be written.
+//! Program that reads the matrix once per round: s\[i\] = (A·x)\[i\]/x\[i\] are the row sums of D⁻¹·A·D with D =
+//! diag(x), so the transform is power iteration, and no matrix is written.
 //!
-//! The device decides when to stop. The host looks at the flag after a batch of rounds that it recorded once; those of a
-//! batch that follow the decision end as soon as they have read it.
+//! The device decides when to stop. The host reads the flag after each batch of rounds; rounds of the batch after
+//! convergence return at once.
 
 use super::common::{D, LAMBDA, M, ONE, ROUNDS, STOP, V};
 use super::streaming::{Teams, over_rows, quads, scratch};
@@ -11,21 +11,21 @@ use crate::algorithms::elements::{buffer, extent};
 use crate::basis::dtype::DType;
 use crate::case::StopTest;
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::kernel::program::{BufferId, Dispatch, Program, Repeat, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
 use crate::kernel::shaders::Shader;
 
-/// Rounds of a batch, an even number since two vectors take turns.
+/// Rounds per batch; even, because two vectors alternate.
 const BATCH: u32 = 8;
-/// Most rounds of one dispatch of the kernel for small matrices.
-const MOST_ROUNDS: u32 = 64;
-/// The largest order that one work-group iterates on alone.
-const SMALL: u64 = 256;
-/// Rows that a sub-group of that kernel has at a time.
+/// Most rounds per dispatch of the kernel for small matrices.
+const MAX_ROUNDS: u32 = 64;
+/// Largest order for which a single work-group does all rounds.
+const MAX_SMALL_ORDER: u64 = 256;
+/// Rows per sub-group and turn in the small-matrix kernel.
 const SMALL_ROWS: u32 = 4;
-/// Invocations of its work-group, where the device has so many.
+/// Work-group size of the small-matrix kernel, if the device allows it.
 const SMALL_GROUP: u32 = 1024;
 
-/// Buffers of the program's own, behind those of the problem.
+/// Numbers of the program's own buffers, behind the problem's.
 const X: usize = 7;
 const Y: usize = 8;
 const RATIOS: usize = 9;
@@ -34,17 +34,20 @@ const ARRIVALS: usize = 10;
 pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [addressed, texels, small] = shaders else { unreachable!("the registry names three kernels") };
     let n = extent(case);
-    // Rounds are updates of the vector; the pass that finds the ratios in agreement makes none.
+    // Rounds are updates of the vector; the last pass, which finds equal ratios, makes no update.
     let passes = case.stop_rule().max_rounds.saturating_add(1);
-    let rule = [("eps", Value::F32(case.stop_rule().eps as f32)), ("most", Value::U32(case.stop_rule().max_rounds))];
+    let rule = [
+        ("eps", ArgumentValue::F32(case.stop_rule().eps as f32)),
+        ("most", ArgumentValue::U32(case.stop_rule().max_rounds)),
+    ];
     let fill = |index, word| Step::Fill { buffer: BufferId(index), word };
     let start = [fill(LAMBDA, ONE), fill(STOP, 0), fill(ROUNDS, 0)];
     let repeat = |body, rounds| Some(Repeat { body, stop: BufferId(STOP), bound: passes.div_ceil(rounds) });
-    if n <= SMALL && device.kind != DeviceKind::Cpu {
-        let round = alone(small, &rule, case, device);
+    if n <= MAX_SMALL_ORDER && device.kind != DeviceKind::Cpu {
+        let round = single_group(small, &rule, case, device);
         return Program {
             steps: [&start[..], &[fill(D, ONE)]].concat(),
-            repeat: repeat(vec![Step::Dispatch(round)], MOST_ROUNDS),
+            repeat: repeat(vec![Step::Dispatch(round)], MAX_ROUNDS),
             note: Some("one work-group"),
             ..Program::default()
         };
@@ -87,16 +90,21 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     }
 }
 
-/// Up to [`MOST_ROUNDS`] rounds in one work-group.
-fn alone(shader: &'static Shader, rule: &[(&str, Value)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+/// Builds a dispatch of one work-group that does up to [`MAX_ROUNDS`] rounds.
+fn single_group(
+    shader: &'static Shader,
+    rule: &[(&str, ArgumentValue)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
     let (n, subgroup) = (extent(case) as u32, case.subgroup_size(device));
     let most = device.limits.group_invocations.min(device.limits.group_size[0]).min(SMALL_GROUP);
     let rows = SMALL_ROWS.min(subgroup);
-    // As many sub-groups as have rows.
+    // No more sub-groups than have rows.
     let group = most.min(n.div_ceil(rows) * subgroup) / subgroup * subgroup;
     let buffers = [("A", M), ("v", V), ("d", D), ("lambda", LAMBDA), ("stop", STOP), ("rounds", ROUNDS)];
     let buffers = buffers.map(|(name, index)| (name, buffer(index)));
-    let arguments = [&buffers[..], rule, &[("n", Value::U32(n))]].concat();
+    let arguments = [&buffers[..], rule, &[("n", ArgumentValue::U32(n))]].concat();
     let turns = n.div_ceil(rows * (group / subgroup));
     let steps = n.div_ceil(subgroup);
     Dispatch::new(shader, &arguments)
@@ -104,10 +112,10 @@ fn alone(shader: &'static Shader, rule: &[(&str, Value)], case: &CaseSpec, devic
         .subgroups_of(subgroup)
         .constant("SUBGROUP", subgroup)
         .constant("ROWS", rows)
-        .constant("ROUNDS", MOST_ROUNDS)
+        .constant("ROUNDS", MAX_ROUNDS)
         .constant("PADDED", n.next_multiple_of(4))
         .constant("NEIGHBOUR", neighbour(case))
-        .loops(u64::from(MOST_ROUNDS) * u64::from(turns * (steps + 1) + steps + 1) + 2 * u64::from(n))
+        .loops(u64::from(MAX_ROUNDS) * u64::from(turns * (steps + 1) + steps + 1) + 2 * u64::from(n))
 }
 
 fn neighbour(case: &CaseSpec) -> u32 {

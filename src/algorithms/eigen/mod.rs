@@ -1,8 +1,8 @@
-//! The dominant eigenvalue and eigenvector of a positive matrix by similarity transform (the similarity post), and
-//! the kernels that it is made of, each an algorithm of its own. All in f32.
+//! Dominant eigenvalue and eigenvector of a positive matrix by similarity transform (after the similarity post), and
+//! its kernels, each as an algorithm. All in f32.
 //!
-//! One work-group size serves the kernels of the post, so that variants differ only in how they communicate; ours
-//! (`streaming`, `fused`) choose theirs by device.
+//! The post's kernels share one work-group size, so that variants differ only in how they communicate; the project's
+//! own (`streaming`, `fused`) choose it by device.
 
 mod common;
 mod components;
@@ -25,7 +25,7 @@ mod tests {
     use crate::device::capability::tests::software_device;
     use crate::device::capability::{DeviceInfo, Feature};
 
-    /// The dispatches' grids of a variant's program.
+    /// Returns the grids of the dispatches in a variant's program.
     fn groups(algorithm: &'static Algorithm, variant: &str, n: u64) -> Vec<[u64; 3]> {
         let case = CaseSpec::new(algorithm, Size::Uniform(n), DType::F32);
         let variant = algorithm.variant(variant).expect("it is in the table");

@@ -1,12 +1,12 @@
 //! The similarity transform: M₀ = A; s = the row sums of M; λ = max s; v\[i\] ← v\[i\]·s\[i\]/λ; unless the row sums agree,
 //! M ← D⁻¹·M·D with D = diag(s). All M are similar to A, and min s ≤ λ(A) ≤ max s.
 //!
-//! A program may leave part of the transform undone: it returns a matrix M and a vector d, and what it has found row sums of
-//! is diag(d)⁻¹·M·diag(d). `pipeline` writes the matrix, so its d is ones; `fused` never does, so its M is A.
+//! A program may leave part of the transform undone: it returns a matrix M and a vector d, and the row sums are those
+//! of diag(d)⁻¹·M·diag(d). `pipeline` writes the matrix, so its d is ones; `fused` never does, so its M is A.
 //!
-//! What is checked, with k the rounds, u the unit roundoff of f32, `γ_m` = m·u/(1 − m·u), and s\[i\] = (M·d)\[i\]/d\[i\] in
-//! f64, from `low` to `high` (sums, products and quotients of positive numbers keep relative errors, so every bound is
-//! relative; Higham, lemma 3.1); m is n, and n + 6 where d is not ones, for a product and a quotient more a sum:
+//! The check, with k rounds, u the unit roundoff of f32, `γ_m` = m·u/(1 − m·u), and s\[i\] = (M·d)\[i\]/d\[i\] in f64,
+//! ranging from `low` to `high`. Sums, products and quotients of positive numbers keep relative errors, so every bound
+//! is relative (Higham, lemma 3.1); m is n, or n + 6 if d is not ones, for one more product and quotient:
 //!
 //! 1. The eigenvalue. diag(d)⁻¹·M·diag(d) is D⁻¹·(A + E)·D with |E| ≤ `γ_7k`·A, one reciprocal and two products a round, so
 //!    λ(A) is in \[low, high\] up to `γ_7k`, and the λ returned is `high` up to `γ_m`: it differs from the λ(A) of an f64
@@ -25,7 +25,7 @@ use super::common::{
 };
 use super::components::{NEXT_MATRIX_ROUNDINGS, eigenvector_step, row_sum_steps, vector_max_steps};
 use super::{fused, power, stop_check};
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::algorithms::elements::{GROUP, buffer, matrix_order, over_matrix, over_vector};
 use crate::algorithms::error_bound::Worst;
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
@@ -36,13 +36,13 @@ use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
-use crate::case::check::Check;
+use crate::case::check::CheckResult;
 use crate::case::input::random;
 use crate::case::{StopRule, StopTest};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-use crate::kernel::program::{BufferId, Program, Repeat, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Program, Repeat, Step};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
@@ -105,8 +105,12 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
     match case.stop_rule().test {
         StopTest::Neighbour => body.extend(stop_check::steps(neighbour, [S, STOP], eps, case, device)),
         StopTest::Bracket => {
-            let arguments =
-                [("s", buffer(S)), ("maximum", buffer(LAMBDA)), ("stop", buffer(STOP)), ("eps", Value::F32(eps))];
+            let arguments = [
+                ("s", buffer(S)),
+                ("maximum", buffer(LAMBDA)),
+                ("stop", buffer(STOP)),
+                ("eps", ArgumentValue::F32(eps)),
+            ];
             body.push(Step::Fill { buffer: BufferId(STOP), word: 1 });
             body.push(Step::Dispatch(over_vector(bracket, &arguments, case, device)));
         }
@@ -117,10 +121,10 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
         steps: vec![
             Step::Fill { buffer: BufferId(V), word: ONE },
             Step::Fill { buffer: BufferId(ROUNDS), word: 0 },
-            // The transform is in the matrix.
+            // The whole transform is in the matrix.
             Step::Fill { buffer: BufferId(D), word: ONE },
         ],
-        // Rounds are updates of the matrix; the pass that finds the row sums in agreement makes none.
+        // Rounds are updates of the matrix; the last pass, which finds equal row sums, makes no update.
         repeat: Some(Repeat { body, stop: BufferId(STOP), bound: case.stop_rule().max_rounds.saturating_add(1) }),
         note: Some(note),
         ..Program::default()
@@ -148,7 +152,7 @@ impl Eigen {
             return Err("the example is a 3×3 matrix; write --size 3".into());
         }
         if case.input == Input::Signed {
-            // The other kinds are positive by construction: only here is there anything to look for.
+            // Only this kind can have elements that are not positive.
             if let Some((row, column, value)) = first_not_positive(n, case.seed) {
                 return Err(format!(
                     "a positive matrix is needed, but element ({row},{column}) of input 'signed' is {value}; \
@@ -159,7 +163,7 @@ impl Eigen {
         Ok(Self { n, case: *case })
     }
 
-    /// About the largest row sum, for a warning.
+    /// Returns the approximate size of the largest row sum, for a warning.
     fn scale(&self) -> f64 {
         match self.case.input {
             // The dominant eigenvalue of every Hilbert matrix is below π.
@@ -170,8 +174,8 @@ impl Eigen {
     }
 }
 
-/// The first element of the signed matrix that is not positive, with its position. Rows are made one at a time and the
-/// first few are almost sure to have one.
+/// Finds the first element of the signed matrix that is not positive, with its position. Generates one row at a time,
+/// because the first few almost surely contain one.
 fn first_not_positive(n: u64, seed: u64) -> Option<(u64, usize, f64)> {
     let mut rng = generator(seed, 0);
     (0..n).find_map(|row| {
@@ -180,14 +184,14 @@ fn first_not_positive(n: u64, seed: u64) -> Option<(u64, usize, f64)> {
     })
 }
 
-/// The relative difference that rounding alone leaves between row sums that are equal: u·√(8 + n/256), one standard
-/// deviation of a sum taken pairwise within work-groups of 256 and one by one beyond (Higham & Mary 2019), and at least
-/// the spacing of f32.
+/// Returns the relative difference between equal row sums due to rounding alone: u·√(8 + n/256), one standard deviation
+/// of a sum taken pairwise within work-groups of 256 and sequentially beyond (Higham & Mary 2019), and at least the
+/// spacing of f32.
 fn resolution(n: u64) -> f64 {
     (U * (8.0 + n as f64 / f64::from(GROUP)).sqrt()).max(2.0 * U)
 }
 
-/// The warning that eps is below what f32 resolves, if it is; `scale` is the size of the row sums.
+/// Returns the warning that eps is below the resolution of f32, if it is; `scale` is the size of the row sums.
 fn below_resolution(n: u64, stop: &StopRule, scale: f64) -> Option<String> {
     let floor = match stop.test {
         StopTest::Neighbour => resolution(n) * scale,
@@ -230,7 +234,7 @@ impl Problem for Eigen {
     }
 
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
-        Ok(Box::new(Expected::new(reals(&inputs[0]), self.n as usize, self.case.stop_rule())))
+        Ok(Box::new(TransformOracle::new(reals(&inputs[0]), self.n as usize, self.case.stop_rule())))
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -238,22 +242,22 @@ impl Problem for Eigen {
     }
 }
 
-struct Expected {
+struct TransformOracle {
     a: Vec<f32>,
     n: usize,
     stop: StopRule,
-    /// Bounds of λ(A), far nearer to each other than f32 can tell.
+    /// Bounds of λ(A), far closer to each other than f32 can resolve.
     lambda: [f64; 2],
 }
 
-impl Expected {
+impl TransformOracle {
     fn new(a: Vec<f32>, n: usize, stop: StopRule) -> Self {
         let lambda = power::enclosure(&a, n);
         Self { a, n, stop, lambda }
     }
 
-    /// What the stop rule compares with eps, for row sums `s`: the largest difference of neighbours, or the relative
-    /// width of the bracket.
+    /// Returns the quantity that the stop rule compares with eps, for row sums `s`: the largest difference of
+    /// neighbors, or the relative width of the bracket.
     fn disagreement(&self, s: &[f64]) -> f64 {
         match self.stop.test {
             StopTest::Neighbour => (0..self.n).map(|i| (s[i] - s[(i + 1) % self.n]).abs()).fold(0.0, f64::max),
@@ -276,7 +280,7 @@ impl Expected {
         format!("not converged after {rounds} rounds: {what} {left:.2e}; {remedy}")
     }
 
-    /// ‖A·v − λ·v‖ / ‖λ·v‖ in the Euclidean norm, given A·v.
+    /// Returns ‖A·v − λ·v‖ / ‖λ·v‖ in the Euclidean norm, given A·v.
     fn vector_residual(lambda: f64, v: &[f64], av: &[f64]) -> f64 {
         let difference: f64 = v.iter().zip(av).map(|(v, av)| (av - lambda * v).powi(2)).sum();
         let size: f64 = v.iter().map(|v| (lambda * v).powi(2)).sum();
@@ -284,24 +288,24 @@ impl Expected {
     }
 }
 
-/// The values of an array in f64.
+/// Returns the values of an array in f64.
 fn doubles(array: &HostArray) -> Vec<f64> {
     (0..array.len()).map(|i| array.get(i)).collect()
 }
 
-impl Oracle for Expected {
-    fn comparison(&self, output: usize) -> Option<Comparison> {
-        // Of the last matrix only the row sums are promised, which converge to one number. The rounds are a figure to
-        // report.
-        (output != ROUNDS).then(|| Comparison { ordered: output != M, ..Comparison::default() })
+impl Oracle for TransformOracle {
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
+        // Only the row sums of the last matrix are determined, and they converge to one number. The number of rounds is
+        // a figure, not part of the answer.
+        (output != ROUNDS).then(|| OutputComparison { ordered: output != M, ..OutputComparison::default() })
     }
 
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let (lambda, stop, k) = (outputs[LAMBDA].get(0), outputs[STOP].get(0), outputs[ROUNDS].get(0));
         let [v, d] = [V, D].map(|index| doubles(&outputs[index]));
         let mut s = power::product(&reals(&outputs[M]), &d);
         s.iter_mut().zip(&d).for_each(|(s, d)| *s /= d);
-        // −v is an eigenvector too, but no product of row sums.
+        // −v is an eigenvector as well, but not a product of row sums.
         let finite = lambda.is_finite()
             && s.iter().all(|value| value.is_finite())
             && v.iter().chain(&d).all(|value| value.is_finite() && *value > 0.0);
@@ -310,7 +314,7 @@ impl Oracle for Expected {
             let place = format!(
                 "λ is {lambda}, the stop flag {stop}, rounds {k}; matrix and vectors finite and positive: {finite}"
             );
-            worst.see(f64::INFINITY, || place);
+            worst.record(f64::INFINITY, || place);
             return Ok(worst.check(1.0));
         }
         if stop == 0.0 {
@@ -323,9 +327,9 @@ impl Oracle for Expected {
 
         let exact = f64::midpoint(self.lambda[0], self.lambda[1]);
         let bound = (high - low) + high * (sum + matrix) + (self.lambda[1] - self.lambda[0]);
-        worst.see((lambda - exact).abs() / bound, || format!("λ is {lambda}, expected {exact} ± {bound:.1e}"));
+        worst.record((lambda - exact).abs() / bound, || format!("λ is {lambda}, expected {exact} ± {bound:.1e}"));
 
-        worst.see((lambda - high).abs() / (high * sum), || {
+        worst.record((lambda - high).abs() / (high * sum), || {
             format!("λ is {lambda}, the largest row sum of the last matrix {high}")
         });
 
@@ -334,16 +338,16 @@ impl Oracle for Expected {
             StopTest::Bracket => self.stop.eps * (1.0 + gamma(4.0)) + 2.0 * gamma(m + 4.0),
         };
         let reached = self.disagreement(&s);
-        worst.see(reached / allowed, || format!("stopped while the row sums differ by {reached:.2e}"));
+        worst.record(reached / allowed, || format!("stopped while the row sums differ by {reached:.2e}"));
 
         let av = power::product(&self.a, &v);
         let slack = gamma(2.0 * m + 33.0 * k + 12.0);
         for (i, (av, v)) in av.iter().zip(&v).enumerate() {
             let ratio = av / v;
             let outside = ((ratio - high) / (high * slack)).max((low - ratio) / (low * slack));
-            // `max` drops a NaN, so one of its own makes the ratio of an element that is zero or not a number.
+            // `f64::max` ignores NaN, so a ratio with a zero or NaN element is handled separately.
             let outside = if ratio.is_finite() { outside } else { f64::INFINITY };
-            worst.see(outside, || format!("(A·v)[{i}]/v[{i}] is {ratio}, outside [{low}, {high}]"));
+            worst.record(outside, || format!("(A·v)[{i}]/v[{i}] is {ratio}, outside [{low}, {high}]"));
         }
 
         let mut check = worst.check(1.0);
@@ -365,7 +369,7 @@ mod tests {
 
     const POST: StopRule = StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 100 };
 
-    /// The pipeline on the host in f32.
+    /// Runs the pipeline on the host in f32.
     fn transform(a: &[f32], n: usize, stop: &StopRule) -> Vec<HostArray> {
         let (mut m, mut v, mut rounds) = (a.to_vec(), vec![1f32; n], 0);
         loop {
@@ -393,7 +397,7 @@ mod tests {
         }
     }
 
-    fn metric(check: &Check, name: &str) -> f64 {
+    fn metric(check: &CheckResult, name: &str) -> f64 {
         check.metrics.iter().find(|metric| metric.name == name).and_then(|metric| metric.value).expect("a metric")
     }
 
@@ -401,7 +405,7 @@ mod tests {
     fn a_right_transform_passes_with_the_rounds_and_the_eigenvalue_of_the_post() {
         for (n, rounds, lambda) in [(128, 9.0, 2.217_19), (256, 10.0, 2.304_20)] {
             let a = matrix::hilbert(n);
-            let check = Expected::new(a.clone(), n, POST).check(&transform(&a, n, &POST)).expect("converged");
+            let check = TransformOracle::new(a.clone(), n, POST).check(&transform(&a, n, &POST)).expect("converged");
             assert!(check.passes(), "{check:?}");
             assert_eq!(metric(&check, "rounds"), rounds);
             assert!((metric(&check, "lambda") - lambda).abs() < 5e-5, "{check:?}");
@@ -410,11 +414,11 @@ mod tests {
 
     #[test]
     fn the_small_example_gives_its_eigenvalue_and_eigenvector() {
-        // λ² − 7·λ − 4 = 0, since the matrix is singular.
+        // λ² − 7·λ − 4 = 0, because the matrix is singular.
         let exact = f64::midpoint(7.0, 65f64.sqrt());
         let stop = StopRule { eps: 1e-6, ..StopRule::default() };
         let outputs = transform(&matrix::EXAMPLE, 3, &stop);
-        let check = Expected::new(matrix::EXAMPLE.to_vec(), 3, stop).check(&outputs).expect("converged");
+        let check = TransformOracle::new(matrix::EXAMPLE.to_vec(), 3, stop).check(&outputs).expect("converged");
         assert!(check.passes() && (metric(&check, "lambda") - exact).abs() < 1e-5, "{check:?}");
         let v = doubles(&outputs[V]);
         assert!((v[0] / v[2] - 0.394_074 / 0.997_451).abs() < 1e-5, "{v:?}");
@@ -425,7 +429,7 @@ mod tests {
     fn wrong_answers_are_rejected() {
         let n = 64;
         let a = matrix::hilbert(n);
-        let expected = Expected::new(a.clone(), n, POST);
+        let expected = TransformOracle::new(a.clone(), n, POST);
         let rejected = |outputs: &[HostArray]| !expected.check(outputs).expect("it stopped").passes();
         let right = transform(&a, n, &POST);
         let with = |index: usize, array: HostArray| {
@@ -445,7 +449,7 @@ mod tests {
         assert!(rejected(&with(M, HostArray::F32(m))), "a wrong matrix");
         let early = StopRule { eps: 1e-1, ..POST };
         assert!(rejected(&transform(&a, n, &early)), "stopped too early");
-        // Similar to another matrix: all the device's figures agree with each other, and with no eigenvalue of A.
+        // The output belongs to a similar matrix: its figures agree with each other, but not with an eigenvalue of A.
         let other: Vec<f32> = a.iter().map(|value| value * 1.01).collect();
         assert!(rejected(&transform(&other, n, &POST)), "another matrix");
     }
@@ -458,7 +462,8 @@ mod tests {
     fn a_run_that_hits_its_cap_has_no_answer() {
         let stop = StopRule { max_rounds: 3, ..POST };
         let a = matrix::hilbert(64);
-        let error = Expected::new(a.clone(), 64, stop).check(&transform(&a, 64, &stop)).expect_err("too few rounds");
+        let error =
+            TransformOracle::new(a.clone(), 64, stop).check(&transform(&a, 64, &stop)).expect_err("too few rounds");
         assert!(error.starts_with("not converged after 3 rounds: neighboring row sums still differ by"), "{error}");
         assert!(error.ends_with("raise --max-rounds or --eps"), "{error}");
     }

@@ -1,19 +1,19 @@
-//! Power iteration in f64, the independent reference of `eigen`, and the matrix sums that its check needs.
+//! Power iteration in f64: the independent reference of `eigen`, and the matrix-vector products of its check.
 
 use crate::basis::threads;
 use rayon::prelude::*;
 
-/// Relative width at which the enclosure of the eigenvalue is narrow enough: far below what f32 resolves.
+/// Relative width at which the eigenvalue's enclosure is narrow enough: far below f32's resolution.
 const WIDTH: f64 = 1e-11;
-/// Iterations after which the enclosure is taken as it is: rigorous, if wider.
-const MOST_ITERATIONS: usize = 20_000;
+/// Iterations after which the enclosure is used as it is: valid, if wider.
+const MAX_ITERATIONS: usize = 20_000;
 
-/// The smallest and the largest of `values`.
+/// Returns the smallest and the largest of `values`.
 pub(super) fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
     values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], value| [low.min(value), high.max(value)])
 }
 
-/// A·x in f64, where A is row major with rows as long as x. On all cores once that is worth their start.
+/// Returns A·x in f64, where A is row-major with rows as long as x. Uses all cores if the matrix is large enough.
 pub(super) fn product(a: &[f32], x: &[f64]) -> Vec<f64> {
     let n = x.len();
     let cores = if n < 512 { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
@@ -33,7 +33,7 @@ pub(super) fn product(a: &[f32], x: &[f64]) -> Vec<f64> {
     y
 }
 
-/// Σ a·x with eight partial sums, which a compiler can keep in vector registers.
+/// Returns Σ a·x, with eight partial sums that a compiler can keep in vector registers.
 fn dot(a: &[f32], x: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     let (blocks, rest) = a.as_chunks::<8>();
@@ -46,14 +46,14 @@ fn dot(a: &[f32], x: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + tail
 }
 
-/// Bounds of the dominant eigenvalue of the positive matrix `a` of order `n`.
+/// Returns bounds of the dominant eigenvalue of the positive matrix `a` of order `n`.
 ///
 /// For any positive x, min (A·x)ᵢ/xᵢ ≤ λ ≤ max (A·x)ᵢ/xᵢ (Collatz 1942, Wielandt 1950), and power iteration narrows the
-/// two. So the result is right however far the iteration came, up to the rounding of f64.
+/// bounds. So they are valid after any number of iterations, up to the rounding of f64.
 pub(super) fn enclosure(a: &[f32], n: usize) -> [f64; 2] {
     let mut x = vec![1.0; n];
     let mut bounds = [0.0, f64::INFINITY];
-    for _ in 0..MOST_ITERATIONS {
+    for _ in 0..MAX_ITERATIONS {
         let y = product(a, &x);
         bounds = range(y.iter().zip(&x).map(|(y, x)| y / x));
         if bounds[1] - bounds[0] <= WIDTH * bounds[1] {
@@ -75,7 +75,7 @@ mod tests {
         for (a, n, expected) in [
             (matrix::hilbert(128), 128, 2.216_861),
             (matrix::hilbert(256), 256, 2.303_809),
-            // λ² − 7·λ − 4 = 0, since the matrix is singular.
+            // λ² − 7·λ − 4 = 0, because the matrix is singular.
             (matrix::EXAMPLE.to_vec(), 3, f64::midpoint(7.0, 65f64.sqrt())),
         ] {
             let [low, high] = enclosure(&a, n);

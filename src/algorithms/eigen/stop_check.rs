@@ -1,9 +1,9 @@
-//! The stop criterion: whether every |s\[i\] − s\[(i+1) mod n\]| < eps.
+//! Stop criterion: whether every |s\[i\] − s\[(i+1) mod n\]| < eps.
 //!
-//! The answer is one bit, so the kinds of input are chosen to catch each way of getting it wrong: `converged` must be
-//! accepted; `boundary` and `wrap` have one pair too far apart, across the last boundary between sub-groups (of any size
-//! up to 64; in some sizes it is one between work-groups) and between the last element and the first; in `uniform`
-//! almost every pair is.
+//! The answer is one bit, so each kind of input targets a different mistake: `converged` must be accepted; `boundary`
+//! and `wrap` have exactly one pair too far apart, the former across the last boundary between sub-groups (of any size
+//! up to 64; for some n it is one between work-groups), the latter between the last element and the first; in `uniform`
+//! almost every pair is too far apart.
 
 use super::common::{AWKWARD_VECTORS, VECTOR_SIZES, reals};
 use super::streaming::{in_quads, over_parts, scratch};
@@ -16,11 +16,11 @@ use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Program, Step};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
-/// The stop criterion.
+/// Stop criterion.
 pub(crate) static STOP_CHECK: Algorithm = Algorithm {
     name: Borrowed("stop-check"),
     fingerprint: None,
@@ -84,7 +84,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
     problem: Static(&problem),
 };
 
-/// The post's eps.
+/// eps of the blog post.
 pub(crate) const EPS: f32 = 1e-3;
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -93,14 +93,14 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
 
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let buffers = [("s", 0), ("s4", 0), ("stop", 1), ("arrivals", 2)].map(|(name, i)| (name, buffer(i)));
-    let arguments = [&buffers[..], &[("eps", Value::F32(EPS))]].concat();
+    let arguments = [&buffers[..], &[("eps", ArgumentValue::F32(EPS))]].concat();
     Program {
         scratch: vec![scratch("arrivals", DType::I32, 1)],
         ..in_quads(shaders, extent(case), device, |shader| over_parts(shader, &arguments, case, device))
     }
 }
 
-/// Sets the flag and clears it where a pair is too far apart: sums and flag are buffers of these numbers.
+/// Builds the steps that set the flag and clear it if a pair is too far apart; `sums` and `flag` are buffer numbers.
 pub(super) fn steps(
     shader: &'static Shader,
     [sums, flag]: [usize; 2],
@@ -108,11 +108,11 @@ pub(super) fn steps(
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> [Step; 2] {
-    let arguments = [("s", buffer(sums)), ("stop", buffer(flag)), ("eps", Value::F32(eps))];
+    let arguments = [("s", buffer(sums)), ("stop", buffer(flag)), ("eps", ArgumentValue::F32(eps))];
     [Step::Fill { buffer: BufferId(flag), word: 1 }, Step::Dispatch(over_vector(shader, &arguments, case, device))]
 }
 
-/// The first element of the pair that is too far apart, in the kinds of input that have one such pair.
+/// Returns the first element of the pair that is too far apart, for inputs with exactly one such pair.
 fn offender(input: Input, n: usize) -> Option<usize> {
     match input {
         // A multiple of 64 is a boundary between sub-groups of every size up to 64.
@@ -123,8 +123,8 @@ fn offender(input: Input, n: usize) -> Option<usize> {
     }
 }
 
-/// Values near 1 that differ by less than eps/8; with an offender, a jump by 4·eps after it, from where eight steps
-/// of eps/2 lead back; vectors too short for them jump back, and so have two.
+/// Returns values near 1 that differ by less than eps/8. Inputs with an offender jump by 4·eps after it, and return in
+/// eight steps of eps/2; vectors too short for that return at once, so they have two offending pairs.
 fn values(input: Input, n: usize, seed: u64) -> Vec<f32> {
     let mut values = matrix::positive(n, seed, 0);
     if input == Input::Uniform {
@@ -141,7 +141,7 @@ fn values(input: Input, n: usize, seed: u64) -> Vec<f32> {
     values
 }
 
-/// The flag for `s`, in f32 as the kernels compute it: subtraction and comparison are exactly defined.
+/// Returns the correct flag for `s`, computed in f32: subtraction and comparison are exactly defined.
 fn expected(s: &[f32]) -> bool {
     (0..s.len()).all(|i| (s[i] - s[(i + 1) % s.len()]).abs() < EPS)
 }

@@ -1,26 +1,26 @@
-//! How the kernels that run at the speed of memory share out their work: 16-byte loads with many in flight, by address on
-//! GPUs and through texel views on software devices, whose loads fetch lane by lane.
+//! Work distribution of the bandwidth-bound kernels: 16-byte loads with many in flight, by address on GPUs and through
+//! texel views on software devices, whose ordinary loads fetch lane by lane.
 
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::{extent, groups_over};
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{Dispatch, Program, TEXEL, Value, folded_groups};
+use crate::kernel::program::{ArgumentValue, Dispatch, Program, TEXEL, folded_groups};
 use crate::kernel::shaders::Shader;
 
-/// Elements of a quad.
+/// Elements per quad, the unit of a load.
 const QUAD: u64 = 4;
-/// Invocations of a work-group on a GPU.
+/// Invocations per work-group on a GPU.
 const GROUP: u32 = 256;
-/// Work-groups that go over a vector. On a GPU as many as leave a core that is done early another one, and fewer than the
-/// 2^16 that `stop-check` can count.
-const MOST_PARTS: u64 = 4096;
-/// The same on a software device, whose groups are one sub-group.
-const MOST_PARTS_OF_CPUS: u64 = 1056;
+/// Most work-groups for a vector on a GPU: enough for a core that finishes early to get another, and below the 2^16
+/// that `stop-check` can count.
+const MAX_PARTS: u64 = 4096;
+/// Most work-groups for a vector on a software device, whose groups are one sub-group.
+const MAX_PARTS_ON_CPU: u64 = 1056;
 
-/// The kernel that suits a device among one that loads quads by 16 bytes from addresses and one that fetches them through texel
-/// views, for a largest buffer of so many elements; and what a reader of the figures should know.
+/// Chooses between a kernel that loads quads by address and one that reads them through texel views, for a largest
+/// buffer of `elements` elements; returns it with the note for the record.
 pub(super) fn quads(
     [addressed, texels]: [&'static Shader; 2],
     elements: u64,
@@ -34,7 +34,7 @@ pub(super) fn quads(
     }
 }
 
-/// The program of a variant with two such kernels that goes once over its largest buffer, of so many elements.
+/// Builds the program of a variant with two such kernels that reads its largest buffer, of `elements` elements, once.
 pub(super) fn in_quads(
     kernels: &[&'static Shader],
     elements: u64,
@@ -46,21 +46,22 @@ pub(super) fn in_quads(
     Program { note: Some(note), ..Program::single(dispatch(shader)) }
 }
 
-/// The teams of sub-groups that share the rows of a matrix (`rows.glsl`).
+/// Division of a matrix's rows among teams of sub-groups (`rows.glsl`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Teams {
-    /// Invocations of a work-group.
+    /// Invocations per work-group.
     group: u32,
-    /// Sub-groups of a team.
+    /// Sub-groups per team.
     team: u32,
-    /// Rows that a team adds up at a time.
+    /// Rows that a team sums at a time.
     rows: u32,
-    /// Quads of a row that an invocation has in flight.
+    /// Quads of a row that an invocation keeps in flight.
     unroll: u32,
 }
 
 impl Teams {
-    /// For sums of elements. The figures of each shape on an H100 are in docs/eigen.md, as are those of [`Self::products`].
+    /// Returns the teams for sums of elements. docs/eigen.md has the H100's figures for each shape, also for
+    /// [`Self::products`].
     pub(super) fn sums(case: &CaseSpec, device: &DeviceInfo) -> Self {
         let (n, subgroup) = (extent(case), case.subgroup_size(device));
         match device.kind {
@@ -70,7 +71,7 @@ impl Teams {
         }
     }
 
-    /// For sums of products with a vector, whose quads serve several rows.
+    /// Returns the teams for sums of products with a vector, whose quads serve several rows.
     pub(super) fn products(case: &CaseSpec, device: &DeviceInfo) -> Self {
         let (n, subgroup) = (extent(case), case.subgroup_size(device));
         let of = |group: u32, team: u32| Self { group, team, rows: 4.min(subgroup), unroll: 2 };
@@ -83,17 +84,17 @@ impl Teams {
     }
 }
 
-/// `shader` on all rows of an n×n matrix, with `arguments` of which it has some.
+/// Dispatches `shader` over all rows of an n×n matrix, with those of `arguments` that it takes.
 pub(super) fn over_rows(
     teams: Teams,
     shader: &'static Shader,
-    arguments: &[(&str, Value)],
+    arguments: &[(&str, ArgumentValue)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
     let (n, subgroup) = (extent(case), case.subgroup_size(device));
     let Teams { group, team, rows, unroll } = teams;
-    // Teams take every fourth row.
+    // A team's rows are four apart.
     let teams = QUAD * n.div_ceil(QUAD * u64::from(rows));
     let groups = teams.div_ceil(u64::from(group / (team * subgroup)));
     let [x, y] = folded_groups(groups, device.limits.group_count[0]);
@@ -109,23 +110,23 @@ pub(super) fn over_rows(
         .loops(steps + u64::from(team) + QUAD * 2)
 }
 
-/// How work-groups share a vector, each a part of its own.
+/// Division of a vector among work-groups, one part each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parts {
-    /// Invocations of a work-group.
+    /// Invocations per work-group.
     group: u32,
-    /// Quads of an invocation, a multiple of `unroll`.
+    /// Quads per invocation, a multiple of `unroll`.
     count: u64,
-    /// Quads that it has in flight.
+    /// Quads that an invocation keeps in flight.
     unroll: u32,
-    /// Work-groups.
+    /// Number of work-groups.
     groups: u64,
 }
 
 impl Parts {
     fn of(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         let (group, unroll, most) =
-            if device.kind == DeviceKind::Cpu { (subgroup, 4, MOST_PARTS_OF_CPUS) } else { (2 * GROUP, 8, MOST_PARTS) };
+            if device.kind == DeviceKind::Cpu { (subgroup, 4, MAX_PARTS_ON_CPU) } else { (2 * GROUP, 8, MAX_PARTS) };
         let quads = n.div_ceil(QUAD);
         let count = quads.div_ceil(u64::from(group) * most).next_multiple_of(unroll);
         let groups = quads.div_ceil(u64::from(group) * count);
@@ -133,17 +134,17 @@ impl Parts {
     }
 }
 
-/// `shader` on the parts of a vector, with `arguments` of which it has some.
+/// Dispatches `shader` over the parts of a vector, with those of `arguments` that it takes.
 pub(super) fn over_parts(
     shader: &'static Shader,
-    arguments: &[(&str, Value)],
+    arguments: &[(&str, ArgumentValue)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
     let (n, subgroup) = (extent(case), case.subgroup_size(device));
     let Parts { group, count, unroll, groups } = Parts::of(n, subgroup, device);
-    // Far below 2^32: a part is the 1056th of 2^31 elements at most.
-    let arguments = [arguments, &[("count", Value::U32(count as u32))]].concat();
+    // Far below 2^32: a part is at most a 1056th of 2^31 elements.
+    let arguments = [arguments, &[("count", ArgumentValue::U32(count as u32))]].concat();
     dispatch(shader, &arguments, n)
         .group_size([group, 1, 1])
         .groups([groups, 1, 1])
@@ -153,10 +154,10 @@ pub(super) fn over_parts(
         .loops(count + u64::from(group / subgroup))
 }
 
-/// `shader` with `unroll` quads of a vector an invocation.
+/// Dispatches `shader` with `unroll` quads of a vector per invocation.
 pub(super) fn over_quads(
     shader: &'static Shader,
-    arguments: &[(&str, Value)],
+    arguments: &[(&str, ArgumentValue)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
@@ -167,21 +168,21 @@ pub(super) fn over_quads(
     dispatch(shader, arguments, n).group_size([group, 1, 1]).groups([x, y, 1]).constant("UNROLL", unroll)
 }
 
-/// `shader` with a quad of several rows an invocation.
+/// Dispatches `shader` with one quad of several rows per invocation.
 pub(super) fn over_quads_of_rows(
     shader: &'static Shader,
-    arguments: &[(&str, Value)],
+    arguments: &[(&str, ArgumentValue)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
     let n = extent(case);
     let (group, rows) = match device.kind {
         DeviceKind::Cpu => (64, 8),
-        // What is gained by reading the sums once for several rows shows where they are read one by one.
+        // Reading a column sum once for several rows pays only if elements are read one by one.
         _ if n.is_multiple_of(QUAD) => (GROUP, 1),
         _ => (GROUP, 4),
     };
-    // Behind its quads a row has up to six elements that are in none.
+    // Outside of its aligned quads, a row has up to six elements.
     let slots = n / QUAD + if n.is_multiple_of(QUAD) { 0 } else { 6 };
     let sets = QUAD * n.div_ceil(QUAD * u64::from(rows));
     dispatch(shader, arguments, n)
@@ -190,17 +191,17 @@ pub(super) fn over_quads_of_rows(
         .constant("ROWS", rows)
 }
 
-/// `shader` with those of `arguments` that it has, and with `n` of them.
-fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dispatch {
+/// Dispatches `shader` with `n` and `arguments`, as far as it takes them.
+fn dispatch(shader: &'static Shader, arguments: &[(&str, ArgumentValue)], n: u64) -> Dispatch {
     // Below 2^32: the problem has checked it.
-    let n = [("n", Value::U32(n as u32))];
+    let n = [("n", ArgumentValue::U32(n as u32))];
     let own = &shader.interface;
     let has = |name: &str| own.arguments.iter().any(|own| own.name == name) || own.views().any(|view| view == name);
     let arguments: Vec<_> = arguments.iter().chain(&n).copied().filter(|(name, _)| has(name)).collect();
     Dispatch::new(shader, &arguments)
 }
 
-/// A buffer of a program's own.
+/// Describes one of the program's own buffers.
 pub(super) fn scratch(name: &'static str, dtype: DType, len: u64) -> BufferSpec {
     BufferSpec::new(name, Role::Scratch, dtype, len)
 }

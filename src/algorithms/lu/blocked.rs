@@ -1,14 +1,14 @@
 //! The schedule of `blocked` and `blocked-split`.
 //!
-//! A block of columns is one dependent dispatch, whose groups have a strip beside or below the diagonal block and factorise
-//! that for themselves; or, where too many rows are left for that, two: the diagonal block, then the strips. Within
-//! an outer block only the strips of the next block, its rows and columns, are brought up to date, beside what is
-//! sequential. What is left of W waits until the outer block is done, so that it passes through the memory once for many
-//! columns: first the strips of the next outer block, the rest slice by slice beside that one's blocks.
+//! A block of columns is one dependent dispatch, whose groups each factorize the diagonal block redundantly and solve
+//! for one strip beside or below it; or, if too many rows remain for that, two: the diagonal block, then the strips.
+//! Within an outer block, only the strips of the next block, its rows and columns, are updated alongside the sequential
+//! steps. The rest of W waits until the outer block is done, so that it passes through memory once for many columns:
+//! first the strips of the next outer block, then the rest in slices alongside the next outer block's blocks.
 
 use super::factors::{L, STATUS, U};
-use super::schedule::{By, Panel, Schedule, Solve, Target, arguments, slice, update_tile};
-use super::solve::Side;
+use super::schedule::{LuSchedule, Panel, Solve, UpdateFactors, UpdateTarget, arguments, slice, update_tile};
+use super::solve::TriangleSide;
 use super::split::{self, Halves};
 use super::widths::{PLAIN, SPLIT};
 use crate::algorithms::CaseSpec;
@@ -18,61 +18,62 @@ use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// Columns that `blocked-corner` factorises at a time.
+/// Columns that `blocked-corner` factorizes at a time.
 const STEP: u64 = 8;
 
-/// Rows that are left at most where a block is one dependent dispatch: with more the strips are too many.
-const AT_ONCE: u64 = 2048;
-/// What its groups of most rows and columns need: invocations, and bytes of shared memory.
-const AT_ONCE_NEEDS: (u32, u64) = (512, 48 << 10);
-/// Rows that are left at most where strips have 32 columns: with 64 fewer groups factorise the same block.
-const NARROW: u64 = 1024;
+/// Most remaining rows for which a block is one dependent dispatch: with more there are too many strips.
+const MAX_ROWS_AT_ONCE: u64 = 2048;
+/// Requirements of the largest groups of such a dispatch: invocations, and bytes of shared memory.
+const AT_ONCE_REQUIREMENTS: (u32, u64) = (512, 48 << 10);
+/// Most remaining rows for which strips have 32 columns: beyond, wider strips mean fewer groups that factorize the same
+/// block.
+const NARROW_STRIP_ROWS: u64 = 1024;
 
-/// Columns of a block, whose diagonal block one work-group factorises.
+/// Columns of a block, whose diagonal block one work-group factorizes.
 const BLOCK: u64 = 64;
-/// Columns that a slice is a multiple of: whole tiles of any update.
+/// Granularity of slices in columns: whole tiles of any update.
 const SLICE: u64 = 128;
 
-/// Kernels of `blocked`; `blocked-split` has those of a split product behind them.
+/// Number of kernels of `blocked`; `blocked-split` has those of a split product behind them.
 const PLAIN_KERNELS: usize = 4;
 
-/// The kernels of both variants.
+/// Kernels of both variants.
 #[derive(Clone, Copy)]
 struct Kernels {
     corner: &'static Shader,
     solve: &'static Shader,
     update: &'static Shader,
-    /// What a whole outer block updates areas with on matrix units, in place of `update`.
+    /// Halves for updates by whole outer blocks on matrix units, which replace `update`.
     halves: Option<Halves>,
 }
 
 impl Kernels {
-    /// The same without matrix units.
+    /// Returns the kernels without matrix units.
     fn plain(self) -> Self {
         Self { halves: None, ..self }
     }
 }
 
-/// An outer block: its columns, the panel for them, and that of the outer block before it and of the one behind it.
+/// Outer block: its columns, its panel, and the other panel, shared by the outer blocks before and behind it.
 #[derive(Clone, Copy)]
-struct Outer {
+struct OuterBlock {
     start: u64,
     end: u64,
     own: Panel,
     other: Panel,
 }
 
-/// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
+/// Builds the program of `blocked`, or with the kernels of a split product behind the others, of `blocked-split`.
 pub(super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let widths = if shaders.len() > PLAIN_KERNELS { &SPLIT } else { &PLAIN };
     program(shaders, case, device, widths.for_case(case, device))
 }
 
-/// The same with outer blocks of so many columns.
+/// Builds the program with outer blocks of `outer` columns.
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, outer: u64) -> Program {
     let [pad, corner, solve, update, rest @ ..] = shaders else { unreachable!("the table has four kernels") };
     let block = outer.min(BLOCK);
-    let mut schedule = Schedule::new(case, device, outer, block);
+    let mut schedule = LuSchedule::new(case, device, outer, block);
     schedule.substituting(case, L, schedule.n, None);
     let panels = schedule.panels();
     let halves = match rest {
@@ -84,7 +85,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     let mut ready = false;
     for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
         let (own, other) = (panels[index % 2], panels[(index + 1) % 2]);
-        let outer = Outer { start, end: (start + outer).min(schedule.stride), own, other };
+        let outer = OuterBlock { start, end: (start + outer).min(schedule.stride), own, other };
         ready = schedule.outer_block(kernels, outer, ready);
     }
     let program = schedule.program();
@@ -94,10 +95,10 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     }
 }
 
-impl Schedule<'_> {
-    /// Factorises an outer block in two stages a block, but for its first diagonal block, which is there.
-    fn blocks(&mut self, kernels: Kernels, outer: Outer) {
-        let Outer { start, end, own, other } = outer;
+impl LuSchedule<'_> {
+    /// Records an outer block in two stages per block; its first diagonal block must be factorized already.
+    fn blocks(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { start, end, own, other } = outer;
         let stride = self.stride;
         let blocks = (end - start) / self.block;
         for j in 0..blocks {
@@ -111,20 +112,21 @@ impl Schedule<'_> {
                 return;
             }
             self.corner(kernels, own, own, next, [depth, depth]);
-            let by = By { panel: own, plane: 0, depth };
+            let by = UpdateFactors { panel: own, plane: 0, depth };
             self.strips(kernels.plain(), by, next..next + self.block, self.block);
             if start > 0 {
-                // What the outer block before has still to update, before its panel is written to again.
+                // The previous outer block's remaining updates must finish before its panel is reused.
                 let columns = slice(end..stride, j, blocks - 1, SLICE);
-                let by = By { panel: other, plane: 0, depth: self.width };
+                let by = UpdateFactors { panel: other, plane: 0, depth: self.width };
                 self.area(kernels, by, [end..stride, columns], 0);
             }
         }
     }
 
-    /// Factorises an outer block. Its first diagonal block may be `ready`; returns whether the next one's is.
-    fn outer_block(&mut self, kernels: Kernels, outer: Outer, ready: bool) -> bool {
-        let Outer { start, end, own, other } = outer;
+    /// Records an outer block. `ready` says whether its first diagonal block is factorized; returns whether the next
+    /// one's is.
+    fn outer_block(&mut self, kernels: Kernels, outer: OuterBlock, ready: bool) -> bool {
+        let OuterBlock { start, end, own, other } = outer;
         if self.at_once(kernels, start) {
             self.blocks_at_once(kernels, outer);
             return false;
@@ -140,39 +142,45 @@ impl Schedule<'_> {
         ready
     }
 
-    /// Whether the blocks of the outer block at `start` are one dependent dispatch each: not where there are so many strips that
-    /// factorising their diagonal block over and over takes longer than waiting for it.
+    /// Whether each block of the outer block at `start` is one dependent dispatch. Not if there are so many strips that
+    /// factorizing the diagonal block redundantly takes longer than waiting for it.
     fn at_once(&self, kernels: Kernels, start: u64) -> bool {
         let limits = &self.device.limits;
-        // A product by halves waits for scales, then for halves.
+        // A product by halves needs two stages before it: for scales and for halves.
         let in_time = kernels.halves.is_none() || self.width > 2 * self.block || self.width >= self.stride;
         self.block == BLOCK
             && in_time
             && self.device.kind != DeviceKind::Cpu
-            && limits.group_invocations.min(limits.group_size[0]) >= AT_ONCE_NEEDS.0
-            && limits.shared_memory.0 >= AT_ONCE_NEEDS.1
-            && self.stride - start <= AT_ONCE
+            && limits.group_invocations.min(limits.group_size[0]) >= AT_ONCE_REQUIREMENTS.0
+            && limits.shared_memory.0 >= AT_ONCE_REQUIREMENTS.1
+            && self.stride - start <= MAX_ROWS_AT_ONCE
     }
 
-    /// Factorises an outer block, each block of it by groups that factorise its diagonal block for themselves.
-    fn blocks_at_once(&mut self, kernels: Kernels, outer: Outer) {
-        let Outer { start, end, own, other } = outer;
+    /// Records an outer block in one stage per block: all groups factorize the diagonal block redundantly.
+    fn blocks_at_once(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { start, end, own, other } = outer;
         let blocks = (end - start) / self.block;
         for j in 0..blocks {
             let (first, plane) = (start + j * self.block, j * self.block);
             let next = first + self.block;
-            let last = By { panel: other, plane: 0, depth: if start > 0 { self.width } else { 0 } };
-            let by = if j == 0 { last } else { By { panel: own, plane: plane - self.block, depth: self.block } };
+            let last = UpdateFactors { panel: other, plane: 0, depth: if start > 0 { self.width } else { 0 } };
+            let by =
+                if j == 0 { last } else { UpdateFactors { panel: own, plane: plane - self.block, depth: self.block } };
             self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
             if next < self.stride {
-                for side in [Side::Upper, Side::Lower] {
-                    self.push(self.diagonal(kernels.corner, own, [first, plane], by, Some(side)).beside());
+                for side in [TriangleSide::Upper, TriangleSide::Lower] {
+                    self.push(self.diagonal(kernels.corner, own, [first, plane], by, Some(side)).without_barrier());
                 }
             }
             self.substitute();
             self.finished(next);
             if j > 0 && next < end {
-                self.strips(kernels.plain(), By { panel: own, plane: 0, depth: plane }, next..next + self.block, 0);
+                self.strips(
+                    kernels.plain(),
+                    UpdateFactors { panel: own, plane: 0, depth: plane },
+                    next..next + self.block,
+                    0,
+                );
             }
             if start > 0 {
                 if j == 0 {
@@ -183,14 +191,15 @@ impl Schedule<'_> {
         }
     }
 
-    /// Updates what lies behind the outer block that ends at `end` by the one before it: the part that runs beside block `j` of `blocks`.
-    fn rest(&mut self, kernels: Kernels, by: By, [j, blocks]: [u64; 2], end: u64) {
+    /// Records part `j` of `blocks` of the update of everything behind the outer block that ends at `end`, by the outer
+    /// block before it.
+    fn rest(&mut self, kernels: Kernels, by: UpdateFactors, [j, blocks]: [u64; 2], end: u64) {
         let stride = self.stride;
         if end == stride {
             return;
         }
         match kernels.halves {
-            // The strips that are updated beside the first block count as columns.
+            // The strips updated alongside the first block count as columns.
             None => {
                 let columns = slice(end - (blocks - 1) * 2 * self.block..stride, j, blocks, SLICE);
                 self.area(kernels, by, [end..stride, columns.start.max(end)..columns.end.max(end)], 0);
@@ -203,15 +212,15 @@ impl Schedule<'_> {
         }
     }
 
-    /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, less what `by` leaves of it; alone, or to
-    /// solve for what lies on one side of it.
+    /// Builds the factorization of the diagonal block at `first`, whose columns are in P from `plane` on, after its
+    /// update by `by`. With a `side`, its groups also solve for strips on that side.
     fn diagonal(
         &self,
         shader: &'static Shader,
         own: Panel,
         [first, plane]: [u64; 2],
-        by: By,
-        side: Option<Side>,
+        by: UpdateFactors,
+        side: Option<TriangleSide>,
     ) -> Dispatch {
         let buffers = [
             ("W", self.w),
@@ -232,13 +241,13 @@ impl Schedule<'_> {
             ("depth", by.depth),
         ];
         let (nb, left) = (self.block, self.stride - first - self.block);
-        let strip = if left > NARROW { 64 } else { 32 };
-        // Groups with the block alone share the stores of its steps, where there are cores for that.
+        let strip = if left > NARROW_STRIP_ROWS { 64 } else { 32 };
+        // Groups without a strip divide the stores of the block's steps among them, if there are cores.
         let alone = if self.device.kind == DeviceKind::Cpu { 1 } else { nb / STEP };
         let (rows, columns, groups) = match side {
             None => (nb, nb, alone),
-            Some(Side::Upper) => (nb, nb + strip, left / strip),
-            Some(Side::Lower) => (nb + strip, nb, left / strip),
+            Some(TriangleSide::Upper) => (nb, nb + strip, left / strip),
+            Some(TriangleSide::Lower) => (nb + strip, nb, left / strip),
         };
         Dispatch::new(shader, &arguments(&buffers, &numbers))
             .group_size([(rows * columns / 16).max(128) as u32, 1, 1])
@@ -249,10 +258,10 @@ impl Schedule<'_> {
             .loops(12 * nb + by.depth)
     }
 
-    /// The first diagonal block of the outer block behind one that is done, and its strips; where outer blocks are single
-    /// ones, all that is left of W.
-    fn next_outer(&mut self, kernels: Kernels, outer: Outer) {
-        let Outer { end, own, other, .. } = outer;
+    /// Records the first diagonal block of the next outer block and the update of its strips, or of all of W if outer
+    /// blocks are single blocks.
+    fn next_outer(&mut self, kernels: Kernels, outer: OuterBlock) {
+        let OuterBlock { end, own, other, .. } = outer;
         let width = self.width;
         self.corner(kernels, own, other, end, [0, width]);
         if end + self.block == self.stride {
@@ -262,7 +271,7 @@ impl Schedule<'_> {
             self.scale(halves, own, end);
             self.split(halves, own, end, false);
         }
-        let by = By { panel: own, plane: 0, depth: width };
+        let by = UpdateFactors { panel: own, plane: 0, depth: width };
         if width == self.block {
             self.area(kernels, by, [end..self.stride, end..self.stride], self.block);
         } else {
@@ -270,33 +279,34 @@ impl Schedule<'_> {
         }
     }
 
-    /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, less what `depth` columns of
-    /// `last` leave of it.
+    /// Records the factorization of the diagonal block at `first`, whose columns are in P from `plane` on, after its
+    /// update by `depth` columns of `last`.
     fn corner(&mut self, kernels: Kernels, last: Panel, own: Panel, first: u64, [plane, depth]: [u64; 2]) {
-        let by = By { panel: last, plane: 0, depth };
+        let by = UpdateFactors { panel: last, plane: 0, depth };
         self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
         self.substitute();
     }
 
-    /// Solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
+    /// Records the solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
     fn solves(&mut self, shader: &'static Shader, own: Panel, first: u64, plane: u64) {
         let (start, end) = (first + self.block, self.stride);
-        let upper = Solve { side: Side::Upper, first, width: self.block, plane, start, end };
+        let upper = Solve { side: TriangleSide::Upper, first, width: self.block, plane, start, end };
         let dispatch = self.solve(shader, own, upper);
         self.push(dispatch);
-        let dispatch = self.solve(shader, own, Solve { side: Side::Lower, ..upper });
-        self.push(dispatch.beside());
+        let dispatch = self.solve(shader, own, Solve { side: TriangleSide::Lower, ..upper });
+        self.push(dispatch.without_barrier());
     }
 
-    /// Updates the columns and the rows `lines`, but the first `corner` of both.
-    fn strips(&mut self, kernels: Kernels, by: By, lines: Range<u64>, corner: u64) {
+    /// Records the update of the columns and the rows `lines`, except the first `corner` of both.
+    fn strips(&mut self, kernels: Kernels, by: UpdateFactors, lines: Range<u64>, corner: u64) {
         let stride = self.stride;
         self.area(kernels, by, [lines.start..stride, lines.clone()], corner);
         self.area(kernels, by, [lines.clone(), lines.end..stride], 0);
     }
 
-    /// Updates `rows` and `columns` but the first `corner` of both; beside what comes before.
-    fn area(&mut self, kernels: Kernels, by: By, [rows, columns]: [Range<u64>; 2], corner: u64) {
+    /// Records the update of `rows` and `columns`, except the first `corner` of both; it overlaps with the steps
+    /// before.
+    fn area(&mut self, kernels: Kernels, by: UpdateFactors, [rows, columns]: [Range<u64>; 2], corner: u64) {
         let (height, width) = (rows.end - rows.start, columns.end - columns.start);
         if width == 0 || height == 0 || height <= corner && width <= corner {
             return;
@@ -304,11 +314,11 @@ impl Schedule<'_> {
         let dispatch = match kernels.halves {
             None => {
                 let tile = update_tile(height.min(width), self.device);
-                self.update(kernels.update, by, tile, [rows, columns], Target::Matrix { corner })
+                self.update(kernels.update, by, tile, [rows, columns], UpdateTarget::Matrix { corner })
             }
             Some(halves) => self.split_update(halves, by.depth, [rows, columns], corner),
         };
-        self.push(dispatch.beside());
+        self.push(dispatch.without_barrier());
     }
 }
 
@@ -320,22 +330,22 @@ mod tests {
     use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
-    use crate::kernel::program::Value;
+    use crate::kernel::program::ArgumentValue;
     use std::collections::{HashMap, HashSet};
 
     fn words(dispatch: &Dispatch) -> HashMap<&str, u64> {
         let names = dispatch.shader.interface.arguments.iter().map(|argument| argument.name.as_ref());
         let words = dispatch.values().map(|value| match value {
-            Value::Buffer(id) => id.0 as u64,
-            Value::U32(number) => u64::from(number),
-            Value::F32(_) => panic!("no argument of a real"),
+            ArgumentValue::Buffer(id) => id.0 as u64,
+            ArgumentValue::U32(number) => u64::from(number),
+            ArgumentValue::F32(_) => panic!("no argument of a real"),
         });
         names.zip(words).collect()
     }
 
-    /// What a schedule does, in blocks of 64 rows and columns.
+    /// Simulation of a schedule in blocks of 64 rows and columns.
     #[derive(Default)]
-    struct Replay {
+    struct BlockedReplay {
         /// The blocks of columns that a block of W is updated by: the first so many.
         updated: HashMap<(u64, u64), u64>,
         /// The block of columns at a place of a panel or of halves, and the stages that it was begun and completed in.
@@ -346,18 +356,18 @@ mod tests {
         written: HashSet<[u64; 3]>,
     }
 
-    impl Replay {
+    impl BlockedReplay {
         fn reads(&mut self, what: [u64; 3]) {
-            assert!(!self.written.contains(&what), "stage {}: {what:?} is read beside its write", self.stage);
+            assert!(!self.written.contains(&what), "stage {}: {what:?} is read without_barrier its write", self.stage);
             self.read.insert(what);
         }
 
         fn writes(&mut self, what: [u64; 3]) {
-            assert!(!self.read.contains(&what), "stage {}: {what:?} is written beside a read", self.stage);
+            assert!(!self.read.contains(&what), "stage {}: {what:?} is written without_barrier a read", self.stage);
             assert!(self.written.insert(what), "stage {}: {what:?} is written twice", self.stage);
         }
 
-        /// Updates a block by so many columns and rows of two operands, from a plane on.
+        /// Updates a block by columns and rows of two operands, from a plane on.
         fn update(&mut self, row: u64, column: u64, operands: [u64; 2], [plane, depth]: [u64; 2]) {
             for place in plane / BLOCK..(plane + depth) / BLOCK {
                 let updated = self.updated.entry((row, column)).or_default();
@@ -372,14 +382,14 @@ mod tests {
             }
         }
 
-        /// A block is read once all updates are in it.
+        /// Checks that all updates of a block are done before it is read.
         fn finished(&mut self, row: u64, column: u64) {
             self.reads([0, row, column]);
             let updated = self.updated.get(&(row, column)).copied().unwrap_or_default();
             assert_eq!(updated, row.min(column), "stage {}: ({row}, {column}) is used", self.stage);
         }
 
-        /// The diagonal block alone, or strips by groups that have all of it too.
+        /// Simulates the diagonal block alone, or strips whose groups factorize all of it too.
         fn corner<'n>(&mut self, dispatch: &Dispatch, get: impl Fn(&'n str) -> u64) {
             let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
             let [rows, columns] = [2, 3].map(|id| u64::from(dispatch.word(id).expect("it is specialized")));
@@ -408,7 +418,7 @@ mod tests {
         }
 
         fn dispatch(&mut self, dispatch: &Dispatch) {
-            if !dispatch.beside {
+            if !dispatch.without_barrier {
                 self.stage += 1;
                 self.read.clear();
                 self.written.clear();
@@ -465,14 +475,18 @@ mod tests {
         let sizes = [(64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1088, 256), (1152, 512)];
         let cases = ["blocked", "blocked-split"].into_iter().flat_map(|variant| {
             let cases = sizes.map(|size| (variant, size, &small)).into_iter();
-            cases.chain(sizes.map(|size| (variant, size, &device))).chain([(variant, (AT_ONCE + 640, 256), &device)])
+            cases.chain(sizes.map(|size| (variant, size, &device))).chain([(
+                variant,
+                (MAX_ROWS_AT_ONCE + 640, 256),
+                &device,
+            )])
         });
         for (variant, (n, outer), device) in cases {
             let shaders =
                 LU.variant(variant).expect("it is in the table").shaders(DType::F32, Layout::Nn).expect("it has f32");
             let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
             let program = program(&shaders, &case, device, outer);
-            let mut replay = Replay::default();
+            let mut replay = BlockedReplay::default();
             program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
             let blocks = n.div_ceil(BLOCK);
             for (row, column) in (0..blocks * blocks).map(|at| (at / blocks, at % blocks)) {
@@ -480,10 +494,10 @@ mod tests {
                 assert_eq!(updated, row.min(column), "{variant} {n} {outer}: ({row}, {column})");
             }
             let once = blocks + u64::from(n % BLOCK != 0);
-            // Halves wait for scales, and the update behind each outer block for halves.
+            // Halves wait for scales, and the update behind each outer block waits for halves.
             let updates = if variant == "blocked" { 0 } else { (blocks.max(2) - 2) * BLOCK / outer };
             let launches = program.launches();
-            if n > AT_ONCE {
+            if n > MAX_ROWS_AT_ONCE {
                 assert!(launches > once && launches < once + blocks / 2, "{variant} {n} {outer}: {launches}");
             } else if device == &small || variant == "blocked-split" && outer < 192.min(n) {
                 assert_eq!(launches, once + blocks - 1 + 2 * updates, "{variant} {n} {outer}");

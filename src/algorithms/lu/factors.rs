@@ -1,20 +1,19 @@
-//! The matrix, its factors and their buffers; and whether factors are right.
+//! Problem and oracle of the factorization: the matrix, its factors, their buffers.
 //!
-//! How far L·U is from P·A, and how far a right factorisation may be.
+//! The check bounds the distance of L·U from P·A.
 //!
-//! Gaussian elimination, in any order of its updates, gives factors with
-//! |P·A − L̂·Û| ≤ `γ_n`·(|L̂|·|Û|), element by element (Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed.,
-//! theorem 9.3). It holds whatever the growth, so small pivots of random matrices do not excuse a wrong kernel. Vulkan
-//! allows a division an error of 2.5 units in the last place ("Precision and operation of SPIR-V instructions"), up to
-//! five unit roundoffs where the theorem has one, and a kernel may divide once for L and again for U: `γ_(n+10)` covers
-//! both. The residual is the largest |P·A − L̂·Û| / (|L̂|·|Û|).
+//! Gaussian elimination, in any order of updates, gives factors with |P·A − L̂·Û| ≤ `γ_n`·(|L̂|·|Û|), element by
+//! element (Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., theorem 9.3). This holds for any growth,
+//! so small pivots of random matrices do not excuse a wrong kernel. Vulkan allows a division an error of 2.5 units in
+//! the last place ("Precision and operation of SPIR-V instructions"), up to five unit roundoffs where the theorem
+//! assumes one, and a kernel may divide once for L and again for U: `γ_(n+10)` covers both. The residual is the largest
+//! |P·A − L̂·Û| / (|L̂|·|Û|).
 //!
-//! Beside it the largest multiplier max |l|, for which each rule of pivoting promises a bound, and the figures that are usual
-//! for factorisations: the scaled residual ‖A − L̂·Û‖∞ / (‖A‖∞·n·u) with u = 2⁻²⁴,
-//! the growth factor max|u| / max|a|, and the LU post's max deviation max|A − L̂·Û|, which measures the draw more than
-//! the kernel.
+//! Metrics: the largest multiplier max |l|, for which each pivoting rule guarantees a bound; the scaled residual ‖A −
+//! L̂·Û‖∞ / (‖A‖∞·n·u) with u = 2⁻²⁴; the growth factor max|u| / max|a|; and the LU post's max deviation max|A − L̂·Û|,
+//! which depends more on the random matrix than on the kernel.
 
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::{Worst, gamma};
 use crate::algorithms::product::{Combinations, Dims, Factors};
@@ -23,38 +22,39 @@ use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
-use crate::case::check::{Check, CheckMethod};
+use crate::case::check::{CheckMethod, CheckResult};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::BufferId;
 use std::convert::identity;
 
-/// The matrix; variants that copy U back change it.
+/// Matrix A; variants that copy U back change it.
 pub(super) const A: BufferId = BufferId(0);
-/// The unit lower triangular factor.
+/// Unit lower triangular factor.
 pub(super) const L: BufferId = BufferId(1);
-/// The upper triangular factor.
+/// Upper triangular factor.
 pub(super) const U: BufferId = BufferId(2);
-/// The first pivot that cannot be divided by, as `lu.glsl` encodes it.
+/// Status word: the first pivot that is zero or not finite, as `lu.glsl` encodes it.
 pub(super) const STATUS: BufferId = BufferId(3);
-/// Row i of P·A is row `ROWS[i]` of A. The host fills it with the identity, which variants without pivoting leave.
+/// Row permutation: row i of P·A is row `ROWS[i]` of A. The host fills it with the identity, which variants without
+/// pivoting keep.
 pub(super) const ROWS: BufferId = BufferId(4);
-/// The buffers of the problem, behind which programs number their own.
+/// Number of the problem's buffers; programs number their own behind them.
 pub(super) const BUFFERS: usize = 5;
-/// The most rows: n² elements are indexed with 32 bits.
-pub(super) const MOST_ROWS: u64 = 1 << 16;
+/// Most rows: n² elements are indexed with 32 bits.
+pub(super) const MAX_ROWS: u64 = 1 << 16;
 
-/// The order of the matrix.
+/// Returns the order of the matrix.
 pub(super) fn order(size: Size) -> Result<u64, String> {
     match size {
-        Size::Uniform(n) if n <= MOST_ROWS => Ok(n),
+        Size::Uniform(n) if n <= MAX_ROWS => Ok(n),
         Size::Uniform(n) => {
-            Err(format!("{n}×{n} elements are more than the 2^32 that kernels can index; choose n ≤ {MOST_ROWS}"))
+            Err(format!("{n}×{n} elements are more than the 2^32 that kernels can index; choose n ≤ {MAX_ROWS}"))
         }
         Size::Two(..) | Size::Three(..) => Err("it takes one extent, the order of the matrix: write 1024".into()),
     }
 }
 
-/// The buffers of a factorisation.
+/// Describes the buffers of a factorization.
 pub(super) fn buffers(n: u64) -> Vec<BufferSpec> {
     let matrix = |name, role| BufferSpec::new(name, role, DType::F32, n * n);
     vec![
@@ -66,13 +66,13 @@ pub(super) fn buffers(n: u64) -> Vec<BufferSpec> {
     ]
 }
 
-/// What fills those that the host fills.
+/// Returns the contents of the buffers that the host fills.
 pub(super) fn inputs(n: u64, input: Input, seed: u64) -> Vec<HostArray> {
     let a = matrix::for_factorisation(input, n as usize, seed);
     vec![HostArray::F32(a), HostArray::I32((0..n as i32).collect())]
 }
 
-/// The factorisation of a matrix.
+/// Creates the factorization problem of a case.
 pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let (n, input, seed) = (order(case.size)?, case.input, case.seed);
     Ok(Box::new(Plain {
@@ -81,14 +81,14 @@ pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
         work: Work { operations: (2 * n * n).saturating_mul(n) / 3, bytes: Bytes(3 * n * n * DType::F32.bytes()) },
         chain: None,
         inputs: Box::new(move || inputs(n, input, seed)),
-        oracle: Box::new(move |inputs| Box::new(Factorisation::new(n, seed, inputs[0].clone()))),
+        oracle: Box::new(move |inputs| Box::new(FactorsOracle::new(n, seed, inputs[0].clone()))),
     }))
 }
 
-/// What the status word holds while every pivot is sound.
+/// Status word without a bad pivot.
 pub(crate) const NO_BAD_PIVOT: i32 = i32::MAX;
 
-/// That no pivot was zero or not finite.
+/// Checks that no pivot was zero or not finite.
 pub(super) fn sound(status: i32) -> Result<(), String> {
     if status == NO_BAD_PIVOT {
         return Ok(());
@@ -97,27 +97,27 @@ pub(super) fn sound(status: i32) -> Result<(), String> {
     Err(format!("{kind} pivot at column {}", status >> 1))
 }
 
-/// The metric that a rule of pivoting bounds: the largest |l| below the diagonal.
+/// Name of the metric that a pivoting rule bounds: the largest |l| below the diagonal.
 pub(super) const LARGEST_MULTIPLIER: &str = "largest |l|";
 
-pub(super) struct Factorisation {
+pub(super) struct FactorsOracle {
     n: usize,
     a: HostArray,
     combinations: Combinations,
 }
 
-impl Factorisation {
+impl FactorsOracle {
     pub(super) fn new(n: u64, seed: u64, a: HostArray) -> Self {
         Self { n: n as usize, a, combinations: Combinations::new(Dims { m: n, n, k: n }, seed) }
     }
 
-    /// `γ_(n+10)`, and what the oracle itself may err in f64.
+    /// Returns `γ_(n+10)`, plus the oracle's own error in f64.
     fn tolerance(&self) -> f64 {
         let terms = self.n as f64 + 10.0;
         gamma(terms, DType::F32.accumulator_roundoff()) + gamma(terms, DType::F64.accumulator_roundoff())
     }
 
-    /// Where L or U is not a triangular, finite factor, if so.
+    /// Returns the first element for which L or U is not a finite triangular factor, if any.
     fn malformed(&self, l: &HostArray, u: &HostArray) -> Option<String> {
         for row in 0..self.n {
             for column in 0..self.n {
@@ -139,8 +139,8 @@ impl Factorisation {
     }
 }
 
-impl Factorisation {
-    /// Why `rows` is no exchange of rows, if so.
+impl FactorsOracle {
+    /// Returns why `rows` is not a permutation, if so.
     fn no_permutation(&self, rows: &[usize]) -> Option<String> {
         let mut seen = vec![false; self.n];
         for (row, from) in rows.iter().enumerate() {
@@ -153,14 +153,14 @@ impl Factorisation {
     }
 }
 
-impl Oracle for Factorisation {
-    fn comparison(&self, output: usize) -> Option<Comparison> {
+impl Oracle for FactorsOracle {
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
         // Variants may leave anything in A.
         let row = if matches!(BufferId(output), L | U) { self.n } else { 1 };
-        (output != A.0).then(|| Comparison { row, ..Comparison::default() })
+        (output != A.0).then(|| OutputComparison { row, ..OutputComparison::default() })
     }
 
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let [_, l, u, status, rows] = outputs else {
             return Err("the outputs are not A, L, U, status and rows".into());
         };
@@ -169,12 +169,12 @@ impl Oracle for Factorisation {
         }
         let (tolerance, method) = (self.tolerance(), self.combinations.method);
         let mut worst = Worst::default();
-        // What is no row at all becomes one beyond the last.
+        // Negative numbers become an index beyond the last row.
         let row_of = |at| usize::try_from(rows.get(at) as i64).unwrap_or(usize::MAX);
         let rows: Vec<usize> = (0..rows.len()).map(row_of).collect();
         if let Some(place) = self.malformed(l, u).or_else(|| self.no_permutation(&rows)) {
-            worst.see(f64::INFINITY, || place);
-            return Ok(Check { method, ..worst.check(tolerance) });
+            worst.record(f64::INFINITY, || place);
+            return Ok(CheckResult { method, ..worst.check(tolerance) });
         }
         let n = self.n;
         let dims = Dims { m: n as u64, n: n as u64, k: n as u64 };
@@ -194,16 +194,18 @@ impl Oracle for Factorisation {
                 let error = (product[at] - wanted).abs();
                 error_of_row += error;
                 deviation = deviation.max(error);
-                // Each of n products may be flushed to zero.
+                // Each of the n products may be flushed to zero.
                 let floor = (n * column.signs.len()) as f64 * DType::F32.smallest_normal();
                 let residual = if error <= floor { 0.0 } else { (error - floor) / magnitude[at] };
-                worst.see(residual, || format!("{} is {}, P·A has {wanted}", column.place("(L·U)", row), product[at]));
+                worst.record(residual, || {
+                    format!("{} is {}, P·A has {wanted}", column.place("(L·U)", row), product[at])
+                });
             }
             norm_of_error = norm_of_error.max(error_of_row);
             norm_of_a = norm_of_a.max(row_of_a.iter().map(|a| a.abs()).sum());
             largest_a = row_of_a.iter().fold(largest_a, |largest, a| largest.max(a.abs()));
         }
-        let mut check = Check { method, ..worst.check(tolerance) };
+        let mut check = CheckResult { method, ..worst.check(tolerance) };
         let largest_u = (0..n * n).map(|at| u.get(at).abs()).fold(0.0, f64::max);
         check.metrics.push(Metric::new("growth", largest_u / largest_a));
         let below = (0..n * n).filter(|at| at % n < at / n);
@@ -238,7 +240,7 @@ mod tests {
         }
     }
 
-    /// A, L, U, a sound status and the identity, by the textbook's three loops in f32.
+    /// Returns A, L, U, a status without bad pivots and the identity, by the textbook's three loops in f32.
     fn factors(a: &[f32], n: usize) -> [HostArray; 5] {
         let (mut l, mut u) = (vec![0.0; n * n], a.to_vec());
         for i in 0..n {
@@ -256,7 +258,7 @@ mod tests {
         [HostArray::F32(a.to_vec()), HostArray::F32(l), HostArray::F32(u), status, rows]
     }
 
-    fn metric(check: &Check, name: &str) -> f64 {
+    fn metric(check: &CheckResult, name: &str) -> f64 {
         check.metrics.iter().find(|metric| metric.name == name).and_then(|metric| metric.value).expect(name)
     }
 
@@ -267,7 +269,7 @@ mod tests {
         {
             let n = 60;
             let a = for_factorisation(input, n, seed);
-            let oracle = Factorisation::new(n as u64, 1, HostArray::F32(a.clone()));
+            let oracle = FactorsOracle::new(n as u64, 1, HostArray::F32(a.clone()));
             let check = oracle.check(&factors(&a, n)).expect("sound pivots");
             assert!(check.passes() && check.residual > 0.0, "{input} {seed}: {check:?}");
             assert!(metric(&check, "growth") >= 1.0 || input == Input::DiagonallyDominant);
@@ -278,7 +280,7 @@ mod tests {
     fn one_wrong_element_and_one_outside_the_triangle_are_rejected() {
         let n = 40;
         let a = for_factorisation(Input::DiagonallyDominant, n, 5);
-        let oracle = Factorisation::new(n as u64, 1, HostArray::F32(a.clone()));
+        let oracle = FactorsOracle::new(n as u64, 1, HostArray::F32(a.clone()));
         for (buffer, at, expected) in [
             (1, 20 * n + 3, "(L·U)[20]"),
             (2, 3 * n + 20, "(L·U)["),
@@ -296,7 +298,7 @@ mod tests {
     #[test]
     fn rows_must_be_a_permutation_and_multipliers_no_larger_than_promised() {
         let a = [1.0f32, 2.0, 4.0, 9.0];
-        let oracle = Factorisation::new(2, 1, HostArray::F32(a.to_vec()));
+        let oracle = FactorsOracle::new(2, 1, HostArray::F32(a.to_vec()));
         let check = |l: f32, u: [f32; 3], rows: [i32; 2]| {
             let (l, u) = (vec![1.0, 0.0, l, 1.0], vec![u[0], u[1], 0.0, u[2]]);
             let rows = HostArray::I32(rows.to_vec());
@@ -317,19 +319,19 @@ mod tests {
         }
         let mut large = check(4.0, [1.0, 2.0, 1.0], [0, 1]);
         assert_eq!(metric(&large, LARGEST_MULTIPLIER), 4.0);
-        large.hold((LARGEST_MULTIPLIER, 4.0));
+        large.enforce((LARGEST_MULTIPLIER, 4.0));
         assert!(large.passes());
-        large.hold((LARGEST_MULTIPLIER, 1.0));
+        large.enforce((LARGEST_MULTIPLIER, 1.0));
         assert!(!large.passes() && large.worst.contains("largest |l| is 4, more than the 1"), "{large:?}");
         let mut unheard = check(0.25, [4.0, 9.0, -0.25], [1, 0]);
-        unheard.hold(("length", 1.0));
+        unheard.enforce(("length", 1.0));
         assert!(!unheard.passes());
     }
 
     #[test]
     fn a_bad_pivot_is_an_answer_of_its_own() {
         let a = for_factorisation(Input::Singular, 3, 1);
-        let oracle = Factorisation::new(3, 1, HostArray::F32(a.clone()));
+        let oracle = FactorsOracle::new(3, 1, HostArray::F32(a.clone()));
         for (word, expected) in [(0, "zero pivot at column 0"), (5, "non-finite pivot at column 2")] {
             let mut outputs = factors(&a, 3);
             outputs[3] = HostArray::I32(vec![word]);
@@ -342,16 +344,16 @@ mod tests {
         let n = 100;
         for seed in 1..=10 {
             let a = for_factorisation(Input::DiagonallyDominant, n, seed);
-            let oracle = Factorisation::new(n as u64, seed, HostArray::F32(a.clone()));
+            let oracle = FactorsOracle::new(n as u64, seed, HostArray::F32(a.clone()));
             let check = oracle.check(&factors(&a, n)).expect("sound pivots");
-            // On matrices whose columns their diagonals dominate, partial pivoting never swaps rows.
+            // In matrices dominated by their diagonal along columns, partial pivoting never exchanges rows.
             let lu = faer::Mat::from_fn(n, n, |r, c| f64::from(a[r * n + c])).partial_piv_lu();
             assert!(lu.P().arrays().0.iter().enumerate().all(|(row, from)| row == *from), "seed {seed}");
             let (u, largest_a) = (lu.U(), a.iter().fold(0f32, |m, x| m.max(x.abs())));
             let largest_u = (0..n * n).map(|at| u[(at / n, at % n)].abs()).fold(0.0, f64::max);
             let growth = largest_u / f64::from(largest_a);
             assert!((metric(&check, "growth") / growth - 1.0).abs() < 1e-5, "seed {seed}: {growth}, {check:?}");
-            // f32 factors leave a residual of the order of one unit roundoff, f64 factors none at this scale.
+            // f32 factors leave a residual of about one unit roundoff, f64 factors none at this scale.
             assert!((1e-4..1.0).contains(&metric(&check, "scaled residual")), "seed {seed}: {check:?}");
         }
     }

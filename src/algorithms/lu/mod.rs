@@ -1,9 +1,9 @@
-//! LU factorisation, P·A = L·U, n×n, row major: L unit lower triangular, U upper triangular, P the identity in variants
+//! LU factorization, P·A = L·U, n×n, row-major: L unit lower triangular, U upper triangular, P the identity in variants
 //! without pivoting.
 //!
 //! Nominal work: 2/3·n³ operations; A read once, L and U written once.
 //!
-//! With `--solve` programs go on to the solution of A·x = b, another problem with an oracle of its own (`system`): by
+//! With `--solve`, programs continue to the solution of A·x = b, a separate problem with its own oracle (`system`): by
 //! substitution in the f32 factors (`solve`), or refined to f64 with A and b in f64 (`refine`).
 
 mod blocked;
@@ -27,14 +27,14 @@ pub(crate) use factors::NO_BAD_PIVOT;
 use std::borrow::Cow::Borrowed;
 pub(crate) use system::CONVERGED;
 
-/// LU factorisation.
+/// LU factorization.
 pub(crate) static LU: Algorithm = Algorithm {
     name: Borrowed("lu"),
     fingerprint: None,
     summary: "LU factorization P·A = L·U of an n×n matrix, row major; P is the identity without pivoting",
     work: "2/3·n³ operations; A read once, L and U written once",
     default_size: Sweeps { gpu: "128..1024", cpu: "64..256" },
-    // The last two for a GPU: blocks that are one launch and such that are two, with outer blocks, and strips of both widths.
+    // The last two for a GPU cover blocks of one and of two launches, with outer blocks, and strips of both widths.
     verify_size: Sweeps { gpu: "1,2,3,31,33,127,257,1000,1500,2500", cpu: "1,2,3,31,33,127,257,1000" },
     iterative: false,
     inputs: &[

@@ -1,19 +1,19 @@
-//! The schedule of `blocked-pivot`: [`super::blocked`]'s, with rows that stay where they are and are found through a list.
+//! The schedule of `blocked-pivot`: like [`super::blocked`]'s, but rows stay in place and are found through a list.
 
 use super::factors::{L, LARGEST_MULTIPLIER, ROWS, STATUS, U};
-use super::schedule::{By, INNER, Panel, Schedule, Solve, Target, arguments, slice, update_tile};
-use super::solve::Side;
+use super::schedule::{INNER, LuSchedule, Panel, Solve, UpdateFactors, UpdateTarget, arguments, slice, update_tile};
+use super::solve::TriangleSide;
 use super::widths::PIVOTING;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
-use crate::algorithms::matmul::Tile;
+use crate::algorithms::matmul::ProductTile;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::{BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// The kernels of `blocked-pivot`.
+/// Kernels of `blocked-pivot`.
 pub(super) const KERNELS: &[&str] = &[
     "lu/blocked-pad",
     "lu/pivot-rows",
@@ -27,19 +27,20 @@ pub(super) const KERNELS: &[&str] = &[
     "lu/pivot-next",
 ];
 
-/// The program of `blocked-pivot`.
+/// Builds the program of `blocked-pivot`.
 ///
-/// An inner block of columns is factorised from its columns in P; then rows of U are solved for, and the next inner block is
-/// updated on its way to P. What is left of the last outer block's work runs beside the sequential stages of this one, slice by slice.
+/// An inner block of columns is factorized from its columns in P; then rows of U are solved for, and the next inner
+/// block is updated while it is copied to P. The rest of the previous outer block's updates run in slices alongside the
+/// sequential stages of this one.
 ///
-/// Where outer blocks have several inner ones, the columns of the next outer block are among those that follow each inner
-/// block, so that at its end only 32 columns of L are left to follow.
+/// If outer blocks have several inner ones, the columns of the next outer block are updated after each inner block, so
+/// that at the end only 32 columns of L remain to be applied.
 pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [pad, identity, store, finish, solve, update, panel, short, apply, more @ ..] = shaders else {
         unreachable!("the table has more kernels")
     };
     let width = PIVOTING.for_case(case, device);
-    let mut schedule = Schedule::new(case, device, width, width);
+    let mut schedule = LuSchedule::new(case, device, width, width);
     let panels = panels_with_rows(&mut schedule);
     let corner = schedule.own("rows of U of an inner block", DType::F32, INNER * INNER);
     let places = schedule.own("its pivots", DType::I32, INNER);
@@ -47,7 +48,7 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
     schedule.pad(pad);
     begin_with_pivoting(&mut schedule, [identity, update], panels);
     let blocks = schedule.stride / width;
-    let mut plan = Plan {
+    let mut plan = PivotSchedule {
         schedule,
         store,
         finish,
@@ -70,47 +71,48 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
     plan.schedule.program().promising(LARGEST_MULTIPLIER, largest)
 }
 
-/// A schedule on its way from one outer block to the next.
-struct Plan<'a> {
-    schedule: Schedule<'a>,
+/// Schedule in construction, with the state carried from one outer block to the next.
+struct PivotSchedule<'a> {
+    schedule: LuSchedule<'a>,
     store: &'static Shader,
     finish: &'static Shader,
     solve: &'static Shader,
     update: &'static Shader,
     panel: &'static Shader,
-    /// A panel of few rows.
+    /// Panel kernel for few rows.
     short: &'static Shader,
     apply: &'static Shader,
-    /// What brings strips of columns up to date at once, where there is such a kernel.
+    /// Kernel that updates strips of columns by one inner block at once, if the variant has it.
     next: Option<&'static Shader>,
     panels: [Panel; 2],
-    /// Where the dispatches for one inner block leave its pivots for each other: their rows of U, and their positions.
+    /// Buffers between the dispatches of one inner block: its rows of U, and the positions of its pivots.
     corner: BufferId,
     places: BufferId,
-    /// Whether the last outer block had the columns of this one follow each of its inner blocks, and whether the rows of U behind
-    /// them are yet to be solved for.
+    /// Whether this outer block's columns were updated after each inner block of the last one, and whether the last
+    /// one's rows of U behind them remain to be solved for.
     followed: bool,
     unsolved: bool,
-    /// Strips of columns that the next panel does not wait for. They run beside the first of its several dispatches, which exchanges no rows.
+    /// Update of strips that the next panel does not wait for. It overlaps with the first of the panel's several
+    /// dispatches, which exchanges no rows.
     later: Option<Dispatch>,
 }
 
-/// Where an outer block is.
+/// Position of an outer block.
 #[derive(Clone, Copy)]
-struct Outer {
+struct PivotOuterBlock {
     own: Panel,
-    /// The panel of the outer block before, which is that of the next one as well.
+    /// Panel of the previous outer block, and also of the next one.
     last: Panel,
     first: u64,
-    /// Behind its columns.
+    /// First column behind the outer block.
     rest: u64,
-    /// Behind those of the next outer block.
+    /// First column behind the next outer block.
     ahead: u64,
-    /// Whether the columns of the next outer block follow each inner block.
+    /// Whether the columns of the next outer block are updated after each inner block.
     follow: bool,
 }
 
-impl Plan<'_> {
+impl PivotSchedule<'_> {
     fn outer_block(&mut self, block: u64) {
         let (width, stride) = (self.schedule.width, self.schedule.stride);
         let (first, even) = (block * width, (block % 2) as usize);
@@ -119,15 +121,15 @@ impl Plan<'_> {
         let slots = |stages: &[(Dispatch, bool)]| stages.iter().filter(|(_, long)| *long).count();
         let rest = first + width;
         let follow = width > INNER && (self.next.is_some() || slots(&inner[0]) >= 2);
-        let outer = Outer { own, last, first, rest, ahead: (rest + width).min(stride), follow };
-        // Slices wait for the rows of U of the last outer block, and the columns of the next one for the first of them: one stage
-        // leaves no time for both.
+        let outer = PivotOuterBlock { own, last, first, rest, ahead: (rest + width).min(stride), follow };
+        // Slices need the rows of U of the last outer block, and the next one's columns need the first slice: with a
+        // single stage there is no time for both.
         let in_time = rest < stride && slots(&self.stages(last, [first + width, width])) >= 2;
         let begin = if self.followed { rest } else { first + INNER };
         let soon = if follow { outer.ahead } else { rest.max(begin) };
         let tile = u64::from(slice_tile(stride - first, self.schedule.device).bn);
         let stages = inner.iter().map(|stages| slots(stages)).sum();
-        // Where its rows of U are solved for beside the first stage, the slices begin with the second.
+        // If the last outer block's rows of U are solved for alongside the first stage, slices start with the second.
         let mut late = slices(begin..stride, soon, tile, usize::from(self.unsolved), stages).into_iter();
         let several: Vec<_> = inner.iter().map(|stages| slots(stages) >= 2).collect();
         for (j, stages) in inner.into_iter().enumerate() {
@@ -137,65 +139,66 @@ impl Plan<'_> {
                     self.schedule.substitute();
                 }
                 if let Some(later) = self.later.take() {
-                    self.schedule.push(later.beside());
+                    self.schedule.push(later.without_barrier());
                 }
                 if block == 0 || !long {
                     continue;
                 }
                 if j == 0 && part == 0 {
-                    self.beside_the_first_stage(outer);
+                    self.overlap_first_stage(outer);
                 }
                 self.slice(outer, late.next().unwrap_or_default());
             }
             let several = several.get(j + 1).copied().unwrap_or(in_time);
-            self.behind(outer, j as u64 * INNER, in_time, several);
+            self.after_inner_block(outer, j as u64 * INNER, in_time, several);
         }
         (self.followed, self.unsolved) = (follow, follow && in_time);
     }
 
-    /// Stores the last outer block, and solves for what it has left of U.
-    fn beside_the_first_stage(&mut self, outer: Outer) {
-        let Outer { last, first, rest, .. } = outer;
+    /// Records the store of the last outer block, and the solve for its remaining rows of U.
+    fn overlap_first_stage(&mut self, outer: PivotOuterBlock) {
+        let PivotOuterBlock { last, first, rest, .. } = outer;
         let width = self.schedule.width;
         let dispatch = self.stored(last, first - width);
-        self.schedule.push(dispatch.beside());
+        self.schedule.push(dispatch.without_barrier());
         self.schedule.finished(first);
         if self.unsolved {
             self.solve_from(last, first - width, rest);
         }
     }
 
-    /// Updates a slice of W by the last outer block.
-    fn slice(&mut self, outer: Outer, columns: Range<u64>) {
+    /// Records the update of a slice of W by the last outer block.
+    fn slice(&mut self, outer: PivotOuterBlock, columns: Range<u64>) {
         if columns.is_empty() {
             return;
         }
-        let Outer { last, first, .. } = outer;
+        let PivotOuterBlock { last, first, .. } = outer;
         let (width, stride) = (self.schedule.width, self.schedule.stride);
         let tile = slice_tile(stride - first, self.schedule.device);
-        let by = By { panel: last, plane: 0, depth: width };
-        let to = Target::Matrix { corner: 0 };
+        let by = UpdateFactors { panel: last, plane: 0, depth: width };
+        let to = UpdateTarget::Matrix { corner: 0 };
         let dispatch = self.schedule.update(self.update, by, tile, [first..stride, columns], to);
-        self.schedule.push(dispatch.beside());
+        self.schedule.push(dispatch.without_barrier());
     }
 
-    /// What follows the inner block at the outer block's column `plane` at once. Where the next outer block leaves no time for it
-    /// (`in_time`), the rows of U are solved for here; where the next panel has several dispatches, it waits for its own columns alone.
-    fn behind(&mut self, outer: Outer, plane: u64, in_time: bool, several: bool) {
-        let Outer { own, last, first, rest, ahead, follow } = outer;
+    /// Records the work that directly follows the inner block at the outer block's column `plane`. Solves for the rows
+    /// of U here if the next outer block leaves no time for it (`in_time`); if the next panel has several dispatches
+    /// (`several`), that panel waits only for its own columns.
+    fn after_inner_block(&mut self, outer: PivotOuterBlock, plane: u64, in_time: bool, several: bool) {
+        let PivotOuterBlock { own, last, first, rest, ahead, follow } = outer;
         let (width, stride, device) = (self.schedule.width, self.schedule.stride, self.schedule.device);
         let (top, left) = (first + plane, first + plane + INNER);
         let (next, next_plane) = if left < rest { (own, plane + INNER) } else { (last, 0) };
-        // The columns that follow each inner block.
+        // The columns that are updated after each inner block.
         let near = if follow { ahead } else { rest };
-        let to = Target::Panel { to: next, plane: next_plane };
+        let to = UpdateTarget::Panel { to: next, plane: next_plane };
         if left == stride {
             self.end(own, first);
             return;
         }
         if let Some(shader) = self.next.filter(|_| left < near || width == INNER) {
             let end = near.max(left + INNER);
-            // The next panel waits for its own columns alone.
+            // The next panel waits only for its own columns.
             let strips = (end - left) / INNER;
             let urgent = if several { 1 } else { strips };
             let strips_of = |strips| self.strips(shader, own, [top, plane], (next, next_plane), strips);
@@ -207,41 +210,43 @@ impl Plan<'_> {
             }
             return;
         }
-        // At the end of an outer block that nobody followed, all that is left follows all of it.
+        // At the end of an outer block whose successor was not updated on the way, everything behind is updated by all
+        // of it.
         let whole = left >= near;
         let [from, plane, depth, end] = if whole { [first, 0, width, stride] } else { [top, plane, INNER, near] };
-        let upper = Solve { side: Side::Upper, first: from, width: depth, plane, start: left, end };
+        let upper = Solve { side: TriangleSide::Upper, first: from, width: depth, plane, start: left, end };
         let dispatches = self.schedule.rows_of_u(self.solve, own, upper);
         self.schedule.extend(dispatches);
-        let (by, tile) = (By { panel: own, plane, depth }, panel_tile(device));
+        let (by, tile) = (UpdateFactors { panel: own, plane, depth }, panel_tile(device));
         let dispatch = self.schedule.update(self.update, by, tile, [left..stride, left..left + INNER], to);
         self.schedule.push(dispatch);
         if !whole && left + INNER < end {
-            let (columns, to) = (left + INNER..end, Target::Matrix { corner: 0 });
+            let (columns, to) = (left + INNER..end, UpdateTarget::Matrix { corner: 0 });
             let dispatch = self.schedule.update(self.update, by, tile, [left..stride, columns], to);
-            self.schedule.push(dispatch.beside());
+            self.schedule.push(dispatch.without_barrier());
         }
         if !whole && left == rest && !in_time {
             self.solve_from(own, first, end);
         }
     }
 
-    /// Solves for the rows of U of the outer block at `first` from column `start` on, beside what has been recorded last.
+    /// Records the solve for the rows of U of the outer block at `first` from column `start` on, overlapping with the
+    /// steps before.
     fn solve_from(&mut self, own: Panel, first: u64, start: u64) {
         let (width, end) = (self.schedule.width, self.schedule.stride);
         if start == end {
             return;
         }
-        let upper = Solve { side: Side::Upper, first, width, plane: 0, start, end };
+        let upper = Solve { side: TriangleSide::Upper, first, width, plane: 0, start, end };
         for (at, dispatch) in self.schedule.rows_of_u(self.solve, own, upper).into_iter().enumerate() {
-            self.schedule.push(if at == 0 { dispatch.beside() } else { dispatch });
+            self.schedule.push(if at == 0 { dispatch.without_barrier() } else { dispatch });
         }
     }
 }
 
-/// What is updated beside each of so many stages, from the first or the second on, of the columns that the last outer block has yet
-/// to update while this one is factorised: equal parts, of which the first has all up to `soon`. Those follow the first inner block,
-/// and so must be up to date behind its stages.
+/// Divides the columns that the last outer block has yet to update among the stages of this one, from stage `first` on:
+/// equal parts, except that the first contains at least all columns up to `soon`, which are updated again after the
+/// first inner block.
 fn slices(columns: Range<u64>, soon: u64, tile: u64, first: usize, stages: usize) -> Vec<Range<u64>> {
     let parts = (stages - first) as u64;
     let part = |index: u64| {
@@ -252,21 +257,21 @@ fn slices(columns: Range<u64>, soon: u64, tile: u64, first: usize, stages: usize
     std::iter::repeat_n(0..0, first).chain((0..parts).map(part)).collect()
 }
 
-/// Lists the rows as they lie, and brings the first inner block to P: by an update by nothing.
-fn begin_with_pivoting(schedule: &mut Schedule<'_>, [identity, update]: [&'static Shader; 2], panels: [Panel; 2]) {
+/// Records the initial list of rows, and the copy of the first inner block to P, as an update of depth 0.
+fn begin_with_pivoting(schedule: &mut LuSchedule<'_>, [identity, update]: [&'static Shader; 2], panels: [Panel; 2]) {
     let stride = schedule.stride;
     let rows = panels[1].rows.unwrap_or(ROWS);
     let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
     schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
-    let nothing = By { panel: panels[1], plane: 0, depth: 0 };
-    let first_panel = Target::Panel { to: panels[0], plane: 0 };
+    let nothing = UpdateFactors { panel: panels[1], plane: 0, depth: 0 };
+    let first_panel = UpdateTarget::Panel { to: panels[0], plane: 0 };
     let tile = panel_tile(schedule.device);
     let dispatch = schedule.update(update, nothing, tile, [0..stride, 0..INNER], first_panel);
     schedule.push(dispatch);
 }
 
-/// Two panels that list the rows at their positions.
-fn panels_with_rows(schedule: &mut Schedule<'_>) -> [Panel; 2] {
+/// Allocates two panels with lists of rows by position.
+fn panels_with_rows(schedule: &mut LuSchedule<'_>) -> [Panel; 2] {
     let mut panels = schedule.panels();
     for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
         panel.rows = Some(schedule.own(name, DType::I32, schedule.stride));
@@ -274,30 +279,30 @@ fn panels_with_rows(schedule: &mut Schedule<'_>) -> [Panel; 2] {
     panels
 }
 
-impl Plan<'_> {
-    /// Stores the last panel, which begins at column `first`, and gathers L in the order of its rows.
+impl PivotSchedule<'_> {
+    /// Records the store of the last panel, which begins at column `first`, and the gathering of L in row order.
     fn end(&mut self, own: Panel, first: u64) {
         let (n, stride, finish) = (self.schedule.n, self.schedule.stride, self.finish);
         let dispatch = self.stored(own, first);
         self.schedule.push(dispatch);
         self.schedule.finished(stride);
         if self.schedule.substitutes() {
-            // From W as it is.
+            // Substitution reads W directly.
             return;
         }
         let texels = finish.interface.has_views();
         let buffers = [(if texels { "W4" } else { "W" }, self.schedule.w), ("L", L), ("order", ROWS)];
         let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
-        // Through texels a group has all of a row.
+        // Through texel views, a group handles a whole row.
         let groups = groups_over([if texels { 1 } else { n }, n], [64, 1], self.schedule.device);
         self.schedule.push(dispatch.group_size([64, 1, 1]).groups(groups).loops(n.div_ceil(256)));
     }
 
-    /// The dispatches that factorise the inner block at `first`, each waiting for the one before; and whether they keep one
-    /// work-group busy for so long that the others update a slice of W meanwhile.
+    /// Builds the dispatches that factorize the inner block at `first`, each dependent on the one before. The flag says
+    /// whether a dispatch occupies one work-group for so long that a slice of W can be updated meanwhile.
     fn stages(&self, own: Panel, [first, plane]: [u64; 2]) -> Vec<(Dispatch, bool)> {
         let rows = self.schedule.stride - first;
-        if rows <= short_to(self.schedule.device) {
+        if rows <= max_short_rows(self.schedule.device) {
             return vec![(self.at_once(own, [first, plane]), true)];
         }
         let shape = PanelShape::new(rows, self.schedule.subgroup, self.schedule.device);
@@ -311,7 +316,7 @@ impl Plan<'_> {
         stages
     }
 
-    /// Factorises columns `from..to` of the inner block at `first`, which is in P from `plane` on.
+    /// Builds the factorization of columns `from..to` of the inner block at `first`, which is in P from `plane` on.
     fn pivots(&self, own: Panel, shape: &PanelShape, [first, plane, from, to]: [u64; 4]) -> Dispatch {
         let rows = own.rows.unwrap_or(ROWS);
         let buffers =
@@ -334,7 +339,7 @@ impl Plan<'_> {
             .loops(self.schedule.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
     }
 
-    /// Factorises the inner block at `first`, all of it in registers.
+    /// Builds the factorization of the inner block at `first`, with all of it in registers.
     fn at_once(&self, own: Panel, [first, plane]: [u64; 2]) -> Dispatch {
         let buffers = [("P", own.p), ("rows", own.rows.unwrap_or(ROWS)), ("status", STATUS)];
         let numbers = [("n", self.schedule.n), ("stride", self.schedule.stride), ("first", first), ("plane", plane)];
@@ -348,7 +353,7 @@ impl Plan<'_> {
             .loops(2 * INNER * INNER)
     }
 
-    /// Brings the columns of an inner block from `to` on up to date with the `depth` before them.
+    /// Builds the update of an inner block's columns from `to` on by the `depth` columns before them.
     fn applied(&self, own: Panel, [first, plane, to, depth]: [u64; 4]) -> Dispatch {
         let buffers = [("P", own.p), ("corner", self.corner), ("chosen", self.places)];
         let numbers = [("stride", self.schedule.stride), ("first", first), ("plane", plane), ("to", to)];
@@ -358,7 +363,8 @@ impl Plan<'_> {
             .loops(INNER)
     }
 
-    /// Brings strips of 32 columns behind the inner block at `first` up to date with it; the first of all goes to a panel.
+    /// Builds the update of strips of 32 columns behind the inner block at `first` by that block; the first strip of
+    /// all goes to a panel.
     fn strips(
         &self,
         shader: &'static Shader,
@@ -383,7 +389,7 @@ impl Plan<'_> {
             .loops(INNER)
     }
 
-    /// Brings the outer block at `first` from P to W and U.
+    /// Builds the copy of the outer block at `first` from P to W and U.
     fn stored(&self, own: Panel, first: u64) -> Dispatch {
         let texels = self.store.interface.has_views();
         let p = if texels { "P4" } else { "P" };
@@ -397,32 +403,32 @@ impl Plan<'_> {
     }
 }
 
-/// The most rows of a panel whose 32 columns are in registers at once.
-fn short_to(device: &DeviceInfo) -> u64 {
-    // A software device has no registers to speak of.
+/// Returns the most rows of a panel whose 32 columns are in registers at once.
+fn max_short_rows(device: &DeviceInfo) -> u64 {
+    // A software device has hardly any registers.
     if device.kind == DeviceKind::Cpu { 64 } else { 1024 }
 }
 
-/// How a work-group factorises an inner block.
+/// Work division of an inner block's factorization by one work-group.
 #[derive(Clone, Copy, Debug)]
 struct PanelShape {
     /// Invocations.
     lanes: u32,
-    /// Rows that each of them holds in registers.
+    /// Rows that each invocation keeps in registers.
     held: u32,
-    /// Columns that are in registers at a time.
+    /// Columns in registers at a time.
     columns: u32,
-    /// Columns that it factorises in a dispatch.
+    /// Columns factorized per dispatch.
     at_once: u64,
-    /// Earlier columns of the dispatch that are subtracted from them at once: as many as there are registers left for.
+    /// Earlier columns of the dispatch that are subtracted at once, as many as registers allow.
     subtracted: u32,
 }
 
 impl PanelShape {
-    /// For a block of so many rows.
+    /// Chooses the division for a block of `rows` rows.
     fn new(rows: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         let (most, at_once) = match (device.kind, rows) {
-            // What a sub-group does once a step costs more than what it does for a row; but no more than 64 rows an invocation.
+            // Fixed costs of a sub-group's step exceed those per row, up to 64 rows per invocation.
             (DeviceKind::Cpu, ..=1024) => (64, 32),
             (DeviceKind::Cpu, ..=16_384) => (256, 16),
             (_, ..=2048) => (256, 32),
@@ -434,29 +440,30 @@ impl PanelShape {
         let least = subgroup.max(64);
         let lanes = ((rows / 4).next_power_of_two() as u32).clamp(least, least.max(most));
         let held = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
-        // A step works on all of them: more than eight cost more than they save.
-        let columns = (most_values(lanes) / held).clamp(1, 8);
-        let subtracted = (most_values(lanes) / 2 / held).clamp(1, columns);
+        // A step works on all columns in registers: more than eight cost more than they save.
+        let columns = (max_register_values(lanes) / held).clamp(1, 8);
+        let subtracted = (max_register_values(lanes) / 2 / held).clamp(1, columns);
         Self { lanes, held, columns, at_once, subtracted }
     }
 }
 
-/// Elements that an invocation of a group of so many can hold in registers.
-fn most_values(lanes: u32) -> u32 {
+/// Returns how many elements an invocation can keep in registers, for groups of `lanes`.
+fn max_register_values(lanes: u32) -> u32 {
     32768 / lanes.max(256)
 }
 
-/// The tile of a slice beside a panel of so many rows: a small one where a slice may end later than the panel.
-fn slice_tile(rows: u64, device: &DeviceInfo) -> Tile {
+/// Returns the tile of a slice alongside a panel of `rows` rows: a small one if a slice could finish later than the
+/// panel.
+fn slice_tile(rows: u64, device: &DeviceInfo) -> ProductTile {
     update_tile(if rows > 8192 { rows } else { 1 }, device)
 }
 
-/// The tile of an update of 32 columns.
-fn panel_tile(device: &DeviceInfo) -> Tile {
+/// Returns the tile of an update of 32 columns.
+fn panel_tile(device: &DeviceInfo) -> ProductTile {
     if device.kind == DeviceKind::Cpu {
-        return Tile::new([32, 32, 8], [16, 32], [8, 8]);
+        return ProductTile::new([32, 32, 8], [16, 32], [8, 8]);
     }
-    Tile::new([64, 32, 16], [32, 16], [4, 4])
+    ProductTile::new([64, 32, 16], [32, 16], [4, 4])
 }
 
 #[cfg(test)]
@@ -466,13 +473,13 @@ mod tests {
     use crate::basis::size::Size;
     use crate::basis::units::Bytes;
     use crate::device::capability::tests::{gpu, software_device};
-    use crate::kernel::program::Value;
+    use crate::kernel::program::ArgumentValue;
 
     #[test]
     fn a_block_takes_two_stages_where_a_group_factorises_it_at_once() {
         let case = CaseSpec::new(&LU, Size::Uniform(1024), DType::F32);
         let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
-        // Rows, first panel, two for each block but the last, whose store and finish come after it.
+        // Rows, first panel, two for each block but the last, which is followed by store and finish.
         assert_eq!(program.launches(), 2 + 32 * 2 + 1);
     }
 
@@ -499,7 +506,7 @@ mod tests {
 
     fn word(dispatch: &Dispatch, name: &str) -> u64 {
         match dispatch.value(name) {
-            Some(Value::U32(word)) => u64::from(word),
+            Some(ArgumentValue::U32(word)) => u64::from(word),
             other => panic!("{name} is {other:?}"),
         }
     }
@@ -508,19 +515,20 @@ mod tests {
     fn rows_of_u_are_solved_for_once_and_a_stage_before_the_slice_that_reads_them() {
         let case = CaseSpec::new(&LU, Size::Uniform(8192), DType::F32);
         let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
-        // Of an outer block of 128 columns: those solved for, and of them those behind a barrier.
+        // For an outer block of 128 columns: the columns solved for, and which of them are behind a barrier.
         let (mut block, mut solved, mut ready, mut slices) = (0, 0, 0, 0);
         for dispatch in program.dispatches() {
-            if !dispatch.beside {
+            if !dispatch.without_barrier {
                 ready = solved;
             }
             if dispatch.shader.name == "lu/blocked-solve" {
                 let (first, start, end) = (word(dispatch, "first"), word(dispatch, "start"), word(dispatch, "end"));
-                // What follows the inner blocks of this outer block and the next has been solved for on the way.
+                // Columns updated after the inner blocks of this outer block and the next have been solved for on the
+                // way.
                 let expected = if first == block && solved > 0 { solved } else { first + 256 };
                 assert_eq!(start, expected, "{first}");
                 (block, solved) = (first, end);
-            } else if dispatch.shader.name == "lu/blocked-update" && dispatch.beside {
+            } else if dispatch.shader.name == "lu/blocked-update" && dispatch.without_barrier {
                 slices += 1;
                 assert_eq!(word(dispatch, "top"), block + 128);
                 assert!(word(dispatch, "right") <= ready, "{block}");
@@ -535,7 +543,7 @@ mod tests {
         let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
         let (mut stage, mut expected, mut split) = (None, None, 0);
         for dispatch in program.dispatches() {
-            if !dispatch.beside {
+            if !dispatch.without_barrier {
                 stage = Some(dispatch);
             }
             if dispatch.shader.name != "lu/pivot-next" {
@@ -543,14 +551,14 @@ mod tests {
             }
             let (first, begin, strips) = (word(dispatch, "first"), word(dispatch, "begin"), dispatch.groups[1]);
             if begin == 0 {
-                assert!(!dispatch.beside, "the panel behind {first} waits for it");
+                assert!(!dispatch.without_barrier, "the panel behind {first} waits for it");
                 expected = Some((first, strips));
                 continue;
             }
             split += 1;
             assert_eq!(expected.take(), Some((first, begin)), "each strip once");
-            let panel = stage.filter(|stage| dispatch.beside && stage.shader.name == "lu/pivot-panel");
-            let panel = panel.unwrap_or_else(|| panic!("the strips of {first} are beside a panel"));
+            let panel = stage.filter(|stage| dispatch.without_barrier && stage.shader.name == "lu/pivot-panel");
+            let panel = panel.unwrap_or_else(|| panic!("the strips of {first} are without_barrier a panel"));
             assert!(word(panel, "first") == first + INNER && word(panel, "to") < INNER, "{first}");
         }
         assert!(split > 100, "{split}");
@@ -582,7 +590,7 @@ mod tests {
                 assert!(u64::from(lanes * held) >= rows && held <= 64 && held % 4 == 0, "{rows}: {shape:?}");
                 assert!([1, 2, 4, 8].contains(&columns), "{rows}: {shape:?}");
                 assert!(32 % at_once == 0 && at_once % u64::from(columns) == 0, "{rows}: {shape:?}");
-                assert!(held * columns <= most_values(lanes) || columns == 1, "{rows}: {shape:?}");
+                assert!(held * columns <= max_register_values(lanes) || columns == 1, "{rows}: {shape:?}");
             }
         }
     }

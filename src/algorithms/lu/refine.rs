@@ -1,12 +1,12 @@
-//! `refined`: a solution in f64 by factors in f32, as HPL-MxP has it. A and b are f64. A is rounded and factorised by
-//! `blocked-pivot`; r = b − A·x is computed in f64, A·d = r solved by the f32 factors, and d added to x in f64, until the
-//! normwise backward error of x is at most [`target`], or a step no longer halves it.
+//! `refined`: a solution in f64 from factors in f32, as in HPL-MxP. A and b are f64. A is rounded and factorized by
+//! `blocked-pivot`; then r = b − A·x is computed in f64, A·d = r solved with the f32 factors, and d added to x in f64,
+//! until the normwise backward error of x is at most [`target`], or a step no longer halves it.
 //!
-//! The host looks after each step whether the device has decided that it was the last.
+//! After each step the host reads whether the device has decided to stop.
 
 use super::factors::{BUFFERS, order};
 use super::pivot;
-use super::solve::{self, Side, Substitution, Triangle};
+use super::solve::{self, Substitution, Triangle, TriangleSide};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64, target};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
@@ -15,21 +15,21 @@ use crate::case::Computes;
 use crate::case::Goal;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Repeat, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step};
 use crate::kernel::shaders::Shader;
 
-/// Refinements after which a solution has failed to converge: those of LAPACK's DSGESV.
-pub(super) const MOST_STEPS: u32 = 30;
+/// Most refinement steps, after which the solution has failed to converge: as in LAPACK's DSGESV.
+pub(super) const MAX_STEPS: u32 = 30;
 
-/// The kernels of a refinement.
+/// Kernels of a refinement.
 pub(super) const KERNELS: &[&str] = &["lu/refine-round", "lu/refine-begin", "lu/refine-add", "lu/refine-residual"];
 
-/// The number of buffers of the program's own, behind those of the problem.
-const OWN: usize = 11;
+/// Number of the program's own buffers, behind the problem's.
+const OWN_BUFFERS: usize = 11;
 
-/// These buffers.
-fn own_buffers(n: u64) -> [BufferSpec; OWN] {
-    // A factor in the order in which substitution needs it.
+/// Describes the program's own buffers.
+fn own_buffers(n: u64) -> [BufferSpec; OWN_BUFFERS] {
+    // A factor, reordered for substitution.
     let packed = solve::packed(n, "").len;
     [
         ("A in f32", DType::F32, n * n),
@@ -47,7 +47,7 @@ fn own_buffers(n: u64) -> [BufferSpec; OWN] {
     .map(|(name, dtype, len)| BufferSpec::new(name, Role::Scratch, dtype, len))
 }
 
-/// The buffer of this position in [`own_buffers`].
+/// Returns the number of the buffer at this position of [`own_buffers`].
 const fn own(position: usize) -> BufferId {
     BufferId(SYSTEM_64 + position)
 }
@@ -63,18 +63,18 @@ const ARRIVALS: BufferId = own(8);
 const L_PACKED: BufferId = own(9);
 const U_PACKED: BufferId = own(10);
 
-/// The factorisation in f32, over the buffers of this program.
+/// Builds the factorization in f32 over this program's buffers.
 fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
     let kernel = |name: &&str| Shader::find(name, DType::F32).expect("it has f32");
     let shaders: Vec<_> = pivot::KERNELS.iter().map(kernel).collect();
     let case = case.with(|options| (options.dtype, options.goal) = (DType::F32, Goal::Result));
-    // A, L, U, status and rows; behind them its own.
+    // A, L, U, status and rows; behind them the factorization's own buffers.
     let places: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
-    let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN + id.0.saturating_sub(BUFFERS)));
-    pivot::with_pivoting(&shaders, &case, device).over(place)
+    let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN_BUFFERS + id.0.saturating_sub(BUFFERS)));
+    pivot::with_pivoting(&shaders, &case, device).with_buffers(place)
 }
 
-/// The program of `refined`.
+/// Builds the program of `refined`.
 pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [round, begin, add, residual] = shaders else { unreachable!("the table has four kernels") };
     if let Some(refusal) = solve::refusal(case, device) {
@@ -83,16 +83,9 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let n = order(case.size).unwrap_or_default();
     let factors = factors(case, device);
     let substitution = Substitution::new(case, device);
-    let triangles = [(Side::Lower, L, L_PACKED), (Side::Upper, U, U_PACKED)].map(|(side, matrix, packed)| Triangle {
-        side,
-        matrix,
-        stride: n,
-        rows: None,
-        packed,
-        v: V,
-        x: V,
-    });
-    // The first solve has no solution to refine.
+    let triangles = [(TriangleSide::Lower, L, L_PACKED), (TriangleSide::Upper, U, U_PACKED)]
+        .map(|(side, matrix, packed)| Triangle { side, matrix, stride: n, rows: None, packed, v: V, x: V });
+    // The first solve has no previous solution to refine.
     let solve = |first: bool| {
         let known = [("rows", ROWS), ("ended", ENDED), ("state", STATE)];
         let right = [("r", if first { B64 } else { R }), ("v", V)];
@@ -104,11 +97,11 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         steps.push(check(residual, n, case, device));
         steps
     };
-    let number = Value::U32(n as u32);
+    let number = ArgumentValue::U32(n as u32);
     let rounding = [&buffers(&[("A", A64), ("rounded", ROUNDED), ("rows", ROWS)])[..], &[("n", number)]].concat();
     let rounding = Dispatch::new(round, &rounding).group_size([64, 1, 1]).groups(groups_over([n; 2], [64, 1], device));
     let mut steps = vec![
-        // The first look at the error counts no refinement.
+        // Wraps to 0 at the first computation of the error, which is not a refinement.
         Step::Fill { buffer: STEPS, word: u32::MAX },
         Step::Fill { buffer: ENDED, word: 0 },
         Step::Dispatch(rounding),
@@ -116,11 +109,11 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     steps.extend(factors.steps);
     let prepare = |of| substitution.prepare(of, 0..substitution.blocks(), true, STATUS64);
     let [lower, upper] = triangles.map(prepare);
-    steps.extend([lower, upper.beside()].map(Step::Dispatch));
+    steps.extend([lower, upper.without_barrier()].map(Step::Dispatch));
     steps.extend(solve(true));
     Program {
         steps,
-        repeat: Some(Repeat { body: solve(false), stop: ENDED, bound: MOST_STEPS }),
+        repeat: Some(Repeat { body: solve(false), stop: ENDED, bound: MAX_STEPS }),
         note: Some("factors of blocked-pivot in f32, residuals in f64"),
         scratch: own_buffers(n).into_iter().chain(factors.scratch).collect(),
         computes: Some(Computes { dtype: DType::F32, operations: 1 }),
@@ -128,25 +121,25 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     }
 }
 
-/// `shader` with an invocation for each of n elements, and n among its arguments.
-fn over_vector(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dispatch {
+/// Dispatches `shader` with one invocation per element of n; adds `n` to the arguments.
+fn over_vector(shader: &'static Shader, arguments: &[(&str, ArgumentValue)], n: u64) -> Dispatch {
     // n is at most 2^16.
-    let arguments = [arguments, &[("n", Value::U32(n as u32))]].concat();
+    let arguments = [arguments, &[("n", ArgumentValue::U32(n as u32))]].concat();
     Dispatch::new(shader, &arguments).group_size([64, 1, 1]).groups([n.div_ceil(64), 1, 1])
 }
 
-fn buffers<'n>(named: &[(&'n str, BufferId)]) -> Vec<(&'n str, Value)> {
-    named.iter().map(|(name, id)| (*name, Value::Buffer(*id))).collect()
+fn buffers<'n>(named: &[(&'n str, BufferId)]) -> Vec<(&'n str, ArgumentValue)> {
+    named.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id))).collect()
 }
 
-/// The residual of x, its error, and whether it was the last step.
+/// Builds the step that computes the residual of x, its error, and whether to stop.
 fn check(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) -> Step {
     const GROUP: u32 = 256;
     const ROWS_EACH: u32 = 4;
     let subgroup = case.subgroup_size(device);
     let named = [("A", A64), ("b", B64), ("x", X64), ("r", R), ("sums", SUMS), ("state", STATE), ("ended", ENDED)];
     let named = [&buffers(&named)[..], &buffers(&[("steps", STEPS), ("arrivals", ARRIVALS)])].concat();
-    let numbers = [("n", Value::U32(n as u32)), ("target", Value::F32(target(n) as f32))];
+    let numbers = [("n", ArgumentValue::U32(n as u32)), ("target", ArgumentValue::F32(target(n) as f32))];
     let groups = n.div_ceil(u64::from(GROUP / subgroup * ROWS_EACH));
     Step::Dispatch(
         Dispatch::new(shader, &[&named[..], &numbers].concat())
@@ -180,7 +173,7 @@ mod tests {
         };
         let (once, again) = (names(&program.steps), names(&round.body));
         assert!(once.iter().any(|name| name == "lu/pivot-panel-short") && once.ends_with(&again));
-        assert!(again.iter().all(|name| !name.contains("pivot")) && round.bound == MOST_STEPS, "{again:?}");
+        assert!(again.iter().all(|name| !name.contains("pivot")) && round.bound == MAX_STEPS, "{again:?}");
         assert_eq!(again.last().map(String::as_str), Some("lu/refine-residual"));
     }
 

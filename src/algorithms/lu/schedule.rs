@@ -1,73 +1,74 @@
-//! What the schedules of blocked factorisations share, pure functions of size and device.
+//! Common parts of the schedules of blocked factorizations: pure functions of size and device.
 //!
-//! Columns are factorised in outer blocks, whose width decides how often the rest of the matrix passes through the
-//! memory, and those in inner blocks of 32, which fit into registers. Everything is recorded once; what may run beside a
-//! sequential step is dispatched without a barrier behind it.
+//! Columns are factorized in outer blocks, whose width decides how often the rest of the matrix passes through memory,
+//! and those in inner blocks of 32, which fit into registers. Everything is recorded once; work that may overlap with a
+//! sequential step is dispatched without a barrier in between.
 
 use super::factors::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
-use super::solve::{self, Forward, Side, Substitution, Triangle};
+use super::solve::{self, Forward, Substitution, Triangle, TriangleSide};
 use super::system::{B, SYSTEM, X};
 use super::widths;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
-use crate::algorithms::matmul::Tile;
+use crate::algorithms::matmul::ProductTile;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// Columns of an inner block.
+/// Columns per inner block.
 pub(super) const INNER: u64 = widths::INNER as u64;
-/// Invocations that solve for a strip of 32 columns or rows.
+/// Work-group size of the solve for a strip of 32 columns or rows.
 const SOLVE: u32 = 128;
-/// Products of an element from which on an update reads W behind them: what it waits for then is little beside them.
-const MANY: u64 = 128;
-/// Block rows in a strip of the grid of an update: see `matmul/tiled`.
+/// Depth of an update, in products per element, from which it reads W only at the end: the wait is then small in
+/// comparison.
+const DEEP_UPDATE: u64 = 128;
+/// Block rows per strip of an update's grid: see `matmul/tiled`.
 const STRIP: u64 = 8;
 
-/// What all schedules share: extents, buffers, and the dispatch of each kernel.
-pub(super) struct Schedule<'a> {
+/// Schedule in construction: extents, buffers, and recorded steps.
+pub(super) struct LuSchedule<'a> {
     pub(super) device: &'a DeviceInfo,
     pub(super) n: u64,
-    /// Columns of an outer block.
+    /// Columns per outer block.
     pub(super) width: u64,
-    /// Columns that an outer block is a multiple of.
+    /// Granularity of outer blocks in columns.
     pub(super) block: u64,
     /// n rounded up to whole blocks: elements from one row to the next.
     pub(super) stride: u64,
     pub(super) subgroup: u32,
     scratch: Vec<BufferSpec>,
-    /// What is left to factorise: A where that has whole blocks, else a copy.
+    /// Matrix that remains to be factorized: A if it consists of whole blocks, otherwise a padded copy.
     pub(super) w: BufferId,
     steps: Vec<Step>,
-    /// The buffers of the problem.
+    /// Number of the problem's buffers.
     buffers: usize,
-    /// What finds y beside the stages, where a solution is asked for.
+    /// Forward substitution alongside the stages, if a solution is requested.
     forward: Option<Forward>,
-    /// Whether the next dispatch needs what the last one writes, although it says that it may run beside it.
+    /// Whether the next dispatch must wait for the last one, even if it is marked as free of a barrier.
     pub(super) wait: bool,
 }
 
-/// The columns of L and rows of U of an outer block.
+/// Columns of L and rows of U of an outer block.
 #[derive(Clone, Copy)]
 pub(super) struct Panel {
     pub(super) p: BufferId,
     pub(super) q: BufferId,
-    /// Which row of W is at a position, where rows change places.
+    /// List of W's rows by position, with pivoting.
     pub(super) rows: Option<BufferId>,
 }
 
-fn number(value: u64) -> Value {
-    // Extents are at most 2^16 and what is padded at most 2^17.
-    Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
+fn number(value: u64) -> ArgumentValue {
+    // Extents are at most 2^16, and padded ones at most 2^17.
+    ArgumentValue::U32(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
-impl<'a> Schedule<'a> {
-    /// A schedule for outer blocks of `width` columns, of which the last may have fewer: a multiple of `block`.
+impl<'a> LuSchedule<'a> {
+    /// Starts a schedule for outer blocks of `width` columns, of which the last may have fewer: a multiple of `block`.
     pub(super) fn new(case: &CaseSpec, device: &'a DeviceInfo, width: u64, block: u64) -> Self {
-        // Sizes that are no square matrix were refused when the problem was made.
+        // Sizes that are not those of a square matrix were refused earlier.
         let n = order(case.size).unwrap_or_default();
         let stride = n.next_multiple_of(block);
         let mut schedule = Self {
@@ -93,7 +94,7 @@ impl<'a> Schedule<'a> {
         schedule
     }
 
-    /// A buffer of the program's own.
+    /// Allocates one of the program's own buffers.
     pub(super) fn own(&mut self, name: &'static str, dtype: DType, len: u64) -> BufferId {
         self.add(BufferSpec::new(name, Role::Scratch, dtype, len))
     }
@@ -103,7 +104,7 @@ impl<'a> Schedule<'a> {
         BufferId(self.buffers + self.scratch.len() - 1)
     }
 
-    /// The panels of even and of odd outer blocks: one is read while the other is written.
+    /// Allocates the panels of even and of odd outer blocks: one is read while the other is written.
     pub(super) fn panels(&mut self) -> [Panel; 2] {
         let elements = self.width * self.stride;
         [("columns of L, even", "rows of U, even"), ("columns of L, odd", "rows of U, odd")].map(|(p, q)| Panel {
@@ -113,40 +114,41 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    /// Finds y beside the stages where a solution is asked for: by the columns of L in `matrix`, whose rows are where `rows` says.
+    /// Adds forward substitution alongside the stages, if a solution is requested; it reads the columns of L from
+    /// `matrix`, with rows listed in `rows`.
     pub(super) fn substituting(&mut self, case: &CaseSpec, matrix: BufferId, stride: u64, rows: Option<BufferId>) {
         if case.goal.is_result() {
             return;
         }
         let v = self.own("rest of b", DType::F32, self.n);
         let [l, u] = ["L in order", "U in order"].map(|name| self.add(solve::packed(self.n, name)));
-        let lower = Triangle { side: Side::Lower, matrix, stride, rows, packed: l, v, x: X };
+        let lower = Triangle { side: TriangleSide::Lower, matrix, stride, rows, packed: l, v, x: X };
         self.steps.push(Step::Copy { from: B, to: v });
         self.forward = Some(Forward::new(Substitution::new(case, self.device), [lower, solve::upper(self.n, u)]));
     }
 
-    /// Whether y is found beside the stages, so that nobody asks for L.
+    /// Whether forward substitution runs alongside the stages, so that L need not be stored.
     pub(super) fn substitutes(&self) -> bool {
         self.forward.is_some()
     }
 
-    /// Goes on with y beside the stage that has begun.
+    /// Records the part of the forward substitution that can overlap with the current stage.
     pub(super) fn substitute(&mut self) {
         for dispatch in self.forward.as_mut().map(Forward::stage).unwrap_or_default() {
-            self.push(dispatch.beside());
+            self.push(dispatch.without_barrier());
         }
     }
 
-    /// So many columns of L are final at the end of this stage.
+    /// Declares that the first `columns` columns of L are final at the end of this stage.
     pub(super) fn finished(&mut self, columns: u64) {
         if let Some(forward) = &mut self.forward {
             forward.finished(columns);
         }
     }
 
-    /// Records a dispatch, which waits where it must.
+    /// Records a dispatch; honors a pending [`Self::wait`].
     pub(super) fn push(&mut self, mut dispatch: Dispatch) {
-        dispatch.beside &= !std::mem::take(&mut self.wait);
+        dispatch.without_barrier &= !std::mem::take(&mut self.wait);
         self.steps.push(Step::Dispatch(dispatch));
     }
 
@@ -158,15 +160,15 @@ impl<'a> Schedule<'a> {
         if self.w == A {
             return;
         }
-        let arguments = [("A", Value::Buffer(A)), ("W", Value::Buffer(self.w)), ("n", number(self.n))];
+        let arguments = [("A", ArgumentValue::Buffer(A)), ("W", ArgumentValue::Buffer(self.w)), ("n", number(self.n))];
         let dispatch = Dispatch::new(shader, &[&arguments[..], &[("stride", number(self.stride))]].concat());
         self.push(dispatch.group_size([64, 1, 1]).groups(groups_over([self.stride; 2], [64, 1], self.device)));
     }
 
-    /// Solves for U beside, or L below, a diagonal block.
+    /// Builds the solve for U beside, or L below, a diagonal block.
     pub(super) fn solve(&self, shader: &'static Shader, own: Panel, solve: Solve) -> Dispatch {
         let Solve { side, first, width, plane, start, end } = solve;
-        let result = if side == Side::Upper { U } else { L };
+        let result = if side == TriangleSide::Upper { U } else { L };
         let buffers = [("W", self.w), ("P", own.p), ("Q", own.q), ("R", result), ("rows", own.rows.unwrap_or(ROWS))];
         let numbers = [
             ("n", self.n),
@@ -181,12 +183,12 @@ impl<'a> Schedule<'a> {
             .groups([(end - start).div_ceil(INNER), 1, 1])
             .constant("NB", width as u32)
             .constant("PART", part(width))
-            .constant("SIDE", u32::from(side == Side::Lower))
+            .constant("SIDE", u32::from(side == TriangleSide::Lower))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .loops(width * width)
     }
 
-    /// Solves for rows of U: at once or, through texel views, 32 after 32.
+    /// Builds the solve for rows of U: in one dispatch or, through texel views, 32 rows per dispatch.
     pub(super) fn rows_of_u(&self, shader: &'static Shader, own: Panel, rows: Solve) -> Vec<Dispatch> {
         if !shader.interface.has_views() {
             return vec![self.solve(shader, own, rows)];
@@ -216,27 +218,27 @@ impl<'a> Schedule<'a> {
         (0..width).step_by(INNER as usize).map(of_32).collect()
     }
 
-    /// Quads of columns a lane, and lanes, of kernels that read texel views, for so many columns.
+    /// Returns the quads of columns per lane, and the lanes, of texel-view kernels for `columns` columns.
     fn texels(&self, columns: u64) -> [u32; 2] {
-        // A GPU has its registers and no cheap spills; a narrower sub-group does not hold 32 rows of P.
+        // A GPU has enough registers, but spills are expensive; a narrower sub-group cannot hold 32 rows of P.
         let quads = if columns > INNER && self.device.kind == DeviceKind::Cpu { 2 } else { 1 };
         [quads, self.subgroup.max(INNER as u32 / 4)]
     }
 
-    /// Updates rows and columns.
+    /// Builds the update of `rows` and `columns` by `by`.
     pub(super) fn update(
         &self,
         shader: &'static Shader,
-        by: By,
-        tile: Tile,
+        by: UpdateFactors,
+        tile: ProductTile,
         [rows, columns]: [Range<u64>; 2],
-        to: Target,
+        to: UpdateTarget,
     ) -> Dispatch {
-        let By { panel: own, plane, depth } = by;
+        let UpdateFactors { panel: own, plane, depth } = by;
         let (Range { start: top, end: bottom }, Range { start: left, end: right }) = (rows, columns);
         let (next, next_plane, corner) = match to {
-            Target::Matrix { corner } => (own, 0, corner),
-            Target::Panel { to, plane } => (to, plane, 0),
+            UpdateTarget::Matrix { corner } => (own, 0, corner),
+            UpdateTarget::Panel { to, plane } => (to, plane, 0),
         };
         let buffers = [
             ("W", self.w),
@@ -265,7 +267,7 @@ impl<'a> Schedule<'a> {
         };
         let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
-            .constant("TO_PANEL", u32::from(matches!(to, Target::Panel { .. })));
+            .constant("TO_PANEL", u32::from(matches!(to, UpdateTarget::Panel { .. })));
         if shader.interface.has_views() {
             let [quads, lanes] = self.texels(right - left);
             return dispatch
@@ -279,7 +281,7 @@ impl<'a> Schedule<'a> {
             .group_size([tile.bm / tile.tm * (tile.bn / tile.tn), 1, 1])
             .constant("TM", tile.tm)
             .constant("TN", tile.tn)
-            .constant("AHEAD", u32::from(depth < MANY))
+            .constant("AHEAD", u32::from(depth < DEEP_UPDATE))
             .loops(depth)
     }
 
@@ -289,8 +291,8 @@ impl<'a> Schedule<'a> {
     }
 }
 
-/// A work-group for each block of so many rows and columns, in strips of block rows.
-pub(super) fn in_blocks(dispatch: Dispatch, tile: Tile, [rows, columns]: [u64; 2]) -> Dispatch {
+/// Sets the grid: a work-group per block, in strips of block rows.
+pub(super) fn in_blocks(dispatch: Dispatch, tile: ProductTile, [rows, columns]: [u64; 2]) -> Dispatch {
     let down = rows.div_ceil(u64::from(tile.bm));
     let strips = down.div_ceil(STRIP);
     dispatch
@@ -302,18 +304,18 @@ pub(super) fn in_blocks(dispatch: Dispatch, tile: Tile, [rows, columns]: [u64; 2
         .constant("WN", tile.wn)
 }
 
-/// Columns or rows that are solved for before the others of so many are updated: fewer where the strip leaves them less shared
-/// memory of 48 KiB.
+/// Returns how many columns or rows are solved for before the rest of the strip is updated; fewer if the strip leaves
+/// less of the 48 KiB of shared memory.
 fn part(width: u64) -> u32 {
     if width > 128 { 8 } else { width.min(16) as u32 }
 }
 
-/// A triangular solve with `width` rows and columns of a diagonal block at `first`, from the panel's `plane` on, for the
-/// columns of U, or rows of L, `start..end`.
+/// Triangular solve with a diagonal block of `width` rows and columns at `first`, from the panel's `plane` on, for the
+/// columns of U, or rows of L, in `start..end`.
 #[derive(Clone, Copy)]
 pub(super) struct Solve {
-    /// Whether it is for rows of U or columns of L.
-    pub(super) side: Side,
+    /// Whether it solves for rows of U or columns of L.
+    pub(super) side: TriangleSide,
     pub(super) first: u64,
     pub(super) width: u64,
     pub(super) plane: u64,
@@ -321,41 +323,48 @@ pub(super) struct Solve {
     pub(super) end: u64,
 }
 
-/// What rows and columns are updated by: so many columns and rows of a panel, from its `plane` on.
+/// Operands of an update: `depth` columns and rows of a panel, from its `plane` on.
 #[derive(Clone, Copy)]
-pub(super) struct By {
+pub(super) struct UpdateFactors {
     pub(super) panel: Panel,
     pub(super) plane: u64,
     pub(super) depth: u64,
 }
 
-/// Where an update leaves its result.
+/// Destination of an update.
 #[derive(Clone, Copy)]
-pub(super) enum Target {
-    /// Where it was, except for so many rows and columns, which another kernel updates.
+pub(super) enum UpdateTarget {
+    /// In place, except for the first `corner` rows and columns, which another kernel updates.
     Matrix { corner: u64 },
     /// In a panel, column by column.
     Panel { to: Panel, plane: u64 },
 }
 
-pub(super) fn arguments<'n>(buffers: &[(&'n str, BufferId)], numbers: &[(&'n str, u64)]) -> Vec<(&'n str, Value)> {
-    let buffers = buffers.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
+pub(super) fn arguments<'n>(
+    buffers: &[(&'n str, BufferId)],
+    numbers: &[(&'n str, u64)],
+) -> Vec<(&'n str, ArgumentValue)> {
+    let buffers = buffers.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id)));
     buffers.chain(numbers.iter().map(|(name, value)| (*name, number(*value)))).collect()
 }
 
-/// Part `index` of `parts` of some columns, whole tiles of them.
+/// Returns part `index` of `parts` of some columns, in whole tiles.
 pub(super) fn slice(columns: Range<u64>, index: u64, parts: u64, tile: u64) -> Range<u64> {
     let tiles = columns.end.saturating_sub(columns.start).div_ceil(tile);
     let at = |part: u64| (columns.start + (tiles * part).div_ceil(parts) * tile).min(columns.end);
     at(index)..at(index + 1)
 }
 
-/// The tile of an update of so many rows.
-pub(super) fn update_tile(rows: u64, device: &DeviceInfo) -> Tile {
+/// Returns the tile of an update of `rows` rows.
+pub(super) fn update_tile(rows: u64, device: &DeviceInfo) -> ProductTile {
     if device.kind == DeviceKind::Cpu {
-        return Tile::new([32, 32, 8], [16, 32], [8, 8]);
+        return ProductTile::new([32, 32, 8], [16, 32], [8, 8]);
     }
-    if rows >= 2048 { Tile::new([128, 64, 16], [64, 32], [8, 8]) } else { Tile::new([64, 64, 16], [32, 32], [8, 4]) }
+    if rows >= 2048 {
+        ProductTile::new([128, 64, 16], [64, 32], [8, 8])
+    } else {
+        ProductTile::new([64, 64, 16], [32, 32], [8, 4])
+    }
 }
 
 #[cfg(test)]

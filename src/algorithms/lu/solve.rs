@@ -1,11 +1,12 @@
-//! `--solve`: a program goes on from factors P·A = L·U to A·x = b: L·y = P·b, then U·x = y by substitution.
+//! `--solve`: programs continue from factors P·A = L·U to A·x = b by substitution: L·y = P·b, then U·x = y.
 //!
-//! A block of positions is solved for by one work-group, by the inverses of its small diagonal blocks. What it needs of a
-//! factor is brought in order before, for all blocks at once. What it contributes to all behind the next block is taken from them
-//! beside the next block, whose own work-group does its part itself: one dispatch after the other for each block.
+//! One work-group solves for a block of positions, using inverses of its small diagonal blocks. The needed parts of a
+//! factor are reordered beforehand, for all blocks at once. The contribution of a block to everything behind the next
+//! block is subtracted alongside the next block, whose own work-group subtracts its part itself: one dependent dispatch
+//! per block.
 //!
-//! Where a solution is asked for, the variants' programs go on to it themselves: for blocked ones find y beside the stages of the
-//! factorisation ([`Forward`]), as HPL does.
+//! Blocked variants compute y alongside the stages of the factorization ([`Forward`]), as HPL does; the other variants
+//! append the whole substitution.
 
 use super::factors::{L, STATUS, U, order};
 use super::system::{B, SYSTEM, X};
@@ -13,65 +14,66 @@ use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// The kernels of a substitution: what brings a factor in order, what solves for a block, and what takes from rows what a block
-/// contributes.
+/// Kernels of a substitution: reordering of a factor, solve for a block, and subtraction of a block's contribution.
 pub(super) const KERNELS: &[&str] = &["lu/solve-prepare", "lu/solve-block", "lu/solve-rest"];
 
-/// Positions of a block.
+/// Positions per block.
 const BLOCK: u64 = 128;
-/// Positions of a diagonal block that is inverted.
+/// Positions per inverted diagonal block.
 const INNER: u64 = 32;
-/// Invocations of a work-group.
+/// Work-group size.
 const GROUP: u32 = 256;
-/// Lanes that share a row of what is behind a block.
+/// Lanes that share a row in the subtraction.
 const OCTET: u32 = 8;
-/// Rounds of a work-group that takes from rows what a block contributes beside a factorisation: few cores are kept from that.
+/// Rounds per work-group of the subtraction alongside a factorization: more rounds keep fewer cores from the
+/// factorization.
 const ROUNDS: u64 = 8;
-/// Elements that `solve-prepare` leaves of a block: its columns in the block before and in itself, and inverses.
+/// Elements of a reordered block: its columns in the block before and in itself, and inverses.
 const PACKED: u64 = 2 * BLOCK * BLOCK + BLOCK * INNER;
 
-/// Why the kernels cannot run with the sub-groups of a device, if so.
+/// Returns why the kernels cannot run with the sub-groups of a device, if so.
 pub(super) fn refusal(case: &CaseSpec, device: &DeviceInfo) -> Option<String> {
     let subgroup = case.subgroup_size(device);
     (subgroup < OCTET).then(|| format!("needs sub-groups of {OCTET} at least, not of {subgroup}"))
 }
 
-/// A factor of order n in the order in which it is needed.
+/// Describes the buffer of a reordered factor of order n.
 pub(super) fn packed(n: u64, name: &'static str) -> BufferSpec {
     BufferSpec::new(name, Role::Scratch, DType::F32, n.div_ceil(BLOCK) * PACKED)
 }
 
-/// A triangular factor.
+/// Triangular factor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum TriangleSide {
     /// U.
     Upper,
     /// L.
     Lower,
 }
 
-/// A triangular system of equations.
+/// Triangular system of equations.
 #[derive(Clone, Copy)]
 pub(super) struct Triangle {
-    /// L, from the first row on, or U, from the last.
-    pub(super) side: Side,
-    /// The factor, in rows of `stride` elements.
+    /// L, solved from the first row on, or U, from the last.
+    pub(super) side: TriangleSide,
+    /// Factor, in rows of `stride` elements.
     pub(super) matrix: BufferId,
     pub(super) stride: u64,
-    /// Which row of the matrix, and of the right-hand side, is at a position, where they are not in the order of the pivots.
+    /// List of the rows of the matrix and the right-hand side by position, unless they are in pivot order.
     pub(super) rows: Option<BufferId>,
-    /// The factor in order.
+    /// Reordered factor.
     pub(super) packed: BufferId,
-    /// The right-hand side, which becomes less, and the solution, by position. They may be one where rows are in order.
+    /// Right-hand side, which is reduced on the way, and solution, by position. They may be the same buffer if rows are
+    /// in order.
     pub(super) v: BufferId,
     pub(super) x: BufferId,
 }
 
-/// The dispatches of a substitution.
+/// Builder of a substitution's dispatches.
 #[derive(Clone, Copy)]
 pub(super) struct Substitution {
     kernels: [&'static Shader; 3],
@@ -97,17 +99,17 @@ impl Substitution {
         buffers: &[(&str, BufferId)],
         numbers: &[(&str, u64)],
     ) -> Dispatch {
-        let buffers = buffers.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
+        let buffers = buffers.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id)));
         // Extents are at most 2^16 and what is padded at most 2^17.
         let numbers = [&[("n", self.n)], numbers].concat();
-        let numbers = numbers.iter().map(|(name, value)| (*name, Value::U32(*value as u32)));
+        let numbers = numbers.iter().map(|(name, value)| (*name, ArgumentValue::U32(*value as u32)));
         Dispatch::new(shader, &buffers.chain(numbers).collect::<Vec<_>>())
             .group_size([GROUP, 1, 1])
-            .constant("SIDE", u32::from(of.side == Side::Upper))
+            .constant("SIDE", u32::from(of.side == TriangleSide::Upper))
     }
 
-    /// Brings blocks of a factor in order. A zero on the diagonal of U goes to the status. What the block before contributes to one is
-    /// taken from it by its own work-group where blocks are `chained`, else by a dispatch before it.
+    /// Builds the reordering of blocks of a factor; a zero on the diagonal of U goes to the status. If `chained`, a
+    /// block's own work-group subtracts the contribution of the block before, otherwise a dispatch before it does.
     pub(super) fn prepare(&self, of: Triangle, blocks: Range<u64>, chained: bool, status: BufferId) -> Dispatch {
         let rows = of.rows.unwrap_or(of.x);
         let buffers = [("T", of.matrix), ("packed", of.packed), ("rows", rows), ("status", status)];
@@ -118,7 +120,7 @@ impl Substitution {
             .loops(INNER * INNER / 4)
     }
 
-    /// Solves for a block.
+    /// Builds the solve for a block.
     fn block(&self, of: Triangle, block: u64, chained: bool) -> Dispatch {
         let buffers = [("packed", of.packed), ("v", of.v), ("x", of.x), ("rows", of.rows.unwrap_or(of.x))];
         self.dispatch(self.kernels[1], of, &buffers, &[("first", block * BLOCK)])
@@ -129,7 +131,8 @@ impl Substitution {
             .loops(BLOCK / INNER * INNER)
     }
 
-    /// Takes from rows from `start` on what a block contributes; each work-group in so many rounds.
+    /// Builds the subtraction of a block's contribution from the rows from `start` on, in `rounds` rounds per
+    /// work-group.
     fn rest(&self, of: Triangle, block: u64, start: u64, rounds: u64) -> Dispatch {
         let buffers = [("T", of.matrix), ("v", of.v), ("x", of.x)];
         let numbers = [("stride", of.stride), ("first", block * BLOCK), ("start", start)];
@@ -141,48 +144,48 @@ impl Substitution {
             .loops(rounds)
     }
 
-    /// Solves for all blocks of a factor that is in order, one after the other.
+    /// Builds the solve for all blocks of a reordered factor, one after the other.
     pub(super) fn chain(&self, of: Triangle) -> Vec<Step> {
         let mut dispatches = vec![];
         for block in 0..self.blocks() {
             dispatches.push(self.block(of, block, true));
             let behind = (block + 1) * BLOCK;
             if block > 0 && behind < self.n {
-                dispatches.push(self.rest(of, block - 1, behind, 1).beside());
+                dispatches.push(self.rest(of, block - 1, behind, 1).without_barrier());
             }
         }
         dispatches.into_iter().map(Step::Dispatch).collect()
     }
 }
 
-/// U·x = y, in place; U in order is to be `packed`.
+/// Returns the system U·x = y, solved in place; the reordered U goes to `packed`.
 pub(super) fn upper(n: u64, packed: BufferId) -> Triangle {
-    Triangle { side: Side::Upper, matrix: U, stride: n, rows: None, packed, v: X, x: X }
+    Triangle { side: TriangleSide::Upper, matrix: U, stride: n, rows: None, packed, v: X, x: X }
 }
 
-/// Goes on from factors whose rows are in order, with P the identity, to a solution.
-pub(super) fn go_on(program: &mut Program, case: &CaseSpec, device: &DeviceInfo) {
+/// Appends the solution to a program whose factors have rows in order, with P the identity.
+pub(super) fn append_solution(program: &mut Program, case: &CaseSpec, device: &DeviceInfo) {
     let substitution = Substitution::new(case, device);
     let n = substitution.n;
     let [l, u] = [0, 1].map(|at| BufferId(SYSTEM + program.scratch.len() + at));
     program.scratch.extend([packed(n, "L in order"), packed(n, "U in order")]);
-    let lower = Triangle { side: Side::Lower, matrix: L, packed: l, ..upper(n, u) };
+    let lower = Triangle { side: TriangleSide::Lower, matrix: L, packed: l, ..upper(n, u) };
     let [of_l, of_u] = [lower, upper(n, u)].map(|of| substitution.prepare(of, 0..substitution.blocks(), true, STATUS));
     program.steps.push(Step::Copy { from: B, to: X });
-    program.steps.extend([of_l, of_u.beside()].map(Step::Dispatch));
+    program.steps.extend([of_l, of_u.without_barrier()].map(Step::Dispatch));
     program.steps.extend(substitution.chain(lower));
     program.steps.extend(substitution.chain(upper(n, u)));
 }
 
-/// L·y = P·b beside the stages of a factorisation, and behind it U·x = y. What can be done beside a stage is what needs nothing but
-/// the stages before it.
+/// Forward substitution L·y = P·b alongside the stages of a factorization, followed by U·x = y. Only work that depends
+/// on earlier stages can overlap with a stage.
 pub(super) struct Forward {
     substitution: Substitution,
     lower: Triangle,
     upper: Triangle,
     /// Columns of L that are final.
     columns: u64,
-    /// Blocks that are in order, that have been solved for, and whose contribution has been taken from all behind them.
+    /// Blocks that are reordered, blocks that are solved for, and blocks whose contribution has been subtracted.
     prepared: u64,
     solved: u64,
     taken: u64,
@@ -193,12 +196,12 @@ impl Forward {
         Self { substitution, lower, upper, columns: 0, prepared: 0, solved: 0, taken: 0 }
     }
 
-    /// So many columns of L are final at the end of this stage.
+    /// Declares that the first `columns` columns of L are final at the end of this stage.
     pub(super) fn finished(&mut self, columns: u64) {
         self.columns = columns;
     }
 
-    /// What can be done beside the stage that begins; nothing once y is there.
+    /// Returns the work that can overlap with the stage that begins; empty once y is complete.
     pub(super) fn stage(&mut self) -> Vec<Dispatch> {
         let Self { substitution, lower, columns, prepared, solved, .. } = *self;
         let blocks = substitution.blocks();
@@ -209,7 +212,7 @@ impl Forward {
             self.prepared = whole;
         }
         if self.taken < solved && solved < blocks {
-            // Rows that are not in order have to be all rows; what is taken from those before is of no use to anybody.
+            // Rows out of order must all be included; subtracting from earlier ones does no harm.
             let start = if lower.rows.is_some() { 0 } else { solved * BLOCK };
             dispatches.push(substitution.rest(lower, self.taken, start, ROUNDS));
             self.taken += 1;
@@ -220,19 +223,19 @@ impl Forward {
         dispatches
     }
 
-    /// What is left of y behind the factorisation, then x.
+    /// Returns the rest of the forward substitution behind the factorization, then the backward substitution.
     pub(super) fn end(mut self) -> Vec<Step> {
         let (substitution, upper) = (self.substitution, self.upper);
-        let mut in_order = Some(substitution.prepare(upper, 0..substitution.blocks(), true, STATUS).beside());
+        let mut in_order = Some(substitution.prepare(upper, 0..substitution.blocks(), true, STATUS).without_barrier());
         let mut steps = vec![];
         loop {
-            // The first of a stage touches what the stage before has written; of the first stage that is the end of L.
+            // The first dispatch of a stage depends on the stage before; in the first stage, on the end of L.
             let stage = self.stage();
             if stage.is_empty() {
                 break;
             }
             let stage = stage.into_iter().enumerate();
-            steps.extend(stage.map(|(at, dispatch)| if at == 0 { dispatch } else { dispatch.beside() }));
+            steps.extend(stage.map(|(at, dispatch)| if at == 0 { dispatch } else { dispatch.without_barrier() }));
             steps.extend(in_order.take());
         }
         let steps: Vec<_> = steps.into_iter().map(Step::Dispatch).collect();
@@ -264,7 +267,7 @@ mod tests {
             let ([result, solution], blocks) = (launches(variant, n), n.div_ceil(BLOCK));
             assert_eq!(solution - result, 1 + 2 * blocks, "{variant} {n}");
         }
-        // Nobody gathers L in the order of its rows.
+        // L is not gathered in row order.
         for (variant, n, gathers) in [("blocked", 1024, 0), ("blocked", 4096, 0), ("blocked-pivot", 1000, 1)] {
             let ([result, solution], blocks) = (launches(variant, n), n.div_ceil(BLOCK));
             assert_eq!(solution - result, 2 + blocks - gathers, "{variant} {n}");
@@ -275,15 +278,15 @@ mod tests {
     fn what_a_block_contributes_reaches_every_position_behind_the_next_one() {
         let program = program("in-place", 1000, Goal::Solution, &gpu());
         let rest: Vec<_> = program.dispatches().filter(|dispatch| dispatch.shader.name == "lu/solve-rest").collect();
-        // Behind the second of eight blocks, …, behind the seventh: 744, 616, …, 104 positions, 32 a group.
+        // Behind the second of eight blocks, …, behind the seventh: 744, 616, …, 104 positions, 32 per group.
         let groups: Vec<_> = rest[..6].iter().map(|dispatch| dispatch.groups[0]).collect();
         assert_eq!((rest.len(), groups), (12, vec![24, 20, 16, 12, 8, 4]));
-        assert!(rest.iter().all(|dispatch| dispatch.beside));
+        assert!(rest.iter().all(|dispatch| dispatch.without_barrier));
     }
 
-    /// The stages in which y came about beside a factorisation.
+    /// Simulation of the stages that compute y alongside a factorization.
     #[derive(Default)]
-    struct Replay {
+    struct SubstitutionReplay {
         stage: u64,
         /// Of each 32 columns of L: written last.
         written: HashMap<u64, u64>,
@@ -295,11 +298,11 @@ mod tests {
         taken: Vec<u64>,
     }
 
-    impl Replay {
+    impl SubstitutionReplay {
         fn reads(&mut self, columns: Range<u64>) {
             for column in columns.step_by(INNER as usize) {
                 let written = self.written.get(&column).unwrap_or_else(|| panic!("column {column} is not there"));
-                assert!(*written < self.stage, "stage {}: column {column} is written beside", self.stage);
+                assert!(*written < self.stage, "stage {}: column {column} is written without_barrier", self.stage);
                 self.read.entry(column).or_insert(self.stage);
             }
         }
@@ -312,9 +315,9 @@ mod tests {
         }
 
         fn dispatch(&mut self, dispatch: &Dispatch, n: u64) {
-            self.stage += u64::from(!dispatch.beside);
+            self.stage += u64::from(!dispatch.without_barrier);
             let word = |name| match dispatch.value(name) {
-                Some(Value::U32(word)) => u64::from(word),
+                Some(ArgumentValue::U32(word)) => u64::from(word),
                 other => panic!("{name} is {other:?}"),
             };
             let constant = |name: &str| {
@@ -364,16 +367,16 @@ mod tests {
             cases.into_iter().chain(["blocked", "blocked-pivot", "blocked-pivot-texel"].map(|v| (v, &software)));
         for (variant, device) in cases {
             for n in [1, 127, 128, 129, 500, 1000, 1024, 2500] {
-                // Without what a device has to have for it.
+                // Without the device's requirements.
                 let variant = LU.variant(variant).expect("it is in the table");
                 let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
                 let case =
                     CaseSpec::new(&LU, Size::Uniform(n), DType::F32).with(|options| options.goal = Goal::Solution);
                 let program = (variant.program)(&shaders, &case, device);
-                let mut replay = Replay::default();
+                let mut replay = SubstitutionReplay::default();
                 program.dispatches().for_each(|dispatch| replay.dispatch(dispatch, n));
                 assert_eq!(replay.solved.len() as u64, n.div_ceil(BLOCK), "{} {n}", variant.name);
-                // All but the last block are done, or nearly, when the factorisation is.
+                // All but the last block are done, or nearly, when the factorization is.
                 let last = replay.written.values().max().expect("a factorisation");
                 let behind = replay.solved.iter().filter(|stage| *stage > last).count();
                 assert!(behind <= 2, "{} {n}: {behind}", variant.name);

@@ -1,8 +1,8 @@
-//! The products of `blocked-split`: an outer block's columns of L and rows of U as halves of f16, multiplied on matrix
-//! units, three products of halves for one of f32 as in `matmul/split`.
+//! Products of `blocked-split`: an outer block's columns of L and rows of U as f16 halves, multiplied on matrix units,
+//! three products of halves for one of f32 as in `matmul/split`.
 
-use super::schedule::{Panel, Schedule, arguments, in_blocks};
-use crate::algorithms::matmul::{Tile, matrix_shape};
+use super::schedule::{LuSchedule, Panel, arguments, in_blocks};
+use crate::algorithms::matmul::{ProductTile, matrix_shape};
 use crate::basis::dtype::DType;
 use crate::case::Computes;
 use crate::device::capability::{Accumulator, DeviceKind};
@@ -10,45 +10,45 @@ use crate::kernel::program::{BufferId, Dispatch};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// Invocations that find the scale of a k, and that split 128 rows or columns.
+/// Work-group size of the kernels that find the scale of a k, and that split 128 rows or columns.
 const PREPARING: u32 = 256;
-/// Rows or columns that a work-group splits.
+/// Rows or columns split per work-group.
 const SPLIT_LINES: u64 = 128;
 
-/// Elements of W from which on the large tile is taken: as many tiles as run at once on 132 cores.
+/// Elements of W from which the large tile is used: as many tiles as run concurrently on 132 cores.
 const LARGE: u64 = 2 * 132 * 128 * 128;
 
-/// The arithmetic of the products.
+/// Arithmetic of the products.
 pub(super) const COMPUTES: Computes = Computes { dtype: DType::F16, operations: 3 };
 
-/// The halves of an outer block.
+/// Halves of an outer block.
 #[derive(Clone, Copy)]
 pub(super) struct Halves {
-    /// The kernels that find scales, that split, and that multiply.
+    /// Kernels that find scales, split, and multiply.
     kernels: [&'static Shader; 3],
-    /// Of each k.
+    /// Scale of each k.
     scales: BufferId,
-    p: Operand,
-    q: Operand,
+    p: HalvedOperand,
+    q: HalvedOperand,
 }
 
-/// The halves of an operand, and what products of them are to be multiplied by, for each row or column.
+/// Halves of an operand, and the factors of each row or column that undo the scaling of products.
 #[derive(Clone, Copy)]
-struct Operand {
+struct HalvedOperand {
     high: BufferId,
     low: BufferId,
     down: BufferId,
 }
 
-impl Schedule<'_> {
-    /// Room for the halves of an outer block.
+impl LuSchedule<'_> {
+    /// Allocates the halves of an outer block.
     pub(super) fn halves(&mut self, kernels: [&'static Shader; 3]) -> Halves {
         let elements = self.width * self.stride;
         let [p, q] = [
             ["high halves of L", "low halves of L", "scales of rows"],
             ["high halves of U", "low halves of U", "scales of columns"],
         ]
-        .map(|[high, low, down]| Operand {
+        .map(|[high, low, down]| HalvedOperand {
             high: self.own(high, DType::F16, elements),
             low: self.own(low, DType::F16, elements),
             down: self.own(down, DType::F32, self.stride),
@@ -56,18 +56,20 @@ impl Schedule<'_> {
         Halves { kernels, scales: self.own("scales of pivots", DType::F32, self.width), p, q }
     }
 
-    /// Finds the scales of an outer block whose rows and columns end before `top`; beside what comes before.
+    /// Records the search for the scales of an outer block whose rows and columns end before `top`; it overlaps with
+    /// the steps before.
     pub(super) fn scale(&mut self, halves: Halves, panel: Panel, top: u64) {
         let buffers = [("P", panel.p), ("SCALES", halves.scales)];
         let dispatch = Dispatch::new(halves.kernels[0], &arguments(&buffers, &[("stride", self.stride), ("top", top)]))
             .group_size([PREPARING, 1, 1])
             .groups([self.width, 1, 1])
             .loops(self.stride / u64::from(4 * PREPARING) + 1);
-        self.push(dispatch.beside());
+        self.push(dispatch.without_barrier());
     }
 
-    /// Splits what it has below and beside `start`: beside what comes before, else what comes next waits for it.
-    pub(super) fn split(&mut self, halves: Halves, panel: Panel, start: u64, beside: bool) {
+    /// Records the split of the parts of L and U from `start` on. If `without_barrier`, it overlaps with the steps
+    /// before; otherwise the next dispatch waits for it.
+    pub(super) fn split(&mut self, halves: Halves, panel: Panel, start: u64, without_barrier: bool) {
         for (side, operand, x) in [(0, halves.q, panel.q), (1, halves.p, panel.p)] {
             let buffers = [
                 ("X", x),
@@ -82,12 +84,12 @@ impl Schedule<'_> {
                 .groups([(self.stride - start).div_ceil(SPLIT_LINES), 1, 1])
                 .constant("SIDE", side)
                 .loops(self.width / 8);
-            self.push(if side == 0 && !beside { dispatch } else { dispatch.beside() });
+            self.push(if side == 0 && !without_barrier { dispatch } else { dispatch.without_barrier() });
         }
-        self.wait = !beside;
+        self.wait = !without_barrier;
     }
 
-    /// Updates rows and columns by so many, but the first `corner` of both.
+    /// Builds the update of an area by `depth` columns and rows, except its first `corner` rows and columns.
     pub(super) fn split_update(
         &self,
         halves: Halves,
@@ -127,11 +129,11 @@ impl Schedule<'_> {
             .matrix(shape)
     }
 
-    /// The tile of a split update of so many elements.
-    fn split_tile(&self, elements: u64) -> Tile {
-        let tile = |block: [u32; 3], w: u32| Tile::new(block, [w, w], [16, 16]);
+    /// Returns the tile of a split update of an area of `elements` elements.
+    fn split_tile(&self, elements: u64) -> ProductTile {
+        let tile = |block: [u32; 3], w: u32| ProductTile::new(block, [w, w], [16, 16]);
         if self.device.kind == DeviceKind::Cpu {
-            // A sub-group of 8 moves no rows of more than 32 elements.
+            // A sub-group of 8 cannot move rows of more than 32 elements.
             tile([64, 64, 16], 32)
         } else if elements >= LARGE {
             tile([128, 128, 16], 64)

@@ -1,58 +1,59 @@
-//! A·x = b with the A of the factorisation and b uniform in [−1, 1), in f32, or in f64 for refined solutions; and how good
-//! a solution is.
+//! Problem and oracle of A·x = b, with the factorization's A and b uniform in [−1, 1), in f32, or in f64 for refined
+//! solutions.
 //!
-//! The residual is HPL's, ‖A·x − b‖∞ / (u·(‖A‖∞·‖x‖∞ + ‖b‖∞)·n) with the unit roundoff u of the element type, 2⁻²⁴ or 2⁻⁵³, and
-//! x is right where it is below 16 (<https://www.netlib.org/benchmark/hpl/algorithm.html>). It judges the solution and not the
-//! kernel: elimination without pivoting can be done right and leave a bad one, which is then rejected. Beside it are the
-//! normwise backward error ‖A·x − b‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) (Rigal and Gaches), the smallest relative change of A and b for
-//! which x is exact, the growth factor of the factors, and how many refinements were made.
+//! The residual is HPL's, ‖A·x − b‖∞ / (u·(‖A‖∞·‖x‖∞ + ‖b‖∞)·n) with the unit roundoff u of the element type, 2⁻²⁴ or
+//! 2⁻⁵³; x is accepted below 16 (<https://www.netlib.org/benchmark/hpl/algorithm.html>). It judges the solution, not
+//! the kernel: a correct elimination without pivoting may give a bad one, which is then rejected. Metrics: the normwise
+//! backward error ‖A·x − b‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) (Rigal and Gaches), the smallest relative change of A and b for which
+//! x is exact; the growth factor of the factors; and the number of refinements.
 
 use super::factors::{self, BUFFERS, L, order, sound};
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::algorithms::elements::Plain;
 use crate::algorithms::{CaseSpec, Input, Oracle, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::random::generator;
 use crate::basis::units::Metric;
 use crate::basis::units::{Bytes, Work};
-use crate::case::check::{Check, CheckMethod, WrongElements};
+use crate::case::check::{CheckMethod, CheckResult, WrongElements};
 use crate::case::input::random;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::BufferId;
 
-/// The largest residual of a solution.
-const PASSES: f64 = 16.0;
+/// Largest residual of an accepted solution.
+const MAX_RESIDUAL: f64 = 16.0;
 
-/// The right-hand side, behind the buffers of the factorisation.
+/// Right-hand side, behind the factorization's buffers.
 pub(super) const B: BufferId = BufferId(BUFFERS);
-/// The solution.
+/// Solution.
 pub(super) const X: BufferId = BufferId(BUFFERS + 1);
-/// The number of buffers with these.
+/// Number of buffers including these two.
 pub(super) const SYSTEM: usize = BUFFERS + 2;
 
-/// The buffers in f64: A and b, which no program changes, x, the first bad pivot, how a refinement has ended, and its steps.
+/// Buffers of the f64 problem: A and b, which no program changes, x, the status, the outcome of the refinement, and its
+/// number of steps.
 pub(super) const A64: BufferId = BufferId(0);
 pub(super) const B64: BufferId = BufferId(1);
 pub(super) const X64: BufferId = BufferId(2);
 pub(super) const STATUS64: BufferId = BufferId(3);
 pub(super) const ENDED: BufferId = BufferId(4);
 pub(super) const STEPS: BufferId = BufferId(5);
-/// Their number.
+/// Number of buffers of the f64 problem.
 pub(super) const SYSTEM_64: usize = 6;
 
-/// The normwise backward error that is good enough: 10⁻¹², or the residual 4 of HPL where that is less.
+/// Returns the normwise backward error to reach: 10⁻¹², or that of HPL's residual 4 if it is smaller.
 pub(super) fn target(n: u64) -> f64 {
     f64::min(1e-12, 4.0 * n as f64 * DType::F64.accumulator_roundoff())
 }
 
-/// How a refinement has ended, as `lu-refine.glsl` numbers it: it has not, for there were too few steps; it has converged; a step did
-/// not halve the error; the solution is not finite.
+/// Outcomes of a refinement, as `lu-refine.glsl` numbers them: too few steps; converged; a step did not halve the
+/// error; the solution is not finite.
 const UNFINISHED: i32 = 0;
 pub(crate) const CONVERGED: i32 = 1;
 const STAGNATED: i32 = 2;
 const OVERFLOWED: i32 = 3;
 
-/// The solution of a system of equations.
+/// Creates the problem of solving a system of equations.
 pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let (n, dtype, input, seed) = (order(case.size)?, case.dtype, case.input, case.seed);
     Ok(Box::new(Plain {
@@ -93,20 +94,20 @@ fn buffers(n: u64, dtype: DType) -> Vec<BufferSpec> {
     }
     let mut buffers = factors::buffers(n);
     debug_assert_eq!(buffers.len(), BUFFERS);
-    // Nothing is read out of L.
+    // Nothing reads L.
     buffers[L.0].role = Role::Scratch;
     buffers.extend([of("b", Role::Input, dtype, n), of("x", Role::Output, dtype, n)]);
     buffers
 }
 
-/// HPL's residual of a solution.
+/// Oracle: HPL's residual of a solution.
 struct Residual {
     n: usize,
     a: HostArray,
     b: HostArray,
 }
 
-/// The norms of a residual: ‖A·x − b‖∞, ‖A‖∞, ‖x‖∞, ‖b‖∞, the largest element of A, and the row of the largest difference.
+/// Norms of a residual: ‖A·x − b‖∞, ‖A‖∞, ‖x‖∞, ‖b‖∞, the largest element of A, and the row of the largest difference.
 #[derive(Default)]
 struct Norms {
     r: f64,
@@ -119,9 +120,9 @@ struct Norms {
 }
 
 impl Norms {
-    /// The normwise backward error.
+    /// Returns the normwise backward error.
     fn backward_error(&self) -> f64 {
-        // An exact solution, be it of 0·x = 0.
+        // Zero also for the exact solution of 0·x = 0.
         if self.r == 0.0 { 0.0 } else { self.r / (self.a * self.x + self.b) }
     }
 }
@@ -140,7 +141,7 @@ impl Residual {
             }
             let b = self.b.get(i);
             let r = (product - b).abs();
-            // What overflows is the worst.
+            // Overflow counts as an infinite residual.
             let r = if r.is_nan() { f64::INFINITY } else { r };
             if r > norms.r {
                 (norms.r, norms.row, norms.product) = (r, i, product);
@@ -151,13 +152,13 @@ impl Residual {
         norms
     }
 
-    /// How far x is from a solution.
-    fn judge(&self, x: &HostArray, dtype: DType) -> (Check, Norms) {
+    /// Computes the check of x, and its norms.
+    fn judge(&self, x: &HostArray, dtype: DType) -> (CheckResult, Norms) {
         let mut values = vec![0.0; self.n];
         x.read(0, &mut values);
-        let check = |residual, worst| Check {
+        let check = |residual, worst| CheckResult {
             residual,
-            tolerance: PASSES,
+            tolerance: MAX_RESIDUAL,
             method: CheckMethod::Elementwise,
             worst,
             metrics: vec![],
@@ -185,16 +186,16 @@ impl Residual {
 }
 
 impl Oracle for Residual {
-    /// The status and the solution decide, whatever the factors are.
-    fn comparison(&self, output: usize) -> Option<Comparison> {
+    /// Only status and solution are compared; the factors may be anything.
+    fn comparison(&self, output: usize) -> Option<OutputComparison> {
         let is_compared = match self.b {
             HostArray::F64(_) => output < 3,
             _ => matches!(output, 2 | 4),
         };
-        is_compared.then(Comparison::default)
+        is_compared.then(OutputComparison::default)
     }
 
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         match outputs {
             // A, U, status, rows and x.
             [HostArray::F32(_), u, HostArray::I32(status), _, x] => {
@@ -220,8 +221,8 @@ impl Oracle for Residual {
     }
 }
 
-/// That a refinement has converged; why not.
-fn converged(ended: i32, steps: i32, check: &Check, target: f64) -> Result<(), String> {
+/// Checks that a refinement has converged; the error says why not.
+fn converged(ended: i32, steps: i32, check: &CheckResult, target: f64) -> Result<(), String> {
     let error = check.metrics.iter().find_map(|metric| metric.value).unwrap_or(f64::INFINITY);
     let reached = format!("backward error {error:.1e}, wanted {target:.1e}");
     match ended {
@@ -249,7 +250,7 @@ mod tests {
         problem(&case).expect("a sensible size")
     }
 
-    /// The solution of a system by an independent factorisation in f64.
+    /// Solves a system by an independent factorization in f64.
     fn solution(n: usize, a: &HostArray, b: &HostArray) -> Vec<f64> {
         use faer::linalg::solvers::Solve;
         let lu = faer::Mat::from_fn(n, n, |row, column| a.get(row * n + column)).partial_piv_lu();
@@ -291,7 +292,7 @@ mod tests {
             let right = check(x.clone());
             assert!(right.passes() && right.residual > 0.0 && right.residual < 1.0, "{right:?}");
             let mut wrong = x;
-            // In f32 16 lets errors of a hundredth pass.
+            // In f32, a residual of 16 accepts errors of a hundredth.
             wrong[7] *= 1.5;
             let wrong = check(wrong);
             assert!(!wrong.passes() && wrong.worst.contains("HPL's scaled residual is"), "{wrong:?}");

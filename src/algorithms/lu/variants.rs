@@ -1,8 +1,8 @@
-//! The variants of lu: the LU post's two programs, the improved one in the two steps that its text describes. To add
-//! one: kernels in `glsl/lu/` that include `lu.glsl`, and an entry here.
+//! Variants of lu: the LU post's two programs, with the improved one in the two steps that its text describes, and the
+//! blocked ones. To add one, write kernels in `glsl/lu/` that include `lu.glsl`, and an entry here.
 //!
-//! All of a program is recorded once: its steps differ only in the argument `i`. Every variant first sets the status
-//! word, clears L and copies A to U, which the document does on the host.
+//! A program is recorded once: the steps of the post's variants differ only in the argument `i`. They first set the
+//! status word, clear L and copy A to U, which the post does on the host.
 
 use super::factors::{A, L, NO_BAD_PIVOT, STATUS, U, order};
 use super::{blocked, pivot, refine, solve};
@@ -12,11 +12,11 @@ use crate::basis::dtype::DType;
 use crate::basis::handle::Handle::Static;
 use crate::case::Shortcut;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::program::{Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
-/// Invocations of a work-group: the document's 64, neighbouring columns of one row, or rows of one column.
+/// Work-group size: the post's 64, adjacent columns of one row, or rows of one column.
 const GROUP: u32 = 64;
 
 pub(super) static VARIANTS: &[Variant] = &[
@@ -147,19 +147,19 @@ pub(super) static SOLUTION: Solution = Solution {
         if let Some(refusal) = solve::refusal(case, device) {
             return Program::refused(refusal);
         }
-        // What is promised is promised of factors, which the check of a solution does not look at.
+        // The guarantee concerns the factors, which the check of a solution does not see.
         program.promise = None;
         program
     },
 };
 
-/// The kinds of matrix whose systems a variant solves.
+/// Returns the kinds of matrix whose systems a variant solves accurately.
 ///
-/// Without pivoting elements of a uniform matrix grow by chance: of 200 orders up to 3000, `blocked` missed HPL's bound with
-/// 5 on an H100, and with another rounding it is other ones. Elimination is stable without it where the diagonal dominates
-/// and where a matrix is positive definite, as Hilbert's (Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed.,
-/// theorems 9.9 and 10.3). With it the growth of Wilkinson's takes every digit, and the condition of Hilbert's those that a
-/// refinement to f64 would begin with.
+/// Without pivoting, elements of a uniform matrix grow by chance: of 200 orders up to 3000, `blocked` missed HPL's
+/// bound with 5 on an H100, and with different rounding these are other orders. Without pivoting, elimination is stable
+/// if the diagonal dominates or the matrix is positive definite, as Hilbert's is (Higham, *Accuracy and Stability of
+/// Numerical Algorithms*, 2nd ed., theorems 9.9 and 10.3). With pivoting, the growth of Wilkinson's matrix consumes
+/// every digit, and the condition of Hilbert's those that a refinement to f64 would start from.
 fn inputs(variant: &str, dtype: DType) -> &'static [Input] {
     let own = VARIANTS.iter().find(|own| own.name == variant);
     match (own.is_some_and(|own| own.shortcuts().contains(&Shortcut::NoPivoting)), dtype) {
@@ -169,7 +169,7 @@ fn inputs(variant: &str, dtype: DType) -> &'static [Input] {
     }
 }
 
-/// The order of the matrix and how launches are laid out.
+/// Order of the matrix, and context for the layout of launches.
 struct Launch<'a> {
     n: u64,
     case: &'a CaseSpec,
@@ -178,16 +178,16 @@ struct Launch<'a> {
 
 impl<'a> Launch<'a> {
     fn new(case: &'a CaseSpec, device: &'a DeviceInfo) -> Self {
-        // Sizes that are no square matrix were refused when the problem was made.
+        // Sizes that are not those of a square matrix were refused earlier.
         let n = order(case.size).unwrap_or_default();
         Self { n, case, device }
     }
 
-    /// One invocation for each of `rows`×`columns` elements.
+    /// Dispatches `shader` with one invocation for each of `rows`×`columns` elements.
     fn dispatch(&self, shader: &'static Shader, i: u64, [rows, columns]: [u64; 2]) -> Step {
-        // n is at most 2^16, and so is i.
-        let [n, i] = [self.n, i].map(|extent| Value::U32(extent as u32));
-        let [a, l, u, status] = [A, L, U, STATUS].map(Value::Buffer);
+        // n is at most 2^16, and i is below n.
+        let [n, i] = [self.n, i].map(|extent| ArgumentValue::U32(extent as u32));
+        let [a, l, u, status] = [A, L, U, STATUS].map(ArgumentValue::Buffer);
         Step::Dispatch(
             Dispatch::new(shader, &[("A", a), ("L", l), ("U", u), ("status", status), ("n", n), ("i", i)])
                 .group_size([GROUP, 1, 1])
@@ -195,8 +195,8 @@ impl<'a> Launch<'a> {
         )
     }
 
-    /// What every variant begins with, then the steps of each pivot. The last row and column have nothing below them. Where a
-    /// solution is asked for, it comes behind them.
+    /// Builds a program: the common initial steps, then the steps of each pivot but the last, which has nothing below
+    /// it, then the solution if requested.
     fn program(&self, identity: Step, pivot: impl Fn(u64) -> Vec<Step>) -> Program {
         let mut steps = vec![
             Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 },
@@ -207,7 +207,7 @@ impl<'a> Launch<'a> {
         steps.extend((0..self.n.saturating_sub(1)).flat_map(pivot));
         let mut program = Program { steps, ..Program::default() };
         if !self.case.goal.is_result() {
-            solve::go_on(&mut program, self.case, self.device);
+            solve::append_solution(&mut program, self.case, self.device);
         }
         program
     }

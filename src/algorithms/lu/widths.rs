@@ -1,15 +1,15 @@
-//! How many columns an outer block has: a wide one passes through memory less often, a narrow one leaves less to those
-//! who work alone.
+//! Widths of outer blocks: wide ones pass the matrix through memory less often, narrow ones shorten the sequential
+//! parts.
 
 use super::factors::order;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::tile::{Tile, Tiles, Tunable};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 
-/// Columns of an inner block, as the kernels have it; those of an outer block are a multiple.
+/// Columns per inner block, equal to the kernels' constant; outer blocks are multiples of it.
 pub(super) const INNER: u32 = 32;
 
-/// The variants with a width to search for.
+/// Variants with a tunable width.
 pub(super) static TUNABLE: &[Tunable] = &[
     Tunable { variant: "blocked-pivot", tiles: &PIVOTING },
     Tunable { variant: "blocked", tiles: &PLAIN },
@@ -17,18 +17,18 @@ pub(super) static TUNABLE: &[Tunable] = &[
     Tunable { variant: "blocked-pivot-texel", tiles: &PIVOTING },
 ];
 
-/// The widths that a variant can take.
+/// Widths that a variant supports.
 pub(crate) struct Widths {
-    /// All of them, which its kernels can be compiled for.
+    /// All widths that its kernels can be compiled for.
     all: &'static [u32],
-    /// The one for so many rows on a device.
+    /// Built-in width for a number of rows on a device.
     built_in: fn(u64, &DeviceInfo) -> u32,
 }
 
-/// Bytes of shared memory that a diagonal block of 64 columns takes with its strip.
+/// Bytes of shared memory that a diagonal block of 64 columns needs together with its strip.
 const CORNER_OF_64: u64 = 21 << 10;
 
-/// Those of variants without pivoting.
+/// Widths of variants without pivoting.
 pub(super) static PLAIN: Widths = Widths {
     all: &[32, 64, 128, 256, 512],
     built_in: |n, device| match (device.kind, n) {
@@ -40,7 +40,7 @@ pub(super) static PLAIN: Widths = Widths {
     },
 };
 
-/// Those of `blocked-split`: what comes before a split product does not pay for few columns.
+/// Widths of `blocked-split`: the preparation of a split product does not pay for few columns.
 pub(super) static SPLIT: Widths = Widths {
     all: PLAIN.all,
     built_in: |n, device| match device.limits.shared_memory.0 {
@@ -49,7 +49,7 @@ pub(super) static SPLIT: Widths = Widths {
     },
 };
 
-/// Those of variants with pivoting.
+/// Widths of variants with pivoting.
 pub(super) static PIVOTING: Widths = Widths {
     all: &[32, 64, 128, 256, 512],
     built_in: |n, device| match (device.kind, n) {
@@ -62,7 +62,7 @@ pub(super) static PIVOTING: Widths = Widths {
 };
 
 impl Widths {
-    /// The width of a case: the one it asks for, else the built-in one.
+    /// Returns the width of a case: the requested one, or else the built-in one.
     pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> u64 {
         let columns = match case.tile {
             Some(Tile::Columns(columns)) => columns,
@@ -72,7 +72,7 @@ impl Widths {
     }
 
     fn without_search(&self, case: &CaseSpec, device: &DeviceInfo) -> u32 {
-        // Sizes that are no square matrix were refused when the problem was made.
+        // Sizes that are not those of a square matrix were refused earlier.
         (self.built_in)(order(case.size).unwrap_or_default(), device)
     }
 }
@@ -82,7 +82,7 @@ impl Tiles for Widths {
         Tile::Columns(self.without_search(case, device))
     }
 
-    /// The kernels must be compiled for it, and there must be more than padding in a block.
+    /// Checks that the kernels can be compiled for the width, and that at most half of a block is padding.
     fn legal(&self, tile: &Tile, case: &CaseSpec, _: &DeviceInfo) -> Result<(), String> {
         let Tile::Columns(columns) = *tile else { return Err("is no width of blocks".into()) };
         let n = order(case.size)?;

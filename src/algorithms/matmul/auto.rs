@@ -1,12 +1,11 @@
-//! What `--variant auto` chooses from: the ways to compute a product, each with the time that it should take by the
-//! [model](super::model).
+//! Candidates of `--variant auto` for a product, each with the time predicted by the [model](super::model).
 
 use super::constants::{Constants, Pace};
 use super::direct;
 use super::division::TileTable;
-use super::gemv::Schedule;
+use super::gemv::GemvSchedule;
 use super::model::{Slab, predicted, streamed};
-use super::tile::Tile;
+use super::tile::ProductTile;
 use super::tuning::{pace, rank};
 use super::units::{STAGED_WIDE, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED, texel_rows};
@@ -15,8 +14,7 @@ use crate::algorithms::{Algorithm, Candidate, CaseSpec};
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 
-/// The variants with tiles, less those that compute less accurately than the element type promises: these are for a person to
-/// ask for.
+/// Variants with tiles, except those less accurate than their element type, which a user must request explicitly.
 static WITH_TILES: [(&str, &TileTable); 5] = [
     ("tiled", &TILED),
     ("coopmat", &STAGED_WIDE),
@@ -25,11 +23,11 @@ static WITH_TILES: [(&str, &TileTable); 5] = [
     ("tile-2d", &TILE_2D),
 ];
 
-/// Variants without a tile that are the fastest of some size.
-const PLAIN: [&str; 5] = ["naive", "local", "subgroup", "local-2d", "texel"];
+/// Variants without a tile that are the fastest at some size.
+const WITHOUT_TILES: [&str; 5] = ["naive", "local", "subgroup", "local-2d", "texel"];
 
-/// What a work-group of one of these computes, rows by columns by the k of a step, on sub-groups of so many lanes, and its pace.
-fn plain(variant: &str, lanes: u32, dims: Dims, constants: &Constants) -> Option<([u32; 3], Pace)> {
+/// Returns the block of C and k per step of a tile-less variant's work-group, with sub-groups of `lanes`, and its pace.
+fn without_tile(variant: &str, lanes: u32, dims: Dims, constants: &Constants) -> Option<([u32; 3], Pace)> {
     Some(match variant {
         "naive" if lanes == 8 => ([1, 8, 1], constants.naive),
         "naive" => ([16, 16, 1], constants.naive),
@@ -42,8 +40,8 @@ fn plain(variant: &str, lanes: u32, dims: Dims, constants: &Constants) -> Option
     })
 }
 
-/// The ways to compute a case that `device` can run, what should be fastest first; without any, the plainest, whose case then says
-/// why it cannot run. Kernels that compute less accurately than the element type promises are not among them.
+/// Returns the candidates that `device` can run, predicted fastest first. Without any, returns the simplest variant,
+/// whose case then reports why it cannot run. Excludes variants less accurate than the element type.
 pub(super) fn candidates(matmul: &Algorithm, case: &CaseSpec, device: &DeviceInfo) -> Vec<Candidate> {
     let runs = |candidate: &Candidate| {
         let case = CaseSpec { tile: candidate.tile, ..*case };
@@ -53,11 +51,12 @@ pub(super) fn candidates(matmul: &Algorithm, case: &CaseSpec, device: &DeviceInf
         });
         found.is_ok()
     };
-    let candidate = |(variant, tile): (&'static str, Option<Tile>)| {
+    let candidate = |(variant, tile): (&'static str, Option<ProductTile>)| {
         let predicted = predict(Constants::of(device), (variant, tile), case, device)?;
         Some(Candidate { variant, tile: tile.map(Into::into), predicted })
     };
-    let mut found: Vec<_> = tiled(case, device).chain(others(device)).filter_map(candidate).filter(runs).collect();
+    let mut found: Vec<_> =
+        with_tiles(case, device).chain(without_tiles(device)).filter_map(candidate).filter(runs).collect();
     found.sort_by_key(|candidate| rank(candidate.predicted, candidate.tile));
     if found.is_empty() {
         found.push(Candidate { variant: "naive", tile: None, predicted: Nanos(0.0) });
@@ -65,9 +64,9 @@ pub(super) fn candidates(matmul: &Algorithm, case: &CaseSpec, device: &DeviceInf
     found
 }
 
-/// The variants with tiles: each tile of the table over the numbers of parts that are worth a try, where the model knows the pace of
-/// the kernel well enough to choose, else the built-in tile.
-fn tiled(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<Tile>)> {
+/// Iterates over variants with tiles: every tile with every plausible number of parts if the model covers the kernel,
+/// otherwise the built-in tile only.
+fn with_tiles(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<ProductTile>)> {
     WITH_TILES.iter().flat_map(move |(variant, table)| {
         let modelled = table.division.is_modelled(device);
         let tiles = if modelled { table.ways(case, device) } else { vec![table.built_in(case, device)] };
@@ -75,39 +74,39 @@ fn tiled(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'static
     })
 }
 
-/// The variants without. Which of two is for a device is a matter of its kind.
-fn others(device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<Tile>)> {
+/// Iterates over variants without tiles; the device's kind decides between the two `gemv` variants.
+fn without_tiles(device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<ProductTile>)> {
     let gemv = if device.kind == DeviceKind::Cpu { "gemv-texel" } else { "gemv" };
-    PLAIN.into_iter().chain([gemv, "coopmat-direct"]).map(|variant| (variant, None))
+    WITHOUT_TILES.into_iter().chain([gemv, "coopmat-direct"]).map(|variant| (variant, None))
 }
 
-/// The time that a variant should take, with this tile where it has some, by these constants; `None` where it cannot compute the
-/// case, or is not modelled.
+/// Predicts the time of a variant, with this tile if it has one; `None` if the variant cannot compute the case or is
+/// not modelled.
 pub(super) fn predict(
     constants: &Constants,
-    (variant, tile): (&str, Option<Tile>),
+    (variant, tile): (&str, Option<ProductTile>),
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Option<Nanos> {
     let machine = &constants.machine;
     if let Some(tile) = tile {
         let (_, table) = WITH_TILES.iter().find(|(own, _)| *own == variant)?;
-        // Its invocations have single elements, so it is all the same to it where rows start.
+        // Invocations handle single elements, so row alignment does not matter.
         let in_scalars = variant == "tile-2d";
         let pace = if in_scalars { constants.scalars } else { pace(constants, table.division, &tile, case) };
         let slab = Slab::of(table.division, &tile, case, device, machine);
         return Some(predicted(&tile, slab, &pace, case, machine));
     }
     let lanes = case.subgroup_size(device);
-    if let Some((block, pace)) = plain(variant, lanes, Dims::from(case.size), constants) {
-        let slab = Slab::plain(block, if block[0] == 1 { lanes } else { 256 }, case, machine);
-        return Some(predicted(&Tile::flat(block, [1, 1]), slab, &pace, case, machine));
+    if let Some((block, pace)) = without_tile(variant, lanes, Dims::from(case.size), constants) {
+        let slab = Slab::without_tile(block, if block[0] == 1 { lanes } else { 256 }, case, machine);
+        return Some(predicted(&ProductTile::flat(block, [1, 1]), slab, &pace, case, machine));
     }
     if variant == "coopmat-direct" {
         return Some(direct::predicted(constants, case));
     }
     let texels = variant == "gemv-texel";
-    let schedule = Schedule::of(case, texels, device).filter(|_| texels || variant == "gemv")?;
+    let schedule = GemvSchedule::of(case, texels, device).filter(|_| texels || variant == "gemv")?;
     Some(streamed(&constants.gemv, &schedule, case, machine))
 }
 
@@ -182,7 +181,7 @@ mod tests {
             assert_eq!(first(m, n, 4096, &gpu()).variant, "gemv", "{m}×{n}");
             assert_eq!(first(m, n, 4096, &software_device()).variant, "gemv-texel", "{m}×{n}");
         }
-        // On llvmpipe `texel` is the faster with 8 vectors.
+        // On llvmpipe `texel` is faster with 8 vectors.
         assert_eq!(first(8, 4096, 4096, &software_device()).variant, "texel");
         assert_eq!(first(9, 4096, 4096, &software_device()).variant, "texel");
         assert_eq!(first(512, 512, 512, &software_device()).variant, "texel");

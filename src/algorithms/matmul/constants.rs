@@ -1,141 +1,146 @@
-//! What the [model](super::model) knows of devices: constants that were fitted to times which `gpukern bench matmul -V auto
-//! --explain` measured. `scripts/fit-auto` fits them, with the model itself, and writes the files that are read here; docs/matmul.md says
-//! how. Vulkan tells none of them; `gpukern tune` measures where they do not hold.
+//! Device constants of the performance [model](super::model), fitted to times from `gpukern bench matmul -V auto
+//! --explain`. `scripts/fit-auto` runs the fit, with the model itself, and writes the files read here; docs/matmul.md
+//! describes it. Vulkan reports none of these; where they do not hold, `gpukern tune` measures.
 
-use super::tile::Tile;
+use super::tile::ProductTile;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use serde::Deserialize;
 #[cfg(test)]
 use serde::Serialize;
 use std::sync::LazyLock;
 
-/// What the model knows of a device. Vulkan tells none of it.
+/// Constants of a device.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(Serialize))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Machine {
     /// Cores: streaming multiprocessors, compute units.
     pub(super) cores: u64,
-    /// Work-groups that may wait for memory at the same time on a core.
+    /// Most work-groups per core that can wait for memory concurrently.
     pub(super) most_held: u64,
-    /// ns of a launch that waits for the one before.
+    /// Time in ns of a launch that waits for the previous one.
     pub(super) launch: f64,
-    /// Bytes a ns from memory, and from the last cache, as `gpukern peak` measures them.
+    /// Bandwidth in bytes per ns of memory, and of the last-level cache, as `gpukern peak` measures them.
     pub(super) memory: f64,
     pub(super) cache: f64,
-    /// Times as long as others that a slab of a block takes which groups share: those of neighbouring blocks are at other k.
+    /// Slowdown of a slab if groups share blocks: groups on neighboring blocks are at different k, so they reuse less
+    /// of the cache.
     pub(super) apart: f64,
-    /// Bytes of which all stay in the last cache from one run to the next, and so many more of which none do.
+    /// Bytes that stay entirely in the last-level cache between runs, and additional bytes beyond which nothing stays.
     pub(super) cached: f64,
     pub(super) beyond: f64,
-    /// The exponent of the norm in which the time of the cores and that of the memory add up: neither waits for all of the other.
+    /// Exponent of the norm that combines compute time and memory time, which overlap only in part.
     pub(super) together: f64,
-    /// ns of a second pass beside its bytes, and times that a byte of the sums of parts comes or goes.
+    /// Fixed time in ns of a second pass, and the number of times that each byte of the partial sums is transferred.
     pub(super) second_pass: f64,
     pub(super) passes: f64,
 }
 
-/// How fast a core runs a kind of kernel. What a file leaves out takes no time.
+/// Throughput of a core for one kind of kernel. Fields that a file omits cost no time.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Pace {
-    /// Multiply-adds a ns.
+    /// Multiply-adds per ns.
     pub(super) products: f64,
-    /// Bytes a ns that its lanes, or matrices, read from shared memory.
+    /// Bytes per ns that lanes, or matrices, read from shared memory.
     pub(super) reads: f64,
-    /// Bytes a ns that it fetches from global memory to stage them.
+    /// Bytes per ns fetched from global memory for staging.
     pub(super) fetches: f64,
-    /// ns that a work-group waits in each slab, beside its work.
+    /// Latency in ns that a work-group waits per slab.
     pub(super) wait: f64,
-    /// Bytes a ns of C that it stores, and for how many it waits behind its last slab.
+    /// Bytes per ns of C that are stored, and bytes per ns at which the final stores drain.
     pub(super) stores: f64,
     pub(super) drain: f64,
-    /// What each access more costs that bytes take which do not start at multiples of 16: fetches, and stores.
+    /// Cost factor of each additional access for bytes that do not start at multiples of 16, for fetches and for
+    /// stores.
     pub(super) unaligned: f64,
     pub(super) unaligned_stores: f64,
-    /// Accesses beyond these that shifting takes as long as, where rows start at single elements of 16 bits and less.
+    /// Cost of shifting misaligned data, in additional accesses, if rows start at odd elements of 16 bits or less.
     pub(super) shifted: f64,
-    /// ns before its first slab and behind its last.
+    /// Fixed time in ns before the first slab and behind the last.
     pub(super) ends: f64,
-    /// The exponent of the norm in which what all groups of a core have to do, and the work and waits of one after another, add up: the
-    /// larger, the more the longer hides the shorter.
+    /// Exponent of the norm that combines the work of all groups on a core with the work and waits of consecutive ones:
+    /// the larger, the more the longer hides the shorter.
     pub(super) overlap: f64,
 }
 
-/// How fast a core runs a kernel that reads its operands once. What a file leaves out takes no time.
+/// Throughput of a core for a kernel that reads its operands once. Fields that a file omits cost no time.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Stream {
-    /// The share of the bandwidth that it reaches.
+    /// Fraction of the bandwidth that the kernel reaches.
     pub(super) share: f64,
-    /// Elements of the matrix a ns that it loads, and multiply-adds; of elements of less than 32 bits that it loads one by one.
+    /// Per ns: matrix elements loaded; multiply-adds; multiply-adds of elements below 32 bits that are loaded one by
+    /// one.
     pub(super) loads: f64,
     pub(super) products: f64,
     pub(super) singles: f64,
-    /// ns that a work-group waits for what it loads at once, and as many more if it comes from memory.
+    /// Latency in ns of a work-group's loads, and additional latency if they come from memory.
     pub(super) wait: f64,
     pub(super) far: f64,
-    /// ns before its first load and behind its last; for each element of C that it adds up; and for parts of K.
+    /// Fixed time in ns before the first load and behind the last; elements of C added up per ns; time in ns for parts
+    /// of K.
     pub(super) ends: f64,
     pub(super) sums: f64,
     pub(super) parts: f64,
 }
 
-/// How fast `coopmat-direct` is. What a file leaves out takes no time.
+/// Throughput of `coopmat-direct`. Fields that a file omits cost no time.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Direct {
-    /// Bytes a ns that a core loads: of rows along K; of rows across it, for what eight lanes load at a time is in four rows then, not in
-    /// two, and a core looks up one a cycle; and of those if lanes load for each other. Of each, rows that start at multiples of 16 bytes,
-    /// at others of 4, and at odd elements, between which words are shifted into place.
+    /// Bytes per ns that a core loads: along rows of K; across rows, where a load of eight lanes touches four rows
+    /// instead of two and a core looks up one per cycle; and across rows with lanes exchanging what they load. Each for
+    /// rows that start at multiples of 16 bytes, of 4 bytes, and at odd elements, whose words are shifted into place.
     pub(super) along: [f64; 3],
     pub(super) across: [f64; 3],
     pub(super) exchanged: [f64; 3],
-    /// Elements of C a ns that a core stores, where its rows start at multiples of 8 bytes and elsewhere.
+    /// Elements of C per ns that a core stores, for rows that start at multiples of 8 bytes and for others.
     pub(super) stores: f64,
     pub(super) unaligned_stores: f64,
-    /// Bytes a ns that all cores together load; and of whole lines, which come with exchanges, so many times.
+    /// Bytes per ns that all cores together load, and its factor for whole cache lines, which exchanges produce.
     pub(super) all_loads: f64,
     pub(super) whole_lines: f64,
-    /// The share of the bandwidth of memory that it reaches, bytes of operands of which all stay in the last cache, and so many more of which
-    /// none do: not those of the machine, which stand for more than the cache in other kernels.
+    /// Fraction of the memory bandwidth reached; operand bytes that stay in the last-level cache, and additional bytes
+    /// beyond which nothing stays. Separate from the machine's, which model more than the cache in other kernels.
     pub(super) share: f64,
     pub(super) cached: f64,
     pub(super) beyond: f64,
-    /// ns of a work-group before its first load and behind its last.
+    /// Fixed time in ns of a work-group before its first load and behind its last.
     pub(super) ends: f64,
 }
 
-/// What differs between the tiles of a variant: these fields of their pace.
+/// Pace fields that differ between the tiles of a variant.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(Serialize))]
 #[serde(deny_unknown_fields)]
-pub(super) struct OfTile {
-    pub(super) tile: Tile,
+pub(super) struct TilePace {
+    pub(super) tile: ProductTile,
     products: f64,
-    /// That of the variant where there is none.
+    /// Wait per slab; the variant's if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     wait: Option<f64>,
     unaligned: f64,
 }
 
-/// The constants of a kind of device.
+/// Constants for one kind of device.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(Serialize))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Constants {
     pub(super) machine: Machine,
-    /// Tiled kernels: in lanes, with warps, in quads without and in single elements, a column each; in matrices of sub-groups, and of work-groups.
+    /// Paces of tiled kernels: lanes in warps; quads without warps; single elements; columns; matrices of sub-groups;
+    /// matrices of work-groups.
     pub(super) warps: Pace,
     pub(super) quads: Pace,
     pub(super) scalars: Pace,
     pub(super) columns: Pace,
     pub(super) matrices: Pace,
     pub(super) blocks: Pace,
-    /// Kernels without a tile.
+    /// Paces of kernels without a tile.
     pub(super) naive: Pace,
     pub(super) local: Pace,
     pub(super) subgroup: Pace,
@@ -144,19 +149,19 @@ pub(super) struct Constants {
     pub(super) gemv: Stream,
     #[serde(default)]
     pub(super) direct: Direct,
-    /// The tiles of `tiled` and of `coopmat` with a pace of their own.
+    /// Tiles of `tiled` and of `coopmat` with their own pace.
     #[serde(default)]
-    pub(super) tiled: Vec<OfTile>,
+    pub(super) tiled: Vec<TilePace>,
     #[serde(default)]
-    pub(super) coopmat: Vec<OfTile>,
+    pub(super) coopmat: Vec<TilePace>,
 }
 
-/// The rate of what takes no time, and the exponent of a norm in which the longer hides the shorter altogether.
+/// Rate of work that takes no time, and exponent of a norm in which the longer time hides the shorter completely.
 pub(super) const INSTANT: f64 = f64::INFINITY;
 pub(super) const HIDDEN: f64 = f64::INFINITY;
 
 impl Default for Pace {
-    /// That of a kernel that takes no time at all.
+    /// Returns the pace of a kernel that takes no time.
     fn default() -> Self {
         Self {
             products: INSTANT,
@@ -175,7 +180,7 @@ impl Default for Pace {
 }
 
 impl Default for Stream {
-    /// That of a kernel that takes no longer than its operands come.
+    /// Returns the throughput of a kernel limited only by its operands' arrival.
     fn default() -> Self {
         Self {
             share: 1.0,
@@ -209,41 +214,41 @@ impl Default for Direct {
     }
 }
 
-/// The constants of GPUs, and of software devices.
+/// Constants of GPUs, and of software devices.
 pub(super) static GPU: LazyLock<Constants> = LazyLock::new(|| read(include_str!("constants/gpu.toml")));
 pub(super) static SOFTWARE: LazyLock<Constants> = LazyLock::new(|| read(include_str!("constants/software.toml")));
 
-/// The constants of a file.
+/// Parses a file of constants.
 fn read(text: &str) -> Constants {
     toml::from_str(text).expect("files of constants are compiled in, and a test reads them")
 }
 
 impl Constants {
-    /// Those of the machine that devices of this one's kind are taken for.
+    /// Returns the constants for the device's kind.
     pub(super) fn of(device: &DeviceInfo) -> &'static Self {
         if device.kind == DeviceKind::Cpu { &SOFTWARE } else { &GPU }
     }
 
-    /// The pace of `coopmat` in a tile. Its parts are the device's matrices, whatever the table says.
-    pub(super) fn in_matrices(&self, tile: &Tile) -> Pace {
-        let alike = |own: &Tile| *own == Tile { tm: own.tm, tn: own.tn, ..whole(tile) };
+    /// Returns the pace of `coopmat` with a tile. The shape of matrices is ignored, because it depends on the device.
+    pub(super) fn in_matrices(&self, tile: &ProductTile) -> Pace {
+        let alike = |own: &ProductTile| *own == ProductTile { tm: own.tm, tn: own.tn, ..whole(tile) };
         paced(self.matrices, self.coopmat.iter().find(|own| alike(&own.tile)))
     }
 
-    /// The pace of `tiled` in a tile.
-    pub(super) fn in_warps(&self, tile: &Tile) -> Pace {
+    /// Returns the pace of `tiled` with a tile.
+    pub(super) fn in_warps(&self, tile: &ProductTile) -> Pace {
         paced(self.warps, self.tiled.iter().find(|own| own.tile == whole(tile)))
     }
 }
 
-/// The tile of a table that one over parts of K, or shared by groups, is.
-fn whole(tile: &Tile) -> Tile {
-    tile.over(1).shared_by(0)
+/// Returns the table's tile from which a tile with parts of K, or with sharing groups, was derived.
+fn whole(tile: &ProductTile) -> ProductTile {
+    tile.with_k_parts(1).with_groups(0)
 }
 
-/// The pace of a variant, with what a tile of it has of its own.
-fn paced(variant: Pace, own: Option<&OfTile>) -> Pace {
-    own.map_or(variant, |OfTile { products, wait, unaligned, .. }| Pace {
+/// Returns a variant's pace with the fields of a tile replaced.
+fn paced(variant: Pace, own: Option<&TilePace>) -> Pace {
+    own.map_or(variant, |TilePace { products, wait, unaligned, .. }| Pace {
         products: *products,
         wait: wait.unwrap_or(variant.wait),
         unaligned: *unaligned,
@@ -267,10 +272,10 @@ mod tests {
             }
             assert_eq!(with_pace.len(), table.len());
         }
-        let [larger, smaller] = [0, 5].map(|index| GPU.in_warps(&TILED.gpu[index].shared_by(264)));
+        let [larger, smaller] = [0, 5].map(|index| GPU.in_warps(&TILED.gpu[index].with_groups(264)));
         assert!(larger.products > 0.0 && larger != smaller, "{larger:?} {smaller:?}");
-        let shared = STAGED_WIDE.gpu[0].over(4);
-        assert_eq!(GPU.in_matrices(&shared), GPU.in_matrices(&Tile { tn: 8, ..STAGED_WIDE.gpu[0] }));
+        let shared = STAGED_WIDE.gpu[0].with_k_parts(4);
+        assert_eq!(GPU.in_matrices(&shared), GPU.in_matrices(&ProductTile { tn: 8, ..STAGED_WIDE.gpu[0] }));
         assert_ne!(GPU.in_matrices(&shared), GPU.matrices);
     }
 

@@ -1,10 +1,10 @@
-//! Products by matrices whose components come straight from global memory, K shared by the sub-groups of a work-group: for few rows
-//! or columns. See `glsl/matmul/coopmat-direct.comp`.
+//! `coopmat-direct`: products of cooperative matrices loaded straight from global memory, with K divided among the
+//! sub-groups of a work-group; for few rows or columns. See `glsl/matmul/coopmat-direct.comp`.
 
 use super::constants::{Constants, Direct};
 use super::grid::{block_per_group, row_lengths, step};
 use super::parts::strips;
-use super::tile::Tile;
+use super::tile::ProductTile;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::basis::layout::Layout;
@@ -14,17 +14,17 @@ use crate::device::capability::{Accumulator, DeviceInfo, MatrixShape};
 use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
 
-/// Invocations of the sub-groups of NVIDIA, which hold the components of a matrix as the kernel expects.
+/// Sub-group size of NVIDIA, whose register layout of matrices the kernel assumes.
 const LANES: u32 = 32;
-/// k that a sub-group loads at a time.
+/// Columns of A loaded per sub-group and step.
 const DEPTH: u32 = 32;
-/// Elements of a line of memory.
+/// Elements per cache line.
 const WHOLE_LINE: u32 = 64;
 
-/// Blocks in warp tiles, each of which so many sub-groups compute together that they fill a core's registers; and whether lanes load
-/// for each other what lies across K. An exchange pays where a warp tile has whole lines of B, or a group two of them: elsewhere a core
-/// does not look up lines all the time.
-const CUTS: [(Tile, bool); 5] = [
+/// Candidate blocks, whose sub-groups together fill a core's registers, and whether lanes exchange operands that lie
+/// across K. An exchange pays if a warp tile has whole lines of B, or a group two of them; otherwise the core's line
+/// look-ups are not the bottleneck.
+const CUTS: [(ProductTile, bool); 5] = [
     (cut([16, 32], [16, 32], 8), false),
     (cut([32, 32], [32, 32], 8), false),
     (cut([64, 32], [64, 32], 8), false),
@@ -32,22 +32,22 @@ const CUTS: [(Tile, bool); 5] = [
     (cut([64, 64], [64, 32], 4), true),
 ];
 
-/// A block in warp tiles, each of which so many sub-groups compute together: K is theirs to share.
-const fn cut([bm, bn]: [u32; 2], warp: [u32; 2], sharing: u32) -> Tile {
-    Tile::new([bm, bn, sharing * DEPTH], warp, [16, 8])
+/// Creates a block with warp tiles; `sharing` sub-groups divide the K of each warp tile among them.
+const fn cut([bm, bn]: [u32; 2], warp: [u32; 2], sharing: u32) -> ProductTile {
+    ProductTile::new([bm, bn, sharing * DEPTH], warp, [16, 8])
 }
 
-/// Warp tiles of a block.
-fn warps(tile: Tile) -> u32 {
+/// Returns the warp tiles per block.
+fn warps(tile: ProductTile) -> u32 {
     (tile.bm / tile.wm) * (tile.bn / tile.wn)
 }
 
-fn invocations(tile: Tile) -> u32 {
+fn invocations(tile: ProductTile) -> u32 {
     LANES * warps(tile) * (tile.bk / DEPTH)
 }
 
-/// The time that a product takes if cut up like this.
-fn time(constants: &Constants, tile: Tile, exchanges: bool, case: &CaseSpec) -> Nanos {
+/// Predicts the time of a product with this division.
+fn time(constants: &Constants, tile: ProductTile, exchanges: bool, case: &CaseSpec) -> Nanos {
     let Constants { machine, direct, .. } = constants;
     let dims = Dims::from(case.size);
     let groups = tile.blocks(dims).iter().product::<u64>();
@@ -59,7 +59,7 @@ fn time(constants: &Constants, tile: Tile, exchanges: bool, case: &CaseSpec) -> 
     let loads = f64::from(warps(tile)) * row * (of_warp(tile.wm, 0) + of_warp(tile.wn, 1));
     let stores = if step(dims.n, case.dtype) < 4 { direct.unaligned_stores } else { direct.stores };
     let work = loads + f64::from(tile.bm * tile.bn) / stores;
-    // Sums and what is on its way, twice; three in ten registers more than these.
+    // Registers for sums, for loads in flight twice, and three in ten more.
     let registers = tile.wm * tile.wn / LANES + tile.wm + tile.wn;
     let held = u64::from((1 << 16) / (invocations(tile) * (registers + registers / 3)).max(1)).max(1);
     let busiest = groups.div_ceil(machine.cores);
@@ -75,7 +75,7 @@ fn time(constants: &Constants, tile: Tile, exchanges: bool, case: &CaseSpec) -> 
     Nanos(machine.launch + of_core.max(all.max(arrival) + direct.ends))
 }
 
-/// Bytes a ns that a core loads of an operand with rows of so many elements.
+/// Returns the bytes per ns that a core loads from an operand whose rows have `length` elements.
 fn rate(direct: &Direct, length: u64, across: bool, exchanges: bool, case: &CaseSpec) -> f64 {
     let rates = match (across, exchanges) {
         (false, _) => direct.along,
@@ -89,25 +89,25 @@ fn rate(direct: &Direct, length: u64, across: bool, exchanges: bool, case: &Case
     }
 }
 
-/// How a case is cut up, as should be fastest, and the time that it should take.
-fn fastest(constants: &Constants, case: &CaseSpec) -> (Tile, bool, Nanos) {
+/// Returns the division predicted to be the fastest, whether its lanes exchange, and the predicted time.
+fn fastest(constants: &Constants, case: &CaseSpec) -> (ProductTile, bool, Nanos) {
     let cuts = CUTS.iter().map(|(tile, exchanges)| (*tile, *exchanges, time(constants, *tile, *exchanges, case)));
     cuts.min_by(|(.., a), (.., b)| a.0.total_cmp(&b.0)).expect("there are some")
 }
 
-/// The time that a product should take by these constants.
+/// Predicts the time of a product with these constants.
 pub(super) fn predicted(constants: &Constants, case: &CaseSpec) -> Nanos {
     fastest(constants, case).2
 }
 
-/// Whether nothing beyond K need be left out, and whether that saves more than the step that a sub-group then loads for nothing: with 32
-/// rows and steps enough.
-fn is_even(tile: Tile, Dims { k, .. }: Dims) -> bool {
+/// Whether the kernel can skip bounds checks along K, and gains more from that than it loses by one superfluous load
+/// per sub-group: with 32 rows and enough steps.
+fn is_even(tile: ProductTile, Dims { k, .. }: Dims) -> bool {
     let steps = u64::from(tile.bk);
     k.is_multiple_of(2 * steps) && k / steps >= 16 && tile.wm >= 32
 }
 
-/// The program of `coopmat-direct`.
+/// Builds the program of `coopmat-direct`.
 pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo) -> Program {
     if device.vendor_id != NVIDIA || case.subgroup_size(device) != LANES {
         return Program::refused("assumes NVIDIA's register layout of matrices in sub-groups of 32".into());
@@ -210,7 +210,7 @@ mod tests {
                 "{tile:?}"
             );
             assert!(tile.divides().is_ok() && invocations(tile) == 256, "{tile:?}");
-            // A lane's sums, and what is on its way while as much is multiplied.
+            // A lane's sums, and loads in flight while as many are multiplied.
             assert!(tile.wm * tile.wn / LANES + tile.wm + tile.wn <= 160, "{tile:?}");
         }
     }
@@ -229,7 +229,7 @@ mod tests {
             let first = candidates(&MATMUL, &case(m, n, k, layout), &device)[0];
             assert_eq!(first.variant, expected, "{m}×{n}×{k} {layout}");
         }
-        // Single elements for six vectors each: 50 µs, where this kernel takes 12.
+        // Single elements for six vectors each: 50 µs, compared with 12 µs of this kernel.
         assert_ne!(candidates(&MATMUL, &case(6, 6874, 1911, Layout::Nn), &device)[0].variant, "gemv");
     }
 }

@@ -1,7 +1,7 @@
-//! How kernels divide a block among their invocations, what that demands of a tile, and the tiles of a variant.
+//! Divisions of a block among a kernel's invocations, their requirements on tiles, and variants' tile tables.
 
 use super::evenly::Stretches;
-use super::tile::{Tile, all_divide, piece, stored};
+use super::tile::{ProductTile, all_divide, piece, stored};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
@@ -11,26 +11,26 @@ use crate::case::CaseOptions;
 use crate::device::capability::{Accumulator, CooperativeMatrix, DeviceInfo, DeviceKind, MatrixShape, vendor};
 use std::cmp::Reverse;
 
-/// How a kernel divides a block among its invocations, and what that demands of a tile.
+/// Division of a block of C among the invocations of a work-group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockDivision {
-    /// Each invocation has a column of `tm` elements.
+    /// Each invocation computes a column of `tm` elements.
     Columns,
-    /// Each invocation has quads of elements.
+    /// Each invocation computes quads of elements.
     Quads,
-    /// The same, in warps as large as sub-groups.
+    /// Quads, in warps as large as sub-groups.
     Warps,
-    /// Each sub-group has cooperative matrices of `tm`×`tn`.
+    /// Each sub-group computes cooperative matrices of `tm`×`tn`.
     Matrices(Accumulator),
-    /// The same, of f16, with two of them in place of each of f32.
+    /// Cooperative matrices of f16, two in place of each f32 one.
     Halves,
-    /// The block is a cooperative matrix, held by as many sub-groups as it has warps.
+    /// The block is one cooperative matrix, held by as many sub-groups as it has warps.
     Block(Accumulator),
 }
 
 impl BlockDivision {
-    /// Invocations of a work-group.
-    pub(super) fn invocations(self, tile: &Tile, lanes: u32) -> u32 {
+    /// Returns the invocations of a work-group.
+    pub(super) fn invocations(self, tile: &ProductTile, lanes: u32) -> u32 {
         match self {
             Self::Columns | Self::Quads | Self::Warps => (tile.bm / tile.tm.max(1)) * (tile.bn / tile.tn.max(1)),
             Self::Matrices(_) | Self::Halves | Self::Block(_) => {
@@ -39,12 +39,12 @@ impl BlockDivision {
         }
     }
 
-    /// Shared memory of a work-group, for the elements and the layout of a case.
-    pub(super) fn shared_bytes(self, tile: &Tile, case: &CaseSpec) -> Bytes {
+    /// Returns the shared memory of a work-group, for the case's element type and layout.
+    pub(super) fn shared_bytes(self, tile: &ProductTile, case: &CaseSpec) -> Bytes {
         let CaseOptions { dtype, layout, .. } = case.options;
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
-        // A slab of both operands, each row (or column) padded by 16 bytes; at the end a row of matrices of each warp
-        // in its place.
+        // A slab of both operands, each row (or column) padded by 16 bytes; reused at the end for a row of matrices per
+        // warp.
         let slab = |rows: u64, length: u64, dtype: DType| rows * (length * dtype.bytes() + 16);
         let along = |edge, dtype| slab(edge, bk, dtype);
         let across = |edge, dtype| slab(bk, edge, dtype);
@@ -58,27 +58,27 @@ impl BlockDivision {
             (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + 16)
         };
         Bytes(match self {
-            // A slab of A, padded by a quad as in `tiled`, and one of B, padded where it is transposed.
+            // A slab of A, padded by a quad as in `tiled`, and one of B, padded if it is transposed.
             Self::Columns | Self::Quads | Self::Warps => {
                 let padding = if layout == Layout::Nt { 4 } else { 0 };
-                // Elements are words, but bytes, which stay packed.
+                // Elements take at least a word, except bytes, which stay packed.
                 let element = if dtype.bytes() == 1 { 1 } else { dtype.bytes().max(4) };
                 element * bk * (bm + 4 + bn + padding)
             }
             Self::Matrices(_) => slabs().max(staged()),
-            // The halves are of layout nn, whatever that of the operands.
+            // The halves have layout nn, independent of the operands' layout.
             Self::Halves => (2 * (along(bm, DType::F16) + across(bn, DType::F16))).max(staged()),
             Self::Block(_) => 0,
         })
     }
 
-    /// Whether a device has registers for a work-group, as far as one can tell: each invocation has its sums, what it
-    /// multiplies, what is on its way and addresses. Without, compilers spill.
-    fn fits_registers(self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> bool {
-        let Tile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
+    /// Whether a device probably has registers for a work-group: each invocation keeps its sums, operands, loads in
+    /// flight and addresses. Otherwise compilers spill.
+    fn fits_registers(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> bool {
+        let ProductTile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
         let (lanes, bytes) = (case.subgroup_size(device).max(1), case.dtype.bytes() as u32);
         let invocations = self.invocations(tile, lanes).max(1);
-        // AMD's hold each operand twice, and sums of 16 bits in 32.
+        // On AMD, operands take two registers each, and 16-bit sums take 32 bits.
         let (operands, halves) = if device.vendor_id == vendor::AMD { (2, 1) } else { (4, 2) };
         let matrices = |sums: u32| {
             let fetched = bk * (bm + bn) * bytes.min(2) / 4 / invocations;
@@ -90,28 +90,28 @@ impl BlockDivision {
             Self::Matrices(Accumulator::Wide) | Self::Halves => matrices(wm * wn / lanes),
             Self::Block(_) => 0,
         };
-        // Compilers choose the narrowest sub-group where none is required, as matrices do.
+        // Compilers choose the narrowest sub-group unless one is required, as it is for matrices.
         let required = matches!(self, Self::Matrices(_) | Self::Halves);
         device.kind == DeviceKind::Cpu || needed <= registers(invocations, required.then_some(lanes), device)
     }
 
-    /// Whether the model knows its pace well enough to choose a tile by.
+    /// Whether the model predicts this division well enough to choose a tile.
     pub(super) fn is_modelled(self, device: &DeviceInfo) -> bool {
         device.kind != DeviceKind::Cpu && matches!(self, Self::Warps | Self::Matrices(Accumulator::Wide))
     }
 
-    /// Whether its kernel can cut K into parts.
+    /// Whether the kernels can split K into parts.
     pub(super) fn cuts_k(self) -> bool {
         matches!(self, Self::Matrices(_) | Self::Halves)
     }
 
-    /// Whether groups of its kernel can share blocks evenly.
+    /// Whether the kernels' groups can share blocks evenly.
     pub(super) fn shares(self) -> bool {
         self == Self::Warps
     }
 
-    /// The type of its parts' elements and their shape, where these are cooperative matrices. Sums of 32 bits fill the
-    /// registers, so that the narrowest matrices are taken, of which one of B takes fewest; but in `split` they gain nothing.
+    /// Returns element type and shape of the cooperative matrices, if the division uses them. With 32-bit sums,
+    /// registers are scarce, so the narrowest B is chosen; `split` would not gain from that.
     pub(super) fn matrices(self, dtype: DType, device: &DeviceInfo) -> Option<(DType, MatrixShape)> {
         match self {
             Self::Matrices(Accumulator::Wide) => Some((dtype, largest_matrix(dtype, Accumulator::Wide, device, |_| 1))),
@@ -121,14 +121,14 @@ impl BlockDivision {
         }
     }
 
-    /// Whether its parts are cooperative matrices.
+    /// Whether the division uses cooperative matrices.
     #[cfg(test)]
     pub(super) fn needs_matrices(self) -> bool {
         matches!(self, Self::Matrices(_) | Self::Halves | Self::Block(_))
     }
 
-    /// Checks that K can be cut into the parts of a tile, or its blocks be shared.
-    fn legal_parts(self, tile: &Tile, case: &CaseSpec) -> Result<(), String> {
+    /// Checks the tile's parts of K or sharing groups.
+    fn legal_parts(self, tile: &ProductTile, case: &CaseSpec) -> Result<(), String> {
         let dims = Dims::from(case.size);
         let slabs = tile.slabs(dims.k);
         match tile.k_parts {
@@ -146,13 +146,13 @@ impl BlockDivision {
         }
     }
 
-    /// Checks that a kernel can be cut up like this for a case on `device`.
+    /// Checks that the kernels support `tile` for a case on `device`.
     ///
     /// # Errors
-    /// What does not divide, or which limit of the device is exceeded.
-    pub(super) fn legal(self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+    /// The extent that does not divide, or the exceeded limit.
+    pub(super) fn legal(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         tile.divides()?;
-        let Tile { bm, bn, bk, tm, tn, .. } = *tile;
+        let ProductTile { bm, bn, bk, tm, tn, .. } = *tile;
         let invocations = self.invocations(tile, case.subgroup_size(device));
         self.legal_parts(tile, case)?;
         match self {
@@ -175,7 +175,8 @@ impl BlockDivision {
                     (shape.k, bk, "a slab consists of the device's matrices"),
                     (piece, bk, "rows of a slab are moved 16 bytes at a time"),
                 ])?;
-                // What is transposed on its way may leave some invocations idle. Halves are of layout nn.
+                // Operands that are transposed on the way may leave invocations idle, so they need not divide. Halves
+                // have layout nn.
                 let layout = if self == Self::Halves { Layout::Nn } else { case.layout };
                 if layout != Layout::Tn || !transposes(dtype) {
                     all_divide(&[
@@ -212,9 +213,9 @@ impl BlockDivision {
     }
 }
 
-/// Registers of 32 bits for each invocation of a group, with sub-groups of so many if the kernel requires them. Vulkan does not
-/// tell. A core of AMD and NVIDIA has 64 Ki, that of Qualcomm and Apple (Mesa by Honeykrisp's word) fewer. Intel's threads have
-/// 128 as wide as the narrowest sub-group, and need some of these themselves.
+/// Returns the 32-bit registers per invocation of a group; `subgroup` is the required sub-group size, if any. Vulkan
+/// does not report them. A core of AMD and NVIDIA has 64 Ki; Qualcomm's and Apple's (Mesa by Honeykrisp's vendor id)
+/// have fewer. Intel's threads have 128, as wide as the narrowest sub-group, some of which they need themselves.
 pub(super) fn registers(invocations: u32, subgroup: Option<u32>, device: &DeviceInfo) -> u32 {
     match device.vendor_id {
         vendor::INTEL => subgroup.map_or(119, |lanes| 119 * device.subgroup.min_size / lanes),
@@ -223,20 +224,19 @@ pub(super) fn registers(invocations: u32, subgroup: Option<u32>, device: &Device
     }
 }
 
-/// Whether `coopmat` transposes an operand whose rows lie across K on its way to shared memory: see
-/// `matmul-parcels.glsl`.
+/// Whether `coopmat` transposes an operand stored across K on its way to shared memory: see `matmul-parcels.glsl`.
 pub(super) fn transposes(dtype: DType) -> bool {
     dtype == DType::I8
 }
 
-/// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest of those
-/// whose rows are whole pieces of 16 bytes, in which kernels move them. For a device without any, those of the first
-/// devices that had some, so that a case can say what is missing.
+/// Returns the presumably fastest cooperative-matrix shape of sub-group scope: the largest with rows in whole 16-byte
+/// pieces, the unit of kernels' copies. Without any, returns the shape of the first devices that had some, so that the
+/// case can report what is missing.
 pub(in crate::algorithms) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
     largest_matrix(dtype, accumulator, device, |own| own.n)
 }
 
-/// The largest of them whose columns count as many as `counted` says.
+/// Returns the largest such shape, with its columns weighted by `counted`.
 fn largest_matrix(
     dtype: DType,
     accumulator: Accumulator,
@@ -250,7 +250,7 @@ fn largest_matrix(
             && own.k.is_multiple_of(piece)
             && own.n.is_multiple_of(piece)
     });
-    // Of shapes of one volume the most square has the fewest components to load.
+    // Among shapes of equal volume, the most square has the fewest components to load.
     let largest = own.max_by_key(|own| {
         let columns = counted(own);
         (own.m * columns * own.k, own.m.min(columns), Reverse(own.n))
@@ -259,29 +259,29 @@ fn largest_matrix(
     MatrixShape { m, n, k, input, accumulator, workgroup: None }
 }
 
-/// The cooperative matrices of work-group scope that a tile means.
-pub(super) fn block_shape(tile: &Tile, dtype: DType, accumulator: Accumulator, invocations: u32) -> MatrixShape {
+/// Returns the cooperative matrix of work-group scope that corresponds to a tile.
+pub(super) fn block_shape(tile: &ProductTile, dtype: DType, accumulator: Accumulator, invocations: u32) -> MatrixShape {
     let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
     MatrixShape { m: tile.bm, n: tile.bn, k: tile.bk, input, accumulator, workgroup: Some(invocations) }
 }
 
-/// The tiles of a variant, the largest first.
+/// Tiles of a variant, largest first.
 pub(super) struct TileTable {
-    /// How its kernel uses them.
+    /// Division that its kernel uses.
     pub(super) division: BlockDivision,
-    /// For GPUs.
-    pub(super) gpu: &'static [Tile],
-    /// For software devices, whose shared memory is ordinary memory: the larger the tile of an invocation, the better,
-    /// but compiling it takes seconds.
-    pub(super) software: &'static [Tile],
-    /// For elements of a byte, on any device; none where the others do for them too.
-    pub(super) bytes: &'static [Tile],
+    /// Tiles for GPUs.
+    pub(super) gpu: &'static [ProductTile],
+    /// Tiles for software devices, whose shared memory is ordinary memory: larger tiles per invocation are faster, but
+    /// take seconds to compile.
+    pub(super) software: &'static [ProductTile],
+    /// Tiles for 1-byte elements on any device; if empty, the other tables apply.
+    pub(super) bytes: &'static [ProductTile],
 }
 
 impl TileTable {
-    /// The tiles for devices of this one's kind, those that it has registers for, or else the smallest; where parts are cooperative matrices, with the
-    /// device's own.
-    pub(super) fn tiles(&self, case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Tile> {
+    /// Iterates over the tiles for a device: those for which it has registers, or else the smallest ones. Cooperative
+    /// matrices get the device's shape.
+    pub(super) fn tiles(&self, case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = ProductTile> {
         let dtype = case.dtype;
         let tiles = match device.kind {
             _ if dtype.bytes() == 1 && !self.bytes.is_empty() => self.bytes,
@@ -289,11 +289,11 @@ impl TileTable {
             _ => self.gpu,
         };
         let part = self.division.matrices(dtype, device);
-        let fits = |tile: &Tile| self.division.fits_registers(tile, case, device);
+        let fits = |tile: &ProductTile| self.division.fits_registers(tile, case, device);
         let any = tiles.iter().any(fits);
         let smallest = tiles.iter().map(|tile| tile.bm * tile.bn).min();
         let tiles = tiles.iter().filter(move |tile| if any { fits(tile) } else { Some(tile.bm * tile.bn) == smallest });
-        tiles.map(move |tile| part.map_or(*tile, |(_, part)| Tile { tm: part.m, tn: part.n, ..*tile }))
+        tiles.map(move |tile| part.map_or(*tile, |(_, part)| ProductTile { tm: part.m, tn: part.n, ..*tile }))
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::{gpu, software_device};
 
-    const LARGE: Tile = Tile::new([128, 128, 16], [64, 32], [8, 8]);
+    const LARGE: ProductTile = ProductTile::new([128, 128, 16], [64, 32], [8, 8]);
     fn case(n: u64) -> CaseSpec {
         CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32)
     }
@@ -320,7 +320,7 @@ mod tests {
             accumulator: accumulator.into(),
             scope: "subgroup".into(),
         };
-        // As llvmpipe 26.2 has them.
+        // Shapes of llvmpipe 26.2.
         device.cooperative_matrices = vec![shape([8, 8, 8], "f16", "f32"), shape([8, 8, 8], "i8", "i32")];
         let extents = |dtype, device: &DeviceInfo| {
             let MatrixShape { m, n, k, .. } = matrix_shape(dtype, Accumulator::Wide, device);
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn matrices_are_the_largest_and_with_sums_of_32_bits_the_narrowest_of_these() {
         let mut device = software_device();
-        // As an H100's driver has them.
+        // Shapes of an H100's driver.
         device.cooperative_matrices = [("f16", "f32"), ("f16", "f16"), ("i8", "i32")]
             .into_iter()
             .flat_map(|(input, accumulator)| {
@@ -364,17 +364,17 @@ mod tests {
     #[test]
     fn a_tile_that_does_not_divide_or_fit_says_why() {
         let mut device = software_device();
-        let legal = |tile: Tile, device: &DeviceInfo| BlockDivision::Warps.legal(&tile, &case(64), device);
+        let legal = |tile: ProductTile, device: &DeviceInfo| BlockDivision::Warps.legal(&tile, &case(64), device);
         assert_eq!(legal(LARGE, &device), Ok(()));
         assert_eq!(BlockDivision::Warps.invocations(&LARGE, 8), 256);
         assert_eq!(BlockDivision::Warps.shared_bytes(&LARGE, &case(1)), Bytes(16 * (132 + 128) * 4));
-        let error = |tile: Tile, device: &DeviceInfo| legal(tile, device).expect_err("it is illegal");
-        let message = error(Tile { wm: 48, ..LARGE }, &device);
+        let error = |tile: ProductTile, device: &DeviceInfo| legal(tile, device).expect_err("it is illegal");
+        let message = error(ProductTile { wm: 48, ..LARGE }, &device);
         assert_eq!(message, "the rows of a warp must divide those of the work-group: 48 does not divide 128");
-        assert!(error(Tile { bk: 12, ..LARGE }, &device).contains("8 does not divide 12"));
-        assert!(error(Tile { tm: 0, ..LARGE }, &device).contains("the rows of a part"));
-        assert!(error(Tile { tm: 2, ..LARGE }, &device).contains("quads of rows"));
-        assert!(error(Tile { bk: 8, tm: 4, tn: 4, ..LARGE }, &device).contains("1024 does not divide 256"));
+        assert!(error(ProductTile { bk: 12, ..LARGE }, &device).contains("8 does not divide 12"));
+        assert!(error(ProductTile { tm: 0, ..LARGE }, &device).contains("the rows of a part"));
+        assert!(error(ProductTile { tm: 2, ..LARGE }, &device).contains("quads of rows"));
+        assert!(error(ProductTile { bk: 8, tm: 4, tn: 4, ..LARGE }, &device).contains("1024 does not divide 256"));
         device.limits.group_invocations = 128;
         assert!(error(LARGE, &device).contains("needs 256 invocations"));
         device.limits.group_invocations = 256;
@@ -391,11 +391,12 @@ mod tests {
             device
         };
         let fits = |division: BlockDivision, [block, warp, part]: [&[u32]; 3], dtype, device: &DeviceInfo| {
-            let tile = Tile::new([block[0], block[1], 32], [warp[0], warp[1]], [part[0], part[1]]);
+            let tile = ProductTile::new([block[0], block[1], 32], [warp[0], warp[1]], [part[0], part[1]]);
             division.fits_registers(&tile, &case(4096).with(|options| options.dtype = dtype), device)
         };
         let [amd, nvidia] = [of(vendor::AMD, 64), of(vendor::NVIDIA, 32)];
-        // 512 invocations with 64 sums each: of f64, 1036 registers spilled on RDNA 2; of f32, 11 on an M1 and 70 on an Adreno 740.
+        // 512 invocations with 64 sums each: of f64, 1036 registers spilled on RDNA 2; of f32, 11 on an M1 and 70 on an
+        // Adreno 740.
         let lanes: [&[u32]; 3] = [&[128, 256], &[64, 32], &[8, 8]];
         for (device, expected) in
             [(&amd, true), (&nvidia, true), (&of(vendor::QUALCOMM, 128), false), (&of(vendor::MESA, 32), false)]
@@ -404,12 +405,12 @@ mod tests {
             assert!(!fits(BlockDivision::Warps, lanes, DType::F64, device), "{:x}", device.vendor_id);
             assert!(fits(BlockDivision::Warps, [&[128, 128], &[64, 32], &[8, 8]], DType::F32, device));
         }
-        // Twice as many lanes a sub-group are twice as many invocations: 37 registers spilled on RDNA 3.5.
+        // Sub-groups twice as wide double the invocations: 37 registers spilled on RDNA 3.5.
         let matrices: [&[u32]; 3] = [&[128, 256], &[64, 64], &[16, 16]];
         let fit = [&amd, &nvidia]
             .map(|device| fits(BlockDivision::Matrices(Accumulator::Wide), matrices, DType::F16, device));
         assert_eq!(fit, [false, true]);
-        // On Xe2, 106 with 64 sums and 1464 with 64×64 in a sub-group; none with 32 sums, or 16×16.
+        // Xe2: 106 registers spilled with 64 sums and 1464 with 64×64 per sub-group; none with 32 sums, or 16×16.
         let intel = of(vendor::INTEL, 16);
         assert!(!fits(BlockDivision::Quads, [&[128, 128], &[128, 128], &[8, 8]], DType::F32, &intel));
         assert!(fits(BlockDivision::Quads, [&[64, 64], &[64, 64], &[4, 8]], DType::F32, &intel));

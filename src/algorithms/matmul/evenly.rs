@@ -1,37 +1,37 @@
-//! Work-groups that share the blocks of C evenly: see `matmul-evenly.glsl`. The product kernel stores the blocks that one group has as a
-//! whole, and leaves the sums of others in slots, two for each group; a second pass adds those up.
+//! Work-groups that share the blocks of C evenly: see `matmul-evenly.glsl`. The product kernel stores blocks computed
+//! by one group, and leaves partial sums of others in slots, two per group; a second pass adds them.
 
 use super::parts::{OPERANDS, STRIP, SUMMING, sharing};
-use super::tile::Tile;
+use super::tile::ProductTile;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
 use crate::algorithms::product::Dims;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 
-/// Where a kernel leaves the sums of blocks that groups share: behind A, B and C.
+/// Buffer of partial sums, behind A, B and C.
 const SUMS: BufferId = BufferId(OPERANDS);
 
-/// The slabs of all blocks as a sequence, cut into a stretch for each group.
+/// Slabs of all blocks in sequence, divided into one stretch per group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretches {
     blocks: u64,
-    /// Slabs of a block.
+    /// Slabs per block.
     slabs: u64,
     groups: u64,
 }
 
 impl Stretches {
-    /// Those of a tile whose blocks are shared.
-    pub(super) fn of(tile: &Tile, dims: Dims) -> Self {
+    /// Returns the stretches of a tile with shared blocks.
+    pub(super) fn of(tile: &ProductTile, dims: Dims) -> Self {
         let [across, down] = tile.blocks(dims);
         Self { blocks: across * down, slabs: tile.slabs(dims.k), groups: u64::from(tile.groups.max(1)) }
     }
 
-    /// Checks that so many groups can share the blocks of a tile.
-    pub(super) fn legal(tile: &Tile, dims: Dims, groups: u32) -> Result<(), String> {
+    /// Checks that `groups` groups can share the blocks of a tile.
+    pub(super) fn legal(tile: &ProductTile, dims: Dims, groups: u32) -> Result<(), String> {
         let Self { blocks, slabs, .. } = Self::of(tile, dims);
         let all = blocks.saturating_mul(slabs);
         let kept = 2 * u64::from(groups) * u64::from(tile.bm) * u64::from(tile.bn);
@@ -48,25 +48,25 @@ impl Stretches {
         self.groups
     }
 
-    /// Slabs of the longest stretch.
+    /// Returns the slabs in the longest stretch.
     pub(super) fn longest(&self) -> u64 {
         (self.blocks * self.slabs).div_ceil(self.groups)
     }
 
-    /// Blocks, whole or not, of the stretch that has most, and at most one more.
+    /// Returns an upper bound, at most one too large, of the blocks that a stretch touches.
     pub(super) fn blocks_of_longest(&self) -> u64 {
         let (longest, slabs) = (self.longest(), self.slabs.max(1));
         let ends_with_blocks = self.blocks.is_multiple_of(self.groups) || self.groups.is_multiple_of(self.blocks);
         longest.div_ceil(slabs) + u64::from(!ends_with_blocks)
     }
 
-    /// Groups that share a block, at most.
+    /// Returns the most groups that share a block.
     pub(super) fn sharers(&self) -> u64 {
         self.slabs.div_ceil((self.blocks * self.slabs / self.groups).max(1)) + 1
     }
 
-    /// Sums of blocks that several groups share; none too few, and none too many where groups are a multiple of blocks or blocks of
-    /// groups.
+    /// Returns an upper bound of the partial sums of shared blocks; exact if groups are a multiple of blocks, or blocks
+    /// of groups.
     pub(super) fn sums(&self) -> u64 {
         if self.blocks.is_multiple_of(self.groups) {
             return 0;
@@ -79,11 +79,11 @@ impl Stretches {
     }
 }
 
-/// The program of a product. `kernels` are one for blocks with a group each, one for blocks that are shared, and that which
-/// adds up what was; `product` makes a dispatch of one of the first two.
+/// Builds the program of a product. `kernels` are the kernel with one group per block, the one with shared blocks, and
+/// the one that adds partial sums; `product` builds a dispatch of one of the first two.
 pub(super) fn program(
     kernels: &[&'static Shader],
-    tile: Tile,
+    tile: ProductTile,
     case: &CaseSpec,
     device: &DeviceInfo,
     product: impl FnOnce(&'static Shader) -> Dispatch,
@@ -95,8 +95,8 @@ pub(super) fn program(
     let dims = Dims::from(case.size);
     let stretches = Stretches::of(&tile, dims);
     let product = product(shared)
-        .argument("SUMS", Value::Buffer(SUMS))
-        .argument("GROUPS", Value::U32(tile.groups))
+        .argument("SUMS", ArgumentValue::Buffer(SUMS))
+        .argument("GROUPS", ArgumentValue::U32(tile.groups))
         .constant("STRIP", strip(device))
         .groups([stretches.groups, 1, 1])
         .loops(stretches.longest() + stretches.blocks_of_longest());
@@ -108,30 +108,39 @@ pub(super) fn program(
     }
 }
 
-/// The arguments that kernels for shared blocks take beyond those of others, which [`program`] then sets.
-pub(super) fn arguments(shader: &'static Shader) -> Vec<(&'static str, Value)> {
-    let known = [("SUMS", Value::Buffer(SUMS)), ("GROUPS", Value::U32(1))].into_iter();
+/// Returns the arguments specific to kernels with shared blocks; their values are placeholders that [`program`]
+/// replaces.
+pub(super) fn arguments(shader: &'static Shader) -> Vec<(&'static str, ArgumentValue)> {
+    let known = [("SUMS", ArgumentValue::Buffer(SUMS)), ("GROUPS", ArgumentValue::U32(1))].into_iter();
     known.filter(|(name, _)| shader.interface.arguments.iter().any(|argument| argument.name == *name)).collect()
 }
 
-/// Block rows of a strip. A software device does not mind how few they are, and so has several in a small product too.
+/// Returns the block rows per strip. The number hardly matters on software devices, so there it is small enough for
+/// small products to have several strips.
 fn strip(device: &DeviceInfo) -> u32 {
     if device.kind == DeviceKind::Cpu { 2 } else { STRIP as u32 }
 }
 
-/// The second pass. Where C is small several invocations share a quad of it, so that the sums of many groups are read at once.
-fn added_up(shader: &'static Shader, tile: &Tile, dims: Dims, stretches: Stretches, device: &DeviceInfo) -> Dispatch {
+/// Builds the second pass. For a small C, several invocations share a quad, so that the sums of many groups are read at
+/// once.
+fn added_up(
+    shader: &'static Shader,
+    tile: &ProductTile,
+    dims: Dims,
+    stretches: Stretches,
+    device: &DeviceInfo,
+) -> Dispatch {
     let quads = u64::from(tile.bm) * u64::from(tile.bn) / 4;
     let group = SUMMING.min(device.limits.group_invocations);
     let down = sharing(quads * stretches.blocks, stretches.sharers());
-    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
+    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| ArgumentValue::U32(extent as u32));
     let arguments = [
-        ("SUMS", Value::Buffer(SUMS)),
-        ("C", Value::Buffer(BufferId(2))),
+        ("SUMS", ArgumentValue::Buffer(SUMS)),
+        ("C", ArgumentValue::Buffer(BufferId(2))),
         ("M", m),
         ("N", n),
         ("K", k),
-        ("GROUPS", Value::U32(tile.groups)),
+        ("GROUPS", ArgumentValue::U32(tile.groups)),
     ];
     Dispatch::new(shader, &arguments)
         .group_size([group, 1, 1])
@@ -153,15 +162,15 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
 
-    const TILE: Tile = Tile::new([32, 32, 8], [16, 32], [8, 8]);
+    const TILE: ProductTile = ProductTile::new([32, 32, 8], [16, 32], [8, 8]);
 
     fn program(size: Size, groups: u32) -> Program {
-        let case = CaseSpec { tile: Some(TILE.shared_by(groups).into()), ..CaseSpec::new(&MATMUL, size, DType::F32) };
+        let case = CaseSpec { tile: Some(TILE.with_groups(groups).into()), ..CaseSpec::new(&MATMUL, size, DType::F32) };
         let tiled = MATMUL.variant("tiled").expect("it is in the table");
         tiled.program(&case, &software_device()).expect("it runs on the software device")
     }
 
-    /// The blocks that each group has some of, by a walk along its stretch as the kernel takes it.
+    /// Returns the blocks that each group touches, by walking its stretch as the kernel does.
     fn walked(stretches: &Stretches) -> Vec<Vec<u64>> {
         let Stretches { blocks, slabs, groups } = *stretches;
         let first = |group: u64| group * blocks * slabs / groups;
@@ -192,7 +201,7 @@ mod tests {
             );
             let sums: u64 = sharers.iter().filter(|of| **of > 1).sum();
             assert!(sums <= stretches.sums(), "{stretches:?}: {sums}");
-            // Two slots of a group are enough: what is between its first and its last block it has as a whole.
+            // Two slots per group suffice: blocks between its first and its last are entirely its own.
             for own in &walked {
                 assert!(own.iter().skip(1).rev().skip(1).all(|block| of(*block) == 1), "{stretches:?}: {own:?}");
             }
@@ -209,12 +218,12 @@ mod tests {
         let shared = program(size, 7);
         let [product, sum] = shared.dispatches().collect::<Vec<_>>()[..] else { panic!("two dispatches") };
         assert_eq!((product.groups, shared.scratch[0].len), ([7, 1, 1], 2 * 7 * 1024));
-        // Two blocks of 100 slabs: 29 a group, of two blocks at most. Both passes see the sums, and write C.
+        // Two blocks of 100 slabs: 29 per group, in at most two blocks. Both passes see the sums, and write C.
         assert_eq!(product.loop_iterations, 29 + 2);
         for pass in [product, sum] {
             assert!([2, 3].iter().all(|id| pass.buffers().any(|buffer| buffer == BufferId(*id))));
         }
-        // A block of 256 quads, each added up by two of the 256 invocations of a group.
+        // A block of 256 quads, each added up by two of a group's 256 invocations.
         assert_eq!(sum.groups, [1, 2, 1]);
     }
 

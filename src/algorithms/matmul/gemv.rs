@@ -1,4 +1,4 @@
-//! Products with few rows or columns, at the speed at which the other operand can be read: see `matmul-gemv.glsl`.
+//! Products with few rows or columns, limited by the bandwidth of reading the other operand: see `matmul-gemv.glsl`.
 
 use super::division::registers;
 use super::parts::number;
@@ -9,40 +9,40 @@ use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{DeviceInfo, DeviceKind, vendor};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value, folded_groups};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, folded_groups};
 use crate::kernel::shaders::Shader;
 use std::cmp::Reverse;
 
-/// The most rows, or columns, of C: an invocation has a sum for each of them.
-const MOST_VECTORS: u64 = 8;
+/// Most rows, or columns, of C: an invocation keeps a sum for each.
+const MAX_VECTORS: u64 = 8;
 
-/// A product as that of a matrix X by some vectors Y, which are rows of A or columns of B.
+/// Product of a matrix X with a few vectors Y, which are rows of A or columns of B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Vectors {
-    /// The operand that is X, and the one that has the vectors.
+    /// Operand that is X, and operand with the vectors.
     matrix: BufferId,
     factors: BufferId,
-    /// Rows of X, or columns where they lie along K.
+    /// Extent of X that is not K: elements of C per vector.
     lines: u64,
     /// Number of vectors.
     count: u64,
     k: u64,
-    /// Whether the rows of X, as it is stored, lie along K.
+    /// Whether the rows of X, as stored, lie along K.
     along: bool,
-    /// Whether the elements of all vectors for one k are neighbours.
+    /// Whether the elements of all vectors for one k are adjacent.
     across_k: bool,
-    /// How far apart the elements of C of neighbouring lines are, and those of neighbouring vectors.
+    /// Distance in C between elements of adjacent lines, and between elements of adjacent vectors.
     of_line: u64,
     of_vector: u64,
 }
 
 impl Vectors {
-    /// The product of a case; `None` where C has too many rows and columns.
+    /// Returns the product of a case in this form; `None` if C has too many rows and columns.
     fn of(case: &CaseSpec) -> Option<Self> {
         let Dims { m, n, k } = Dims::from(case.size);
         let [a, b] = [BufferId(0), BufferId(1)];
         let (a_along, b_along) = (case.layout != Layout::Tn, case.layout == Layout::Nt);
-        (m.min(n) <= MOST_VECTORS).then_some(if m <= n {
+        (m.min(n) <= MAX_VECTORS).then_some(if m <= n {
             let (matrix, factors, along, across_k) = (b, a, b_along, !a_along);
             Self { matrix, factors, lines: n, count: m, k, along, across_k, of_line: 1, of_vector: n }
         } else {
@@ -51,14 +51,14 @@ impl Vectors {
         })
     }
 
-    /// Elements of a row of X.
+    /// Returns the elements per row of X.
     fn row(&self) -> u64 {
         if self.along { self.k } else { self.lines }
     }
 }
 
-/// The most elements of a row of `row` that are read at once, a whole number of times in `depth`: those of 16 bytes, of a word,
-/// or one.
+/// Returns how many elements of a row of length `row` are read at once: 16 bytes, a word, or one; it must divide
+/// `depth` as well.
 fn at_once(dtype: DType, row: u64, depth: u64) -> u64 {
     let [piece, word] = [piece(dtype), 4 / dtype.bytes()];
     [piece, word]
@@ -67,17 +67,17 @@ fn at_once(dtype: DType, row: u64, depth: u64) -> u64 {
         .unwrap_or(1)
 }
 
-/// How the work is cut up: invocations of a work-group; rows of X in a block where they lie along K, or lanes along a row where
-/// across; pieces of each row, or rows, that a lane has in flight; pieces of a row that a lane owns, where rows lie across K; and
-/// work-groups that fill the device, since there are parts of K for so many.
+/// Returns the work division: invocations per group; rows of X per block (rows along K) or lanes along a row (across);
+/// pieces of a row, or rows, in flight per lane; pieces of a row per lane (across); and the number of groups that fill
+/// the device, which determines the parts of K.
 fn cut(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -> [u32; 5] {
     let subgroup = case.subgroup_size(device);
-    // What a lane reads of the vectors at a time are whole pieces.
+    // A lane reads whole pieces of the vectors at a time.
     let depth = 8.max(piece(case.dtype) as u32);
     match (device.kind, vectors.along) {
         // No latency to hide: a group is one vector register wide.
         (DeviceKind::Cpu, true) => [subgroup, 8, 1, 1, 8],
-        // LLVM takes half a minute to compile what is unrolled over 64 sums.
+        // LLVM takes half a minute to compile code unrolled over 64 sums.
         (DeviceKind::Cpu, false) => {
             let own = if 2 * vectors.count * elements > 32 { 1 } else { 2 };
             [subgroup, subgroup, depth, own, 8]
@@ -85,10 +85,10 @@ fn cut(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -
         (_, true) if vectors.count <= 2 => [4 * subgroup, 2, 4, 1, 2048],
         (_, true) => [2 * subgroup, 4, 2, 1, 1024],
         (_, false) => {
-            // A line of 128 bytes, or one element or word a lane.
+            // A line of 128 bytes, or one element or word per lane.
             let whole = elements == piece(case.dtype);
             let (width, few) = if whole { (8, [512, 16, 132]) } else { (32, [512, depth, 264]) };
-            // Few vectors leave registers for a group that fills a core; K then needs few parts, or none.
+            // With few vectors, registers allow a group that fills a core; K then needs few parts, or none.
             let [lanes, unroll, groups] = if vectors.count <= 2 { few } else { [256, depth, 256] };
             let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
             [lanes, width.min(subgroup), unroll, 1, groups]
@@ -96,34 +96,35 @@ fn cut(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -
     }
 }
 
-/// The work-groups of a product by vectors.
+/// Work division of a product with vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Schedule {
+pub(super) struct GemvSchedule {
     vectors: Vectors,
-    /// Invocations of a work-group, and how it is [cut] up.
+    /// Invocations per group, and the other values of its [cut].
     pub(super) lanes: u32,
     width: u32,
     unroll: u32,
     own: u32,
-    /// Blocks of lines, and parts of K: a work-group for each of both.
+    /// Blocks of lines, and parts of K; one work-group for each combination.
     blocks: u64,
     pub(super) parts: u64,
-    /// Steps of a part, and elements of a line in each.
+    /// Steps per part, and elements of a line per step.
     steps: u64,
     of_step: u64,
     lines_of_block: u64,
-    /// Elements that a lane reads of a row at a time.
+    /// Elements of a row that a lane reads at a time.
     pub(super) elements_of_lane: u64,
 }
 
-impl Schedule {
-    /// That of a case; `None` where C has too many rows and columns. Where a GPU lacks registers for what a lane sums up
-    /// and has in flight, it reads fewer rows at a time, or less of each: of those that fit, the most.
+impl GemvSchedule {
+    /// Returns the division of a case; `None` if C has too many rows and columns. If a GPU lacks registers for a lane's
+    /// sums and loads in flight, it reads fewer rows at a time, or less of each: the largest amount that fits.
     pub(super) fn of(case: &CaseSpec, texels: bool, device: &DeviceInfo) -> Option<Self> {
         let vectors = Vectors::of(case)?;
         let piece = piece(case.dtype);
         let whole = at_once(case.dtype, vectors.row(), vectors.row());
-        // A texel is read wherever it starts. The constants of `auto` are of NVIDIA's, with single elements where pieces are not whole.
+        // Texels are aligned anywhere. On NVIDIA, unaligned rows are read element by element, because `auto`'s
+        // constants were fitted so.
         let widths = match whole {
             _ if texels => vec![piece],
             _ if whole < piece && device.vendor_id == vendor::NVIDIA => vec![1],
@@ -142,18 +143,19 @@ impl Schedule {
         })
     }
 
-    /// Whether a lane has the registers that it needs. The cut is NVIDIA's, whose compilers unpack elements as they need them.
+    /// Whether a lane has enough registers. NVIDIA's division was tuned by hand, because its compilers unpack elements
+    /// lazily.
     fn fits_registers(&self, case: &CaseSpec, device: &DeviceInfo) -> bool {
         let there = registers(self.lanes, Some(case.subgroup_size(device)), device).min(255);
         let fits = self.registers(case) + 8 <= there.into();
         fits || self.vectors.along || device.kind == DeviceKind::Cpu || device.vendor_id == vendor::NVIDIA
     }
 
-    /// That of lanes that read so many elements of a row at a time, and one in `fewer` of the rows of a [cut].
+    /// Returns the division with `elements` elements read at a time, and only one in `fewer` of the rows of a [cut].
     fn cut(vectors: Vectors, elements: u64, fewer: u32, [lanes, width, unroll, own, groups]: [u32; 5]) -> Self {
         let unroll = (unroll / fewer).max(1);
         let Vectors { lines, k, along, .. } = vectors;
-        // Lines of a block; elements along K of a step of a work-group, and the steps that it does at once.
+        // Lines per block; elements along K per step of a group, and steps done at once.
         let (lines_of_block, of_step, at_once) = if along {
             (width.into(), u64::from(lanes) * elements, unroll.into())
         } else {
@@ -175,23 +177,23 @@ impl Schedule {
         self.blocks * self.parts
     }
 
-    /// Elements of the matrix that a work-group goes through, those beyond its edges included.
+    /// Returns the elements of the matrix that a group processes, including those beyond the edges.
     pub(super) fn elements(&self) -> u64 {
         self.lines_of_block * self.steps * self.of_step
     }
 
-    /// Times that a lane waits for what it has in flight.
+    /// Returns how often a lane waits for its loads in flight.
     pub(super) fn rounds(&self) -> u64 {
         if self.vectors.along { self.steps / u64::from(self.unroll) } else { self.steps }
     }
 
-    /// Work-groups that a core of a GPU holds.
+    /// Returns the work-groups that a core of a GPU can hold.
     pub(super) fn held(&self, case: &CaseSpec) -> u64 {
         let lanes = u64::from(self.lanes);
         ((1 << 16) / (lanes * self.registers(case).min(255))).min(2048 / lanes).max(1)
     }
 
-    /// Registers of 32 bits that a lane needs for its sums and what it has in flight.
+    /// Returns the 32-bit registers that a lane needs for its sums and loads in flight.
     fn registers(&self, case: &CaseSpec) -> u64 {
         let [width, unroll, own] = [self.width, self.unroll, self.own].map(u64::from);
         let (vectors, piece) = (self.vectors.count, self.elements_of_lane);
@@ -203,21 +205,21 @@ impl Schedule {
         32 + (sums + flying) * case.dtype.bytes().div_ceil(4)
     }
 
-    /// Elements of C in a block.
+    /// Returns the elements of C per block.
     pub(super) fn sums(&self) -> u64 {
         self.lines_of_block * self.vectors.count
     }
 }
 
-/// The program of `gemv` with the kernels `along` and `across`, which read their operands through texel views if
+/// Builds the program of `gemv` from the kernels `along` and `across`, which read operands through texel views if
 /// `texels`.
 pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let Some(schedule) = Schedule::of(case, texels, device) else {
-        return Program::refused(format!("only for products with at most {MOST_VECTORS} rows or columns"));
+    let Some(schedule) = GemvSchedule::of(case, texels, device) else {
+        return Program::refused(format!("only for products with at most {MAX_VECTORS} rows or columns"));
     };
-    let Schedule { vectors, lanes, width, unroll, own, blocks, parts, steps, .. } = schedule;
+    let GemvSchedule { vectors, lanes, width, unroll, own, blocks, parts, steps, .. } = schedule;
     let Vectors { lines, count, k, along, .. } = vectors;
-    // What is read through a texel view is a piece wherever a row starts.
+    // Through a texel view, a whole piece can be read wherever a row starts.
     let x_at_once =
         if texels { at_once(case.dtype, vectors.row(), piece(case.dtype)) } else { schedule.elements_of_lane };
     let y_at_once = at_once(case.dtype, k, if along { x_at_once } else { unroll.into() });
@@ -226,13 +228,13 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     let between = if parts > 1 { blocks * parts * sums } else { 1 };
 
     let (partial, arrivals) = (BufferId(3), BufferId(4));
-    let views = [("X4", Value::Buffer(vectors.matrix)), ("Y4", Value::Buffer(vectors.factors))];
+    let views = [("X4", ArgumentValue::Buffer(vectors.matrix)), ("Y4", ArgumentValue::Buffer(vectors.factors))];
     let arguments = [
-        ("X", Value::Buffer(vectors.matrix)),
-        ("Y", Value::Buffer(vectors.factors)),
-        ("C", Value::Buffer(BufferId(2))),
-        ("SUMS", Value::Buffer(partial)),
-        ("ARRIVALS", Value::Buffer(arrivals)),
+        ("X", ArgumentValue::Buffer(vectors.matrix)),
+        ("Y", ArgumentValue::Buffer(vectors.factors)),
+        ("C", ArgumentValue::Buffer(BufferId(2))),
+        ("SUMS", ArgumentValue::Buffer(partial)),
+        ("ARRIVALS", ArgumentValue::Buffer(arrivals)),
         ("LINES", number(lines)),
         ("K", number(k)),
         ("STEPS", number(steps)),
@@ -280,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_operand_that_is_read_once_is_the_larger_and_its_rows_are_where_the_layout_says() {
-        // Whether the matrix is B, whether its rows lie along K, whether the vectors' elements of one k are neighbours.
+        // Whether the matrix is B, whether its rows lie along K, whether the vectors' elements of one k are adjacent.
         let of = |size, layout| {
             let Vectors { matrix, along, across_k, .. } =
                 Vectors::of(&case(size, DType::F32, layout)).expect("it is small");
@@ -362,17 +364,18 @@ mod tests {
 
     #[test]
     fn lanes_have_registers_for_what_they_sum_up_and_have_in_flight() {
-        // Elements of a row that a lane reads at once, and rows. More spilled 441 registers on AMD, 212 on Intel's Xe-LP.
+        // Elements of a row that a lane reads at once, and rows. More spilled 441 registers on AMD, 212 on Intel's
+        // Xe-LP.
         let read = |vendor_id, dtype, size| {
             let case = case(size, dtype, Layout::Nn);
-            let own = Schedule::of(&case, false, &of_vendor(vendor_id)).expect("it has few rows");
+            let own = GemvSchedule::of(&case, false, &of_vendor(vendor_id)).expect("it has few rows");
             (own.elements_of_lane, own.unroll)
         };
         let bytes = [vendor::NVIDIA, vendor::AMD, vendor::INTEL].map(|id| read(id, DType::I8, [8, 4096, 4096]));
         assert_eq!(bytes, [(16, 16), (4, 8), (1, 2)]);
         let halves = [vendor::NVIDIA, vendor::AMD, vendor::INTEL].map(|id| read(id, DType::F16, [8, 4096, 4096]));
         assert_eq!(halves, [(8, 8), (8, 8), (1, 1)]);
-        // Rows that are whole words are read by words, where `auto` knows no better.
+        // Rows of whole words are read by words, unless `auto`'s constants assume otherwise.
         assert_eq!(read(vendor::NVIDIA, DType::F16, [1, 4098, 64]).0, 1);
         assert_eq!(read(vendor::AMD, DType::F16, [1, 4098, 64]).0, 2);
         assert_eq!(read(vendor::AMD, DType::F16, [1, 4097, 64]).0, 1);

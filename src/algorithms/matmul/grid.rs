@@ -1,6 +1,6 @@
-//! What the dispatches of several variants share: A, B and C as arguments, and a work-group for each block of C.
+//! Dispatches shared by several variants: A, B and C as arguments, and a work-group per block of C.
 
-use super::tile::{Tile, piece};
+use super::tile::{ProductTile, piece};
 use super::{evenly, parts};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
@@ -8,10 +8,10 @@ use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::program::{BufferId, Dispatch, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch};
 use crate::kernel::shaders::Shader;
 
-/// The lengths of the rows of A and of B as they are stored.
+/// Returns the row lengths of A and B as stored.
 pub(super) fn row_lengths(case: &CaseSpec) -> [u64; 2] {
     let Dims { m, n, k } = Dims::from(case.size);
     match case.layout {
@@ -21,15 +21,15 @@ pub(super) fn row_lengths(case: &CaseSpec) -> [u64; 2] {
     }
 }
 
-/// The largest power of two of which `length` is a multiple, at most the elements of a piece.
+/// Returns the largest power of two that divides `length`, at most the elements of a 16-byte piece.
 pub(super) fn step(length: u64, dtype: DType) -> u32 {
     1 << length.trailing_zeros().min(piece(dtype).ilog2())
 }
 
-/// Work-groups that compute a block of C each, with the constants that every tiled kernel has.
+/// Builds a dispatch of one work-group per block of C, with the constants of every tiled kernel.
 pub(super) fn block_per_group(
     shader: &'static Shader,
-    tile: Tile,
+    tile: ProductTile,
     invocations: u32,
     dims: Dims,
     device: &DeviceInfo,
@@ -42,12 +42,12 @@ pub(super) fn block_per_group(
         .constant("BK", tile.bk)
 }
 
-/// A dispatch without a grid on A, B and C and their extents, with texel views of some of them.
+/// Builds a dispatch without a grid, with A, B, C, the extents, and texel views as arguments.
 pub(super) fn product(shader: &'static Shader, dims: Dims, views: &[(&str, BufferId)]) -> Dispatch {
-    let [a, b, c] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
+    let [a, b, c] = [0, 1, 2].map(|index| ArgumentValue::Buffer(BufferId(index)));
     // `Dims` come from sizes below 2^31.
-    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
-    let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
+    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| ArgumentValue::U32(extent as u32));
+    let views = views.iter().map(|(name, id)| (*name, ArgumentValue::Buffer(*id)));
     let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
     let arguments = arguments.into_iter().chain(views);
     let arguments = arguments.chain(parts::argument(shader)).chain(evenly::arguments(shader));

@@ -1,4 +1,4 @@
-//! Matrix product C = A·B, row major: A is M×K, B is K×N, C is M×N; one of A and B may be stored transposed.
+//! Matrix product C = A·B, row-major: A is M×K, B is K×N, C is M×N; A or B may be stored transposed.
 //!
 //! Nominal work: 2·M·N·K operations; (M·K + K·N + M·N) elements moved.
 
@@ -7,7 +7,8 @@ mod constants;
 mod direct;
 mod division;
 mod evenly;
-// The tool behind scripts/fit-auto, and the tests that hold the choice to recorded problems: they ask the model itself.
+// Compiled as a test module, because it queries the model: scripts/fit-auto, and tests of the choice on recorded
+// problems.
 #[cfg(test)]
 #[path = "../../../scripts/fit_auto.rs"]
 mod fit;
@@ -35,7 +36,7 @@ use crate::kernel::buffer::{BufferSpec, Role};
 pub(super) use division::matrix_shape;
 use std::borrow::Cow::Borrowed;
 use std::convert::identity;
-pub(crate) use tile::Tile;
+pub(crate) use tile::ProductTile;
 pub(super) use units::SPLIT_LOSS;
 
 /// Matrix product.
@@ -44,9 +45,10 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     fingerprint: None,
     summary: "matrix product C = A·B, row major, any M×N×K",
     work: "2·M·N·K operations; A and B read once, C written once",
-    // A software device takes seconds for each variant, however small the product: a second size would take it past 30 s.
+    // On a software device each variant takes seconds, however small the product: a second size would exceed 30 s.
     default_size: Sweeps { gpu: "256..2048", cpu: "128" },
-    // The last four for a GPU test the tiles of large products, cut at their edges, whose rows start anywhere or at quads, middle chunks of `split`, and parts of K.
+    // The last four for a GPU cover the tiles of large products cut at their edges, with unaligned rows and rows of
+    // quads, middle chunks of `split`, and parts of K.
     verify_size: Sweeps {
         gpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,4095x4095x70,4095x4092x200,33x65x4200,3x70x9001",
         cpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,3x70x1001",
@@ -61,12 +63,12 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     problem: Static(&problem),
 };
 
-/// Terms of the longest sum of floats whose rounding bound, K·2⁻²⁴ of |A|·|B|, tells a right answer from a wrong one.
-const MOST_TERMS: u64 = 1 << 20;
-/// Terms of the longest sum of products of numbers in [0, 1), a quarter on average, far below 65504, where f16 ends.
-const MOST_TERMS_OF_HALVES: u64 = 1 << 17;
+/// Longest sum of floats whose rounding bound, K·2⁻²⁴ of |A|·|B|, distinguishes correct answers from wrong ones.
+const MAX_TERMS: u64 = 1 << 20;
+/// Longest sum in f16 of products of numbers in [0, 1), a quarter on average: far below 65504, the largest f16.
+const MAX_TERMS_F16: u64 = 1 << 17;
 
-/// The extents of a product, if kernels can index its matrices and a check can judge its sums.
+/// Returns the extents of a product, if kernels can index its matrices and the check can judge its sums.
 fn dims(case: &CaseSpec) -> Result<Dims, String> {
     if let Size::Two(..) = case.size {
         return Err("give one extent or three: N or MxNxK".into());
@@ -80,20 +82,19 @@ fn dims(case: &CaseSpec) -> Result<Dims, String> {
             ));
         }
     }
-    if case.dtype == DType::I32 && k > oracle::MOST_EXACT_TERMS {
+    if case.dtype == DType::I32 && k > oracle::MAX_EXACT_TERMS {
         return Err(format!(
             "sums of {k} products of i32 cannot be checked exactly; choose K ≤ {}",
-            oracle::MOST_EXACT_TERMS
+            oracle::MAX_EXACT_TERMS
         ));
     }
     let most = match (case.dtype, case.input) {
-        (DType::F16, Input::Uniform) => MOST_TERMS_OF_HALVES,
-        (DType::F32 | DType::F16 | DType::Bf16, _) => MOST_TERMS,
+        (DType::F16, Input::Uniform) => MAX_TERMS_F16,
+        (DType::F32 | DType::F16 | DType::Bf16, _) => MAX_TERMS,
         _ => u64::MAX,
     };
     if k > most {
-        let why =
-            if most == MOST_TERMS { "err by too much to tell right from wrong" } else { "pass what f16 can hold" };
+        let why = if most == MAX_TERMS { "err by too much to tell right from wrong" } else { "pass what f16 can hold" };
         return Err(format!("sums of {k} products of {} may {why}; choose K ≤ {most}", case.dtype));
     }
     Ok(dims)
@@ -116,7 +117,7 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
         chain: None,
         inputs: Box::new(move || vec![input(0, m * k), input(1, k * n)]),
         oracle: Box::new(move |inputs| {
-            with_factors(dims, &case, inputs, |a, b| Box::new(oracle::Expected::new(dims, &case, a, b)))
+            with_factors(dims, &case, inputs, |a, b| Box::new(oracle::ProductOracle::new(dims, &case, a, b)))
         }),
     }))
 }
@@ -136,7 +137,7 @@ fn with_factors<T>(
     }
 }
 
-/// The product of a case of floats in f64, row by row; `None` for other types.
+/// Returns the product of a floating-point case in f64, row by row; `None` for other types.
 pub(crate) fn product_in_f64(case: &CaseSpec, inputs: &[HostArray]) -> Option<Vec<f64>> {
     let dims = dims(case).ok().filter(|_| case.dtype.is_float())?;
     let all = Combinations::elementwise(dims.n as usize);
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn sums_that_no_check_could_judge_are_refused() {
         let long = |dtype, k| problem(&case(Size::Three(1, 1, k), dtype));
-        for (dtype, most) in [(DType::F32, MOST_TERMS), (DType::Bf16, MOST_TERMS), (DType::F16, MOST_TERMS_OF_HALVES)] {
+        for (dtype, most) in [(DType::F32, MAX_TERMS), (DType::Bf16, MAX_TERMS), (DType::F16, MAX_TERMS_F16)] {
             let zeros = |len| HostArray::zeros(dtype, len);
             let problem = long(dtype, most).expect("long, but not too long");
             let check = problem

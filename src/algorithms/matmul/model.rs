@@ -1,57 +1,57 @@
-//! The time that a product should take, predicted from its extents and a few constants that were fitted to measurements. Pure
-//! functions: `auto`, and the choice of a tile, compare what they say of the ways there are.
+//! Performance model of a product: predicts its time from the extents and a few fitted constants. Pure functions;
+//! `auto` and the choice of a tile compare the predictions.
 //!
-//! The busiest core takes as long as all that its work-groups have to do, or, where they wait longer than others fill, as one after
-//! another, as many at a time as it holds. No product is faster than its operands and C come and go: each once, from memory or
-//! from the last cache where it stays there, and each block of the operands as often as it is read. A second pass over parts of K
-//! comes on top.
+//! The busiest core takes as long as the work of all its groups, or, if their waits exceed what others can fill, as
+//! long as consecutive groups, as many at a time as it holds. Memory sets a second lower bound: operands and C are
+//! transferred once, from memory or from the last-level cache, and each block of the operands as often as it is read. A
+//! second pass over parts of K is added.
 
 use super::constants::{HIDDEN, Machine, Pace, Stream};
 use super::division::BlockDivision;
 use super::evenly::Stretches;
-use super::gemv::Schedule;
+use super::gemv::GemvSchedule;
 use super::grid::row_lengths;
 use super::parts;
-use super::tile::{Tile, piece, stored};
+use super::tile::{ProductTile, piece, stored};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 
-/// The work of a work-group in a slab.
+/// Work of a work-group per slab.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Slab {
     /// Multiply-adds.
     products: f64,
-    /// Bytes read from shared memory, and fetched to it.
+    /// Bytes read from shared memory, and bytes fetched into it.
     reads: f64,
     fetches: f64,
-    /// Bytes of those, as often as 16 of them take more than one access because rows do not start at multiples of 16 bytes, and bytes
-    /// that are shifted into place besides.
+    /// Fetched bytes weighted by the additional accesses per 16 bytes due to misaligned rows, and bytes that must also
+    /// be shifted into place.
     unaligned: f64,
     shifted: f64,
-    /// Bytes of C in a block, and the same of them.
+    /// Bytes of C in a block, and those weighted by additional accesses.
     stores: f64,
     unaligned_stores: f64,
-    /// Work-groups that a core has registers and shared memory for.
+    /// Work-groups that a core's registers and shared memory can hold.
     held: u64,
     invocations: f64,
 }
 
-/// Invocations of a work-group whose sub-groups hide nothing from each other.
-const FEW: f64 = 128.0;
+/// Work-group size up to which sub-groups hide no latency for each other.
+const MAX_UNHIDDEN_INVOCATIONS: f64 = 128.0;
 
 impl Slab {
-    /// That of a tiled kernel.
+    /// Returns the work of a tiled kernel.
     pub(super) fn of(
         division: BlockDivision,
-        tile: &Tile,
+        tile: &ProductTile,
         case: &CaseSpec,
         device: &DeviceInfo,
         machine: &Machine,
     ) -> Self {
-        let Tile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
+        let ProductTile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
         let invocations = u64::from(division.invocations(tile, case.subgroup_size(device)));
         let [rows, columns, depth] = [bm, bn, bk].map(f64::from);
         let matrices = matches!(division, BlockDivision::Matrices(_) | BlockDivision::Halves);
@@ -86,8 +86,8 @@ impl Slab {
         }
     }
 
-    /// That of a kernel without a tile, whose work-groups compute `block`, rows by columns by the k of a step.
-    pub(super) fn plain(block: [u32; 3], invocations: u32, case: &CaseSpec, machine: &Machine) -> Self {
+    /// Returns the work of a kernel without a tile, whose work-groups compute `block`: rows, columns, k per step.
+    pub(super) fn without_tile(block: [u32; 3], invocations: u32, case: &CaseSpec, machine: &Machine) -> Self {
         let products = block.map(f64::from).into_iter().product();
         let Dims { m, n, .. } = Dims::from(case.size);
         let [rows, columns] = [(block[0], m), (block[1], n)].map(|(edge, extent)| f64::from(edge).min(extent as f64));
@@ -106,20 +106,21 @@ impl Slab {
         }
     }
 
-    /// ns of a wait that nothing hides: sub-groups of a group work while others wait.
+    /// Returns the unhidden wait per slab in ns: sub-groups of a group work while others wait.
     fn wait(&self, pace: &Pace) -> f64 {
-        pace.wait * (FEW / self.invocations).min(1.0)
+        pace.wait * (MAX_UNHIDDEN_INVOCATIONS / self.invocations).min(1.0)
     }
 
-    /// ns that it takes a core.
+    /// Returns the work per slab in ns of a core.
     fn work(&self, pace: &Pace) -> f64 {
         let fetches = self.fetches + pace.unaligned * (self.unaligned + pace.shifted * self.shifted);
         self.products / pace.products + self.reads / pace.reads + fetches / pace.fetches
     }
 }
 
-/// Accesses that 16 bytes take beyond the first, in rows of so many elements: lanes move quads or single elements, matrices
-/// come in pieces as wide as their rows allow, and those of odd rows in one more, to be shifted into place.
+/// Returns the additional accesses per 16 bytes in rows of `length` elements. Lanes move quads or single elements;
+/// matrices move pieces as wide as the rows' alignment allows, and odd rows need one more access, to be shifted into
+/// place.
 fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
     let piece = if matrices { piece(dtype) } else { 4 };
     match 1 << length.trailing_zeros().min(piece.ilog2()) {
@@ -130,7 +131,8 @@ fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
     }
 }
 
-/// The same of stores, which cannot be shifted: pieces that are neither whole nor halves are stored one element at a time.
+/// Returns the additional store accesses. Stores cannot be shifted: pieces that are neither whole nor halves are stored
+/// element by element.
 fn more_stores(length: u64, dtype: DType, matrices: bool) -> f64 {
     let piece = if matrices { piece(dtype) } else { 4 };
     match 1 << length.trailing_zeros().min(piece.ilog2()) {
@@ -140,14 +142,14 @@ fn more_stores(length: u64, dtype: DType, matrices: bool) -> f64 {
     }
 }
 
-/// Bytes that an element counts which is moved: lanes move one as slowly as one of 32 bits.
+/// Returns the effective bytes of moving one element: lanes move smaller ones as slowly as 32 bits.
 fn moved(dtype: DType, in_lanes: bool) -> f64 {
     if in_lanes { dtype.bytes().max(4) as f64 } else { dtype.bytes() as f64 }
 }
 
-/// The time in which a core runs `groups` work-groups, `held` of them at once: the work of as many as run one after another, and while
-/// these wait, that of the others, which fills the waits or outlasts them: a norm of exponent `overlap`. `work` and `waits` are those of
-/// a group, `ends` what its beginning and its end take.
+/// Returns the time in which a core runs `groups` work-groups, `held` at a time: the work of consecutive groups, and
+/// during their waits the work of the others, combined by a norm of exponent `overlap`. `work` and `waits` are per
+/// group; `ends` is the fixed time at its beginning and end.
 fn of_core(groups: u64, held: u64, [work, waits, ends]: [f64; 3], overlap: f64) -> f64 {
     let one_after_another = groups.div_ceil(held) as f64;
     if overlap >= HIDDEN {
@@ -157,7 +159,7 @@ fn of_core(groups: u64, held: u64, [work, waits, ends]: [f64; 3], overlap: f64) 
     one_after_another * work + norm(others, waits, overlap)
 }
 
-/// The norm of two times: their sum with an exponent of 1, the longer alone where that hides the shorter.
+/// Combines two times: their sum for an exponent of 1, only the longer if it hides the shorter.
 fn norm(a: f64, b: f64, exponent: f64) -> f64 {
     let [less, more] = [a.min(b), a.max(b)];
     if exponent >= HIDDEN || more <= 0.0 {
@@ -166,36 +168,35 @@ fn norm(a: f64, b: f64, exponent: f64) -> f64 {
     more * (1.0 + (less / more).powf(exponent)).powf(1.0 / exponent)
 }
 
-/// ns in which so many bytes come from where they were left, or go there: those beyond what the last cache keeps drive out
-/// others.
+/// Returns the time in ns to transfer `bytes`, from the last-level cache or, for what it does not keep, from memory.
 fn arrival(bytes: f64, machine: &Machine) -> f64 {
     let driven_out = driven_out(bytes, machine);
     bytes * (driven_out / machine.memory + (1.0 - driven_out) / machine.cache)
 }
 
-/// The share of so many bytes that the last cache does not keep.
+/// Returns the fraction of `bytes` that the last-level cache does not keep between runs.
 fn driven_out(bytes: f64, machine: &Machine) -> f64 {
     ((bytes - machine.cached) / machine.beyond).clamp(0.0, 1.0)
 }
 
-/// ns in which every operand, and C, comes or goes once.
+/// Returns the time in ns to transfer every operand, and C, once.
 fn once(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
     arrival(all_bytes(dims, dtype), machine)
 }
 
-/// Bytes of the operands and C.
+/// Returns the bytes of the operands and C.
 fn all_bytes(dims: Dims, dtype: DType) -> f64 {
     let Dims { m, n, k } = dims;
     let operands = (m * k + k * n) as f64 * dtype.bytes() as f64;
     operands + (m * n) as f64 * dtype.of_product().bytes() as f64
 }
 
-/// The predicted time of a product in blocks of `tile`, each of a work-group that goes through its slabs at this pace, or shared by some.
-pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, machine: &Machine) -> Nanos {
+/// Predicts the time of a product in blocks of `tile`; each block belongs to one work-group, or is shared by several.
+pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &CaseSpec, machine: &Machine) -> Nanos {
     let dims = Dims::from(case.size);
     let Dims { m, n, k } = dims;
     let [across, down] = tile.blocks(dims);
-    // Work-groups, the slabs of each, the blocks that these are of, and the elements that a second pass adds up.
+    // Work-groups, slabs and blocks of the busiest group, and elements that a second pass adds up.
     let (groups, slabs, blocks, sums) = if tile.groups > 0 {
         let own = Stretches::of(tile, dims);
         (own.groups(), own.longest(), own.blocks_of_longest(), own.sums() * u64::from(tile.bm * tile.bn))
@@ -218,8 +219,8 @@ pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, m
     Nanos(product + machine.second_pass + machine.passes * arrival(sums, machine))
 }
 
-/// The predicted time of a product whose larger operand is read once.
-pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, machine: &Machine) -> Nanos {
+/// Predicts the time of a product whose larger operand is read once.
+pub(super) fn streamed(stream: &Stream, schedule: &GemvSchedule, case: &CaseSpec, machine: &Machine) -> Nanos {
     let elements = schedule.elements() as f64 / schedule.rounds() as f64;
     let one_by_one = schedule.elements_of_lane == 1 && case.dtype.bytes() < 4;
     let products = if one_by_one { stream.singles } else { stream.products };
@@ -243,27 +244,27 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
 
-    const TILE: Tile = Tile::flat([100, 100, 10], [10, 10]);
+    const TILE: ProductTile = ProductTile::flat([100, 100, 10], [10, 10]);
 
     fn pace() -> Pace {
         Pace { products: 100.0, wait: 500.0, ..Pace::default() }
     }
 
-    /// The machine of GPUs, if its cores and its memory hid each other's time altogether.
+    /// Returns the GPU constants, with compute and memory time hiding each other completely.
     fn machine() -> Machine {
         Machine { together: HIDDEN, ..GPU.machine.clone() }
     }
 
-    /// ns that a product of blocks of 100×100 in slabs of 10 takes beside its launches.
+    /// Returns the time in ns, without launches, of a product in blocks of 100×100 with slabs of 10.
     fn time(m: u64, n: u64, k: u64, k_parts: u32, held: u64) -> f64 {
         let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
-        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &case, &machine()) };
-        predicted(&TILE.over(k_parts), slab, &pace(), &case, &machine()).0 - machine().launch
+        let slab = Slab { held, ..Slab::without_tile([100, 100, 10], 100, &case, &machine()) };
+        predicted(&TILE.with_k_parts(k_parts), slab, &pace(), &case, &machine()).0 - machine().launch
     }
 
     #[test]
     fn a_group_alone_waits_in_each_slab_and_those_that_fill_a_core_do_not() {
-        // 100,000 multiply-adds a slab at 100 a ns are 1000 ns.
+        // 100,000 multiply-adds per slab at 100 per ns are 1000 ns.
         assert_eq!(time(100, 100, 1000, 1, 1), 100.0 * 1500.0);
         assert_eq!(time(100, 13_200, 1000, 1, 2), 100.0 * 1500.0, "one for each core");
         assert_eq!(time(200, 13_200, 1000, 1, 2), 100.0 * 2000.0, "two for each core");
@@ -303,14 +304,14 @@ mod tests {
 
     #[test]
     fn no_product_is_faster_than_its_operands_arrive() {
-        // 4 GiB of A at the speed of memory, though each core has little to do.
+        // 4 GiB of A at memory bandwidth, although each core has little to do.
         let fast = Pace { products: INSTANT, wait: 0.0, ..pace() };
         let case = CaseSpec::new(&MATMUL, Size::Three(1 << 15, 1, 1 << 15), DType::F32);
-        let slab = Slab::plain([100, 100, 10], 100, &case, &GPU.machine);
+        let slab = Slab::without_tile([100, 100, 10], 100, &case, &GPU.machine);
         let least = (1u64 << 32) as f64 / GPU.machine.memory;
         assert!(predicted(&TILE, slab, &fast, &case, &GPU.machine).0 > least);
         let stream = Stream::default();
-        let schedule = Schedule::of(&case, false, &gpu()).expect("one column");
+        let schedule = GemvSchedule::of(&case, false, &gpu()).expect("one column");
         assert!(streamed(&stream, &schedule, &case, &GPU.machine).0 > least);
     }
 }

@@ -1,41 +1,41 @@
-//! The right answer of a product in f64, and the error that a right implementation may have.
+//! Oracle of a product: the answer in f64, and the error bound of a correct implementation.
 //!
-//! For every element the computed ĉ obeys |ĉ − c| ≤ `γ_K`·(|A|·|B|) + storage rounding, with `γ_K` = K·u/(1 − K·u),
-//! in whatever order the sum is taken and with or without fused multiply-adds (Higham, *Accuracy and Stability of
-//! Numerical Algorithms*, 2nd ed., section 3.5). The residual is the largest |ĉ − c| / (|A|·|B|); the tolerance is
-//! that bound. Integers must agree exactly modulo 2³².
+//! Every computed element ĉ satisfies |ĉ − c| ≤ `γ_K`·(|A|·|B|) + storage rounding, with `γ_K` = K·u/(1 − K·u), for any
+//! order of summation, with or without fused multiply-adds (Higham, *Accuracy and Stability of Numerical Algorithms*,
+//! 2nd ed., section 3.5). The residual is the largest |ĉ − c| / (|A|·|B|); the tolerance is that bound. Integers must
+//! agree exactly modulo 2³².
 //!
-//! Large products are checked in random combinations of columns and in some whole ones: see
+//! Large products are checked in random combinations of columns and in some complete ones: see
 //! [`crate::algorithms::product`].
 
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::algorithms::error_bound::{Worst, gamma};
 use crate::algorithms::product::{BLOCK, Combinations, Dims, Factors};
 use crate::algorithms::{CaseSpec, Oracle};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::threads;
-use crate::case::check::{Check, CheckMethod, WrongElement};
+use crate::case::check::{CheckMethod, CheckResult, WrongElement};
 use rayon::prelude::*;
 use std::convert::identity;
 use std::ops::Range;
 
-/// Integer inputs are below 2^16 in magnitude, so sums of this many products are exact in f64.
-pub(super) const MOST_EXACT_TERMS: u64 = 1 << 20;
+/// Most terms of a sum that f64 represents exactly: integer inputs are below 2^16 in magnitude.
+pub(super) const MAX_EXACT_TERMS: u64 = 1 << 20;
 
-pub(super) struct Expected {
+pub(super) struct ProductOracle {
     dims: Dims,
     dtype: DType,
     combinations: Combinations,
-    /// A·(B·X), M×S row major.
+    /// A·(B·X), M×S row-major.
     reference: Vec<f64>,
-    /// |A|·(|B|·|X|), where it differs from the reference (it does not for non-negative inputs checked one by one).
+    /// |A|·(|B|·|X|), unless it equals the reference (for non-negative inputs checked element by element).
     magnitude: Option<Vec<f64>>,
 }
 
-impl Expected {
+impl ProductOracle {
     pub(super) fn new(dims: Dims, case: &CaseSpec, a: &HostArray, b: &HostArray) -> Self {
-        // Combinations of integers that f64 could not sum up exactly would be no check.
-        let inexact = case.dtype == DType::I32 && dims.k > MOST_EXACT_TERMS / BLOCK as u64;
+        // f64 could not represent combinations of such integers exactly.
+        let inexact = case.dtype == DType::I32 && dims.k > MAX_EXACT_TERMS / BLOCK as u64;
         let combinations =
             if inexact { Combinations::elementwise(dims.n as usize) } else { Combinations::new(dims, case.seed) };
         Self::with(dims, case.dtype, combinations, a, b)
@@ -51,35 +51,35 @@ impl Expected {
     }
 }
 
-impl Oracle for Expected {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+impl Oracle for ProductOracle {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let c = &outputs[0];
         let m = self.dims.m as usize;
-        // A thread goes through so many rows that what it begins with is little.
+        // Rows per task, enough to outweigh its fixed cost.
         let of_thread = (ELEMENTS_OF_THREAD / self.dims.n.max(1) as usize).max(1);
         let stretches: Vec<_> = (0..m).step_by(of_thread).map(|first| first..m.min(first + of_thread)).collect();
         threads::prepare();
         let seen: Vec<_> = stretches.into_par_iter().map(|rows| self.rows(c, rows)).collect();
         let mut worst = Worst::default();
         for (stretch, goes_on) in seen {
-            worst.then(stretch);
+            worst.merge(stretch);
             if !goes_on {
                 break;
             }
         }
-        Ok(Check { method: self.combinations.method, ..worst.check(self.tolerance()) })
+        Ok(CheckResult { method: self.combinations.method, ..worst.check(self.tolerance()) })
     }
 
-    fn comparison(&self, _: usize) -> Option<Comparison> {
-        Some(Comparison { row: self.dims.n as usize, ..Comparison::default() })
+    fn comparison(&self, _: usize) -> Option<OutputComparison> {
+        Some(OutputComparison { row: self.dims.n as usize, ..OutputComparison::default() })
     }
 }
 
-/// Elements of C that a thread checks at a time.
+/// Elements of C that a task checks.
 const ELEMENTS_OF_THREAD: usize = 1 << 16;
 
-impl Expected {
-    /// What is the worst in some rows of C, and whether rows behind them tell anything more.
+impl ProductOracle {
+    /// Returns the worst element in some rows of C, and whether later rows can add information.
     fn rows(&self, c: &HostArray, rows: Range<usize>) -> (Worst, bool) {
         let s = self.combinations.columns.len();
         let n = self.dims.n as usize;
@@ -89,8 +89,8 @@ impl Expected {
         for row in rows {
             c.read(row * n, &mut row_of_c);
             if let Some(column) = row_of_c.iter().position(|value| !value.is_finite()) {
-                worst.see(f64::INFINITY, || format!("C[{row}][{column}] is {}", row_of_c[column]));
-                // A combination of such a row says nothing of its other elements.
+                worst.record(f64::INFINITY, || format!("C[{row}][{column}] is {}", row_of_c[column]));
+                // A combination containing a non-finite element says nothing about the others.
                 if method != CheckMethod::Elementwise {
                     return (worst, false);
                 }
@@ -101,16 +101,16 @@ impl Expected {
                 let magnitude = self.magnitude.as_ref().map_or(expected, |magnitude| magnitude[row * s + j]);
                 let residual = self.residual(got, expected, magnitude, column.signs.len());
                 let element = || WrongElement::new(column.place("C", row), got, expected);
-                worst.see_element(residual, tolerance, element);
+                worst.record_element(residual, tolerance, element);
             }
         }
         (worst, true)
     }
 }
 
-impl Expected {
-    /// `γ_K` of the accumulator and the rounding of the store, relative to |A|·|B|; twice `γ_K` for f64, whose oracle
-    /// errs as much as the kernel does. 0 for integers.
+impl ProductOracle {
+    /// Returns `γ_K` of the accumulator plus the rounding of the store, relative to |A|·|B|; twice `γ_K` for f64,
+    /// because the oracle's error is as large. 0 for integers.
     fn tolerance(&self) -> f64 {
         let u = self.dtype.accumulator_roundoff();
         let gamma = |unit: f64| gamma(self.dims.k as f64, unit);
@@ -121,7 +121,7 @@ impl Expected {
         }
     }
 
-    /// |got − expected| / magnitude, less what flushing to zero may legitimately cost each of the `terms` elements;
+    /// Returns |got − expected| / magnitude, after deducting the legitimate flush to zero of each of `terms` elements;
     /// for integers the distance modulo 2³².
     fn residual(&self, got: f64, expected: f64, magnitude: f64, terms: usize) -> f64 {
         if self.dtype.is_integer() {
@@ -146,7 +146,7 @@ mod tests {
         [make(0, DIMS.m * DIMS.k), make(1, DIMS.k * DIMS.n)]
     }
 
-    /// The product as a simple f32 (or wrapping i32) kernel computes it.
+    /// Computes the product as a simple f32 (or wrapping i32) kernel does.
     fn product(a: &HostArray, b: &HostArray) -> HostArray {
         let [m, n, k] = [DIMS.m, DIMS.n, DIMS.k].map(|extent| extent as usize);
         let elements = (0..m * n).map(|index| (index / n, index % n));
@@ -164,9 +164,9 @@ mod tests {
         }
     }
 
-    fn both(dtype: DType, a: &HostArray, b: &HostArray) -> [Expected; 2] {
+    fn both(dtype: DType, a: &HostArray, b: &HostArray) -> [ProductOracle; 2] {
         let n = DIMS.n as usize;
-        [Combinations::elementwise(n), Combinations::random(n, 3)].map(|x| Expected::with(DIMS, dtype, x, a, b))
+        [Combinations::elementwise(n), Combinations::random(n, 3)].map(|x| ProductOracle::with(DIMS, dtype, x, a, b))
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         let [a, b] = operands(DType::F32, Input::Uniform);
         let [elementwise, large] = both(DType::F32, &a, &b).map(|expected| expected.check(&[product(&a, &b)]));
         let [elementwise, large] = [elementwise, large].map(|check| check.expect("an answer").residual);
-        // In a combination alone errors cancel: of 64 elements an eighth is left.
+        // Errors cancel within a combination: of 64 elements' error an eighth remains.
         assert!(large <= elementwise && large > 0.5 * elementwise, "{large} {elementwise}");
     }
 

@@ -1,31 +1,32 @@
-//! Products over parts of K: the product kernel leaves the sums of each part in memory, and a second pass adds them up.
+//! Products split along K: the product kernel stores the sums of each part, and a second pass adds them.
 
-use super::tile::{Tile, stored};
+use super::tile::{ProductTile, stored};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, folded_groups};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step, folded_groups};
 use crate::kernel::shaders::Shader;
 
-/// Parts that an invocation of the second pass reads at once, as its kernel has it.
-const AT_ONCE: u32 = 4;
-/// The argument that says how many parts there are. No constant: for another number nothing need be compiled.
+/// Parts that an invocation of the second pass reads at once, equal to its kernel's constant.
+const PARTS_PER_READ: u32 = 4;
+/// Name of the argument with the number of parts. Not a specialization constant, to avoid recompilation for each
+/// number.
 const PARTS: &str = "PARTS";
 /// Buffers of a product: A, B and C.
 pub(super) const OPERANDS: usize = 3;
-/// Invocations of a work-group of the second pass.
+/// Work-group size of the second pass.
 pub(super) const SUMMING: u32 = 256;
-/// Invocations of the second pass that keep a large device busy.
-const MANY: u64 = 1 << 16;
-/// The most invocations that share an element of C.
-const MOST_SHARING: u64 = 32;
+/// Invocations of the second pass that occupy a large device.
+const OCCUPYING_INVOCATIONS: u64 = 1 << 16;
+/// Most invocations that share a quad of C.
+const MAX_SHARING: u64 = 32;
 
-/// The program of a product. `kernels` are one for the whole of K, one for its parts, and that which adds these up;
-/// `product` makes a program of one of the first two, whose last step computes C.
+/// Builds the program of a product. `kernels` are the kernel for the whole of K, the one for parts of K, and the one
+/// that adds the parts; `product` builds a program from one of the first two, whose last step computes C.
 pub(super) fn program(
     kernels: &[&'static Shader],
-    tile: Tile,
+    tile: ProductTile,
     case: &CaseSpec,
     device: &DeviceInfo,
     product: impl FnOnce(&'static Shader) -> Program,
@@ -37,53 +38,53 @@ pub(super) fn program(
     let mut program = product(parts);
     let Dims { m, n, .. } = Dims::from(case.size);
     let count = m * n;
-    // Parts begin at quads.
+    // Each part starts at a quad.
     let len = u64::from(tile.k_parts) * count.next_multiple_of(4);
     let sums = BufferId(OPERANDS + program.scratch.len());
     let dtype = stored(case.dtype, &tile);
     program.scratch.push(BufferSpec::new("sums of parts", Role::Scratch, dtype, len));
     if let Some(Step::Dispatch(last)) = program.steps.pop() {
-        let product = last.argument("C", Value::Buffer(sums)).argument(PARTS, Value::U32(tile.k_parts));
+        let product = last.argument("C", ArgumentValue::Buffer(sums)).argument(PARTS, ArgumentValue::U32(tile.k_parts));
         program.steps.push(Step::Dispatch(product));
     }
     program.steps.push(Step::Dispatch(added_up(sum, sums, count, tile.k_parts, device)));
     program
 }
 
-/// The argument that kernels for parts take beyond those of others: a number, which [`program`] then sets.
-pub(super) fn argument(shader: &'static Shader) -> Option<(&'static str, Value)> {
-    shader.interface.arguments.iter().any(|argument| argument.name == PARTS).then_some((PARTS, Value::U32(1)))
+/// Returns the parts argument of kernels that have one; its value is a placeholder that [`program`] replaces.
+pub(super) fn argument(shader: &'static Shader) -> Option<(&'static str, ArgumentValue)> {
+    shader.interface.arguments.iter().any(|argument| argument.name == PARTS).then_some((PARTS, ArgumentValue::U32(1)))
 }
 
-/// Block rows of C in a strip of the grid of `tiled`: with 128 rows a block, the groups that run at the same time on a
-/// large GPU (some 264) then cover about 1024 rows and 4096 columns.
+/// Block rows of C per strip in `tiled`'s grid: with 128 rows per block, the groups that run concurrently on a large
+/// GPU (some 264) then cover about 1024 rows and 4096 columns.
 pub(super) const STRIP: u64 = 8;
 
-/// The grid of work-groups in strips of block rows, which go through the columns of C together (see `tiled.comp`), the
-/// strips of one part of K after those of another.
-pub(super) fn strips(tile: Tile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
+/// Returns the grid of work-groups in strips of block rows, which advance through the columns of C together (see
+/// `tiled.comp`); the strips of one part of K follow those of the previous part.
+pub(super) fn strips(tile: ProductTile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
     let [across, down] = tile.blocks(dims);
-    // No wider than there are rows, and with as many strips as an axis of the grid takes.
+    // At most as many strips as the grid's axis allows, and none taller than the matrix.
     let parts = u64::from(tile.k_parts.max(1));
     let strips = down.div_ceil(STRIP).min(u64::from(device.limits.group_count[2]) / parts).max(1);
     [down.div_ceil(strips), across, strips * parts]
 }
 
-/// Slabs of the longest part.
-pub(super) fn slabs(tile: Tile, k: u64) -> u64 {
+/// Returns the slabs in the longest part.
+pub(super) fn slabs(tile: ProductTile, k: u64) -> u64 {
     tile.slabs(k).div_ceil(u64::from(tile.k_parts.max(1)))
 }
 
-/// The second pass. Where C is small several invocations share a quad of it, so that many parts are read at once.
+/// Builds the second pass. For a small C, several invocations share a quad, so that many parts are read at once.
 fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, device: &DeviceInfo) -> Dispatch {
     let quads = count.div_ceil(4);
     let group = SUMMING.min(device.limits.group_invocations);
     let down = sharing(quads, u64::from(parts));
     let arguments = [
-        ("SUMS", Value::Buffer(sums)),
-        ("C", Value::Buffer(BufferId(2))),
+        ("SUMS", ArgumentValue::Buffer(sums)),
+        ("C", ArgumentValue::Buffer(BufferId(2))),
         ("COUNT", number(count)),
-        (PARTS, Value::U32(parts)),
+        (PARTS, ArgumentValue::U32(parts)),
     ];
     Dispatch::new(shader, &arguments)
         .group_size([group, 1, 1])
@@ -92,25 +93,26 @@ fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, dev
         .loops(u64::from(parts.div_ceil(down) + down))
 }
 
-/// Invocations that add up one of so many quads, which has so many parts: a power of two.
+/// Returns how many invocations add up a quad with `parts` parts, for `quads` quads: a power of two.
 pub(super) fn sharing(quads: u64, parts: u64) -> u32 {
-    let wanted = (MANY / quads.max(1)).clamp(1, MOST_SHARING).min((parts / u64::from(AT_ONCE)).max(1));
+    let wanted =
+        (OCCUPYING_INVOCATIONS / quads.max(1)).clamp(1, MAX_SHARING).min((parts / u64::from(PARTS_PER_READ)).max(1));
     1 << wanted.ilog2()
 }
 
-/// A count, which fits in 32 bits wherever the buffers do; a program with longer ones is refused.
-pub(super) fn number(value: u64) -> Value {
-    Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
+/// Converts a count to an argument. It fits in 32 bits if the buffers do; programs with longer buffers are refused.
+pub(super) fn number(value: u64) -> ArgumentValue {
+    ArgumentValue::U32(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
-/// The grid of `count` work-groups in one dimension, folded.
+/// Returns the folded one-dimensional grid of `count` work-groups.
 pub(super) fn in_groups(count: u64, device: &DeviceInfo) -> [u64; 3] {
     let groups = count.max(1);
     let [y, z] = folded_groups(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
     [groups.min(ROW_OF_GROUPS), y, z]
 }
 
-/// Work-groups along x of a grid of one dimension that is folded.
+/// Work-groups along x of a folded one-dimensional grid.
 const ROW_OF_GROUPS: u64 = 1 << 15;
 
 #[cfg(test)]
@@ -123,7 +125,7 @@ mod tests {
     use crate::device::capability::{CooperativeMatrix, Feature};
 
     fn program(size: Size, k_parts: u32) -> Program {
-        let tile = Tile { wm: 16, wn: 16, ..Tile::flat([32, 32, 16], [16, 16]) }.over(k_parts);
+        let tile = ProductTile { wm: 16, wn: 16, ..ProductTile::flat([32, 32, 16], [16, 16]) }.with_k_parts(k_parts);
         let case = CaseSpec { tile: Some(tile.into()), ..CaseSpec::new(&MATMUL, size, DType::F16) };
         let coopmat = MATMUL.variant("coopmat").expect("it is in the table");
         let mut device = gpu();
@@ -143,7 +145,7 @@ mod tests {
         let sees = |pass: &Dispatch, id| pass.buffers().any(|buffer| buffer == BufferId(id));
         assert!(sees(product, 3) && !sees(product, 2) && sees(sum, 3) && sees(sum, 2));
         assert_eq!(cut.launches(), 2);
-        // 100 slabs in 5 parts, in 3, of which one has 34, and in one.
+        // 100 slabs: in 5 parts; in 3, one of which has 34; in one.
         assert_eq!(
             [5, 3, 1]
                 .map(|parts| program(Size::Three(33, 31, 1600), parts).dispatches().next().map(|d| d.loop_iterations)),

@@ -1,4 +1,4 @@
-//! How a register-tiled product is cut up.
+//! Tile of a register-tiled product.
 
 use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
@@ -6,62 +6,63 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The extents of a register-tiled product, in elements.
+/// Tile of a register-tiled product: extents in elements.
 ///
-/// A work-group computes a `bm`×`bn` block of C from slabs of `bk` columns of A and `bk` rows of B. Within it a
-/// warp (as many neighbouring invocations as that takes) owns `wm`×`wn` elements in parts of `tm`×`tn`: those of an
-/// invocation, or a cooperative matrix. Kernels without warp tiles have `wm` = `bm` and `wn` = `bn`.
+/// A work-group computes a `bm`×`bn` block of C from slabs of `bk` columns of A and `bk` rows of B. Within it, each
+/// warp (a set of neighboring invocations) computes `wm`×`wn` elements in parts of `tm`×`tn`: those of an invocation,
+/// or a cooperative matrix. Kernels without warp tiles have `wm` = `bm` and `wn` = `bn`.
 ///
-/// Where few blocks would leave cores idle, K is cut too, into `k_parts`: a work-group for each then sums up its part of K,
-/// and a second pass adds the parts up. Or so many `groups` share the blocks evenly, each an equal stretch of the slabs of all blocks,
-/// and a second pass adds up what several have of a block.
+/// If few blocks would leave cores idle, K is split as well, into `k_parts`, each summed by its own work-group, and a
+/// second pass adds the parts. Alternatively, `groups` work-groups share the blocks evenly: each gets an equal stretch
+/// of the slabs of all blocks, and a second pass adds the sums of blocks with several groups.
 ///
-/// In files it is text, `128x128x16/64x32/8x8`: block, warp, part; `/4` behind it for four parts of K, `/g264` for 264 groups.
+/// Serialized as text, `128x128x16/64x32/8x8`: block, warp, part; with `/4` for four parts of K, `/g264` for 264
+/// groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Tile {
-    /// Rows of C that a work-group computes.
+pub struct ProductTile {
+    /// Rows of C per work-group.
     pub bm: u32,
-    /// Columns of C that a work-group computes.
+    /// Columns of C per work-group.
     pub bn: u32,
-    /// Columns of A, and rows of B, that are in shared memory at a time.
+    /// Columns of A, and rows of B, in shared memory at a time.
     pub bk: u32,
-    /// Rows of C that a warp computes.
+    /// Rows of C per warp.
     pub wm: u32,
-    /// Columns of C that a warp computes.
+    /// Columns of C per warp.
     pub wn: u32,
-    /// Rows of a part.
+    /// Rows per part.
     pub tm: u32,
-    /// Columns of a part.
+    /// Columns per part.
     pub tn: u32,
-    /// Parts of K.
+    /// Number of parts of K.
     pub k_parts: u32,
-    /// Work-groups that share the blocks evenly; none where each block, or part of K of it, has one of its own.
+    /// Work-groups that share the blocks evenly; 0 if each block, or part of K of it, has its own.
     pub groups: u32,
 }
 
-impl Tile {
-    /// A tile of these blocks, warps and parts: K in one piece, each block of one group.
+impl ProductTile {
+    /// Creates a tile with undivided K and one group per block.
     #[must_use]
     pub const fn new([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2], [tm, tn]: [u32; 2]) -> Self {
         Self { bm, bn, bk, wm, wn, tm, tn, k_parts: 1, groups: 0 }
     }
 
-    /// A tile without warp tiles.
+    /// Creates a tile without warp tiles.
     #[must_use]
     pub const fn flat([bm, bn, bk]: [u32; 3], part: [u32; 2]) -> Self {
         Self::new([bm, bn, bk], [bm, bn], part)
     }
 
-    /// The same tile over `k_parts` of K.
+    /// Splits K into `k_parts`.
     #[must_use]
-    pub(crate) const fn over(self, k_parts: u32) -> Self {
+    pub(crate) const fn with_k_parts(self, k_parts: u32) -> Self {
         Self { k_parts, ..self }
     }
 
-    /// The same tile, whose blocks are shared by so many groups.
+    /// Shares the blocks among `groups` work-groups.
     #[must_use]
-    pub(crate) const fn shared_by(self, groups: u32) -> Self {
+    pub(crate) const fn with_groups(self, groups: u32) -> Self {
         Self { groups, ..self }
     }
 
@@ -70,24 +71,24 @@ impl Tile {
         self.k_parts > 1 || self.groups > 0
     }
 
-    /// Blocks of a product of these extents, along the columns and the rows of C.
+    /// Returns the number of blocks along the columns and the rows of C.
     #[must_use]
     pub(crate) fn blocks(&self, dims: Dims) -> [u64; 2] {
         [dims.n.div_ceil(u64::from(self.bn)), dims.m.div_ceil(u64::from(self.bm))]
     }
 
-    /// Checks that its parts divide one another, as every kernel needs.
+    /// Checks that the tile's extents divide one another, as every kernel requires.
     ///
     /// # Errors
-    /// What does not divide.
+    /// The extent that does not divide.
     pub fn divides(&self) -> Result<(), String> {
         let Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = *self;
-        // Larger ones exceed every device, and overflow in products.
-        if let Some(extent) = [bm, bn, bk, k_parts].into_iter().find(|extent| *extent > MOST_EXTENT) {
-            return Err(format!("{extent} is more than a tile can have; the most is {MOST_EXTENT}"));
+        // Larger extents exceed every device, and would overflow in products.
+        if let Some(extent) = [bm, bn, bk, k_parts].into_iter().find(|extent| *extent > MAX_EXTENT) {
+            return Err(format!("{extent} is more than a tile can have; the most is {MAX_EXTENT}"));
         }
-        if groups > MOST_GROUPS {
-            return Err(format!("{groups} groups are more than can share blocks; the most is {MOST_GROUPS}"));
+        if groups > MAX_GROUPS {
+            return Err(format!("{groups} groups are more than can share blocks; the most is {MAX_GROUPS}"));
         }
         all_divide(&[
             (tm, wm, "the rows of a part must divide those of its warp"),
@@ -99,13 +100,13 @@ impl Tile {
         ])
     }
 
-    /// Slabs along `k`.
+    /// Returns the number of slabs along `k`.
     pub(super) fn slabs(&self, k: u64) -> u64 {
         k.div_ceil(u64::from(self.bk.max(1)))
     }
 }
 
-/// Checks pairs of a part and its whole; the text of the first part that does not divide its whole is the error.
+/// Checks pairs of a part and its whole; the error is the text of the first part that does not divide its whole.
 pub(super) fn all_divide(pairs: &[(u32, u32, &str)]) -> Result<(), String> {
     let fits = |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);
     match pairs.iter().find(|(part, whole, _)| !fits(*part, *whole)) {
@@ -114,14 +115,14 @@ pub(super) fn all_divide(pairs: &[(u32, u32, &str)]) -> Result<(), String> {
     }
 }
 
-/// The largest extent of a block that makes sense on any device.
-const MOST_EXTENT: u32 = 4096;
+/// Largest extent of a block that makes sense on any device.
+const MAX_EXTENT: u32 = 4096;
 
-/// The most groups that share blocks: those of one dimension of a grid on any device.
-const MOST_GROUPS: u32 = 65_535;
+/// Most groups that share blocks: the grid limit of one dimension on every device.
+const MAX_GROUPS: u32 = 65_535;
 
-impl fmt::Display for Tile {
-    /// Writes it for people: `128×128×16 in 64×32 in 8×8`, work-group, warp, part; without a warp that is the whole.
+impl fmt::Display for ProductTile {
+    /// Formats for people: `128×128×16 in 64×32 in 8×8`, work-group, warp, part; omits a warp equal to the block.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = self;
         write!(f, "{bm}×{bn}×{bk}")?;
@@ -139,15 +140,15 @@ impl fmt::Display for Tile {
     }
 }
 
-impl From<Tile> for String {
-    fn from(Tile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups }: Tile) -> Self {
+impl From<ProductTile> for String {
+    fn from(ProductTile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups }: ProductTile) -> Self {
         let parts = if k_parts == 1 { Self::new() } else { format!("/{k_parts}") };
         let groups = if groups == 0 { Self::new() } else { format!("/g{groups}") };
         format!("{bm}x{bn}x{bk}/{wm}x{wn}/{tm}x{tn}{parts}{groups}")
     }
 }
 
-impl FromStr for Tile {
+impl FromStr for ProductTile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -165,7 +166,7 @@ impl FromStr for Tile {
                 ));
             }
         };
-        // Demands the separators in their places and no signs or leading zeros: what is written is what was meant.
+        // Only the canonical form: separators in place, no signs or leading zeros.
         if String::from(tile) != text {
             return Err(format!("malformed tile '{text}'; did you mean '{}'?", String::from(tile)));
         }
@@ -174,7 +175,7 @@ impl FromStr for Tile {
     }
 }
 
-impl TryFrom<String> for Tile {
+impl TryFrom<String> for ProductTile {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -182,15 +183,15 @@ impl TryFrom<String> for Tile {
     }
 }
 
-/// The type in which a product kernel stores its sums: that of C, but 32 bits at least for parts of K.
-pub(super) fn stored(dtype: DType, tile: &Tile) -> DType {
+/// Returns the type in which a product kernel stores its sums: that of C, but at least 32 bits for parts of K.
+pub(super) fn stored(dtype: DType, tile: &ProductTile) -> DType {
     match (tile.k_parts, dtype) {
         (2.., DType::F16 | DType::Bf16) => DType::F32,
         _ => dtype.of_product(),
     }
 }
 
-/// Elements in the 16 bytes that kernels with matrices move at a time.
+/// Returns the elements in 16 bytes, the unit of matrix kernels' copies.
 pub(super) fn piece(dtype: DType) -> u64 {
     16 / dtype.bytes()
 }
@@ -199,7 +200,7 @@ pub(super) fn piece(dtype: DType) -> u64 {
 mod tests {
     use super::*;
 
-    const LARGE: Tile = Tile::new([128, 128, 16], [64, 32], [8, 8]);
+    const LARGE: ProductTile = ProductTile::new([128, 128, 16], [64, 32], [8, 8]);
 
     #[test]
     fn a_tile_survives_text_and_no_other_text_is_one() {
@@ -207,11 +208,11 @@ mod tests {
         assert_eq!(text, "128x128x16/64x32/8x8");
         assert_eq!(text.parse(), Ok(LARGE));
         assert_eq!(LARGE.to_string(), "128×128×16 in 64×32 in 8×8");
-        assert_eq!(Tile::flat([64, 64, 16], [8, 4]).to_string(), "64×64×16 in 8×4");
-        let parts = LARGE.over(12);
+        assert_eq!(ProductTile::flat([64, 64, 16], [8, 4]).to_string(), "64×64×16 in 8×4");
+        let parts = LARGE.with_k_parts(12);
         assert_eq!(String::from(parts).parse(), Ok(parts));
         assert_eq!(parts.to_string(), "128×128×16 in 64×32 in 8×8 over 12 parts of K");
-        let shared = LARGE.shared_by(264);
+        let shared = LARGE.with_groups(264);
         assert_eq!(String::from(shared), "128x128x16/64x32/8x8/g264");
         assert_eq!("128x128x16/64x32/8x8/g264".parse(), Ok(shared));
         assert_eq!(shared.to_string(), "128×128×16 in 64×32 in 8×8 shared by 264 groups");
@@ -228,7 +229,7 @@ mod tests {
             ("128x128x16/64x32/8x8/g", "write 128x128x16/64x32/8x8"),
             ("128x128x16/64x32/8x8/1", "did you mean '128x128x16/64x32/8x8'?"),
         ] {
-            let error = text.parse::<Tile>().expect_err(text);
+            let error = text.parse::<ProductTile>().expect_err(text);
             assert!(error.contains(expected) && error.contains(text), "{error}");
         }
     }

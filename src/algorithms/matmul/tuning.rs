@@ -1,10 +1,10 @@
-//! Which tile a variant takes for a case, and what a search for the best one goes through.
+//! Selection of the built-in tile for a case, and the search space for the best one.
 
 use super::constants::{Constants, Pace};
 use super::division::{BlockDivision, TileTable};
 use super::model::{Slab, predicted};
 use super::parts::slabs;
-use super::tile::Tile;
+use super::tile::ProductTile;
 use crate::algorithms::product::Dims;
 use crate::algorithms::tile::Tiles;
 use crate::algorithms::{CaseSpec, tile};
@@ -13,66 +13,66 @@ use crate::basis::units::Nanos;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use std::iter;
 
-/// Cores (streaming multiprocessors, compute units) that a GPU and a software device are assumed to have: Vulkan does
-/// not tell.
+/// Assumed number of cores (streaming multiprocessors, compute units) of a GPU and of a software device: Vulkan does
+/// not report it.
 const CORES: [u64; 2] = [132, 8];
 
 impl TileTable {
-    /// The tile of a case: the one it asks for, else the built-in one.
-    pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
+    /// Returns the tile of a case: the requested one, or else the built-in one.
+    pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> ProductTile {
         match case.tile {
             Some(tile::Tile::Product(tile)) => tile,
             _ => self.built_in(case, device),
         }
     }
 
-    /// The tile that should be the fastest by the [model](super::model), of those within the device's limits, where that knows the
-    /// kernel's pace. Elsewhere the largest whose work-groups keep the cores busy: until the busiest core is done, no more than a
-    /// quarter of all cores' time is idle; without such a tile the smallest, over parts of K for the cores that are left, or
-    /// shared by all of them. Where none is within the limits, the last, which the check of the program then refuses.
-    pub(super) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
-        let legal = |tile: &Tile| self.division.legal(tile, case, device).is_ok();
+    /// Returns the built-in tile within the device's limits: the fastest by the [model](super::model) if it covers the
+    /// kernel. Otherwise the largest tile that idles at most a quarter of all cores' time; if there is none, the
+    /// smallest, with parts of K for the idle cores, or with its blocks shared evenly. If no tile is within the limits,
+    /// returns the last, which the program's check then refuses.
+    pub(super) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> ProductTile {
+        let legal = |tile: &ProductTile| self.division.legal(tile, case, device).is_ok();
         if self.division.is_modelled(device) {
             let ways = self.ways(case, device);
-            let rank = |tile: &Tile| rank(time(self.division, tile, case, device), Some((*tile).into()));
+            let rank = |tile: &ProductTile| rank(time(self.division, tile, case, device), Some((*tile).into()));
             let best = ways.iter().copied().filter(legal).min_by_key(rank);
             return best.unwrap_or(ways[ways.len() - 1]);
         }
         let cores = CORES[usize::from(device.kind == DeviceKind::Cpu)];
         let dims = Dims::from(case.size);
-        let busy = |tile: &Tile| {
+        let busy = |tile: &ProductTile| {
             let blocks = tile.blocks(dims).iter().product::<u64>();
             4 * blocks >= 3 * blocks.div_ceil(cores) * cores
         };
-        let tiles: Vec<Tile> = self.tiles(case, device).collect();
+        let tiles: Vec<ProductTile> = self.tiles(case, device).collect();
         let fitting = || tiles.iter().filter(|tile| legal(tile));
         let tile = *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1]);
         let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
         let slabs = tile.slabs(dims.k) / 4;
         if self.division.shares() && !busy(&tile) && slabs > 1 {
-            return tile.shared_by(cores.min(blocks * slabs) as u32);
+            return tile.with_groups(cores.min(blocks * slabs) as u32);
         }
         let parts = (cores / blocks).min(slabs).max(1);
-        if self.division.cuts_k() { tile.over(parts as u32) } else { tile }
+        if self.division.cuts_k() { tile.with_k_parts(parts as u32) } else { tile }
     }
 
-    /// Its tiles for a case, each over the numbers of parts that are worth a try.
-    pub(super) fn ways(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
-        self.tiles(case, device).flat_map(|tile| shared(tile, self.division, case, device)).collect()
+    /// Returns the tiles for a case, each with every plausible number of parts.
+    pub(super) fn ways(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<ProductTile> {
+        self.tiles(case, device).flat_map(|tile| subdivisions(tile, self.division, case, device)).collect()
     }
 
-    /// The ways to cut up a block that are worth a try.
-    fn parts(&self, case: &CaseSpec, device: &DeviceInfo, [bm, bn, bk]: [u32; 3]) -> Vec<Tile> {
+    /// Returns the plausible subdivisions of a block.
+    fn parts(&self, case: &CaseSpec, device: &DeviceInfo, [bm, bn, bk]: [u32; 3]) -> Vec<ProductTile> {
         let lanes = case.subgroup_size(device);
         let fits = |[wm, wn]: &[u32; 2]| bm.is_multiple_of(*wm) && bn.is_multiple_of(*wn);
         match self.division {
             BlockDivision::Columns => vec![],
             BlockDivision::Quads | BlockDivision::Warps => {
-                // A lane's sums are registers, and its multiply-adds of a slab are unrolled code. A software device
-                // spills sums for less than it saves on reads.
+                // A lane's sums occupy registers, and its multiply-adds per slab are unrolled code. On a software
+                // device, spilled sums cost less than the reads they save.
                 let software = device.kind == DeviceKind::Cpu;
                 let (most_sums, most_code) = if software { (1 << 10, 1 << 14) } else { (1 << 7, 1 << 12) };
-                // Depths between powers of two fill the shared memory of matrix units; these have room left.
+                // Depths between powers of two make better use of shared memory for matrix units only.
                 let affordable =
                     |[tm, tn]: &[u32; 2]| tm * tn <= most_sums && tm * tn * bk <= most_code && bk.is_power_of_two();
                 let warps = |[tm, tn]: [u32; 2]| match self.division {
@@ -83,22 +83,25 @@ impl TileTable {
                 };
                 let lanes = pairs(&LANES).filter(affordable);
                 let tiles = lanes.flat_map(|[tm, tn]| {
-                    warps([tm, tn]).into_iter().filter(fits).map(move |warp| Tile::new([bm, bn, bk], warp, [tm, tn]))
+                    warps([tm, tn])
+                        .into_iter()
+                        .filter(fits)
+                        .map(move |warp| ProductTile::new([bm, bn, bk], warp, [tm, tn]))
                 });
                 tiles.collect()
             }
             BlockDivision::Matrices(_) | BlockDivision::Halves => {
                 let (_, part) = self.division.matrices(case.dtype, device).expect("it has matrices");
-                // Sums of 32 bits take a register each.
+                // 32-bit sums take a whole register each.
                 let narrow = self.division == BlockDivision::Matrices(Accumulator::Narrow);
                 let most = if narrow { 128 * 128 } else { 64 * 128 };
                 let warps = pairs(&WARPS).filter(fits).filter(|[wm, wn]| wm * wn <= most);
-                warps.map(|[wm, wn]| Tile::new([bm, bn, bk], [wm, wn], [part.m, part.n])).collect()
+                warps.map(|[wm, wn]| ProductTile::new([bm, bn, bk], [wm, wn], [part.m, part.n])).collect()
             }
-            // Of this division we choose only the number of invocations: as many warps as these.
+            // The driver subdivides the block; only the number of invocations is a choice, expressed in warps.
             BlockDivision::Block(_) => {
                 let warps = [[bm / 2, bn / 2], [bm / 2, bn / 4], [bm / 4, bn / 4]].into_iter();
-                warps.filter(fits).map(|[wm, wn]| Tile::new([bm, bn, bk], [wm, wn], [16, 16])).collect()
+                warps.filter(fits).map(|[wm, wn]| ProductTile::new([bm, bn, bk], [wm, wn], [16, 16])).collect()
             }
         }
     }
@@ -117,41 +120,41 @@ impl Tiles for TileTable {
     }
 
     fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<tile::Tile> {
-        let oblong = |[bm, bn]: &[u32; 2]| bm.max(bn) <= &(MOST_OBLONG * bm.min(bn));
+        let oblong = |[bm, bn]: &[u32; 2]| bm.max(bn) <= &(MAX_ASPECT_RATIO * bm.min(bn));
         let blocks = pairs(&BLOCKS).filter(oblong).flat_map(|[bm, bn]| SLABS.map(|bk| [bm, bn, bk]));
         let tiles = self.tiles(case, device).chain(blocks.flat_map(|block| self.parts(case, device, block)));
-        tiles.flat_map(|tile| shared(tile, self.division, case, device)).map(Into::into).collect()
+        tiles.flat_map(|tile| subdivisions(tile, self.division, case, device)).map(Into::into).collect()
     }
 }
 
-/// The order of ways: by predicted time. Those that differ by less than the model can tell are alike, and a product in one pass is
-/// then preferred, then what is earlier in its table, where the tiles are that searches found.
+/// Returns the sort key of a candidate: the predicted time, in steps smaller than which the model cannot resolve; then
+/// one-pass products first. Sorting is stable, so ties keep the order of the tile table, which comes from searches.
 pub(super) fn rank(predicted: Nanos, tile: Option<tile::Tile>) -> (i64, bool) {
     (
-        (predicted.0.max(1.0).ln() / ALIKE).floor() as i64,
+        (predicted.0.max(1.0).ln() / LOG_TIME_RESOLUTION).floor() as i64,
         matches!(tile, Some(tile::Tile::Product(tile)) if tile.takes_two_passes()),
     )
 }
 
-/// The logarithm of the ratio of times that the model cannot tell apart.
-const ALIKE: f64 = 0.02;
+/// Logarithm of the ratio of times that the model cannot distinguish.
+const LOG_TIME_RESOLUTION: f64 = 0.02;
 
-/// The predicted time of a tiled kernel.
-fn time(division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
+/// Predicts the time of a tiled kernel.
+fn time(division: BlockDivision, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
     let constants = Constants::of(device);
     let slab = Slab::of(division, tile, case, device, &constants.machine);
     predicted(tile, slab, &pace(constants, division, tile, case), case, &constants.machine)
 }
 
-pub(super) fn pace(constants: &Constants, division: BlockDivision, tile: &Tile, case: &CaseSpec) -> Pace {
+pub(super) fn pace(constants: &Constants, division: BlockDivision, tile: &ProductTile, case: &CaseSpec) -> Pace {
     let times = |pace: Pace, faster: f64| Pace { products: faster * pace.products, ..pace };
     match division {
-        // A GPU multiplies half as many of these at best.
+        // GPUs multiply these types at half the rate at best.
         BlockDivision::Warps if matches!(case.dtype, DType::F64 | DType::I32) => times(constants.in_warps(tile), 0.5),
         BlockDivision::Warps => constants.in_warps(tile),
         BlockDivision::Quads => constants.quads,
         BlockDivision::Columns => constants.columns,
-        // Bytes are multiplied twice as fast.
+        // Bytes are multiplied at twice the rate.
         BlockDivision::Matrices(_) | BlockDivision::Halves if case.dtype == DType::I8 => times(constants.matrices, 2.0),
         BlockDivision::Matrices(Accumulator::Wide) => constants.in_matrices(tile),
         BlockDivision::Matrices(Accumulator::Narrow) | BlockDivision::Halves => constants.matrices,
@@ -159,17 +162,17 @@ pub(super) fn pace(constants: &Constants, division: BlockDivision, tile: &Tile, 
     }
 }
 
-/// A tile, and the same over the numbers of parts, or with the numbers of groups, that are worth a try.
-fn shared(tile: Tile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+/// Returns a tile with every plausible number of parts of K, or of groups that share its blocks.
+fn subdivisions(tile: ProductTile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<ProductTile> {
     if division.shares() {
-        return iter::once(tile).chain(groups_worth_a_try(&tile, case, device)).collect();
+        return iter::once(tile).chain(plausible_groups(&tile, case, device)).collect();
     }
-    parts_worth_a_try(&tile, division, case, device).into_iter().map(|parts| tile.over(parts)).collect()
+    plausible_parts(&tile, division, case, device).into_iter().map(|parts| tile.with_k_parts(parts)).collect()
 }
 
-/// A tile with the numbers of groups that may be best for it: one to four for each core, or so many that each block has a whole number of
-/// them, of two slabs at least.
-fn groups_worth_a_try(tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+/// Returns a tile with plausible numbers of groups: one to four per core, also rounded to a multiple of the blocks,
+/// with at least two slabs per group.
+fn plausible_groups(tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Vec<ProductTile> {
     let dims = Dims::from(case.size);
     let blocks = tile.blocks(dims).iter().product::<u64>();
     let slabs = blocks * tile.slabs(dims.k);
@@ -177,15 +180,15 @@ fn groups_worth_a_try(tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Vec<
     let mut groups: Vec<_> = of_cores.flat_map(|groups| [groups, groups / blocks * blocks]).collect();
     groups.dedup();
     let worth_a_try = |groups: &u64| *groups > 0 && *groups != blocks && 2 * groups <= slabs;
-    groups.into_iter().filter(worth_a_try).map(|groups| tile.shared_by(groups as u32)).collect()
+    groups.into_iter().filter(worth_a_try).map(|groups| tile.with_groups(groups as u32)).collect()
 }
 
-/// Numbers of parts of K that may be best for a tile: one, and those that give each core one to four work-groups, of two slabs at
-/// least.
-fn parts_worth_a_try(tile: &Tile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<u32> {
+/// Returns plausible numbers of parts of K for a tile: one, and those that give each core one to four work-groups, with
+/// at least two slabs per part.
+fn plausible_parts(tile: &ProductTile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<u32> {
     let dims = Dims::from(case.size);
     let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
-    let most = (slabs(*tile, dims.k) / 2).min(MOST_PARTS);
+    let most = (slabs(*tile, dims.k) / 2).min(MAX_PARTS);
     let mut parts = vec![1];
     if division.cuts_k() {
         for groups in 1..=4 {
@@ -198,21 +201,21 @@ fn parts_worth_a_try(tile: &Tile, division: BlockDivision, case: &CaseSpec, devi
     parts
 }
 
-/// More parts of K are more to add up than they save.
-const MOST_PARTS: u64 = 1024;
+/// Most parts of K: beyond, adding them up costs more than they save.
+const MAX_PARTS: u64 = 1024;
 
-/// Rows and columns of a block.
+/// Candidate rows and columns of a block.
 const BLOCKS: [u32; 7] = [16, 32, 64, 96, 128, 192, 256];
-/// Columns of a slab of A.
+/// Candidate columns of a slab of A.
 const SLABS: [u32; 5] = [8, 16, 32, 48, 64];
-/// Rows and columns of an invocation.
+/// Candidate rows and columns per invocation.
 const LANES: [u32; 4] = [4, 8, 16, 32];
-/// Rows and columns of a sub-group's matrices.
+/// Candidate rows and columns of a sub-group's matrices.
 const WARPS: [u32; 6] = [16, 32, 48, 64, 96, 128];
-/// A block that is longer than this times its width reads too much for what it computes.
-const MOST_OBLONG: u32 = 8;
+/// Largest aspect ratio of a block: longer ones read too much for their number of multiply-adds.
+const MAX_ASPECT_RATIO: u32 = 8;
 
-/// Every pair of `extents`.
+/// Iterates over all pairs of `extents`.
 fn pairs(extents: &'static [u32]) -> impl Iterator<Item = [u32; 2]> {
     extents.iter().flat_map(move |a| extents.iter().map(move |b| [*a, *b]))
 }
@@ -272,8 +275,8 @@ mod tests {
         }
     }
 
-    /// The tiles of a search.
-    fn space(tunable: &Tunable, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+    /// Returns the tiles of a search.
+    fn space(tunable: &Tunable, case: &CaseSpec, device: &DeviceInfo) -> Vec<ProductTile> {
         let product = |tile| match tile {
             tile::Tile::Product(tile) => tile,
             tile::Tile::Columns(_) => panic!("{} is no product", tunable.variant),
@@ -281,7 +284,7 @@ mod tests {
         MATMUL.tiles(tunable, case, device).into_iter().map(product).collect()
     }
 
-    /// Element types of the variant, one of each size.
+    /// Iterates over the variant's element types, one of each size.
     fn dtypes_of(tunable: &Tunable) -> impl Iterator<Item = DType> {
         let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
         [DType::F32, DType::F16, DType::I8].into_iter().filter(|dtype| variant.supports(*dtype))
@@ -311,7 +314,7 @@ mod tests {
                     );
                     assert!(!space[..index].contains(tile), "{}: {tile} twice", tunable.variant);
                 }
-                // What the search would pass over in silence.
+                // Tiles that the search would skip silently.
                 for tile in choice(tunable).tiles(&case(1024), &device).filter(|_| !matrices) {
                     assert_eq!(
                         choice(tunable).division.legal(&tile, &case(1024), &device),
@@ -321,8 +324,8 @@ mod tests {
                     );
                 }
                 for n in [1, 128, 512, 1024, 2048, 8192] {
-                    // How many parts of K there are, or groups, is a matter of the size.
-                    let built_in = choice(tunable).built_in(&case(n), &device).over(1).shared_by(0);
+                    // Numbers of parts and groups depend on the size.
+                    let built_in = choice(tunable).built_in(&case(n), &device).with_k_parts(1).with_groups(0);
                     assert!(matrices || space.contains(&built_in), "{} {n}: {built_in}", tunable.variant);
                 }
             }
@@ -338,8 +341,8 @@ mod tests {
                 let tile = |size| {
                     choice(tunable)
                         .built_in(&CaseSpec { size, ..case(1).with(|options| options.dtype = dtype) }, &device)
-                        .over(1)
-                        .shared_by(0)
+                        .with_k_parts(1)
+                        .with_groups(0)
                 };
                 let large = tile(Size::Uniform(8192));
                 let cut = |size: Size| {
@@ -348,7 +351,7 @@ mod tests {
                 };
                 let seen = sizes.iter().any(|size| tile(*size) == large && cut(*size));
                 assert!(seen, "{} {dtype}: {large}", tunable.variant);
-                // What loads and stores single elements in a tile of many.
+                // Kernels that load and store single elements in some tiles.
                 let odd = |size: &Size| Dims::from(*size).n % 2 == 1 && tile(*size).bm * tile(*size).bn >= 64 * 64;
                 assert!(sizes.iter().any(odd), "{} {dtype}: rows that start at odd elements", tunable.variant);
             }
@@ -362,11 +365,11 @@ mod tests {
         device.limits.group_invocations = 128;
         let [small, large] = [&device, &gpu()].map(|device| space(&TUNABLE[0], &case(1024), device));
         assert!(!small.is_empty() && small.len() < large.len(), "{} of {}", small.len(), large.len());
-        let [invocations, shared] = [
+        let [invocations, subdivisions] = [
             small.iter().map(|tile| u64::from(BlockDivision::Warps.invocations(tile, 32))).max(),
             small.iter().map(|tile| BlockDivision::Warps.shared_bytes(tile, &case(1024)).0).max(),
         ];
-        assert!(invocations <= Some(128) && shared <= Some(16 << 10), "{invocations:?} {shared:?}");
+        assert!(invocations <= Some(128) && subdivisions <= Some(16 << 10), "{invocations:?} {subdivisions:?}");
     }
 
     #[test]
@@ -398,8 +401,11 @@ mod tests {
         for tunable in TUNABLE {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
             let matrices = choice(tunable).division.needs_matrices();
-            let tile =
-                if matrices { Tile::new([32, 64, 32], [32, 32], [16, 16]) } else { Tile::flat([32, 64, 8], [4, 8]) };
+            let tile = if matrices {
+                ProductTile::new([32, 64, 32], [32, 32], [16, 16])
+            } else {
+                ProductTile::flat([32, 64, 8], [4, 8])
+            };
             for dtype in dtypes_of(tunable) {
                 let case = CaseSpec { tile: Some(tile.into()), ..case(1024).with(|options| options.dtype = dtype) };
                 let program = variant.program(&case, &device).expect("it runs");
@@ -422,7 +428,7 @@ mod tests {
                 for tile in space(tunable, &case, &device) {
                     let program =
                         variant.program(&CaseSpec { tile: Some(tile.into()), ..case }, &device).expect("it is legal");
-                    // A second pass has shared memory of its own.
+                    // The second pass has its own shared memory.
                     let product = |dispatch: &&Dispatch| !dispatch.shader.label().contains("matmul/sum-");
                     let dispatch = program.dispatches().filter(product).last().expect("a product");
                     let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
@@ -433,15 +439,15 @@ mod tests {
         }
     }
 
-    // Of a division that the model does not know.
+    // A division that the model does not cover.
     const CHOICE: TileTable = TileTable {
         division: BlockDivision::Quads,
         gpu: &[
-            Tile::new([128, 128, 16], [64, 32], [8, 8]),
-            Tile::flat([64, 64, 16], [8, 4]),
-            Tile::flat([32, 32, 16], [4, 4]),
+            ProductTile::new([128, 128, 16], [64, 32], [8, 8]),
+            ProductTile::flat([64, 64, 16], [8, 4]),
+            ProductTile::flat([32, 32, 16], [4, 4]),
         ],
-        software: &[Tile::flat([64, 64, 8], [16, 16]), Tile::flat([16, 16, 8], [8, 8])],
+        software: &[ProductTile::flat([64, 64, 8], [16, 16]), ProductTile::flat([16, 16, 8], [8, 8])],
         bytes: &[],
     };
 

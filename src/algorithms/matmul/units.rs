@@ -3,7 +3,7 @@
 use super::division::{BlockDivision, TileTable, block_shape};
 use super::grid::{block_per_group, row_lengths, step};
 use super::parts::{self, in_groups, number, strips};
-use super::tile::{Tile, piece, stored};
+use super::tile::{ProductTile, piece, stored};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::product::Dims;
 use crate::basis::dtype::DType;
@@ -12,13 +12,13 @@ use crate::case::Computes;
 use crate::device::capability::{Accumulator, DeviceInfo};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 
-/// Roundoff of an f16.
+/// Unit roundoff of f16.
 const HALF: f64 = 1.0 / 2048.0;
 
-/// Tiles of `coopmat`, whose sums of 32 bits are 128 registers of an invocation at 64×64 a sub-group.
+/// Tiles of `coopmat`. With 64×64 per sub-group, its 32-bit sums take 128 registers per invocation.
 pub(super) static STAGED_WIDE: TileTable =
     TileTable { division: BlockDivision::Matrices(Accumulator::Wide), gpu: WIDE, software: WIDE, bytes: BYTES };
 
@@ -34,7 +34,7 @@ pub(super) static WHOLE_WIDE: TileTable =
 pub(super) static WHOLE_NARROW: TileTable =
     TileTable { division: BlockDivision::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
 
-const WIDE: &[Tile] = &[
+const WIDE: &[ProductTile] = &[
     matrices([128, 256, 48], [64, 64]),
     matrices([128, 192, 64], [64, 48]),
     matrices([128, 256, 32], [64, 64]),
@@ -56,16 +56,16 @@ const WIDE: &[Tile] = &[
     matrices([128, 128, 64], [32, 64]),
 ];
 
-/// Tiles of `coopmat` for bytes. Half as much to fetch leaves room for blocks of half the size, of which a core holds
-/// two: one multiplies when the other waits.
-const BYTES: &[Tile] = &[
+/// Tiles of `coopmat` for bytes. Half the data to fetch leaves room for blocks of half the size, two per core: one
+/// multiplies while the other waits.
+const BYTES: &[ProductTile] = &[
     matrices([128, 128, 64], [64, 64]),
     matrices([128, 64, 64], [32, 64]),
     matrices([64, 64, 64], [32, 32]),
     matrices([32, 32, 64], [16, 16]),
 ];
 
-const WHOLE: &[Tile] = &[
+const WHOLE: &[ProductTile] = &[
     matrices([128, 128, 32], [64, 64]),
     matrices([128, 256, 32], [64, 64]),
     matrices([64, 128, 32], [32, 32]),
@@ -73,7 +73,7 @@ const WHOLE: &[Tile] = &[
     matrices([32, 32, 32], [16, 16]),
 ];
 
-const NARROW: &[Tile] = &[
+const NARROW: &[ProductTile] = &[
     matrices([256, 256, 32], [128, 64]),
     matrices([128, 256, 32], [64, 64]),
     matrices([128, 128, 32], [64, 64]),
@@ -82,12 +82,12 @@ const NARROW: &[Tile] = &[
     matrices([32, 32, 32], [16, 16]),
 ];
 
-/// A tile of matrices of 16×16, which a [`TileTable`] replaces by the device's.
-const fn matrices(block: [u32; 3], warp: [u32; 2]) -> Tile {
-    Tile::new(block, warp, [16, 16])
+/// Creates a tile with matrices of 16×16, a placeholder that [`TileTable`] replaces by the device's shape.
+const fn matrices(block: [u32; 3], warp: [u32; 2]) -> ProductTile {
+    ProductTile::new(block, warp, [16, 16])
 }
 
-/// The program of `coopmat`.
+/// Builds the program of `coopmat`.
 pub(super) fn staged(
     shaders: &[&'static Shader],
     accumulator: Accumulator,
@@ -109,11 +109,11 @@ pub(super) fn staged(
     parts::program(shaders, tile, case, device, product).allowing(allowance)
 }
 
-/// Adds what kernels share in which each sub-group has cooperative matrices: how the block is cut up, and the grid.
+/// Adds the constants and the grid of kernels with cooperative matrices of sub-group scope.
 fn in_matrices(
     dispatch: Dispatch,
     division: BlockDivision,
-    tile: Tile,
+    tile: ProductTile,
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
@@ -132,7 +132,7 @@ fn in_matrices(
         .matrix(shape)
 }
 
-/// The program of `coopmat2`.
+/// Builds the program of `coopmat2`.
 pub(super) fn whole(
     shader: &'static Shader,
     accumulator: Accumulator,
@@ -162,12 +162,14 @@ pub(super) fn whole(
     Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, 16))
 }
 
-/// The most slabs of an iteration of `coopmat2`: each doubling is worth 6 to 16 % on an H100, the next 2 %, and time to compile.
-const MOST_SLABS: u64 = 8;
+/// Most slabs per iteration of `coopmat2`: each doubling gains 6 to 16 % on an H100, the next 2 % at the cost of
+/// compile time.
+const MAX_SLABS: u64 = 8;
 
-/// Slabs that an iteration of `coopmat2` multiplies: of as many as there are none is beyond K. In bf16 several are slower than one.
+/// Returns the slabs per iteration of `coopmat2`: a power of two that divides their number, so that none is beyond K.
+/// In bf16 several are slower than one.
 fn slabs_at_once(dtype: DType, k: u64, bk: u64) -> u64 {
-    let most = if dtype == DType::Bf16 { 1 } else { MOST_SLABS };
+    let most = if dtype == DType::Bf16 { 1 } else { MAX_SLABS };
     1 << k.div_ceil(bk).trailing_zeros().min(most.ilog2())
 }
 
@@ -175,7 +177,7 @@ fn slabs_at_once(dtype: DType, k: u64, bk: u64) -> u64 {
 pub(super) static SPLIT: TileTable =
     TileTable { division: BlockDivision::Halves, gpu: HALVES, software: HALVES, bytes: &[] };
 
-const HALVES: &[Tile] = &[
+const HALVES: &[ProductTile] = &[
     matrices([128, 128, 16], [64, 64]),
     matrices([64, 128, 32], [32, 32]),
     matrices([64, 64, 32], [32, 32]),
@@ -188,40 +190,40 @@ const HALVES: &[Tile] = &[
 /// each chunk less is 2 % of the time.
 const CHUNK: u64 = 1376;
 
-/// The rows of a chunk of `k`: all chunks alike, and two from half the longest on.
+/// Returns the rows per chunk of `k`: equal chunks, at least two from half the largest chunk on.
 fn chunk_of(k: u64, bk: u64) -> u64 {
     let chunks = k.div_ceil(CHUNK).max(k.div_ceil(CHUNK / 2).min(2));
     k.div_ceil(chunks).next_multiple_of(bk)
 }
 
-/// Elements of a half that are moved at a time.
+/// Elements of f16 moved at a time: 16 bytes.
 const PIECE: u64 = 8;
-/// Invocations of the work-groups that look for the largest magnitude, and that split.
+/// Work-group size of the kernels that find the largest magnitude and that split.
 const PREPARING: u32 = 256;
-/// Elements that a work-group looks at for the largest magnitude.
+/// Elements per work-group of the search for the largest magnitude.
 const SPAN: u32 = 1 << 14;
-/// The most that leaving out the products of low halves (2^−22), and rounding these (2^−21 for each operand, in
-/// whatever direction the device rounds), costs beside |A|·|B|.
+/// Largest error relative to |A|·|B| from omitting the products of low halves (2^−22) and from rounding the low halves
+/// (2^−21 per operand, in the device's rounding direction).
 pub(in crate::algorithms) const SPLIT_LOSS: f64 = 1.25 / (1 << 20) as f64;
 
-/// An operand of `split`, with the buffers of its largest magnitude and its halves.
-struct Operand {
+/// Operand of `split`, with the buffers for its largest magnitude and its halves.
+struct SplitOperand {
     matrix: BufferId,
     largest: BufferId,
     high: BufferId,
     low: BufferId,
     rows: u64,
     columns: u64,
-    /// Whether its columns are stored one behind the other.
+    /// Whether the matrix is stored by columns.
     transposed: bool,
-    /// Extents of its halves: whole slabs along K, whole blocks along N.
+    /// Extents of the halves: whole slabs along K, whole blocks along N.
     padded_rows: u64,
     padded_columns: u64,
-    /// Columns of a panel: halves lie in panels, one below the other.
+    /// Columns per panel: halves are stored in panels, one below the other.
     panel_columns: u64,
 }
 
-impl Operand {
+impl SplitOperand {
     fn elements(&self) -> u64 {
         self.rows * self.columns
     }
@@ -230,11 +232,11 @@ impl Operand {
         self.padded_rows * self.padded_columns
     }
 
-    /// Finds its largest magnitude.
+    /// Builds the search for the largest magnitude.
     fn search(&self, shader: &'static Shader, device: &DeviceInfo) -> Dispatch {
         let arguments = [
-            ("X", Value::Buffer(self.matrix)),
-            ("LARGEST", Value::Buffer(self.largest)),
+            ("X", ArgumentValue::Buffer(self.matrix)),
+            ("LARGEST", ArgumentValue::Buffer(self.largest)),
             ("COUNT", number(self.elements())),
         ];
         Dispatch::new(shader, &arguments)
@@ -244,14 +246,14 @@ impl Operand {
             .loops(u64::from(SPAN / (4 * PREPARING)))
     }
 
-    /// Splits it into halves.
+    /// Builds the split into halves.
     fn halve(&self, shader: &'static Shader, device: &DeviceInfo) -> Dispatch {
         let pieces = self.padded_elements() / PIECE;
         let arguments = [
-            ("X", Value::Buffer(self.matrix)),
-            ("LARGEST", Value::Buffer(self.largest)),
-            ("HIGH", Value::Buffer(self.high)),
-            ("LOW", Value::Buffer(self.low)),
+            ("X", ArgumentValue::Buffer(self.matrix)),
+            ("LARGEST", ArgumentValue::Buffer(self.largest)),
+            ("HIGH", ArgumentValue::Buffer(self.high)),
+            ("LOW", ArgumentValue::Buffer(self.low)),
             ("ROWS", number(self.rows)),
             ("COLUMNS", number(self.columns)),
             ("PIECES", number(self.padded_columns / PIECE)),
@@ -266,11 +268,11 @@ impl Operand {
     }
 }
 
-/// A and B of a product whose extents are padded to whole slabs and blocks: buffers 0 and 1, and of the scratch from 3 on
-/// their largest magnitudes, then their halves.
-fn operands(case: &CaseSpec, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2] {
+/// Returns A and B with extents padded to whole slabs and blocks. Buffers 0 and 1 are the matrices; scratch from 3 on
+/// holds the largest magnitudes, then the halves.
+fn operands(case: &CaseSpec, tile: ProductTile, padded_k: u64, padded_n: u64) -> [SplitOperand; 2] {
     let dims = Dims::from(case.size);
-    let left = Operand {
+    let left = SplitOperand {
         matrix: BufferId(0),
         largest: BufferId(3),
         high: BufferId(5),
@@ -282,7 +284,7 @@ fn operands(case: &CaseSpec, tile: Tile, padded_k: u64, padded_n: u64) -> [Opera
         padded_columns: padded_k,
         panel_columns: u64::from(tile.bk),
     };
-    let right = Operand {
+    let right = SplitOperand {
         matrix: BufferId(1),
         largest: BufferId(4),
         high: BufferId(7),
@@ -297,7 +299,7 @@ fn operands(case: &CaseSpec, tile: Tile, padded_k: u64, padded_n: u64) -> [Opera
     [left, right]
 }
 
-/// The program of `split`: the largest magnitudes, the halves, the product.
+/// Builds the program of `split`: largest magnitudes, halves, product.
 pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let dims = Dims::from(case.size);
     let tile = SPLIT.for_case(case, device);
@@ -307,7 +309,7 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     let [left, right] = operands(case, tile, padded_k, padded_n);
     let part = parts::slabs(tile, dims.k) * u64::from(tile.bk);
     let chunk = chunk_of(dims.k.min(part), u64::from(tile.bk));
-    // One chunk needs no memory between chunks; a buffer has an element at least.
+    // A single chunk needs no memory for sums in between; a buffer needs at least one element.
     let sums_of_all = || strips(tile, dims, device).iter().product::<u64>() * u64::from(tile.bm) * u64::from(tile.bn);
     let between = if dims.k.min(part) <= chunk { 1 } else { sums_of_all() };
     let scratch = |name, dtype, len| BufferSpec::new(name, Role::Scratch, dtype, len);
@@ -325,14 +327,14 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         ..Program::default().allowing(SPLIT_LOSS)
     };
     let arguments = [
-        ("A_HIGH", Value::Buffer(left.high)),
-        ("A_LOW", Value::Buffer(left.low)),
-        ("B_HIGH", Value::Buffer(right.high)),
-        ("B_LOW", Value::Buffer(right.low)),
-        ("LARGEST_A", Value::Buffer(left.largest)),
-        ("LARGEST_B", Value::Buffer(right.largest)),
-        ("SUMS", Value::Buffer(sums)),
-        ("C", Value::Buffer(c)),
+        ("A_HIGH", ArgumentValue::Buffer(left.high)),
+        ("A_LOW", ArgumentValue::Buffer(left.low)),
+        ("B_HIGH", ArgumentValue::Buffer(right.high)),
+        ("B_LOW", ArgumentValue::Buffer(right.low)),
+        ("LARGEST_A", ArgumentValue::Buffer(left.largest)),
+        ("LARGEST_B", ArgumentValue::Buffer(right.largest)),
+        ("SUMS", ArgumentValue::Buffer(sums)),
+        ("C", ArgumentValue::Buffer(c)),
         ("M", number(dims.m)),
         ("N", number(dims.n)),
         ("PIECES_OF_K", number(padded_k / PIECE)),
@@ -360,13 +362,14 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     })
 }
 
-/// The error that sums in f16 may have beyond that of sums in f32, where the device multiplies `k` rows at a time.
+/// Returns the additional error of sums in f16 over sums in f32, if the device multiplies `k` rows at a time.
 ///
-/// The device rounds after each such product, and may round within. At worst that adds up to a rounding for each row;
-/// but n products add up to λ√n where roundings are as good as independent (N. Higham and T. Mary, "A new approach to
-/// probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019), and those within to a few. The worst case
-/// would be no check: from 2048 rows of [0, 1) on it exceeds the error of a product whose rows of B were shuffled.
-/// Largest errors seen: 1.2√n on an H100, up to 4 roundings in the first 8 rows and 1.0√n from 512 on for llvmpipe 26.
+/// The device rounds after each such product, and may round within. The worst case is one rounding per row; but n
+/// products accumulate only λ√n if roundings behave as independent (N. Higham and T. Mary, "A new approach to
+/// probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019), and roundings within a product a few. The
+/// worst-case bound would be useless: from 2048 rows of [0, 1) on it exceeds the error of a product whose rows of B
+/// were shuffled. Largest errors observed: 1.2√n on an H100; up to 4 roundings in the first 8 rows and 1.0√n from 512
+/// on for llvmpipe 26.
 fn allowance(accumulator: Accumulator, dtype: DType, dims: Dims, k: u64) -> f64 {
     if accumulator == Accumulator::Wide || dtype != DType::F16 {
         return 0.0;
@@ -408,9 +411,9 @@ mod tests {
             "the worst case, while there are few"
         );
         for k in [1024, 2048, 4096, 8192_u64] {
-            // An element is Σ a·b of k numbers of [0, 1), k/4 on average. Shuffled it is Σ a·b', and the difference,
-            // Σ a·(b − b') less what the sums of a row and of a column have in common, deviates by √(2k)/12. The largest
-            // of a million is 4.9 times that.
+            // An element is Σ a·b of k numbers of [0, 1), k/4 on average. Shuffled it is Σ a·b'; the difference, Σ a·(b
+            // − b') without the common part of a row's and a column's sums, has standard deviation √(2k)/12. The
+            // largest of a million is 4.9 times that.
             let shuffled = 4.9 * (2.0 * k as f64).sqrt() / 12.0 / (k as f64 / 4.0);
             assert!(allowed(k) < shuffled, "{k}: {} {shuffled}", allowed(k));
         }

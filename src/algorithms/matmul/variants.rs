@@ -3,7 +3,7 @@
 use super::division::{BlockDivision, TileTable};
 use super::grid::{block_per_group, product, row_lengths};
 use super::parts::strips;
-use super::tile::Tile;
+use super::tile::ProductTile;
 use super::units::{self, SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::{direct, evenly, gemv};
 use crate::algorithms::elements::groups_over;
@@ -230,7 +230,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: Static(&|shaders, case, device| {
             let dims = Dims::from(case.size);
             let lanes = case.subgroup_size(device);
-            // A GPU has its registers and no cheap spills.
+            // A GPU has enough registers, but spills are expensive.
             let (rows, quads) = if device.kind == DeviceKind::Cpu { (texel_rows(dims), 2) } else { (16, 1) };
             let dispatch = product(shaders[0], dims, &[("A4", BufferId(0)), ("B4", BufferId(1))])
                 .groups(groups_over([dims.n, dims.m], [lanes * quads * 4, rows], device))
@@ -262,7 +262,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     },
 ];
 
-/// The variants with tiles to search for, the one that is searched by default first.
+/// Variants with tunable tiles, the one tuned by default first.
 pub(super) static TUNABLE: &[Tunable] = &[
     Tunable { variant: "tiled", tiles: &TILED },
     Tunable { variant: "coopmat", tiles: &STAGED_WIDE },
@@ -274,7 +274,8 @@ pub(super) static TUNABLE: &[Tunable] = &[
     Tunable { variant: "tile-2d", tiles: &TILE_2D },
 ];
 
-/// Rows of C that a work-group of `texel` computes on a software device: no more than there are, for those beyond are computed too.
+/// Returns the rows of C per work-group of `texel` on a software device; no more than C has, because rows beyond are
+/// computed as well.
 pub(super) fn texel_rows(dims: Dims) -> u32 {
     match dims.m {
         0..=8 => 8,
@@ -283,11 +284,11 @@ pub(super) fn texel_rows(dims: Dims) -> u32 {
     }
 }
 
-/// Tiles of `tile-1d`. Its invocations compute one column each.
+/// Tiles of `tile-1d`, whose invocations compute one column each.
 static TILE_1D: TileTable = TileTable {
     division: BlockDivision::Columns,
-    gpu: &[Tile::flat([64, 64, 8], [8, 1]), Tile::flat([32, 32, 8], [4, 1])],
-    software: &[Tile::flat([32, 32, 8], [16, 1])],
+    gpu: &[ProductTile::flat([64, 64, 8], [8, 1]), ProductTile::flat([32, 32, 8], [4, 1])],
+    software: &[ProductTile::flat([32, 32, 8], [16, 1])],
     bytes: &[],
 };
 
@@ -295,12 +296,12 @@ static TILE_1D: TileTable = TileTable {
 pub(super) static TILE_2D: TileTable = TileTable {
     division: BlockDivision::Quads,
     gpu: &[
-        Tile::flat([128, 128, 8], [8, 8]),
-        Tile::flat([64, 64, 8], [8, 8]),
-        Tile::flat([64, 64, 16], [4, 4]),
-        Tile::flat([32, 32, 8], [4, 4]),
+        ProductTile::flat([128, 128, 8], [8, 8]),
+        ProductTile::flat([64, 64, 8], [8, 8]),
+        ProductTile::flat([64, 64, 16], [4, 4]),
+        ProductTile::flat([32, 32, 8], [4, 4]),
     ],
-    software: &[Tile::flat([64, 64, 16], [16, 16]), Tile::flat([32, 32, 8], [8, 8])],
+    software: &[ProductTile::flat([64, 64, 16], [16, 16]), ProductTile::flat([32, 32, 8], [8, 8])],
     bytes: &[],
 };
 
@@ -308,12 +309,12 @@ pub(super) static TILE_2D: TileTable = TileTable {
 static DOT: TileTable = TileTable {
     division: BlockDivision::Quads,
     gpu: &[
-        Tile::flat([128, 128, 32], [8, 8]),
-        Tile::flat([64, 128, 32], [8, 4]),
-        Tile::flat([64, 64, 32], [4, 4]),
-        Tile::flat([32, 32, 32], [4, 4]),
+        ProductTile::flat([128, 128, 32], [8, 8]),
+        ProductTile::flat([64, 128, 32], [8, 4]),
+        ProductTile::flat([64, 64, 32], [4, 4]),
+        ProductTile::flat([32, 32, 32], [4, 4]),
     ],
-    software: &[Tile::flat([64, 64, 32], [16, 16]), Tile::flat([32, 32, 32], [8, 8])],
+    software: &[ProductTile::flat([64, 64, 32], [16, 16]), ProductTile::flat([32, 32, 32], [8, 8])],
     bytes: &[],
 };
 
@@ -321,35 +322,35 @@ static DOT: TileTable = TileTable {
 pub(super) static TILED: TileTable = TileTable {
     division: BlockDivision::Warps,
     gpu: &[
-        Tile::new([128, 256, 16], [64, 32], [8, 8]),
-        Tile::new([128, 128, 16], [64, 32], [8, 8]),
-        Tile::new([64, 128, 16], [64, 16], [4, 8]),
-        Tile::new([64, 64, 16], [32, 32], [8, 4]),
-        Tile::new([32, 64, 32], [32, 16], [4, 4]),
-        Tile::new([32, 32, 16], [16, 32], [4, 4]),
-        Tile::new([32, 128, 16], [32, 32], [8, 4]),
-        Tile::new([32, 256, 16], [32, 64], [8, 8]),
-        Tile::new([16, 128, 32], [16, 32], [4, 4]),
-        Tile::new([64, 128, 16], [32, 64], [8, 8]),
-        Tile::new([64, 256, 16], [32, 64], [8, 8]),
-        Tile::new([128, 32, 16], [64, 16], [8, 4]),
-        Tile::new([256, 32, 16], [64, 32], [8, 8]),
-        Tile::new([128, 16, 32], [32, 16], [4, 4]),
-        Tile::new([128, 64, 16], [64, 32], [8, 8]),
-        Tile::new([256, 64, 16], [64, 32], [8, 8]),
+        ProductTile::new([128, 256, 16], [64, 32], [8, 8]),
+        ProductTile::new([128, 128, 16], [64, 32], [8, 8]),
+        ProductTile::new([64, 128, 16], [64, 16], [4, 8]),
+        ProductTile::new([64, 64, 16], [32, 32], [8, 4]),
+        ProductTile::new([32, 64, 32], [32, 16], [4, 4]),
+        ProductTile::new([32, 32, 16], [16, 32], [4, 4]),
+        ProductTile::new([32, 128, 16], [32, 32], [8, 4]),
+        ProductTile::new([32, 256, 16], [32, 64], [8, 8]),
+        ProductTile::new([16, 128, 32], [16, 32], [4, 4]),
+        ProductTile::new([64, 128, 16], [32, 64], [8, 8]),
+        ProductTile::new([64, 256, 16], [32, 64], [8, 8]),
+        ProductTile::new([128, 32, 16], [64, 16], [8, 4]),
+        ProductTile::new([256, 32, 16], [64, 32], [8, 8]),
+        ProductTile::new([128, 16, 32], [32, 16], [4, 4]),
+        ProductTile::new([128, 64, 16], [64, 32], [8, 8]),
+        ProductTile::new([256, 64, 16], [64, 32], [8, 8]),
     ],
-    software: &[Tile::new([64, 64, 16], [64, 32], [16, 16]), Tile::new([32, 32, 8], [16, 32], [8, 8])],
+    software: &[ProductTile::new([64, 64, 16], [64, 32], [16, 16]), ProductTile::new([32, 32, 8], [16, 32], [8, 8])],
     bytes: &[],
 };
 
-/// Iterations of an invocation that goes through K in slabs: one for each slab and those of its inner loop, with one
-/// more that finds the end.
-fn iterations(dims: Dims, tile: Tile) -> u64 {
+/// Returns the loop iterations of an invocation that processes K in slabs: one per slab, those of its inner loop, and
+/// one more that finds the end.
+fn iterations(dims: Dims, tile: ProductTile) -> u64 {
     dims.k.div_ceil(u64::from(tile.bk)) * u64::from(tile.bk + 2)
 }
 
-/// The dispatch of `tiled` with this tile, which a search for the best one varies.
-fn tiled(shader: &'static Shader, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+/// Builds the dispatch of `tiled` with this tile.
+fn tiled(shader: &'static Shader, tile: ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     let dims = Dims::from(case.size);
     in_quads(tile_per_invocation(shader, tile, dims, device), case)
         .constant("C_ALIGNED", in_fours(dims.n))
@@ -357,28 +358,28 @@ fn tiled(shader: &'static Shader, tile: Tile, case: &CaseSpec, device: &DeviceIn
         .constant("WN", tile.wn)
         .constant("TN", tile.tn)
         .groups(strips(tile, dims, device))
-        // Only the loop over slabs is not unrolled.
+        // All loops but the one over slabs are unrolled.
         .loops(tile.slabs(dims.k))
 }
 
-/// Tells a kernel which operands it can access four elements at a time: see `matmul-quads.glsl`.
+/// Sets the constants for which operands the kernel can access four elements at a time: see `matmul-quads.glsl`.
 fn in_quads(dispatch: Dispatch, case: &CaseSpec) -> Dispatch {
     let [a, b] = row_lengths(case).map(in_fours);
     dispatch.constant("A_ALIGNED", a).constant("B_ALIGNED", b)
 }
 
-/// Whether rows of so many elements are whole quads, as a constant.
+/// Returns 1 if rows of `length` elements consist of whole quads, else 0: the value of a constant.
 fn in_fours(length: u64) -> u32 {
     u32::from(length.is_multiple_of(4))
 }
 
-/// The same with `tm`×`tn` elements of the block for each invocation.
-fn tile_per_invocation(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
+/// Builds a dispatch of one work-group per block, with `tm`×`tn` elements of the block per invocation.
+fn tile_per_invocation(shader: &'static Shader, tile: ProductTile, dims: Dims, device: &DeviceInfo) -> Dispatch {
     let invocations = (tile.bm / tile.tm.max(1)) * (tile.bn / tile.tn.max(1));
     block_per_group(shader, tile, invocations, dims, device).constant("TM", tile.tm)
 }
 
-/// Work-groups of one sub-group's width, each for neighbouring elements of one row of C.
+/// Builds a dispatch of work-groups one sub-group wide, each for adjacent elements of one row of C.
 ///
 /// The tile of A is as wide as the group. For the sub-group variants it must not be wider than the sub-group; for
 /// `local` the posts use the same width (their B), so the two differ only in how the tile is shared.
@@ -389,7 +390,7 @@ fn row_per_group(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo) 
     dispatch.loops(dims.k + dims.k.div_ceil(u64::from(width)))
 }
 
-/// An invocation for each of `elements` along x and y, in work-groups of `group`.
+/// Builds a dispatch of one invocation for each of `elements` along x and y, in work-groups of `group`.
 fn element_per_invocation(
     shader: &'static Shader,
     elements: [u64; 2],

@@ -1,12 +1,12 @@
-//! Arithmetic rate: sequences x ← x·a + b, 16 an invocation, 2048 steps each.
+//! Probe of arithmetic rate: sequences x ← x·a + b, 16 per invocation, 2048 steps each.
 //!
-//! Nominal work: n·16·2048·2 operations for n invocations; a multiply-add is two. Next to nothing is moved. In i8 a step
-//! is a dot product of four bytes and a sum: x is a word taken as four of them, and a step has 8 operations.
+//! Nominal work: n·16·2048·2 operations for n invocations, because a multiply-add counts as two; almost no bytes. In i8
+//! a step is a dot product of four bytes and an addition: x is a word of four bytes, and a step counts as 8 operations.
 //!
-//! The values converge slowly to a fixed point, so they are never denormal, never overflow, and cannot be computed
-//! in fewer steps by a compiler, which does not know a and b. Rounding: a step adds at most 2u·|x| ≤ 2u (u without
-//! fusing the product and the sum), a = 1 − 2⁻¹⁰ shrinks what came before, so a sequence ends within 2u·2¹⁰ of the
-//! truth and the sum of 16 within 16·(2¹¹ + 16)·u. In f16 a is −1 and every value a multiple of 2⁻¹⁰: exact, and so
+//! Values converge slowly to a fixed point, so they never become denormal, never overflow, and a compiler, which does
+//! not know a and b, cannot shorten the computation. Rounding: a step adds at most 2u·|x| ≤ 2u (u without fused
+//! multiply-adds), and a = 1 − 2⁻¹⁰ shrinks earlier errors, so a sequence ends within 2u·2¹⁰ of the exact value, and
+//! the sum of 16 within 16·(2¹¹ + 16)·u. In f16, a is −1 and every value a multiple of 2⁻¹⁰, so results are exact, as
 //! are integers modulo 2³².
 
 use super::{GROUP, power_of_two};
@@ -23,7 +23,7 @@ use crate::case::input::Input;
 use crate::case::quantity::Quantity;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use half::f16;
 use rand::Rng;
@@ -47,7 +47,7 @@ pub(crate) static FMA: Algorithm = Algorithm {
     problem: Static(&problem),
 };
 
-/// A variant that goes through so many sequences at a time in one of the forms of the kernel.
+/// Declares a variant that interleaves `$chains` sequences in one form of the kernel.
 macro_rules! chains {
     ($name:literal, $chains:literal of $kernel:literal, quick: $quick:literal, $summary:literal) => {
         Variant {
@@ -80,14 +80,14 @@ static VARIANTS: &[Variant] = &[
     chains!("dots-8", 8 of "fma/dots", quick: false, "dot products of four bytes, 8 sequences at a time"),
 ];
 
-/// Sequences of an invocation.
+/// Sequences per invocation.
 const SEQUENCES: usize = 16;
-/// Steps of a sequence.
+/// Steps per sequence.
 pub(crate) const STEPS: u32 = 2048;
-/// Number of start values, from which invocations take theirs.
+/// Number of start values; invocations take theirs from this set.
 const STARTS: usize = 64;
-/// Steps in one iteration of the kernel's loop. On a GPU an iteration of halves costs as much beside its steps as 7 of them
-/// (H100), so there are many; a CPU's compiler would take long over them.
+/// Returns the steps per iteration of the kernel's loop. On a GPU an iteration of f16 has an overhead of 7 steps
+/// (H100), so it gets many; a CPU's compiler would take too long.
 fn unroll(dtype: DType, device: &DeviceInfo) -> u32 {
     match dtype {
         DType::F16 if device.kind != DeviceKind::Cpu => 256,
@@ -96,9 +96,9 @@ fn unroll(dtype: DType, device: &DeviceInfo) -> u32 {
     }
 }
 
-/// A program of `steps` steps, 4 sequences at a time, that is only timed: the oracle checks no other number of steps
-/// than [`STEPS`]. `None` where the device cannot run it.
-pub(crate) fn prolonged(case: &CaseSpec, device: &DeviceInfo, steps: u32) -> Option<Program> {
+/// Builds a program of `steps` steps with 4 sequences at a time, for timing only: the oracle supports only [`STEPS`].
+/// `None` if the device cannot run it.
+pub(crate) fn with_steps(case: &CaseSpec, device: &DeviceInfo, steps: u32) -> Option<Program> {
     let shader = Shader::find("fma/chains", case.dtype)?;
     let program = Program::single(dispatch(shader, case, device, 4, steps));
     program.unsupported(device).is_none().then_some(program)
@@ -110,9 +110,9 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, chain
     let passes = SEQUENCES as u64 / u64::from(chains);
     let unroll = unroll(case.dtype, device);
     let [a, b] = coefficients(case.dtype).map(|value| bits(case.dtype, value));
-    let word = |value: u64| Value::U32(value as u32);
+    let word = |value: u64| ArgumentValue::U32(value as u32);
     let words = [("A", word(a)), ("A_HIGH", word(a >> 32)), ("B", word(b)), ("B_HIGH", word(b >> 32))];
-    let buffers = [("X", Value::Buffer(BufferId(0))), ("Y", Value::Buffer(BufferId(1)))];
+    let buffers = [("X", ArgumentValue::Buffer(BufferId(0))), ("Y", ArgumentValue::Buffer(BufferId(1)))];
     Dispatch::new(shader, &[&buffers[..], &words].concat())
         .group_size([group as u32, 1, 1])
         .groups([n / group, 1, 1])
@@ -131,7 +131,7 @@ fn invocations(case: &CaseSpec) -> Result<u64, String> {
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let (invocations, dtype, seed) = (invocations(case)?, case.dtype, case.seed);
-    // Of i8 the words of four that a sequence goes through.
+    // In i8, a sequence consists of words of four bytes.
     let (start, sum) = match dtype {
         DType::F16 => (dtype, DType::F32),
         DType::I8 => (DType::I32, DType::I32),
@@ -151,19 +151,19 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     }))
 }
 
-/// The factor and the summand.
+/// Returns factor a and summand b.
 fn coefficients(dtype: DType) -> [f64; 2] {
     match dtype {
         DType::F16 => [-1.0, 1.0],
-        // Those of Numerical Recipes' quick generator: modulo 2³² a sequence returns to its start after 2³² steps.
+        // Numerical Recipes' quick generator: modulo 2³² a sequence returns to its start only after 2³² steps.
         DType::I32 => [1_664_525.0, 1_013_904_223.0],
-        // Odd bytes, and a summand that makes all four bytes of x count.
+        // Odd bytes, and a summand that makes all four bytes of x matter.
         DType::I8 => [f64::from(0x5DB3_6F4B), f64::from(0x1E35_A7BD)],
         _ => [1.0 - 2f64.powi(-10), 2f64.powi(-11)],
     }
 }
 
-/// The bits of `value`, which each type holds exactly; of a half twice, side by side.
+/// Returns the bits of `value`, which each type represents exactly; an f16 appears twice, side by side.
 fn bits(dtype: DType, value: f64) -> u64 {
     match dtype {
         DType::F64 => value.to_bits(),
@@ -173,7 +173,7 @@ fn bits(dtype: DType, value: f64) -> u64 {
     }
 }
 
-/// The start values.
+/// Returns the start values.
 fn input(dtype: DType, seed: u64) -> HostArray {
     let mut rng = generator(seed, 0);
     let draws = std::iter::repeat_with(|| rng.next_u32()).take(STARTS);
@@ -187,7 +187,7 @@ fn input(dtype: DType, seed: u64) -> HostArray {
     }
 }
 
-/// The sums of invocations, by their number modulo [`STARTS`].
+/// Returns the expected sums of invocations, by invocation number modulo [`STARTS`].
 fn sums(dtype: DType, x: &HostArray) -> Vec<f64> {
     let [a, b] = coefficients(dtype);
     if let HostArray::I32(x) = x {
@@ -200,7 +200,7 @@ fn sums(dtype: DType, x: &HostArray) -> Vec<f64> {
     (0..STARTS).map(|first| window(&ends, first).sum()).collect()
 }
 
-/// One step of a sequence of integers.
+/// Computes one step of an integer sequence.
 fn step(dtype: DType, x: i32, a: i32, b: i32) -> i32 {
     if dtype != DType::I8 {
         return x.wrapping_mul(a).wrapping_add(b);
@@ -209,7 +209,7 @@ fn step(dtype: DType, x: i32, a: i32, b: i32) -> i32 {
     bytes(x).into_iter().zip(bytes(a)).map(|(x, a)| x * a).sum::<i32>().wrapping_add(b)
 }
 
-/// The sequences of an invocation, taken from the start values in a rotated order.
+/// Iterates over the values of an invocation's sequences: consecutive start values from `first` on, cyclically.
 fn window<T: Copy>(values: &[T], first: usize) -> impl Iterator<Item = T> {
     (0..SEQUENCES).map(move |offset| values[(first + offset) % STARTS])
 }
@@ -218,7 +218,7 @@ fn oracle(dtype: DType, x: &HostArray) -> Box<dyn Oracle> {
     let sums = sums(dtype, x);
     let u = match dtype {
         DType::F32 => 2f64.powi(-24),
-        // Twice, since the host errs as much.
+        // Twice the roundoff, because the host's error is as large.
         DType::F64 => 2f64.powi(-52),
         _ => 0.0,
     };
@@ -234,7 +234,7 @@ mod tests {
         super::problem(&CaseSpec::new(&FMA, Size::Uniform(64), dtype)).expect("a sensible size")
     }
 
-    /// The outputs of a right kernel that rounds after every operation, in f32.
+    /// Returns the outputs of a correct f32 kernel that rounds after every operation.
     fn right(x: &[f32]) -> Vec<f32> {
         let [a, b] = coefficients(DType::F32).map(|value| value as f32);
         let ends: Vec<f32> = x.iter().map(|start| (0..STEPS).fold(*start, |v, _| v * a + b)).collect();
@@ -264,7 +264,7 @@ mod tests {
             let problem = problem(dtype);
             let oracle = problem.oracle(&problem.inputs().expect("inputs")).expect("an oracle");
             let output = |off: f64| match dtype {
-                // f16 sequences have an even number of steps that undo each other: they end where they began.
+                // f16 sequences have an even number of steps, which cancel in pairs: they end where they start.
                 DType::F16 => HostArray::F32({
                     let inputs = problem.inputs().expect("inputs");
                     let starts: Vec<f64> = (0..64).map(|i| inputs[0].get(i)).collect();
@@ -292,7 +292,7 @@ mod tests {
         let [a, b] = coefficients(DType::I8).map(|value| value as i32);
         let HostArray::I32(starts) = input(DType::I8, 1) else { panic!("words") };
         let end = |steps: u32| starts.iter().map(move |x| (0..steps).fold(*x, |v, _| step(DType::I8, v, a, b)));
-        // A kernel that leaves out a step is found by its sums, as long as sequences neither meet nor stand still.
+        // The sums reveal a left-out step, as long as sequences neither coincide nor stop changing.
         let same = end(STEPS).zip(end(STEPS - 1)).filter(|(x, y)| x == y).count();
         let distinct: std::collections::BTreeSet<i32> = end(STEPS).collect();
         assert!(same == 0 && distinct.len() > 8, "{same} stand still, {} distinct", distinct.len());

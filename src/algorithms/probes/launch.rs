@@ -1,7 +1,7 @@
-//! The cost of a dispatch: n of them in one command buffer.
+//! Probe of launch costs: n dispatches in one command buffer.
 //!
-//! Nominal work: none; the time of a launch is the kernel time divided by n. Every variant ends with a counter that is
-//! n higher, so a dispatch that was left out, or one of zero work-groups that ran, is found.
+//! Nominal work: none; the time of a launch is the kernel time divided by n. Every variant leaves a counter increased
+//! by n, which reveals a missing dispatch, or one of zero work-groups that ran.
 
 use super::integers;
 use crate::algorithms::elements::Plain;
@@ -16,7 +16,7 @@ use crate::basis::units::{Bytes, Work};
 use crate::case::input::Input;
 use crate::case::quantity::{Operation, Quantity};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use rand::Rng;
 use std::borrow::Cow::Borrowed;
@@ -90,19 +90,22 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
     problem: Static(&problem),
 };
 
-/// The most dispatches in a command buffer: longer ones tell nothing more.
-const MOST_DISPATCHES: u64 = 1 << 16;
+/// Most dispatches in a command buffer; more would not change the average.
+const MAX_DISPATCHES: u64 = 1 << 16;
 
 fn dispatches(case: &CaseSpec) -> Result<u64, String> {
     match case.size {
-        Size::Uniform(n) if n <= MOST_DISPATCHES => Ok(n),
-        size => Err(format!("'{size}' is not one number up to {MOST_DISPATCHES}, the dispatches; write 1024")),
+        Size::Uniform(n) if n <= MAX_DISPATCHES => Ok(n),
+        size => Err(format!("'{size}' is not one number up to {MAX_DISPATCHES}, the dispatches; write 1024")),
     }
 }
 
 fn count(shader: &'static Shader, add: u64) -> Step {
-    // At most MOST_DISPATCHES.
-    Step::Dispatch(Dispatch::new(shader, &[("C", Value::Buffer(BufferId(0))), ("ADD", Value::U32(add as u32))]))
+    // `add` is at most MOST_DISPATCHES.
+    Step::Dispatch(Dispatch::new(
+        shader,
+        &[("C", ArgumentValue::Buffer(BufferId(0))), ("ADD", ArgumentValue::U32(add as u32))],
+    ))
 }
 
 fn chain(steps: impl Iterator<Item = Step>) -> Program {

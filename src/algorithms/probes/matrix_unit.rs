@@ -1,10 +1,9 @@
-//! Rate of the matrix units: products of one shape of cooperative matrices, `MxNxK`, as the device advertises it, kept
-//! in registers.
+//! Probe of matrix units: products of cooperative matrices of one advertised shape, `MxNxK`, kept in registers.
 //!
-//! Nominal work: 16,384 sub-groups × 4 accumulators × 1,025 products × 2·M·N·K operations; no bytes to speak of.
+//! Nominal work: 16,384 sub-groups × 4 accumulators × 1,025 products × 2·M·N·K operations; almost no bytes.
 //!
-//! For floats every second product is with −A, so that sums stay exact in the narrowest type and A·B is left; for
-//! integers the end value counts the products. Elements are small integers, so that the answer is exact everywhere.
+//! For floats, every second product is with −A, so that sums stay exact in the narrowest type and A·B remains; for
+//! integers, the result counts the products. Elements are small integers, so the answer is exact in every type.
 
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::without_error;
@@ -20,7 +19,7 @@ use crate::case::input::Input;
 use crate::case::quantity::Quantity;
 use crate::device::capability::{Accumulator, DeviceInfo, MatrixShape};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use half::{bf16, f16};
 use rand::Rng;
@@ -74,21 +73,21 @@ fn limit(size: Size, dtype: DType, accumulator: Accumulator) -> Option<Quantity>
     Some(Quantity::Matrix { dtype, narrow: accumulator == Accumulator::Narrow, m, n, k })
 }
 
-/// Sub-groups of all work-groups together.
+/// Sub-groups in all work-groups together.
 const SUBGROUPS: u64 = 1 << 14;
-/// Sub-groups of a work-group.
+/// Sub-groups per work-group.
 const SUBGROUPS_OF_A_GROUP: u64 = 4;
-/// Accumulators of a sub-group.
+/// Accumulators per sub-group.
 const CHAINS: u64 = 4;
-/// Pairs of products after the first.
+/// Pairs of products after the first product.
 const STEPS: u32 = 512;
-/// Products that end in one accumulator.
+/// Products per accumulator.
 const PRODUCTS: u64 = 1 + 2 * STEPS as u64;
 
 fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, accumulator: Accumulator) -> Dispatch {
     let [m, n, k] = shape(case).expect("the problem of this case was made, which checks its size");
     let lanes = case.subgroup_size(device);
-    let [a, b, c] = [0, 1, 2].map(|i| Value::Buffer(BufferId(i)));
+    let [a, b, c] = [0, 1, 2].map(|i| ArgumentValue::Buffer(BufferId(i)));
     Dispatch::new(shader, &[("A", a), ("B", b), ("C", c)])
         .group_size([SUBGROUPS_OF_A_GROUP as u32 * lanes, 1, 1])
         .groups([SUBGROUPS / SUBGROUPS_OF_A_GROUP, 1, 1])
@@ -115,7 +114,7 @@ fn shape(case: &CaseSpec) -> Result<[u64; 3], String> {
     }
 }
 
-/// `len` small integers: products and their sums over K ≤ 256 stay exact in f16.
+/// Returns `len` small integers, whose products and sums over K ≤ 256 are exact in f16.
 fn elements(seed: u64, stream: u64, len: u64) -> Vec<i8> {
     let mut rng = generator(seed, stream);
     (0..len).map(|_| (rng.next_u32() % 3) as i8).collect()
@@ -153,7 +152,7 @@ fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     }))
 }
 
-/// Compares C with its exact values: so many `times` the products.
+/// Compares C with the exact values: `times` the product.
 fn oracle(inputs: &[HostArray], shape: [u64; 3], times: f64) -> Box<dyn Oracle> {
     let [m, n, k] = shape.map(|extent| extent as usize);
     let element = |index: usize| {

@@ -1,17 +1,19 @@
-//! Probes of memory: bandwidth over working sets, bandwidth of shared memory, the rate of atomic additions.
+//! Probes of memory: bandwidth over working sets, shared-memory bandwidth, rate of atomic additions.
 //!
-//! For bandwidth `WxT` is a working set of W 32-bit words, gone over until T words are touched, both powers of two. Small working sets
-//! show caches; only one much larger than the last-level cache shows memory. Nominal work: 4·T bytes; no operations. For copies the
-//! working set is source and target together, and loads and stores both count (STREAM's convention).
+//! Bandwidth: size `WxT` is a working set of W 32-bit words, traversed until T words are accessed, both powers of two.
+//! Small working sets show caches; only one much larger than the last-level cache shows memory. Nominal work: 4·T
+//! bytes; no operations. For copies the working set is source and target together, and loads and stores both count
+//! (STREAM's convention).
 //!
-//! For shared memory each invocation goes round an array of 16-byte vectors, one an invocation, neighbours beside one another, so without
-//! bank conflicts. Nominal work: n·256·4096·16 bytes for n work-groups of 256 invocations and 4096 loads each; no operations.
+//! Shared memory: each invocation cycles through an array of 16-byte vectors, one per invocation; neighbors read
+//! adjacent vectors, so there are no bank conflicts. Nominal work: n·256·4096·16 bytes for n work-groups of 256
+//! invocations with 4096 loads each; no operations.
 //!
-//! For atomic additions `NxC` is N invocations that add 64 times each, spread over C counters, powers of two. One counter is the worst
-//! case, as many as invocations the best. Nominal work: 64·N operations; no bytes to speak of.
+//! Atomic additions: size `NxC` is N invocations that add 64 times each, spread over C counters, powers of two. One
+//! counter is the worst case, as many as invocations the best. Nominal work: 64·N operations; almost no bytes.
 
 use super::{GROUP, integers, power_of_two, words};
-use crate::algorithms::Comparison;
+use crate::algorithms::OutputComparison;
 use crate::algorithms::elements::Plain;
 use crate::algorithms::error_bound::{exact, without_error};
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
@@ -20,11 +22,11 @@ use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::case::check::{Check, WrongElement, WrongElements};
+use crate::case::check::{CheckResult, WrongElement, WrongElements};
 use crate::case::input::Input;
 use crate::case::quantity::{AtomicPattern, Pattern, Quantity};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
@@ -86,19 +88,19 @@ memory! {
         "a 16-byte load and store a step" "STREAM (McCalpin 1995), its copy";
 }
 
-/// Words of an element of the kernels.
+/// Words per element: kernels load and store 16 bytes at a time.
 const ELEMENT: u64 = 4;
-/// Elements that an invocation touches of a working set that caches may hold, if there are so many.
+/// Elements per invocation for a working set that caches may hold, if there are enough.
 const COUNT: u64 = 256;
-/// The same for larger ones. Found on an H100: reads reach 3.00 TB/s with 32, 2.87 with 4 and 2.49 with 1; copies
-/// 3.02 with 1, 2.94 with 8 and 2.83 with 256.
+/// Elements per invocation for larger working sets. Measured on an H100: reads reach 3.00 TB/s with 32, 2.87 with 4 and
+/// 2.49 with 1; copies 3.02 with 1, 2.94 with 8 and 2.83 with 256.
 const STREAM_READS: u64 = 32;
 const STREAM_WRITES: u64 = 1;
-/// Steps in one iteration of the kernels' loops.
+/// Steps per iteration of the kernels' loops.
 const UNROLL: u64 = 8;
-/// Work-groups along x; every device allows as many.
-const MOST_GROUPS: u64 = 1 << 15;
-/// Words of the smallest buffer that no cache of today's GPUs holds: 128 MiB.
+/// Most work-groups along x; every device allows as many.
+const MAX_GROUPS: u64 = 1 << 15;
+/// Size in words of the smallest buffer that counts as larger than any cache: 128 MiB.
 const STREAM: u64 = 1 << 25;
 
 fn limit(size: Size, pattern: Pattern) -> Option<Quantity> {
@@ -106,11 +108,11 @@ fn limit(size: Size, pattern: Pattern) -> Option<Quantity> {
     Some(Quantity::bandwidth(pattern, words))
 }
 
-/// How a case's traffic is shared out among invocations.
+/// Distribution of a case's traffic over invocations.
 struct Traffic {
     /// Words of the working set.
     words: u64,
-    /// Words touched.
+    /// Words accessed.
     touched: u64,
     pattern: Pattern,
 }
@@ -124,7 +126,7 @@ impl Traffic {
             ));
         };
         let words = power_of_two("words of a working set", words, 2 * ELEMENT * GROUP)?;
-        // A group takes at least one turn of its unrolled loop.
+        // A group runs at least one iteration of its unrolled loop.
         let touched = power_of_two("words touched", touched, 2 * 8 * ELEMENT * GROUP)?;
         if touched < words {
             return Err(format!("{touched} words touched do not go once over {words}; write {words}x{words}"));
@@ -132,27 +134,27 @@ impl Traffic {
         Ok(Self { words, touched, pattern })
     }
 
-    /// Words of one buffer.
+    /// Returns the words per buffer.
     fn buffer(&self) -> u64 {
         self.words / self.streams()
     }
 
-    /// Buffers that share the working set.
+    /// Returns the number of buffers that share the working set.
     fn streams(&self) -> u64 {
         if self.pattern == Pattern::Copy { 2 } else { 1 }
     }
 
-    /// Steps of all invocations together.
+    /// Returns the steps of all invocations together.
     fn steps(&self) -> u64 {
         self.touched / self.streams() / ELEMENT
     }
 
-    /// Whether work-groups stream through the working set in their order.
+    /// Whether the buffer is too large for caches, so that work-groups stream through it in order.
     fn stream(&self) -> bool {
         self.buffer() >= STREAM
     }
 
-    /// Elements that an invocation touches.
+    /// Returns the elements per invocation.
     fn count(&self) -> u64 {
         match (self.stream(), self.pattern) {
             (true, Pattern::Read) => STREAM_READS,
@@ -168,10 +170,10 @@ impl Traffic {
 
 fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispatch {
     let traffic = Traffic::new(case, pattern).expect("the problem of this case was made, which checks its size");
-    let [first, second] = [0, 1].map(|i| Value::Buffer(BufferId(i)));
-    // Both below 2^32, as the sizes are.
-    let mask = Value::U32((traffic.buffer() / ELEMENT - 1) as u32);
-    let count = Value::U32(traffic.count() as u32);
+    let [first, second] = [0, 1].map(|i| ArgumentValue::Buffer(BufferId(i)));
+    // Both are below 2^32, because sizes are.
+    let mask = ArgumentValue::U32((traffic.buffer() / ELEMENT - 1) as u32);
+    let count = ArgumentValue::U32(traffic.count() as u32);
     let arguments = match pattern {
         Pattern::Read if shader.interface.views().eq(["X4"]) => {
             vec![("X4", first), ("S", second), ("MASK", mask), ("COUNT", count)]
@@ -183,7 +185,7 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispa
     let groups = traffic.invocations() / GROUP;
     Dispatch::new(shader, &arguments)
         .group_size([GROUP as u32, 1, 1])
-        .groups([groups.min(MOST_GROUPS), groups.div_ceil(MOST_GROUPS), 1])
+        .groups([groups.min(MAX_GROUPS), groups.div_ceil(MAX_GROUPS), 1])
         .constant("STREAM", u32::from(traffic.stream()))
         .constant("UNROLL", UNROLL.min(traffic.count()) as u32)
         .loops(traffic.count())
@@ -206,12 +208,12 @@ fn problem(case: &CaseSpec, pattern: Pattern) -> Result<Box<dyn Problem>, String
             if pattern == Pattern::Write {
                 return vec![];
             }
-            // The bits of numbers from 1 to 2, which survive wherever they are taken for floats.
+            // Bits of floats in [1, 2): normal numbers if a kernel loads them as floats.
             let ordinary = |word: i32| word & 0x007f_ffff | 0x3f80_0000;
             vec![HostArray::I32(super::words(len, seed).into_iter().map(ordinary).collect())]
         }),
         oracle: Box::new(move |inputs| match pattern {
-            // Every word is touched equally often: a power of two below 2^32, of which 2^31 wraps to the same.
+            // Each word is read touched / words times: a power of two, and 2^31 as i32 wraps to the same.
             Pattern::Read => Box::new(Total(sum(integers(&inputs[0])).wrapping_mul((touched / words) as i32))),
             Pattern::Copy => exact("Y", integers(&inputs[0]).to_vec()),
             Pattern::Write => exact("Y", (0..len as u32).map(|word| word.wrapping_mul(0x9e37_79b1) as i32).collect()),
@@ -223,11 +225,11 @@ fn sum(words: &[i32]) -> i32 {
     words.iter().fold(0i32, |sum, word| sum.wrapping_add(*word))
 }
 
-/// Compares the sum of all that was read. Who reads which word is the kernels' affair.
+/// Oracle: compares the sum of all reads, because kernels may distribute words freely.
 struct Total(i32);
 
 impl Oracle for Total {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
         let HostArray::I32(sums) = &outputs[0] else {
             return Err("S is not of 32-bit integers".into());
         };
@@ -238,12 +240,12 @@ impl Oracle for Total {
         Ok(without_error(wrong))
     }
 
-    fn comparison(&self, _: usize) -> Option<Comparison> {
-        Some(Comparison { ordered: false, ..Comparison::default() })
+    fn comparison(&self, _: usize) -> Option<OutputComparison> {
+        Some(OutputComparison { ordered: false, ..OutputComparison::default() })
     }
 }
 
-/// Reads of shared memory.
+/// Shared-memory bandwidth.
 pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
     name: Borrowed("shared-memory"),
     fingerprint: None,
@@ -263,7 +265,7 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
         kernels: &["shared-memory/read"],
         program: Static(&|shaders, case, _| {
             let groups = shared_groups(case).expect("the problem of this case was made, which checks its size");
-            let arguments = [("X", Value::Buffer(BufferId(0))), ("Y", Value::Buffer(BufferId(1)))];
+            let arguments = [("X", ArgumentValue::Buffer(BufferId(0))), ("Y", ArgumentValue::Buffer(BufferId(1)))];
             Program::single(
                 Dispatch::new(shaders[0], &arguments)
                     .group_size([GROUP as u32, 1, 1])
@@ -279,9 +281,9 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
     problem: Static(&shared_problem),
 };
 
-/// Loads of an invocation.
+/// Loads per invocation.
 const SHARED_LOADS: u32 = 4096;
-/// Loads in one iteration of the kernel's loop.
+/// Loads per iteration of the kernel's loop.
 const SHARED_UNROLL: u64 = 16;
 
 fn shared_groups(case: &CaseSpec) -> Result<u64, String> {
@@ -302,7 +304,7 @@ fn shared_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
         work: Work { operations: 0, bytes: Bytes(groups * GROUP * u64::from(SHARED_LOADS) * 16) },
         chain: None,
         inputs: Box::new(move || vec![HostArray::I32(words(4 * GROUP, seed))]),
-        // Every invocation goes round the tile SHARED_LOADS / 256 times.
+        // Every invocation cycles through the tile SHARED_LOADS / 256 times.
         oracle: Box::new(move |inputs| {
             let round = integers(&inputs[0]).iter().fold(0i32, |sum, word| sum.wrapping_add(*word));
             let sum = round.wrapping_mul((u64::from(SHARED_LOADS) / GROUP) as i32);
@@ -311,7 +313,7 @@ fn shared_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     }))
 }
 
-/// Atomic additions.
+/// Rate of atomic additions.
 pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
     name: Borrowed("atomic-add"),
     fingerprint: None,
@@ -341,9 +343,9 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
                 invocations_and_counters(case).expect("the problem of this case was made, which checks its size");
             let group = invocations.min(GROUP);
             // Below 2^30.
-            let mask = Value::U32((counters - 1) as u32);
+            let mask = ArgumentValue::U32((counters - 1) as u32);
             Program::single(
-                Dispatch::new(shaders[0], &[("C", Value::Buffer(BufferId(0))), ("MASK", mask)])
+                Dispatch::new(shaders[0], &[("C", ArgumentValue::Buffer(BufferId(0))), ("MASK", mask)])
                     .group_size([group as u32, 1, 1])
                     .groups([invocations / group, 1, 1])
                     .constant("ADDS", ADDS)
@@ -357,10 +359,10 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
     problem: Static(&atomic_problem),
 };
 
-/// Additions of an invocation: 0 and 1 in turn.
+/// Additions per invocation: 0 and 1 in turn.
 const ADDS: u32 = 64;
 
-/// Invocations and counters.
+/// Returns invocations and counters.
 fn invocations_and_counters(case: &CaseSpec) -> Result<[u64; 2], String> {
     let Size::Two(invocations, counters) = case.size else {
         return Err(format!("'{}' is not NxC, invocations and counters; write 2^18x1", case.size));
@@ -381,7 +383,7 @@ fn atomic_problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
         chain: None,
         inputs: Box::new(move || vec![HostArray::I32(words(counters, seed))]),
         oracle: Box::new(move |inputs| {
-            // Below 2^31, as there are at most 2^23 invocations.
+            // Below 2^31, because there are at most 2^23 invocations.
             let added = (invocations / counters * u64::from(ADDS) / 2) as i32;
             exact("C", integers(&inputs[0]).iter().map(|start| start.wrapping_add(added)).collect())
         }),
@@ -396,7 +398,7 @@ mod tests {
         Traffic::new(&CaseSpec::new(&MEMORY_READ, Size::Two(words, touched), DType::I32), pattern)
     }
 
-    /// The element of step `j`, as `memory.glsl` has it.
+    /// Returns the element of step `j`, as `memory.glsl` computes it.
     fn place(traffic: &Traffic, group: u64, lane: u64, j: u64) -> u64 {
         let groups = traffic.invocations() / GROUP;
         let steps = (traffic.buffer() / ELEMENT / GROUP / groups).max(1);
@@ -408,7 +410,7 @@ mod tests {
         (piece * GROUP + lane) % (traffic.buffer() / ELEMENT)
     }
 
-    /// The element of step `j`, as `memory-read/texel` has it.
+    /// Returns the element of step `j`, as `memory-read/texel` computes it.
     fn place_of_texel(traffic: &Traffic, group: u64, lane: u64, j: u64) -> u64 {
         let invocation = group * GROUP + lane;
         (invocation / 8 * traffic.count() * 8 + invocation % 8 + 8 * j) % (traffic.buffer() / ELEMENT)
@@ -453,7 +455,7 @@ mod tests {
         }
         let check = |sums: &[i32]| oracle.check(&[HostArray::I32(sums.to_vec())]).expect("an answer");
         assert!(check(&sums).residual <= check(&sums).tolerance);
-        // A word that was read twice, and another not at all.
+        // One word read twice, another not at all.
         sums[0] = sums[0].wrapping_add(x[0]).wrapping_sub(x[1]);
         let wrong = check(&sums);
         assert!(wrong.residual > wrong.tolerance, "{wrong:?}");

@@ -1,8 +1,8 @@
 //! Probes of a device's limits: arithmetic, memory, shared memory, atomics, matrix units, launches.
 //!
-//! They are algorithms like any other, so they can be benched one by one, and `gpukern peak` trusts a figure only
-//! after its answer was verified. Their work is what they really do. All keep within the loop iterations that the
-//! software device allows, consume their results, and compute with ordinary numbers, never denormal ones.
+//! They are ordinary algorithms, so each can be run by `bench`, and `gpukern peak` uses a figure only after its answer
+//! was verified. Their nominal work equals their actual work. All stay within the loop iterations that the software
+//! device allows, consume their results, and compute with normal numbers.
 
 pub(crate) mod fma;
 mod launch;
@@ -18,28 +18,28 @@ use crate::basis::dtype::HostArray;
 use crate::basis::random::generator;
 use rand::Rng;
 
-/// Invocations of a work-group.
+/// Invocations per work-group.
 const GROUP: u64 = 256;
-/// The largest power of two that sizes may have.
-const MOST: u64 = 1 << 30;
+/// Largest size, a power of two.
+const MAX_SIZE: u64 = 1 << 30;
 
-/// Checks that a size is a power of two from `least` to [`MOST`]; `what` names it in the error.
+/// Checks that a size is a power of two from `least` to [`MAX_SIZE`]; `what` names it in the error.
 fn power_of_two(what: &str, n: u64, least: u64) -> Result<u64, String> {
-    if n.is_power_of_two() && (least..=MOST).contains(&n) {
+    if n.is_power_of_two() && (least..=MAX_SIZE).contains(&n) {
         Ok(n)
     } else {
         Err(format!("{n} {what} are not a power of two from {least} to 2^30; write 2^{}", n.max(least).ilog2().min(30)))
     }
 }
 
-/// Random words of a buffer.
+/// Returns random words.
 fn words(len: u64, seed: u64) -> Vec<i32> {
     let mut words = vec![0i32; len as usize];
     generator(seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
     words
 }
 
-/// The words of a buffer of 32-bit integers.
+/// Returns the words of an i32 buffer.
 fn integers(array: &HostArray) -> &[i32] {
     match array {
         HostArray::I32(words) => words,

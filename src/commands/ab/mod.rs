@@ -577,7 +577,7 @@ fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(St
     let labels = || shaders.iter().map(|shader| shader.label()).collect::<Vec<_>>().join(", ");
     let refuse =
         |reason: String| Error::Usage(format!("cannot run '{}' in place of {}: {reason}", shown(path), labels()));
-    let bytes = input_file::read(path, spirv::MOST_BYTES as u64)
+    let bytes = input_file::read(path, spirv::MAX_FILE_BYTES as u64)
         .map_err(|e| refuse(format!("{e}; name a SPIR-V file of a kernel")))?;
     if let [kernel] = shaders {
         spirv::check(&bytes, kernel).map_err(refuse)?;

@@ -207,7 +207,7 @@ mod tests {
             &chosen,
             told.spool.path(),
             &output,
-            Some((&Setup::in_process(CacheFolder::none()), &Host::in_memory([], []))),
+            Some((&Setup::in_process(CacheFolder::none()), &Host::in_memory([], [], "gpukern"))),
         )
         .expect("written");
         let own = found.pop().expect("one");
@@ -227,7 +227,7 @@ mod tests {
             Path::new(""),
             &chosen(&all, None, &|_, _| "k".into())[0],
             &Setup::in_process(CacheFolder::none()),
-            &Host::in_memory([], []),
+            &Host::in_memory([], [], "gpukern"),
         )
         .expect("replayed")
         .0

@@ -1,8 +1,8 @@
-//! The canary: a short fixed kernel that tells, on any device, whether it is as fast as it was.
+//! The canary: a short fixed kernel whose time shows whether the device is as fast as before.
 
 use super::Timed;
 use crate::algorithms::probes::FMA;
-use crate::algorithms::probes::fma::{STEPS, prolonged};
+use crate::algorithms::probes::fma::{STEPS, with_steps};
 use crate::algorithms::{CaseSpec, Problem};
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
@@ -12,47 +12,48 @@ use crate::device::capability::DeviceInfo;
 use crate::measure::workbench::Workbench;
 use crate::vulkan::VulkanError;
 
-/// Runs of a reading: their minimum is what the device can do, whatever else the system was busy with.
+/// Runs per reading: their minimum is the device's capability, however busy the system was.
 const RUNS: usize = 5;
 
 /// Invocations of one small work-group.
 const ONE_GROUP: u64 = 64;
-/// Invocations on a device that computes on the host's cores: a millisecond, beside which it does not matter how long a
-/// thread takes to wake up.
+/// Invocations on a device that computes on the host's cores: a millisecond, compared with which a thread's wake-up
+/// time is negligible.
 const ON_THE_HOST: u64 = 512;
 
-/// Steps of a chain on other devices, four times those of [`FMA`]: 75 microseconds on an H100, beside which what a launch
-/// takes is little.
+/// Steps per chain on other devices, four times those of [`FMA`]: 75 microseconds on an H100, compared with which the
+/// launch overhead is small.
 const STEPS_OF_A_GPU: u32 = 4 * STEPS;
 
-/// Chains of dependent multiply-adds in one work-group: no memory slows them.
+/// Chains of dependent multiply-adds in one work-group, independent of memory.
 pub(crate) struct Canary {
     chains: Box<dyn Timed>,
-    /// Steps of a chain.
+    /// Steps per chain.
     steps: u32,
-    /// The best reading so far, of earlier processes too.
+    /// Best reading so far, including earlier processes.
     best: Nanos,
-    /// Whether the device becomes faster with work: one of its own does, and the host's cores do not.
+    /// Whether the device speeds up under load: GPUs do, the host's cores do not.
     rises: bool,
 }
 
-/// Prepares the chains; `None` where they cannot run.
+/// Prepares the chains; `None` if the device cannot run them.
 fn chains(workbench: &mut Workbench, invocations: u64, steps: u32) -> Result<Option<Box<dyn Timed>>, VulkanError> {
     let case = CaseSpec::new(&FMA, Size::Uniform(invocations), DType::F32);
     let problem: Box<dyn Problem> = (FMA.problem)(&case).expect("a power of two");
-    let Some(program) = prolonged(&case, workbench.info(), steps) else { return Ok(None) };
+    let Some(program) = with_steps(&case, workbench.info(), steps) else { return Ok(None) };
     let loaded = workbench.load(problem.as_ref())?;
-    // One run a sample in every process: the first of several takes longest.
+    // One run per sample in every process, because the first of several takes longest.
     let sampler = workbench.sampler_of_one(&loaded, &program)?;
     Ok(Some(Box::new(move || {
-        // The sampler's commands refer to the buffers, which are captured, and dropped, after it.
+        // Captures both: the sampler's commands refer to the buffers, which must be dropped after it.
         let (sampler, _loaded) = (&sampler, &loaded);
         sampler.sample().map_err(|error| error.to_string())
     })))
 }
 
 impl Canary {
-    /// Prepares the kernel and reads it once; `None` where it cannot run. The best of earlier processes is in `cache`.
+    /// Prepares the kernel and reads it once; `None` if it cannot run. `cache` has the best reading of earlier
+    /// processes.
     ///
     /// # Errors
     /// Why the device has no room for it, or failed.
@@ -70,14 +71,14 @@ impl Canary {
         Self::of(chains, steps, best, rises).map(Some)
     }
 
-    /// A canary that runs `chains`, and has read them once.
+    /// Creates a canary from `chains`, and reads it once.
     pub(super) fn of(chains: Box<dyn Timed>, steps: u32, best: Nanos, rises: bool) -> Result<Self, String> {
         let mut canary = Self { chains, steps, best, rises };
         canary.read()?;
         Ok(canary)
     }
 
-    /// Reads the canary: the least time of [`RUNS`] runs, now.
+    /// Reads the canary: the minimum of [`RUNS`] runs.
     pub(super) fn read(&mut self) -> Result<Nanos, String> {
         let mut reading = Nanos(f64::INFINITY);
         for _ in 0..RUNS {
@@ -88,28 +89,29 @@ impl Canary {
         Ok(reading)
     }
 
-    /// Keeps the best reading for later processes.
+    /// Saves the best reading for later processes.
     pub(crate) fn keep(&self, cache: &CacheFolder, device: &DeviceInfo) {
         cache.put(&kept_as(self.steps), device, &self.best.0.to_le_bytes());
     }
 
-    /// Whether the device becomes faster with work.
+    /// Whether the device speeds up under load.
     pub(super) fn rises(&self) -> bool {
         self.rises
     }
 
-    /// Steps of a chain, whose time a reading is.
+    /// Returns the steps of the chain that readings time.
     pub(super) fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// The best reading so far: what the others are compared with.
+    /// Returns the best reading so far, the reference for others.
     pub(crate) fn best(&self) -> Nanos {
         self.best
     }
 }
 
-/// The name under which the best reading is kept on disk: a process that only ever saw a slow device could not tell.
+/// Returns the kind of cache file for the best reading. It is shared between processes, because one that always saw a
+/// slow device could not notice.
 fn kept_as(steps: u32) -> String {
     format!("canary-{steps}")
 }

@@ -12,22 +12,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Host time of one turn: long beside what a change of kernel costs, short beside what a clock takes to change.
+/// Host time of one turn: long compared with the cost of switching kernels, short compared with clock changes.
 pub(super) const TURN: Duration = Duration::from_millis(20);
-/// Samples of one turn of a round at most: more of them say little more, and records stay small.
+/// Most samples per turn of a duel's round: more add little, and would bloat records.
 const MOST_OF_A_ROUND: usize = 20;
-/// A sample at least this long is not disturbed by what ran before it.
+/// Length from which a sample is not disturbed by what ran before it.
 const UNDISTURBED: Nanos = Nanos(5e6);
 
-/// A case that is warm and being sampled, or its outcome.
+/// Contender being sampled, or the outcome that ended it.
 pub(crate) type State<T> = Result<Contender<T>, Outcome>;
 
-/// The outcome of a case that failed with `error`.
+/// Creates the outcome of a case that failed with `error`.
 pub(crate) fn failed(error: &impl ToString) -> Outcome {
     Outcome::failed(error.to_string())
 }
 
-/// A case whose first run took `time` and was right: its one sample.
+/// Creates the measurement of a case whose verified first run took `time`: its only sample.
 pub(crate) fn once(verification: Correctness, time: Nanos, phases: Phases) -> Measured {
     let summary = Summary::of(&[time]).expect("one time");
     let conditions = Conditions::default();
@@ -46,30 +46,29 @@ pub(crate) fn once(verification: Correctness, time: Nanos, phases: Phases) -> Me
     }
 }
 
-/// A verified program or baseline, and its samples so far.
+/// Verified program or baseline, with its samples so far.
 pub(crate) struct Contender<T> {
     timed: T,
     samples: Vec<Sample>,
     times: Vec<Nanos>,
-    /// Time on the host's processors that a run took in each sample, in nanoseconds, where the device is on them.
+    /// CPU time per run of each sample, in nanoseconds, if the device runs on the host's processors.
     cpu_times: Vec<f64>,
     /// Host time spent in turns.
     spent: Duration,
     done: bool,
-    /// Samples that were dropped because the process was stopped meanwhile.
+    /// Number of samples dropped because the process was suspended.
     dropped: u32,
-    /// Host time of those.
+    /// Host time of the dropped samples.
     lost: Duration,
-    /// What was taken of the host's processors when it began to be warmed up.
+    /// Load of the host's processors when its warm-up began.
     load: Option<HostLoad>,
-    /// The canary's readings around and between its samples.
+    /// Canary readings around and between its samples.
     canaries: Vec<f64>,
     measured: Measured,
 }
 
 impl<T: Timed> Contender<T> {
-    /// What has been warmed up after its first run was `measured`, with what was taken of the host's processors before
-    /// that.
+    /// Creates a contender that was warmed up after its first run `measured`; `load` was read before the warm-up.
     pub(super) fn new(timed: T, measured: Measured, load: Option<HostLoad>) -> Self {
         Self {
             measured: Measured { repeats: timed.repeats(), ..measured },
@@ -86,17 +85,17 @@ impl<T: Timed> Contender<T> {
         }
     }
 
-    /// Whether it has been sampled enough.
+    /// Whether it has enough samples.
     pub(super) fn done(&self) -> bool {
         self.done
     }
 
-    /// Whether it has not been sampled at all.
+    /// Whether it has no samples yet.
     pub(super) fn fresh(&self) -> bool {
         self.samples.is_empty()
     }
 
-    /// Takes samples for a while.
+    /// Takes samples for one turn.
     pub(super) fn turn(&mut self, sampling: &Sampling, time: &dyn Time) -> Result<(), String> {
         let start = time.now();
         while !self.done && time.since(start) < TURN {
@@ -123,18 +122,18 @@ impl<T: Timed> Contender<T> {
         Ok(())
     }
 
-    /// Takes one sample and discards it: only the work counts.
+    /// Takes one sample and discards it, to keep the device busy.
     pub(super) fn work(&mut self) -> Result<(), String> {
         let (_, total) = self.timed.sample()?;
         self.measured.phases.device = self.measured.phases.device + total;
         Ok(())
     }
 
-    /// Runs on as `recount` prepares it, back to back, while the counter that `joules` reads is watched, and notes
-    /// what a run takes.
+    /// Runs back to back, as `recount` sets it up, while another thread reads the energy counter with `joules`; stores
+    /// the energy per run.
     ///
     /// # Errors
-    /// Why there is no energy.
+    /// Why the energy cannot be measured.
     pub(super) fn weigh(
         &mut self,
         joules: impl Fn() -> Option<f64> + Send,
@@ -159,27 +158,27 @@ impl<T: Timed> Contender<T> {
         Ok(energy)
     }
 
-    /// The thing that is timed.
+    /// Returns the timed object.
     pub(crate) fn timed(&self) -> &T {
         &self.timed
     }
 
-    /// The measurement so far, without its samples.
+    /// Returns the measurement so far, without its samples.
     pub(crate) fn measured(&self) -> &Measured {
         &self.measured
     }
 
-    /// Number of samples so far.
+    /// Returns the number of samples so far.
     pub(super) fn count(&self) -> usize {
         self.times.len()
     }
 
-    /// The median of the samples from number `first` on.
+    /// Returns the median of the samples from number `first` on.
     pub(super) fn median_from(&self, first: usize) -> Option<Nanos> {
         Summary::of(&self.times[first..]).map(|summary| summary.median)
     }
 
-    /// Lets `remake` change the thing that is timed, and discards its first sample, which may compile it.
+    /// Replaces the timed object through `remake`, and discards its first sample, which may compile it.
     pub(super) fn replace(&mut self, remake: impl FnOnce(&mut T) -> Result<(), String>) -> Result<(), String> {
         remake(&mut self.timed)?;
         self.measured.repeats = self.timed.repeats();
@@ -201,9 +200,9 @@ impl<T: Timed> Contender<T> {
         Ok(true)
     }
 
-    /// Discards one sample if the next would be short enough to be disturbed by what others left in the caches.
+    /// Discards one sample if the next would be short enough to be disturbed by other contenders' cache contents.
     pub(super) fn settle(&mut self) -> Result<(), String> {
-        // Before there are samples, the summary is that of the verified run.
+        // Without samples, the summary is that of the verified run.
         let first = self.times.first().unwrap_or(&self.measured.summary.median);
         if first.0 * f64::from(self.timed.repeats()) < UNDISTURBED.0 {
             self.work()?;
@@ -211,15 +210,15 @@ impl<T: Timed> Contender<T> {
         Ok(())
     }
 
-    /// Takes one sample. One during which the process stood still is dropped, for its time has that in it.
+    /// Takes one sample, and drops it if the process was suspended meanwhile, because its time includes the suspension.
     fn take(&mut self, time: &dyn Time) -> Result<(), String> {
-        // Whatever happened between samples is none of theirs.
+        // Clears suspensions between samples.
         time.went_on();
         let start = time.now();
-        // Only a device on the host's processors spends their time.
+        // Only a device on the host's processors uses CPU time.
         let cpu = self.load.and_then(|_| time.cpu());
         let (sample, total) = match self.timed.sample() {
-            // A run that goes on round by round is left then; what was sampled before counts.
+            // An interruption ends multi-round runs; earlier samples count.
             Err(_) if time.interrupted() => return Ok(()),
             taken => taken?,
         };
@@ -238,7 +237,8 @@ impl<T: Timed> Contender<T> {
         Ok(())
     }
 
-    /// Notes what the canary and the clock said: before its samples if it has none yet, after them otherwise.
+    /// Stores a reading of canary and clock: as the one before the samples if it is the first, otherwise as the one
+    /// after.
     pub(super) fn observe(&mut self, Reading { canary, clock_mhz, load }: Reading) {
         fn note<T: Copy>(pair: &mut Option<[T; 2]>, reading: Option<T>) {
             if let Some(reading) = reading {
@@ -251,12 +251,12 @@ impl<T: Timed> Contender<T> {
         note(&mut conditions.clock_mhz, clock_mhz);
         self.canaries.extend(canary.map(|(time, _)| time.0));
         if let (Some(own), Some([now, begun])) = (self.load, load) {
-            // What is over too soon to tell has the share since the run began.
+            // If the case was too short to tell, use the share since the start of the run.
             conditions.others = now.others_since(own).or_else(|| now.others_since(begun)).or(conditions.others);
         }
     }
 
-    /// The measurement, and what was timed; `None` if it was interrupted before its first sample.
+    /// Returns the measurement and the timed object; `None` if it was interrupted before its first sample.
     pub(crate) fn finish(mut self) -> Option<(Measured, T)> {
         self.measured.summary = Summary::of(&self.times)?;
         if self.dropped > 0 {
@@ -273,7 +273,7 @@ impl<T: Timed> Contender<T> {
     }
 }
 
-/// The contender that is not done yet.
+/// Returns the contender unless it is done or failed.
 pub(super) fn unfinished<T: Timed>(state: &mut State<T>) -> Option<&mut Contender<T>> {
     state.as_mut().ok().filter(|contender| !contender.done())
 }

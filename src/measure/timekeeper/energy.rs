@@ -1,23 +1,24 @@
-//! Energy of a case: it runs on, back to back, while another thread watches the counter of the board.
+//! Energy of a case: it runs back to back while another thread reads the board's energy counter.
 
 use crate::basis::units::Nanos;
 use crate::record::{Energy, Sample};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time that a case runs before its energy counts: the board's power follows its load with a delay.
+/// Time that a case runs before its energy counts: the board's power follows the load with a delay.
 const POWER_SETTLES: Duration = Duration::from_millis(500);
-/// Time over which it counts at least. An H100's power swings by a tenth about once a second under a steady load.
+/// Least time over which energy is measured. An H100's power oscillates by a tenth about once a second under steady
+/// load.
 const LONG_ENOUGH: Duration = Duration::from_secs(2);
-/// Between two readings, which go to the driver. An H100's counter moves ten times a second.
+/// Interval between readings, each a driver call. An H100's counter advances ten times a second.
 const BETWEEN_READINGS: Duration = Duration::from_millis(5);
 
-/// When the counter was seen to have moved, since the work began, and the joules to which.
+/// Time at which the counter advanced, since the work began, and its value in joules.
 pub(super) type Step = (Duration, f64);
-/// When a sample ended, since the work began, and the device time of its runs.
+/// Time at which a sample ended, since the work began, and the device time of its runs.
 pub(super) type Done = (Duration, Nanos);
 
-/// Watches the counter that `joules` reads until `ended`.
+/// Reads the counter with `joules` until `ended`; returns its steps.
 pub(super) fn watch(joules: impl Fn() -> Option<f64>, begun: Instant, ended: &AtomicBool) -> Vec<Step> {
     let mut steps = vec![];
     let mut last = joules();
@@ -32,10 +33,10 @@ pub(super) fn watch(joules: impl Fn() -> Option<f64>, begun: Instant, ended: &At
     steps
 }
 
-/// Takes samples until there is enough to tell their energy.
+/// Takes samples for long enough to determine the energy.
 ///
 /// # Errors
-/// Why one failed; when the user interrupted.
+/// Why a sample failed, or that the user interrupted.
 pub(super) fn work(
     mut sample: impl FnMut() -> Result<(Sample, Nanos), String>,
     begun: Instant,
@@ -54,11 +55,11 @@ pub(super) fn work(
     Ok(done)
 }
 
-/// The energy of one of the `repeats` runs of each sample: the power between the first and the last step of the counter, so
-/// that their length is no part of the error, for as long as a run takes from its beginning to that of the next.
+/// Returns the energy of one of the `repeats` runs per sample: the power between the counter's first and last step, so
+/// that their length does not matter, times the interval from one run's start to the next.
 ///
 /// # Errors
-/// Why it cannot be told.
+/// Why the energy cannot be determined.
 pub(super) fn energy(steps: &[Step], done: &[Done], repeats: u32) -> Result<Energy, String> {
     let steps: Vec<_> = steps.iter().filter(|(at, _)| *at >= POWER_SETTLES).collect();
     let done: Vec<_> = done.iter().filter(|(at, _)| *at >= POWER_SETTLES).collect();
@@ -81,12 +82,12 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A board of 75 W at rest and 300 W from 100 ms on, whose counter moves each 100 ms, for a while.
+    /// Returns the counter steps of a board with 75 W at rest and 300 W from 100 ms on, one per 100 ms.
     fn steps(until: u32) -> Vec<Step> {
         (1..until / 100).map(|step| (100 * step * MS, 7.5 + 30.0 * f64::from(step - 1))).collect()
     }
 
-    /// Samples of 8 ms each 10 ms.
+    /// Returns samples of 8 ms every 10 ms.
     fn done(until: u32) -> Vec<Done> {
         (1..until / 10).map(|sample| (10 * sample * MS, Nanos(8e6))).collect()
     }
@@ -124,7 +125,7 @@ mod tests {
         let read = || {
             readings.set(readings.get() + 1);
             ended.store(readings.get() == 7, Ordering::Relaxed);
-            // It stands still for two readings, and once it cannot be read.
+            // It stands still for two readings, and later cannot be read.
             (readings.get() != 4).then_some(f64::from(readings.get() / 2))
         };
         let steps = watch(read, Instant::now(), &ended);

@@ -1,4 +1,4 @@
-//! The one measuring loop: warm-up, turns, stopping, the canary and what it says of the samples. What is timed is a
+//! The measuring loop: warm-up, turns, stopping, and the canary, which shows changes of the device's speed. It times a
 //! program on a device, a baseline on the host or, in tests, a script.
 
 mod canary;
@@ -28,34 +28,37 @@ pub(crate) type Decided<'a> = &'a mut dyn FnMut(&[Round]) -> bool;
 
 /// Time that a device works to bring its clock up, as long as that has not been seen to fail.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
-/// The same once it has.
+/// Longest wait for a device's clock after one has failed.
 const LATER_CLOCK_PATIENCE: Duration = Duration::from_millis(300);
-/// Time that it works between two readings of the canary.
+/// Time that the device works between two readings of the canary.
 const BETWEEN_READINGS: Duration = Duration::from_millis(50);
 
-/// Ratio by which the canary may change while a case is sampled.
+/// Ratio by which the canary may change while a case is sampled without a warning.
 const DRIFT: f64 = 1.02;
-/// Rounds of a duel at most: what they still do not tell is less than what a process does to its medians.
+/// Most rounds of a duel: what more rounds could resolve is smaller than the noise between processes.
 pub(crate) const MOST_ROUNDS: usize = 1000;
 
 /// Samples after which a candidate of a race may be dropped.
 const FIRST_LOOK: usize = 3;
-/// Ratio of its best sample to the best's median that drops it: far outside what noise does to a minimum.
+/// Ratio of a candidate's best sample to the best candidate's median that drops it: far beyond what noise does to a
+/// minimum.
 const BEATEN: f64 = 1.15;
-/// Ratio of its first run to the best that makes a further sample not worth its time.
+/// Ratio of a candidate's first run to the best that drops it without further samples.
 const HOPELESS: f64 = 2.0;
 /// Samples of a candidate that is not dropped.
 const ENOUGH: usize = 10;
-/// Host time for them, once there are a few.
+/// Host time for these samples, once there are a few.
 const TRIAL: Duration = Duration::from_millis(300);
 
-/// Orders in which the three contenders of a duel take turns: A, B and the control are first, second and last equally often.
+/// Orders in which the three contenders of a duel take turns: A, B and the control come first, second and last equally
+/// often.
 const TURN_ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// Makes a contender of a duel again: A (0), B (1) or the control (2), with as many runs a sample as suit a run of this time.
+/// Callback that creates a duel's contender again: A (0), B (1) or the control (2), with the number of runs per sample
+/// that suits a run of this time.
 pub(crate) type Remake<'a, T> = &'a mut dyn FnMut(&mut T, usize, Nanos) -> Result<(), String>;
 
-/// Something that can be run and timed.
+/// Runnable that can be timed.
 pub(crate) trait Timed {
     /// Takes one sample; returns it with the device time of all its runs.
     ///
@@ -63,43 +66,43 @@ pub(crate) trait Timed {
     /// Why the run failed, for a person.
     fn sample(&mut self) -> Result<(Sample, Nanos), String>;
 
-    /// Runs in one sample.
+    /// Returns the number of runs per sample.
     fn repeats(&self) -> u32 {
         1
     }
 }
 
-/// A closure that takes a sample can be timed, too.
+/// Closure that takes a sample.
 impl<F: FnMut() -> Result<(Sample, Nanos), String>> Timed for F {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
         self()
     }
 }
 
-/// The clock that the loop goes by, and whether the loop is to end.
+/// Clock of the measuring loop, and signals that end it.
 pub(crate) trait Time {
-    /// Time since a fixed beginning.
+    /// Returns the time since a fixed start.
     fn now(&self) -> Duration;
-    /// Lets time pass.
+    /// Waits for `pause`.
     fn sleep(&self, pause: Duration);
-    /// Whether the user asked to stop.
+    /// Returns whether the user asked to stop.
     fn interrupted(&self) -> bool;
-    /// Whether the process was stopped and went on since this was last asked.
+    /// Returns whether the process was suspended and resumed since the last call.
     fn went_on(&self) -> bool;
-    /// Time that this process has spent on the host's processors, if that is known.
+    /// Returns the CPU time of this process, if known.
     fn cpu(&self) -> Option<Duration> {
         None
     }
-    /// Time since an earlier [`Self::now`].
+    /// Returns the time since an earlier [`Self::now`].
     fn since(&self, earlier: Duration) -> Duration {
         self.now().saturating_sub(earlier)
     }
 }
 
-/// Whether this process went on after a stop (SIGCONT after SIGSTOP or Ctrl-Z) since this was last looked at.
+/// Whether this process was resumed after a suspension (SIGCONT after SIGSTOP or Ctrl-Z) since the last check.
 pub(crate) static CONTINUED: AtomicBool = AtomicBool::new(false);
 
-/// The wall clock, and the user's interruption.
+/// Wall clock, with the user's interruption.
 struct WallTime<'a> {
     begun: Instant,
     interrupted: &'a AtomicBool,
@@ -127,30 +130,30 @@ impl Time for WallTime<'_> {
     }
 }
 
-/// A reading of the device's speed, apart from its cases.
+/// Reading of the device's speed and the system's load between samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reading {
-    /// The canary's time and its steps.
+    /// Time of the canary, and its steps.
     canary: Option<(Nanos, u32)>,
-    /// The device's clock.
+    /// Clock of the device in MHz.
     clock_mhz: Option<f64>,
-    /// What was taken of the host's processors so far, and until the run began.
+    /// Load of the host's processors at present, and at the start of the run.
     load: Option<[HostLoad; 2]>,
 }
 
-/// The measuring loop: takes what is timed through warm-up and samples, and watches over the conditions.
+/// Measuring loop: takes contenders through warm-up and samples, and observes the conditions.
 pub(crate) struct Timekeeper<'a> {
     time: Box<dyn Time + 'a>,
     canary: Option<Canary>,
     clock: Option<ClockSource>,
-    /// What was taken of the host's processors until the run began, where what is timed runs on them too.
+    /// Load of the host's processors at the start of the run, if the contenders run on them too.
     load: Option<HostLoad>,
-    /// Time to wait for the device's clock.
+    /// Longest wait for the device's clock to rise.
     clock_patience: Duration,
 }
 
 impl<'a> Timekeeper<'a> {
-    /// A timekeeper by the wall clock that stops when `interrupted` becomes true.
+    /// Creates a timekeeper on the wall clock that stops when `interrupted` becomes true.
     pub(crate) fn new(interrupted: &'a AtomicBool) -> Self {
         Self::by(WallTime { begun: Instant::now(), interrupted })
     }
@@ -159,38 +162,39 @@ impl<'a> Timekeeper<'a> {
         Self { time: Box::new(time), canary: None, clock: None, load: None, clock_patience: CLOCK_PATIENCE }
     }
 
-    /// Reads the clock of a device beside its canary.
+    /// Sets the source of the device's clock frequency, read together with the canary.
     pub(crate) fn watch_clock(&mut self, clock: Option<ClockSource>) {
         self.clock = clock;
     }
 
-    /// Reads what other programs take of the host's processors, too.
+    /// Turns on readings of other programs' CPU use, if the device shares the host's processors.
     pub(crate) fn watch_host(&mut self, shares_host: bool) {
         self.load = shares_host.then(HostLoad::now).flatten();
     }
 
-    /// Reads `canary` around samples.
+    /// Sets the canary to read around samples.
     pub(crate) fn watch_canary(&mut self, canary: Option<Canary>) {
         self.canary = canary;
     }
 
-    /// The canary, if one is watched.
+    /// Returns the canary, if there is one.
     pub(crate) fn canary(&self) -> Option<&Canary> {
         self.canary.as_ref()
     }
 
-    /// The clock that this one goes by.
+    /// Returns the clock of the loop.
     pub(crate) fn time(&self) -> &dyn Time {
         self.time.as_ref()
     }
 
-    /// Whether the user asked to stop.
+    /// Returns whether the user asked to stop.
     pub(crate) fn interrupted(&self) -> bool {
         self.time.interrupted()
     }
 
-    /// Warms `timed` up after its first run was `measured`: by time and stability, at most `patience`. After its first
-    /// sample it is prepared anew by `recount`, with what a run takes: the first run may have included compilation.
+    /// Warms `timed` up after its first run `measured`: until its times are stable, for at most `patience`. After the
+    /// first sample, `recount` sets the number of runs per sample from the time of one run, because the first run may
+    /// have included compilation.
     ///
     /// # Errors
     /// Why a run failed.
@@ -218,8 +222,8 @@ impl<'a> Timekeeper<'a> {
         Ok(Contender::new(timed, measured, load))
     }
 
-    /// Lets the device work until the canary is as fast as at its best. A GPU's clock rises in steps, and a step may be
-    /// longer than the warm-up: times are then steady, and wrong.
+    /// Keeps the device working until the canary is nearly as fast as at its best. A GPU's clock rises in steps, and a
+    /// step may last longer than the warm-up: times would be steady, and wrong.
     ///
     /// # Errors
     /// Why the work or the canary failed.
@@ -228,7 +232,7 @@ impl<'a> Timekeeper<'a> {
         let start = self.time.now();
         while canary.read()?.0 > SLOW * canary.best().0 {
             if self.time.since(start) >= self.clock_patience || self.time.interrupted() {
-                // What keeps the clock low is unlikely to end, and the case is marked.
+                // The cause of the low clock is unlikely to go away; the case gets a warning.
                 self.clock_patience = LATER_CLOCK_PATIENCE;
                 break;
             }
@@ -240,15 +244,15 @@ impl<'a> Timekeeper<'a> {
         Ok(())
     }
 
-    /// The outcome of what failed with `error`: a run that was left for an interruption failed of nothing else.
+    /// Returns the outcome of a failure; during an interruption, the interruption is the cause.
     pub(crate) fn broken(&self, error: &impl ToString) -> Outcome {
         if self.interrupted() { Outcome::Interrupted } else { failed(error) }
     }
 
-    /// Samples all that are warm until each has enough, in turns, so that whatever drifts hits all alike.
+    /// Samples all warm contenders until each has enough, in turns, so that drift affects all equally.
     pub(crate) fn sample<T: Timed>(&mut self, mut states: Vec<&mut State<T>>, sampling: &Sampling) {
         if let (Some(contender), None) = (states.iter_mut().find_map(|state| unfinished(state)), sampling.pause) {
-            // A device that fails here fails below too.
+            // If the device fails here, it will fail below as well, and be reported.
             let _ = self.bring_clock_up(&mut || contender.work());
         }
         loop {
@@ -256,7 +260,7 @@ impl<'a> Timekeeper<'a> {
             if states.is_empty() {
                 return;
             }
-            // A first sample is discarded if it is short enough to be disturbed by what other contenders left in the caches.
+            // Discard first samples so short that other contenders' cache contents would disturb them.
             let settles = states.len() > 1 && sampling.pause.is_none();
             let before = self.observe();
             for state in &mut states {
@@ -276,11 +280,11 @@ impl<'a> Timekeeper<'a> {
         }
     }
 
-    /// Lets a contender that has its samples run on until its energy is known, prepared anew by `recount`, with what a run
-    /// takes.
+    /// Keeps a sampled contender running until its energy is known; `recount` sets the number of runs per sample from
+    /// the time of one run.
     ///
     /// # Errors
-    /// Why it is not.
+    /// Why the energy cannot be measured.
     pub(crate) fn weigh<T: Timed>(
         &self,
         contender: &mut Contender<T>,
@@ -290,12 +294,12 @@ impl<'a> Timekeeper<'a> {
         contender.weigh(|| clock.and_then(ClockSource::joules), recount, self.time.as_ref())
     }
 
-    /// Samples two sides and a control, a second making of the first, until `decided` returns true for the rounds, or
-    /// `max_time` of `sampling` is over. A side without a time leaves the other nothing to be compared with.
+    /// Samples two sides and a control, a second instance of the first side, until `decided` returns true for the
+    /// rounds, or `sampling`'s `max_time` is over. If one side fails, there is nothing to compare.
     ///
-    /// Each round makes all three again with `remake`, in a random order, for the same number of runs a sample; then they
-    /// take turns in random orders. `seed` draws the orders: if nothing differs, any of the three is as likely to get any
-    /// place, which the test of the rounds relies on.
+    /// Each round creates all three again with `remake`, in random order, with the same number of runs per sample; then
+    /// they take turns in random orders drawn from `seed`. If nothing differs, any of the three is equally likely to
+    /// get any place, which the randomization test relies on.
     pub(crate) fn duel<T: Timed>(
         &mut self,
         states: [&mut State<T>; 2],
@@ -309,7 +313,7 @@ impl<'a> Timekeeper<'a> {
         let (Ok(a), Ok(b)) = (&mut *first, &mut *second) else { return rounds };
         let mut control = Contender::new(control, a.measured().clone(), None);
         if sampling.pause.is_none() {
-            // A device that fails here fails below too.
+            // If the device fails here, it will fail below as well, and be reported.
             let _ = self.bring_clock_up(&mut || a.work());
         }
         let before = self.observe();
@@ -327,7 +331,7 @@ impl<'a> Timekeeper<'a> {
         rounds
     }
 
-    /// The rounds of a duel; an error says which contender failed, and how.
+    /// Runs the rounds of a duel; an error names the contender that failed, and why.
     fn rounds<T: Timed>(
         &self,
         contenders: &mut [&mut Contender<T>; 3],
@@ -358,7 +362,7 @@ impl<'a> Timekeeper<'a> {
             }
             let mut round = Round::default();
             for (role, contender) in contenders.iter().enumerate() {
-                // A process that was stopped during every sample has none.
+                // A process that was suspended during every sample has no median.
                 let Some(median) = contender.median_from(firsts[role]) else { return Ok(()) };
                 round[role] = median;
             }
@@ -370,7 +374,7 @@ impl<'a> Timekeeper<'a> {
         Ok(())
     }
 
-    /// The time of a run of `timed`, taken once the device's clock is up; `None` if it cannot win against `best`.
+    /// Measures one run of `timed` after the device's clock has risen; `None` if it cannot win against `best`.
     ///
     /// # Errors
     /// Why a run failed.
@@ -380,8 +384,8 @@ impl<'a> Timekeeper<'a> {
         Ok((!best.is_some_and(|best| warm.device.0 > HOPELESS * best.0)).then_some(warm.device))
     }
 
-    /// The median of `timed`; `None` once it cannot win against `best`. Samples end when the time is `until`: where
-    /// there are none then, the time of its `heat` stands.
+    /// Measures the median of `timed`; `None` once it cannot win against `best`. Sampling ends at time `until`; without
+    /// any samples, returns the time of its `heat`.
     ///
     /// # Errors
     /// Why a run failed.
@@ -407,16 +411,17 @@ impl<'a> Timekeeper<'a> {
         Ok(Some(stats::median(&times).map_or(heat, Nanos)))
     }
 
-    /// Reads the canary's time, its steps, and the device's clock.
+    /// Reads the canary, the device's clock and the host's load.
     fn observe(&mut self) -> Reading {
-        // A device that fails here fails its cases too, where the error is recorded.
+        // If the device fails here, its cases fail too, where the error is recorded.
         let canary = self.canary.as_mut().and_then(|canary| Some((canary.read().ok()?, canary.steps())));
         let load = self.load.and_then(|begun| Some([HostLoad::now()?, begun]));
         Reading { canary, clock_mhz: self.clock.as_ref().and_then(ClockSource::mhz), load }
     }
 }
 
-/// Warns of a case around whose samples the canary changed, or was slower than its `best`; once, however often.
+/// Adds a warning to a case around whose samples the canary changed, or was slower than its `best`; replaces earlier
+/// ones.
 pub(crate) fn warn_of_clock(best: Option<Nanos>, outcome: &mut Outcome) {
     let Outcome::Measured(measured) = outcome else { return };
     measured.conditions.canary_best = measured.conditions.canary.and(best);

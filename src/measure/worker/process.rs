@@ -115,7 +115,7 @@ impl Process {
     }
 
     fn begin(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
-        let program = std::env::current_exe();
+        let program = setup.program.clone().map_or_else(std::env::current_exe, Ok);
         let mut process = Self::spawn(program, drivers, setup).map_err(|error| cannot_start(&error))?;
         process.patience = Some(setup.timeout.saturating_mul(START_PATIENCE));
         let (devices, _) =

@@ -166,9 +166,9 @@ impl MemoryWatch {
     fn outgrown(&mut self, wait: Option<Wait>, resident: impl FnOnce() -> Option<Bytes>) -> Option<String> {
         let wait = wait.filter(|wait| wait.pipelines > 0)?;
         let now = resident()?;
-        let (begun, first) = *self.first.get_or_insert((wait.begun, now));
-        if begun != wait.begun {
-            self.first = Some((wait.begun, now));
+        let (started, first) = *self.first.get_or_insert((wait.started, now));
+        if started != wait.started {
+            self.first = Some((wait.started, now));
             return None;
         }
         let grown = Bytes(now.0.saturating_sub(first.0));
@@ -182,7 +182,7 @@ struct CallWatch {
     /// A call hangs that takes so many times what it took before; one that compiles, so many times the timeout.
     patience: u32,
     looked: Instant,
-    begun: Option<Instant>,
+    started: Option<Instant>,
     /// Time that the call was seen to take, and the part of it since the run was interrupted.
     waited: Duration,
     interrupted: Duration,
@@ -194,7 +194,7 @@ impl CallWatch {
             timeout,
             patience: PATIENCE,
             looked: now,
-            begun: None,
+            started: None,
             waited: Duration::ZERO,
             interrupted: Duration::ZERO,
         }
@@ -206,11 +206,12 @@ impl CallWatch {
         // A process that was stopped, on a computer that slept perhaps, did not wait meanwhile.
         let passed = now.saturating_duration_since(self.looked).min(2 * LOOK);
         self.looked = now;
-        if self.begun != wait.map(|wait| wait.begun) {
-            (self.begun, self.waited, self.interrupted) = (wait.map(|wait| wait.begun), Duration::ZERO, Duration::ZERO);
+        if self.started != wait.map(|wait| wait.started) {
+            (self.started, self.waited, self.interrupted) =
+                (wait.map(|wait| wait.started), Duration::ZERO, Duration::ZERO);
         }
         let wait = wait?;
-        let passed = passed.min(now.saturating_duration_since(wait.begun));
+        let passed = passed.min(now.saturating_duration_since(wait.started));
         self.waited += passed;
         self.interrupted += if interrupted { passed } else { Duration::ZERO };
         let expected = wait.expected.unwrap_or(self.timeout * wait.pipelines);
@@ -271,15 +272,15 @@ mod tests {
     /// Seconds until a call that takes for ever is given up; every `gap` seconds the process is stopped for a minute.
     fn given_up(expected: Option<u64>, interrupted_after: f64, gap: Option<u64>) -> f64 {
         let expected = expected.map(Duration::from_secs);
-        let wait = Wait { call: "vkWaitForFences", begun: Instant::now(), expected, pipelines: 0 };
+        let wait = Wait { call: "vkWaitForFences", started: Instant::now(), expected, pipelines: 0 };
         given_up_of(wait, 30, interrupted_after, gap)
     }
 
     /// The same of any call, with a timeout of so many seconds.
     fn given_up_of(wait: Wait, timeout: u64, interrupted_after: f64, gap: Option<u64>) -> f64 {
-        let begun = wait.begun;
-        let mut calls = CallWatch::new(Duration::from_secs(timeout), begun);
-        let (mut looks, mut now) = (0, begun);
+        let started = wait.started;
+        let mut calls = CallWatch::new(Duration::from_secs(timeout), started);
+        let (mut looks, mut now) = (0, started);
         loop {
             looks += 1;
             now += LOOK;
@@ -309,7 +310,7 @@ mod tests {
     fn a_pipeline_has_ten_times_the_timeout_to_compile_and_several_have_it_each() {
         let near = |time: f64, expected: f64| assert!((time - expected).abs() < 0.5, "{time}, not {expected}");
         let compiled = |pipelines: u32, timeout: u64, interrupted_after: f64| {
-            let wait = Wait { call: "vkCreateComputePipelines", begun: Instant::now(), expected: None, pipelines };
+            let wait = Wait { call: "vkCreateComputePipelines", started: Instant::now(), expected: None, pipelines };
             given_up_of(wait, timeout, interrupted_after, None)
         };
         near(compiled(1, 30, f64::INFINITY), 300.0);
@@ -323,7 +324,7 @@ mod tests {
     #[test]
     fn a_compiler_may_take_so_much_memory_in_one_call_and_anything_else_what_it_likes() {
         let wait =
-            |pipelines| Wait { call: "vkCreateComputePipelines", begun: Instant::now(), expected: None, pipelines };
+            |pipelines| Wait { call: "vkCreateComputePipelines", started: Instant::now(), expected: None, pipelines };
         let gib = |count: u64| move || Some(Bytes(count << 30));
         let (first, second) = (wait(1), wait(1));
         let mut memory = MemoryWatch::default();
@@ -346,14 +347,14 @@ mod tests {
 
     #[test]
     fn each_call_has_its_own_time() {
-        let begun = Instant::now();
-        let mut calls = CallWatch::new(Duration::from_secs(1), begun);
+        let started = Instant::now();
+        let mut calls = CallWatch::new(Duration::from_secs(1), started);
         for look in 1..100 {
-            let now = begun + look * LOOK;
-            let begun = begun + (look / 5) * 5 * LOOK;
-            let wait = Wait { call: "vkQueueSubmit", begun, expected: None, pipelines: 0 };
+            let now = started + look * LOOK;
+            let started = started + (look / 5) * 5 * LOOK;
+            let wait = Wait { call: "vkQueueSubmit", started, expected: None, pipelines: 0 };
             assert_eq!(calls.overdue(Some(wait), false, now), None, "{look}");
         }
-        assert_eq!(calls.overdue(None, false, begun + Duration::from_secs(60)), None);
+        assert_eq!(calls.overdue(None, false, started + Duration::from_secs(60)), None);
     }
 }
