@@ -102,7 +102,7 @@ fn planned(args: &InspectArgs) -> Result<(Plan, Vec<UserKernels>), Error> {
 fn of_files(files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> Result<(Plan, Vec<UserKernels>), Error> {
     let mut set = args.set.clone();
     for spec in &args.spec {
-        set.extend(old_options::spec(spec).map_err(Error::Usage)?);
+        set.extend(old_options::as_sets("spec", spec).map_err(Error::Usage)?);
     }
     let fields = Fields { size: args.size.clone(), set, ..Fields::default() };
     let described = |files: &[PathBuf]| resolve::resolve(&options::describe(files, None, &fields)?);

@@ -1,46 +1,32 @@
 //! Options that earlier versions had for the fields of a description, each translated to `--set`.
 
-use crate::basis::printable::{brief, shown_word};
-use crate::run::written::{key, line};
+use crate::basis::printable::brief;
+use crate::run::written::{inline, key, line};
 use crate::run::{ENDINGS, split};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use std::path::Path;
 use toml::Value;
 
-/// An option of `run` in earlier versions.
-struct OldOption {
-    name: &'static str,
-    alias: Option<&'static str>,
-    /// An example of what to write instead.
-    example: &'static str,
-}
-
-const fn old(name: &'static str, example: &'static str) -> OldOption {
-    OldOption { name, alias: None, example }
-}
-
-/// The options in the order in which they change a description.
-const OPTIONS: [OldOption; 16] = [
-    old("spec", "spec.BM=[64,128]"),
-    old("where", "where.small=N < 4096"),
-    old("push", "push.stride=K"),
-    old("uniform", "uniform.Params.width=W"),
-    old("buffer", r#"buffer.A={ type = "f32", shape = ["M", "K"], fill = "varied" }"#),
-    old("check", "buffer.D.check={ rtol = 1e-4, atol = 1e-5 }"),
-    old("groups", r#"dispatch.groups=["cdiv(N, 64)", 1, 1]"#),
-    old("flops", "work.flops=2*N"),
-    old("bytes", "work.bytes=12*N"),
-    old("inputs-by", "inputs.command=python3 make.py {out}"),
-    old("bind", "kernel.bind.A=weights"),
-    old("subgroup", "kernel.subgroup=[16,32]"),
-    old("vulkan", "kernel.vulkan=1.3"),
-    OldOption { alias: Some("reference-command"), ..old("right-by", "reference.command=python3 ref.py {in} {out}") },
-    OldOption {
-        alias: Some("reference"),
-        ..old("right", r#"reference={ builtin = "matmul", size = ["M", "N", "K"] }"#)
-    },
-    old("role", "reference.roles.C=D"),
+/// The old options of `run` and the keys that they set, in the order in which they change a description. A NAME stands
+/// before the `=` of the value.
+const OPTIONS: [(&str, &str); 16] = [
+    ("spec", "spec.NAME"),
+    ("where", "where.NAME"),
+    ("push", "push.NAME"),
+    ("uniform", "uniform.BLOCK.NAME"),
+    ("buffer", "buffer.NAME"),
+    ("check", "buffer.NAME.check"),
+    ("groups", "dispatch.groups"),
+    ("flops", "work.flops"),
+    ("bytes", "work.bytes"),
+    ("inputs-by", "inputs.command"),
+    ("bind", "kernel.bind.NAME"),
+    ("subgroup", "kernel.subgroup"),
+    ("vulkan", "kernel.vulkan"),
+    ("right-by", "reference"),
+    ("right", "reference"),
+    ("role", "reference.roles.NAME"),
 ];
 
 /// The old options of a command line, as `--set` takes them.
@@ -49,11 +35,14 @@ pub(crate) struct OldOptions(pub(crate) Vec<String>);
 
 impl clap::Args for OldOptions {
     fn augment_args(command: Command) -> Command {
-        OPTIONS.iter().fold(command, |command, own| {
-            let takes_formula = ["push", "uniform"].contains(&own.name);
-            let option = Arg::new(own.name).long(own.name).action(ArgAction::Append).hide(true);
-            let option = option.aliases(own.alias).allow_hyphen_values(takes_formula);
-            command.arg(if own.name == "right-by" { option.conflicts_with("right") } else { option })
+        OPTIONS.iter().fold(command, |command, (name, _)| {
+            let option = Arg::new(*name).long(*name).action(ArgAction::Append).hide(true);
+            command.arg(match *name {
+                "push" | "uniform" => option.allow_hyphen_values(true),
+                "right" => option.alias("reference"),
+                "right-by" => option.alias("reference-command").conflicts_with("right"),
+                _ => option,
+            })
         })
     }
 
@@ -64,88 +53,80 @@ impl clap::Args for OldOptions {
 
 impl FromArgMatches for OldOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut sets = vec![];
-        for option in &OPTIONS {
-            let values = matches.get_many::<String>(option.name).into_iter().flatten();
-            for (number, text) in (1..).zip(values) {
-                let set = option.as_sets(number, text);
-                sets.extend(set.map_err(|message| clap::Error::raw(ErrorKind::ValueValidation, message + "\n"))?);
-            }
-        }
-        Ok(Self(sets))
+        let mut own = Self::default();
+        own.update_from_arg_matches(matches)?;
+        Ok(own)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
+        for (option, _) in OPTIONS {
+            for text in matches.get_many::<String>(option).into_iter().flatten() {
+                let sets = as_sets(option, text);
+                self.0.extend(sets.map_err(|message| clap::Error::raw(ErrorKind::ValueValidation, message + "\n"))?);
+            }
+        }
         Ok(())
     }
 }
 
-/// Returns `--spec NAME=VALUES` as `--set` takes it.
+/// Returns the changes that an option with this value asks for.
 ///
 /// # Errors
-/// When the text is not that.
-pub(super) fn spec(text: &str) -> Result<Vec<String>, String> {
-    OPTIONS[0].as_sets(1, text)
-}
-
-impl OldOption {
-    /// Returns the changes that the option with this value, the `number`th of its name, asks for.
-    fn as_sets(&self, number: usize, text: &str) -> Result<Vec<String>, String> {
-        let malformed = || {
-            let Self { name, example, .. } = self;
-            format!("--{name} '{}' cannot be read; write --set {}", brief(text), shown_word(example))
-        };
-        let (name, value) = text.split_once('=').map_or((text, ""), |(name, value)| (name.trim(), value.trim()));
-        let named = !name.is_empty() && !value.is_empty();
-        let of = |table: &str| if named { Ok(format!("{table}.{}", key(name))) } else { Err(malformed()) };
-        let set = match self.name {
-            "spec" => format!("{}={}", of("spec")?, list(value)),
-            "where" => format!("where.option_{number}={}", line(text)),
-            "push" => format!("{}={}", of("push")?, item(value)),
-            "uniform" => {
-                let (block, member) = name.split_once('.').filter(|_| named).ok_or_else(malformed)?;
-                format!("uniform.{}.{}={}", key(block), key(member), item(value))
-            }
-            "buffer" => return buffer(&of("buffer")?, value).ok_or_else(malformed),
-            "check" => format!("{}.check={}", of("buffer")?, check(value).ok_or_else(malformed)?),
-            "groups" => format!("dispatch.groups={}", list(text)),
-            "flops" | "bytes" => format!("work.{}={}", self.name, item(text)),
-            "inputs-by" => format!("inputs.command={}", line(text)),
-            "bind" => format!("{}={}", of("kernel.bind")?, line(value)),
-            "subgroup" => format!("kernel.subgroup={}", list(text)),
-            "vulkan" => format!("kernel.vulkan={}", line(text)),
-            "right-by" => format!("reference={{ command = {} }}", line(text)),
-            "right" => format!("reference={{ {} }}", right(text).ok_or_else(malformed)?),
-            _ => format!("{}={}", of("reference.roles")?, line(value)),
-        };
-        Ok(vec![set])
+/// When the value cannot be read: with the key to set.
+pub(super) fn as_sets(option: &str, text: &str) -> Result<Vec<String>, String> {
+    let template = OPTIONS.iter().find(|(name, _)| *name == option).map_or("", |(_, key)| key);
+    let malformed = || {
+        let text = brief(text);
+        format!("--{option} '{text}' cannot be read; write --set '{template}=…', which docs/run.md describes")
+    };
+    let (name, value) = match (option, text.split_once('=')) {
+        ("where", _) => (text, text),
+        _ if !template.contains("NAME") => ("", text),
+        (_, Some((name, value))) if !name.trim().is_empty() => (name.trim(), value.trim()),
+        _ => return Err(malformed()),
+    };
+    if value.is_empty() {
+        return Err(malformed());
     }
-}
-
-/// Returns a number or an expression as TOML.
-fn item(text: &str) -> String {
-    if text.parse::<i64>().is_ok_and(|number| number.to_string() == text) { text.into() } else { line(text) }
+    let (block, member) = name.split_once('.').unwrap_or((name, ""));
+    let field = match option {
+        "uniform" if member.is_empty() => return Err(malformed()),
+        "uniform" => template.replace("BLOCK", &key(block)).replace("NAME", &key(member)),
+        _ => template.replace("NAME", &key(name)),
+    };
+    let value = match option {
+        "buffer" => return buffer(&field, value).ok_or_else(malformed),
+        "check" => check(value).ok_or_else(malformed)?,
+        "right" => format!("{{ {} }}", right(value).ok_or_else(malformed)?),
+        "right-by" => format!("{{ command = {} }}", line(value)),
+        "where" | "inputs-by" | "vulkan" => line(value),
+        _ => list(value),
+    };
+    Ok(vec![format!("{field}={value}")])
 }
 
 /// Returns numbers and expressions between commas as TOML.
 fn list(text: &str) -> String {
+    let item = |text: &&str| match text.parse::<i64>() {
+        Ok(number) if number.to_string() == *text => (*text).to_string(),
+        _ => line(text),
+    };
     match split(text).as_slice() {
         [one] => item(one),
-        many => format!("[{}]", many.iter().map(|own| item(own)).collect::<Vec<_>>().join(", ")),
+        many => format!("[{}]", many.iter().map(item).collect::<Vec<_>>().join(", ")),
     }
 }
 
 /// Returns the changes of `TYPE[SHAPE]:FILL`.
-fn buffer(table: &str, text: &str) -> Option<Vec<String>> {
+fn buffer(field: &str, text: &str) -> Option<Vec<String>> {
     let (element, rest) = text.split_once('[')?;
     let (shape, rest) = rest.split_once(']')?;
-    let mut sets = vec![format!("{table}.type={}", line(element.trim())), format!("{table}.shape={}", list(shape))];
+    let mut sets = vec![format!("{field}.type={}", line(element.trim())), format!("{field}.shape={}", list(shape))];
     match rest.trim() {
         "" => {}
         rest => match rest.strip_prefix(':')?.trim() {
-            "scratch" => sets.push(format!("{table}.scratch=true")),
-            fill => sets.push(format!("{table}.fill={}", line(fill))),
+            "scratch" => sets.push(format!("{field}.scratch=true")),
+            fill => sets.push(format!("{field}.fill={}", line(fill))),
         },
     }
     Some(sets)
@@ -159,11 +140,10 @@ fn check(text: &str) -> Option<String> {
     let figures = text.split(',').map(|part| {
         let (kind, figure) = part.split_once(':')?;
         let (kind, figure) = (kind.trim(), figure.trim());
-        let figure = match (kind, figure.parse::<i64>(), figure.parse()) {
-            ("picks", ..) => line(figure),
-            (_, Ok(whole), _) => whole.to_string(),
-            (_, _, Ok(number)) => Value::Float(number).to_string(),
-            _ => return None,
+        let figure = match figure.parse::<i64>() {
+            _ if kind == "picks" => line(figure),
+            Ok(whole) => whole.to_string(),
+            Err(_) => inline(&Value::Float(figure.parse().ok()?)),
         };
         Some(format!("{} = {figure}", key(kind)))
     });
@@ -189,13 +169,9 @@ mod tests {
 
     #[test]
     fn each_option_is_what_set_takes() {
-        let read = |name: &str, text: &str| {
-            let option = OPTIONS.iter().find(|own| own.name == name).expect(name);
-            option.as_sets(1, text).map(|sets| sets.join("; "))
-        };
         for (name, text, expected) in [
             ("spec", "BM=64,0x80", r#"spec.BM=[64, "0x80"]"#),
-            ("where", "N < 4", r#"where.option_1="N < 4""#),
+            ("where", "N < 4", r#"where."N < 4"="N < 4""#),
             ("push", "size.x=2*K", r#"push."size.x"="2*K""#),
             ("uniform", "P.m[1].x=-1", r#"uniform.P."m[1].x"=-1"#),
             (
@@ -208,7 +184,7 @@ mod tests {
                 "0.1=bytes[64]:scratch",
                 r#"buffer."0.1".type="bytes"; buffer."0.1".shape=64; buffer."0.1".scratch=true"#,
             ),
-            ("check", "D=rtol:1e-4,atol:.5", "buffer.D.check={ rtol = 0.0001, atol = 0.5 }"),
+            ("check", "D=rtol:1e-4,atol:.5", "buffer.D.check={ rtol = 1e-4, atol = 0.5 }"),
             ("check", "D=ulp:4", "buffer.D.check={ ulp = 4 }"),
             ("check", "D=picks:KEYS", r#"buffer.D.check={ picks = "KEYS" }"#),
             ("check", "D=set", r#"buffer.D.check="set""#),
@@ -224,7 +200,7 @@ mod tests {
             ("right", "matmul[M,N,K]", r#"reference={ builtin = "matmul", size = ["M", "N", "K"] }"#),
             ("role", "C=D", r#"reference.roles.C="D""#),
         ] {
-            assert_eq!(read(name, text), Ok(expected.to_string()), "--{name} {text}");
+            assert_eq!(as_sets(name, text).map(|sets| sets.join("; ")), Ok(expected.to_string()), "--{name} {text}");
         }
         for (name, text) in [
             ("spec", "BM="),
@@ -237,10 +213,8 @@ mod tests {
             ("right", "matmul"),
             ("right", "matmul[N"),
         ] {
-            let said = read(name, text).expect_err(text);
-            let example = OPTIONS.iter().find(|own| own.name == name).expect(name).example;
-            let expected = format!("--{name} '{text}' cannot be read; write --set {}", shown_word(example));
-            assert_eq!(said, expected);
+            let said = as_sets(name, text).expect_err(text);
+            assert!(said.starts_with(&format!("--{name} '{text}' cannot be read; write --set '")), "{said}");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::description::{Bound, Buffer as Stated, Described, Description, Fault,
 use super::expression::{Expression, Values};
 use super::fill;
 use super::init;
-use super::loaded::{LoadedKernel, LoadedPass};
+use super::loaded::{LoadedKernel, LoadedPass, slot_key};
 use super::member_map::MemberMap;
 use super::members::{Members, Part};
 use super::resolved::{Buffer, Fill, Tolerance};
@@ -165,7 +165,7 @@ pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -
     match by_name.map(|(index, _)| index).collect::<Vec<_>>().as_slice() {
         &[buffer] => Ok(vec![Part { buffer, offset: None, range: None }]),
         [] => {
-            let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
+            let name = slot_key(slot);
             let what = if slot.names().is_empty() { "a block without a name".into() } else { slot.names().join(" = ") };
             Err(Fault::new(
                 format!("buffer.{name}"),

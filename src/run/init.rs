@@ -156,10 +156,8 @@ impl Grid {
         let wide = pass.local_size(&[]).iter().rposition(|extent| *extent > 1);
         let mut grid = Self { dimensions: wide.unwrap_or(0) + 1, known: vec![] };
         for member in pass.interface.arguments.iter() {
-            if let ArgumentKind::Scalar(scalar) = member.kind {
-                if !matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16) {
-                    grid.known.push(grid.along(&member.name));
-                }
+            if let ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }) = member.kind {
+                grid.known.push(grid.along(&member.name));
             }
         }
         grid

@@ -255,8 +255,8 @@ impl Unrolled<'_> {
             let part = &parts[round % parts.len()];
             let place = self.roles.place(part.buffer);
             let buffer = &self.all[place];
-            let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
-            let fault = |message: String| Fault::new(pass.field(&format!("bind.{name}")), message);
+            let field = pass.field(&format!("bind.{}", loaded::slot_key(slot)));
+            let fault = |message: String| Fault::new(field.clone(), message);
             let (offset, range) = part.bytes(scope).map_err(fault)?;
             let left =
                 buffer.bytes().checked_sub(offset).filter(|left| *left > 0 && range.is_none_or(|range| range <= *left));

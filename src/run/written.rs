@@ -54,7 +54,8 @@ impl Commented {
         if !name.is_empty() && !lines.is_empty() {
             let (first, rest) = name.split_once('.').map_or((name, None), |(first, rest)| (first, Some(rest)));
             let heading = rest.map_or_else(|| first.to_string(), |rest| format!("{first}.{}", key(rest)));
-            let _ = writeln!(text, "\n{}", marked(&format!("[{heading}]"), self.remark_on(name)));
+            let gap = if *text == self.head { "" } else { "\n" };
+            let _ = writeln!(text, "{gap}{}", marked(&format!("[{heading}]"), self.remark_on(name)));
         }
         for (field, value) in lines {
             let line = format!("{} = {}", key(field), inline(value));
