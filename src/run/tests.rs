@@ -613,9 +613,7 @@ fn a_description_that_is_written_is_read_as_the_same() {
     assert!(texts.len() > 40, "{}", texts.len());
     for text in texts {
         let description = Description::parse(&text).expect("a description");
-        let mut own = super::written::Commented::default();
-        own.description = description.clone();
-        let written = own.text();
+        let written = super::written::Commented { description: description.clone(), ..Default::default() }.text();
         assert_eq!(Description::parse(&written), Ok(description), "{written}");
     }
 }

@@ -16,9 +16,9 @@ pub(crate) struct Commented {
     pub(crate) head: String,
     /// Lines behind the last.
     pub(crate) tail: String,
-    remarks: HashMap<String, String>,
+    pub(super) remarks: HashMap<String, String>,
     /// Lines at the end of a table.
-    endings: HashMap<String, String>,
+    pub(super) endings: HashMap<String, String>,
 }
 
 impl Commented {
