@@ -181,10 +181,12 @@ impl Binding {
 }
 
 /// Descriptor of a dispatch: a binding and the size of its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
+    #[serde(flatten)]
     pub at: Binding,
     /// Bytes of the range, which may reach into the red zone behind the data; `None` for all of the data.
+    #[serde(skip)]
     pub bytes: Option<u64>,
 }
 

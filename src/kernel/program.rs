@@ -10,6 +10,7 @@ pub(crate) use crate::kernel::buffer::BufferId;
 use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, SpecValue, Start};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::Shader;
+use serde::{Deserialize, Serialize};
 
 /// Steps that compute a result, in order, and everything that the device needs for them.
 #[derive(Clone, Debug, Default)]
@@ -85,34 +86,44 @@ impl Step {
     }
 }
 
-/// Launch of a kernel: specialization, grid and arguments.
-#[derive(Clone, Debug)]
-pub struct Dispatch {
-    pub shader: Handle<Shader>,
+/// Launch of a kernel: specialization, grid and arguments. Users' kernels are sent to workers by the numbers of their
+/// modules; the hash of a plan includes that text, which keeps the names of its first version.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dispatch<S = Handle<Shader>> {
+    #[serde(rename = "module")]
+    pub shader: S,
     /// Specialization constants: built-in kernels' by id; for users' kernels first those of 32 bits, then the others.
     pub constants: Vec<SpecValue>,
-    /// Sub-group size to require, with full sub-groups, if the device supports that.
-    pub subgroup_size: Option<u32>,
     /// Work-groups along x, y, z. Wider than Vulkan's 32 bits, so that too large a grid is reported instead of wrapped.
     pub groups: [u64; 3],
+    /// Buffer and byte offset of the three work-group counts that replace `groups`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub indirect: Option<(BufferId, u64)>,
+    /// Sub-group size to require, with full sub-groups, if the device supports that.
+    #[serde(rename = "subgroup", default, skip_serializing_if = "Option::is_none")]
+    pub subgroup_size: Option<u32>,
     /// Push-constant block, with zeros in place of addresses.
     pub push: Vec<u8>,
     /// Addresses to write into the push-constant block.
     pub addresses: Vec<Address>,
     /// Bound buffers, each with its set and binding.
+    #[serde(rename = "bindings")]
     pub descriptors: Vec<Descriptor>,
     /// Loop iterations of the busiest invocation, summed over its loops (see
     /// [`crate::device::capability::DeviceLimits`]).
+    #[serde(skip)]
     pub loop_iterations: u64,
-    /// Buffer and byte offset of the three work-group counts that replace `groups`.
-    pub indirect: Option<(BufferId, u64)>,
     /// Buffers that the kernel reaches only through addresses stored in other buffers.
+    #[serde(skip)]
     pub reached: Vec<BufferId>,
     /// Shape of the cooperative matrices that the kernel multiplies.
+    #[serde(skip)]
     pub matrix: Option<MatrixShape>,
     /// Whether no barrier separates this dispatch from the previous step: see [`Self::without_barrier`].
+    #[serde(skip)]
     pub without_barrier: bool,
     /// Kernel and descriptors for untimed runs, if out-of-bounds accesses go undetected with the normal ones.
+    #[serde(skip)]
     pub guarded: Option<(Handle<Shader>, Vec<Descriptor>)>,
 }
 
@@ -136,20 +147,20 @@ impl ArgumentValue {
     }
 }
 
-impl Dispatch {
+impl<S> Dispatch<S> {
     /// Creates a dispatch of one work-group without arguments.
     #[must_use]
-    pub fn bare(shader: impl Into<Handle<Shader>>) -> Self {
+    pub fn bare(shader: impl Into<S>) -> Self {
         Self {
             shader: shader.into(),
             constants: vec![],
-            subgroup_size: None,
             groups: [1; 3],
+            indirect: None,
+            subgroup_size: None,
             push: vec![],
             addresses: vec![],
             descriptors: vec![],
             loop_iterations: 0,
-            indirect: None,
             reached: vec![],
             matrix: None,
             without_barrier: false,
@@ -157,6 +168,18 @@ impl Dispatch {
         }
     }
 
+    /// Moves buffers to other places.
+    pub(crate) fn renumber_buffers(&mut self, place: impl Fn(BufferId) -> BufferId) {
+        let addressed = self.addresses.iter_mut().map(|address| &mut address.buffer);
+        let bound = self.descriptors.iter_mut().map(|descriptor| &mut descriptor.at.buffer);
+        let counts = self.indirect.iter_mut().map(|(counts, _)| counts);
+        for id in addressed.chain(bound).chain(counts).chain(&mut self.reached) {
+            *id = place(*id);
+        }
+    }
+}
+
+impl Dispatch {
     /// Creates a dispatch of a built-in kernel, with `arguments` by name: its push constants and texel views.
     ///
     /// # Panics
@@ -348,15 +371,6 @@ impl Dispatch {
         };
         let bound = self.descriptors.iter().map(|descriptor| descriptor.at).filter(writable).map(|at| at.buffer);
         bound.chain(self.addresses.iter().map(|address| address.buffer)).chain(self.reached.iter().copied())
-    }
-
-    fn renumber_buffers(&mut self, place: impl Fn(BufferId) -> BufferId) {
-        let addressed = self.addresses.iter_mut().map(|address| &mut address.buffer);
-        let bound = self.descriptors.iter_mut().map(|descriptor| &mut descriptor.at.buffer);
-        let counts = self.indirect.iter_mut().map(|(counts, _)| counts);
-        for id in addressed.chain(bound).chain(counts).chain(&mut self.reached) {
-            *id = place(*id);
-        }
     }
 
     fn set(&mut self, id: u32, value: u32) {
