@@ -18,7 +18,7 @@ use crate::plan::request::Request;
 use crate::plan::{Plan, Shard};
 use crate::record::{CHOOSING, Case, LONGEST, Origin, Outcome, Record, Warning};
 use crate::report;
-use crate::report::long::{Column, View};
+use crate::report::long::{View, chosen};
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
@@ -120,7 +120,7 @@ pub(super) fn carry_out(
     let energy = request.selection.sampling.energy;
     // The record is written before anything else can go wrong.
     let text = match request.noise {
-        Some(_) => report::noise::text(&record),
+        Some(_) => report::noise::text(&record, report::table::width()),
         None => format!("{}{}", tables(&shown, output.table_form(energy), &view), more(&shown)),
     };
     let mut answer = CommandOutput::new(text, notes, exit);
@@ -192,7 +192,7 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
 
 /// How the record is shown: what is wrong with the options is found before anything is measured.
 pub(super) fn view(output: &OutputArgs, notes: &mut String) -> Result<View, Error> {
-    let columns = Column::chosen(&output.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
+    let columns = chosen(&output.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
     let reference = output.reference.as_deref().map(|path| reference(path, notes)).transpose()?;
     Ok(View { width: report::table::width(), reference, columns })
 }

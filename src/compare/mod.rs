@@ -2,6 +2,8 @@
 //! each. Pure: numbers and texts in, a [`Comparison`] out. `docs/compare.md` derives the formulas.
 
 mod differences;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub(crate) mod gate;
 pub(crate) mod inspected;
 pub(crate) mod known;
@@ -17,8 +19,8 @@ pub(crate) use pair::{probability, significance};
 
 use crate::basis::random::generator;
 use crate::basis::threads;
-use crate::basis::units::{Nanos, Work};
-use crate::record::{Record, Share};
+use crate::basis::units::Nanos;
+use crate::record::Record;
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
 pub(crate) use inspected::{Change, Inspected};
@@ -175,15 +177,9 @@ pub struct Compared {
     pub canary: Option<f64>,
     /// Operations of a chain, to show the time of one.
     pub chain: Option<u64>,
-    /// Nominal work, for gates.
+    /// Figures of the candidate, for gates.
     #[serde(skip)]
-    pub work: Work,
-    /// The candidate's share of a limit of its device, for gates.
-    #[serde(skip)]
-    pub share: Option<Share>,
-    /// The registers that the candidate's kernel spills which spills most, for gates.
-    #[serde(skip)]
-    pub spills: Option<f64>,
+    pub reached: gate::Reached,
 }
 
 /// A case without a time on one side at least.
@@ -214,20 +210,7 @@ pub struct Unmatched {
     pub interrupted: bool,
     /// What a candidate that was measured is held against limits with; the document has it in the record.
     #[serde(skip)]
-    pub reached: Option<Reached>,
-}
-
-/// The figures of a case that limits bound without a baseline.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reached {
-    /// Median time of a run.
-    pub time: Nanos,
-    /// Nominal work of a run.
-    pub work: Work,
-    /// Share of the limit that binds it.
-    pub share: Option<Share>,
-    /// Registers that its kernels spill.
-    pub spills: Option<f64>,
+    pub reached: Option<gate::Reached>,
 }
 
 /// A finished comparison.

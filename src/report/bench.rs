@@ -1,6 +1,7 @@
 //! What the tables of `bench` have in common: the cases that share one, and the notes below.
 
-use super::table::{self, Cell};
+use super::document::Document;
+use super::table::Cell;
 use crate::basis::alike::{distinct, grouped, grouped_alike};
 use crate::basis::error::Exit;
 use crate::basis::units::Nanos;
@@ -201,23 +202,22 @@ fn whose(record: &Record, algorithm: &str, remark: &String) -> String {
     format!(" ({})", variants.collect::<Vec<_>>().join("; "))
 }
 
-/// The heading over the cases of a section.
-pub(super) fn heading(section: &Section<'_>, conditions: &RunConditions, width: usize) -> String {
-    let sentence = conditions.sentence(section.device.index).map(|sentence| table::prose(&sentence, width, 2));
-    let right = |case: &&&Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
+/// Writes the heading over the cases of a section.
+pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions: &RunConditions) {
+    let right = |case: &&Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
     let ran = || section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. }));
-    let verified = ran().next().is_some() && ran().count() == ran().filter(right).count();
+    let verified = ran().next().is_some() && ran().all(right);
     let verified = if verified { ", all answers verified" } else { "" };
-    table::prose(&format!("{}{verified}", section.cases[0].kind()), width, 2)
-        + &named(section.device, width)
-        + &sentence.unwrap_or_default()
+    document.line(format!("{}{verified}", section.cases[0].kind()));
+    document.line(named(section.device));
+    document.lines(conditions.sentence(section.device.index));
 }
 
-/// The line over what was measured on a device.
-pub(super) fn named(device: &DeviceInfo, width: usize) -> String {
+/// Names a device, in the line over its results.
+pub(super) fn named(device: &DeviceInfo) -> String {
     let DeviceInfo { index, name, kind, driver: Driver { info, .. }, .. } = device;
     let driver = if info.is_empty() { String::new() } else { format!(", {}", beside(name, info)) };
-    table::prose(&format!("device {index}: {name}, {kind}{driver}"), width, 2)
+    format!("device {index}: {name}, {kind}{driver}")
 }
 
 /// A driver's description without the remark in brackets that the device's name has too: Mesa's names LLVM in both.

@@ -14,6 +14,7 @@ pub(crate) use capture::page as capture;
 pub(crate) use history::page as history;
 
 use super::bench::{at_most, median, row, signs, variant};
+use super::document;
 use super::fastest;
 use super::table::{Cell, Table};
 use crate::basis::alike::{distinct, grouped};
@@ -25,8 +26,9 @@ use crate::compare::gate::Ruling;
 use crate::compare::{self, Compared, Comparison, Difference, Verdict};
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
+use crate::record::figure::{FigureUnit, MEDIAN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Outcome, Record};
+use crate::record::{Case, CaseSize, NamedRecord, Origin, Outcome, Record};
 use chart::{Width, histogram, shortened};
 use model::{Chart, ChartGroup, Source, finite_share, percent, series};
 use ratios::Ratios;
@@ -527,7 +529,7 @@ impl Page {
             for (cases, at) in found.iter().zip(own) {
                 let conditions = &sources[*at].conditions;
                 if alone {
-                    cells.extend(cells_alone(cases, conditions));
+                    cells.extend(cells_alone(cases, false, conditions));
                 } else {
                     // The best of several sources, unless there is a verdict on them.
                     let is_best = |time: Nanos| judged.is_none() && rivals && time.0 <= best;
@@ -567,20 +569,10 @@ impl Page {
         for own_row in rows {
             let found = || own.iter().zip(all).map(|(at, rows)| (&sources[*at], of_row(rows, &own_row)));
             let limits = limits_differ(found().filter_map(|(_, cases)| cases.first().copied()));
-            for (source, cases) in found() {
-                let [case, others @ ..] = cases else { continue };
-                let time = median(case).map_or_else(String::new, |time| time.to_string());
-                let share = share_of(case, limits).unwrap_or_else(|| "–".into());
-                let signs = source.conditions.signs(case);
-                table.row([
-                    own_row.clone().into(),
-                    source.name.clone().into(),
-                    variant(case),
-                    time.into(),
-                    share.into(),
-                    shorter(others, &source.conditions).into(),
-                    signs.into(),
-                ]);
+            for (source, cases) in found().filter(|(_, cases)| !cases.is_empty()) {
+                let names = [own_row.clone().into(), source.name.clone().into()].into_iter();
+                let signs = source.conditions.signs(cases[0]);
+                table.row(names.chain(cells_alone(cases, limits, &source.conditions)).chain([signs.into()]));
             }
         }
         table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
@@ -629,9 +621,8 @@ impl Page {
     }
 
     /// Writes a chart for every width.
-    fn figure(&mut self, [wide, narrow]: &[String; 2]) {
-        let _ =
-            writeln!(self.html, r#"<figure><div class="wide">{wide}</div><div class="narrow">{narrow}</div></figure>"#);
+    fn figure(&mut self, chart: &[String; 2]) {
+        self.html.push_str(&document::figure(chart));
     }
 
     /// A file's name that says what is in it and that no other chart has.
@@ -670,21 +661,10 @@ impl Page {
         let names = shown.iter().map(|(source, _)| source.name.as_str());
         let mut table = table.text(["size", "variant"]).numbers(names).numbers(ratios);
         for key in common {
-            let find = |cases: &ByName<'_>| {
-                let case = cases.get(&key);
-                (case.map_or("–", |case| case.outcome.status()), case.and_then(|case| median(case)))
-            };
-            let found: Vec<_> = shown.iter().map(|(_, cases)| find(cases)).collect();
-            let text = |(status, time): &(&str, Option<Nanos>)| match time {
-                Some(time) => time.to_string(),
-                None => (*status).to_string(),
-            };
-            let ratio = |(_, time): &(&str, Option<Nanos>)| {
-                let ratio = found[0].1.zip(*time).map(|(first, time)| time.0 / first.0).filter(|r| r.is_finite());
-                ratio.map_or_else(|| "–".into(), significant)
-            };
-            let names = [key.0.to_string(), key.1].into_iter();
-            table.row(names.chain(found.iter().map(text)).chain(found[1..].iter().map(ratio)));
+            let found: Vec<Option<&Case>> = shown.iter().map(|(_, cases)| cases.get(&key).copied()).collect();
+            let times = found.iter().map(|case| case.map_or_else(|| "–".into(), time_or_status));
+            let ratios = found[1..].iter().map(|case| ratio_to(found[0], *case));
+            table.row([key.0.to_string(), key.1].into_iter().chain(times).chain(ratios));
         }
         self.table_below(end, table, count, "figures stacked");
     }
@@ -700,17 +680,10 @@ impl Page {
         let table = Table::captioned(format!("{title}, side by side with {}", shown[0].0.name));
         let mut table = table.text(["size", "variant", "record"]).numbers(["median", "÷ first"]);
         for key in common {
-            let cases = shown.iter().filter_map(|(source, cases)| {
-                let case = cases.get(key)?;
-                Some((source, case.outcome.status(), median(case)))
-            });
-            let cases: Vec<_> = cases.collect();
-            let first = cases.first().and_then(|(.., time)| *time);
-            for (source, status, time) in cases {
-                let text = time.map_or_else(|| status.to_string(), |time| time.to_string());
-                let ratio = first.zip(time).map(|(first, time)| time.0 / first.0).filter(|ratio| ratio.is_finite());
-                let ratio = ratio.map_or_else(|| "–".into(), significant);
-                table.row([key.0.to_string(), key.1.clone(), source.name.clone(), text, ratio]);
+            let first = shown.iter().find_map(|(_, cases)| cases.get(key).copied());
+            for (source, case) in shown.iter().filter_map(|(source, cases)| Some((source, *cases.get(key)?))) {
+                let names = [key.0.to_string(), key.1.clone(), source.name.clone()];
+                table.row(names.into_iter().chain([time_or_status(case), ratio_to(first, Some(case))]));
             }
         }
         let all = table.len() + (count - common.len()) * shown.len();
@@ -724,16 +697,17 @@ impl Page {
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
         let one = if cases.iter().any(|case| case.chain.is_some()) { ", time per operation" } else { "" };
         let table = Table::captioned(format!("{title}: {}{one}", source.name)).text(["size", "variant"]);
-        let table = table.numbers(["median", "±", "minimum", "GFLOP/s", "GB/s", "samples"]);
-        let table = table.numbers(["of hardware", "host ÷ device"]);
+        let table = table.numbers(PAGE.map(|figure| figure.heading)).numbers(["of hardware", "host ÷ device"]);
         let mut table = table.text(["mark"]).prose(remarked.then_some("remarks"));
         for case in cases {
-            let figures = case.measured().map_or_else(|| vec!["–".to_string(); 6], |m| figures(case, m));
-            let share = share_of(case, false).filter(|_| case.measured().is_some()).unwrap_or_else(|| "–".into());
-            let speedup = case.speedup.map_or_else(|| "–".into(), significant);
-            let names = [case.row().into(), variant(case)].into_iter();
-            let cells = figures.into_iter().chain([share, speedup, source.conditions.signs(case)]);
-            table.row(names.chain(cells.chain(remarked.then(|| remarks(case))).map(Cell::from)));
+            let figures = PAGE.iter().map(|figure| match figure.unit {
+                FigureUnit::Share => figure.value(case).map(percent),
+                _ => figure.text(case),
+            });
+            let share = share_of(case, false).filter(|_| case.measured().is_some());
+            let figures = figures.chain([share, SPEEDUP.text(case)]).map(|text| text.unwrap_or_else(|| "–".into()));
+            let cells = figures.chain([source.conditions.signs(case)]).chain(remarked.then(|| remarks(case)));
+            table.row([case.row().into(), variant(case)].into_iter().chain(cells.map(Cell::from)));
         }
         table.leave_out_empty(&["of hardware", "host ÷ device", "mark"], "–");
         self.table_below(end, table, count, if remarked { "figures remarks" } else { "figures" });
@@ -808,6 +782,18 @@ fn facts_of(sources: &[Source<'_>]) -> String {
     table.html("facts")
 }
 
+/// The time of a case, or how it ended.
+fn time_or_status(case: &Case) -> String {
+    median(case).map_or_else(|| case.outcome.status().into(), |time| time.to_string())
+}
+
+/// The time of a case divided by that of the first.
+fn ratio_to(first: Option<&Case>, case: Option<&Case>) -> String {
+    let times = first.and_then(median).zip(case.and_then(median));
+    let ratio = times.map(|(first, time)| time.0 / first.0).filter(|ratio| ratio.is_finite());
+    ratio.map_or_else(|| "–".into(), significant)
+}
+
 /// The heading of what only shortcuts make faster than the winner.
 const SHORTER: &str = "faster with a caveat";
 
@@ -833,19 +819,21 @@ fn of_row<'a, 'c>(rows: &'a ByRow<'c>, own_row: &str) -> &'a [&'c Case] {
 /// `others`, each with what sets it apart and its time: `split (3×f16) 1.110 ms`.
 fn shorter(others: &[&Case], conditions: &RunConditions) -> String {
     let told = |case: &&Case| {
-        let time = median(case).map(|time| time.to_string().replace(' ', "\u{a0}"));
-        let parts = [series(case), time.unwrap_or_default(), conditions.signs(case)];
+        let parts = [series(case), time_of(case).replace(' ', "\u{a0}"), conditions.signs(case)];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     };
     others.iter().map(told).collect::<Vec<_>>().join("; ")
 }
 
-/// The winner of a size on the only source: its name, time and share, and who is faster with a caveat.
-fn cells_alone(cases: &[&Case], conditions: &RunConditions) -> [Cell; 4] {
+/// The winner of a size on one source: its name, time and share, and who is faster with a caveat.
+fn cells_alone(cases: &[&Case], limits: bool, conditions: &RunConditions) -> [Cell; 4] {
     let [case, others @ ..] = cases else { return ["–", "", "–", ""].map(Cell::from) };
-    let time = median(case).map_or_else(String::new, |time| time.to_string());
-    let share = share_of(case, false).unwrap_or_else(|| "–".into());
-    [variant(case), time.into(), share.into(), shorter(others, conditions).into()]
+    let share = share_of(case, limits).unwrap_or_else(|| "–".into());
+    [variant(case), time_of(case).into(), share.into(), shorter(others, conditions).into()]
+}
+
+fn time_of(case: &Case) -> String {
+    MEDIAN.text(case).unwrap_or_default()
 }
 
 /// The same in one cell, beside those of other sources.
@@ -1028,19 +1016,6 @@ fn method(record: &Record) -> String {
 fn tally<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
     let counts = grouped(cases.map(|case| case.outcome.status()), |status| *status);
     counts.iter().map(|all| format!("{} {}", all.len(), all[0])).collect::<Vec<_>>().join(", ")
-}
-
-fn figures(case: &Case, m: &Measured) -> Vec<String> {
-    let rate = |rate: f64| if rate > 0.0 && rate.is_finite() { significant(rate * 1e-9) } else { "–".into() };
-    let error = m.summary.relative_error().filter(|error| error.is_finite());
-    vec![
-        case.shown(m.summary.median).to_string(),
-        error.map_or_else(|| "–".into(), percent),
-        case.shown(m.summary.min).to_string(),
-        rate(case.work.rate(m.summary.median).0),
-        rate(case.work.bandwidth(m.summary.median).0),
-        m.summary.count.to_string(),
-    ]
 }
 
 /// Why a case has no time, and what its algorithm says of it.
