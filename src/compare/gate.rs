@@ -6,7 +6,7 @@ use super::{Change, Compared, Comparison, State, Verdict};
 use crate::basis::error::Exit;
 use crate::basis::pattern::matches;
 use crate::basis::printable::brief;
-use crate::basis::units::{self, Nanos, counted, significant};
+use crate::basis::units::{self, Nanos, counted, in_words, significant};
 use crate::record::Case;
 use crate::record::figure::{self, CaseFigure, FigureUnit};
 use serde::{Deserialize, Serialize};
@@ -72,8 +72,7 @@ const BYTES: [&str; 1] = ["B/s"];
 
 /// Lists all kinds of limits, as `a, b or c`, with each name in `quotes`.
 pub(crate) fn names(quotes: &str) -> String {
-    let [others @ .., last] = NAMES.map(|name| format!("{quotes}{name}{quotes}"));
-    format!("{} or {last}", others.join(", "))
+    in_words(&NAMES.map(|name| format!("{quotes}{name}{quotes}")), "or")
 }
 
 impl LimitKind {

@@ -19,7 +19,7 @@ pub(crate) use pair::{probability, significance};
 
 use crate::basis::random::generator;
 use crate::basis::threads;
-use crate::basis::units::Nanos;
+use crate::basis::units::{self, Nanos};
 use crate::record::Record;
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
@@ -241,6 +241,19 @@ pub struct Comparison {
 }
 
 impl Compared {
+    /// Returns the medians of both sides: of one operation, where the case is a chain.
+    pub(crate) fn times(&self) -> [Nanos; 2] {
+        let operations = self.chain.unwrap_or(1) as f64;
+        [&self.baseline, &self.candidate].map(|side| Nanos(side.median.0 / operations))
+    }
+
+    /// Formats the ratio and its interval.
+    pub(crate) fn ratio_texts(&self) -> [String; 2] {
+        let none = || "–".to_string();
+        let interval = self.interval.map_or_else(none, |ends| ends.map(units::ratio).join(" … "));
+        [self.ratio.map_or_else(none, units::ratio), interval]
+    }
+
     /// Whether it is undecided and further processes of the candidate may change that: not where the baseline has too few
     /// samples, too few processes on the host's processors, or saw a slower device, nor where most of several processes of
     /// the candidate did.

@@ -86,18 +86,12 @@ impl Test {
 }
 
 /// The attributes that count and add up, and the number of skipped tests.
-fn counts<'a>(tests: impl Iterator<Item = &'a Test>) -> (String, usize) {
-    let [mut all, mut failures, mut errors, mut skipped] = [0; 4];
-    for test in tests {
-        all += 1;
-        match test.problem.as_ref().map(|problem| problem.element) {
-            None => {}
-            Some("failure") => failures += 1,
-            Some("error") => errors += 1,
-            Some(_) => skipped += 1,
-        }
-    }
-    (format!(r#"tests="{all}" failures="{failures}" errors="{errors}""#), skipped)
+fn counts<'a>(tests: impl Iterator<Item = &'a Test> + Clone) -> (String, usize) {
+    let count = |element: &str| {
+        tests.clone().filter(|test| test.problem.as_ref().is_some_and(|problem| problem.element == element)).count()
+    };
+    let (all, failures, errors) = (tests.clone().count(), count("failure"), count("error"));
+    (format!(r#"tests="{all}" failures="{failures}" errors="{errors}""#), count("skipped"))
 }
 
 /// A test for each case.
@@ -244,8 +238,7 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
         Verdict::Undecided if !settled => problem("skipped", case.verdict.name(), interval()),
         _ => None,
     };
-    let time = |median: Nanos| Nanos(median.0 / case.chain.unwrap_or(1) as f64);
-    let [before, after] = [&case.baseline, &case.candidate].map(|side| time(side.median));
+    let [before, after] = case.times();
     let mut facts = format!("{}: {before} → {after}, {}\n", case.verdict.name(), interval());
     for (name, side) in [("baseline", &case.baseline), ("candidate", &case.candidate)] {
         let [samples, processes] = [counted(side.samples, "sample"), counted(side.processes, "process")];

@@ -2,7 +2,6 @@
 //! why the others have no time. Of a comparison: what changed first, what stayed the same folded away.
 
 use super::{Named, named, reason, status};
-use crate::basis::units::{self, Nanos};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::Record;
@@ -10,7 +9,7 @@ use crate::record::figure::{MARKDOWN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::report::bench::{main_sections, signs};
 use crate::report::compare::{above_commands, changed, headline, limits, not_compared, overviews};
-use crate::report::document::{Document, Span, Words};
+use crate::report::document::{Document, Words};
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 
@@ -114,7 +113,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         unchanged.table(changes(&same));
         document.fold(format!("{} same", same.len()), unchanged);
     }
-    document.lines(comparison.remarks.iter().map(|remark| Span::Prose(remark.clone())));
+    document.lines(comparison.remarks.iter().map(Words::prose));
     if let Some(commands) = &comparison.decide {
         document.line(above_commands(comparison));
         document.commands(commands);
@@ -129,11 +128,9 @@ fn changes(cases: &[&Compared]) -> Table {
     let table = table.numbers(["ratio", "95 % interval"]).text(["test"]);
     let mut table = table.numbers(["baseline", "candidate"]).text(["why"]);
     for case in cases {
-        let time = |median: Nanos| Nanos(median.0 / case.chain.unwrap_or(1) as f64).to_string();
         let verdict = Cell { is_best: case.verdict == Verdict::Slower, ..case.verdict.name().into() };
-        let interval = case.interval.map_or_else(|| "–".into(), |ends| ends.map(units::ratio).join(" … "));
-        let ratio = case.ratio.map_or_else(|| "–".into(), units::ratio);
-        let [before, after] = [&case.baseline, &case.candidate].map(|side| time(side.median));
+        let [ratio, interval] = case.ratio_texts();
+        let [before, after] = case.times().map(|time| time.to_string());
         let cells = [ratio, interval, case.test.clone(), before, after, case.why.join("; ")];
         let names = device.map(|_| Cell::from(&*case.device)).into_iter().chain([Cell::code(&*case.id), verdict]);
         table.row(names.chain(cells.map(Cell::from)));

@@ -16,6 +16,7 @@ mod rows;
 
 use crate::basis::error::{Error, unknown};
 use crate::basis::printable;
+use crate::basis::units::in_words;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Measured, Outcome, Record};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -96,8 +97,7 @@ impl Format {
 
     /// Lists all formats: `a, b or c`.
     pub(crate) fn list() -> String {
-        let [others @ .., last] = Self::ALL.map(Self::name);
-        format!("{} or {last}", others.join(", "))
+        in_words(&Self::ALL.map(Self::name), "or")
     }
 }
 

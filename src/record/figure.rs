@@ -50,6 +50,7 @@ pub(crate) struct CaseFigure {
     /// Heading of a column in tables.
     pub(crate) heading: &'static str,
     pub(crate) unit: FigureUnit,
+    /// Whether a larger value is better: a gate bounds it from below.
     pub(crate) is_better_large: bool,
     derivation: Derivation,
 }
@@ -86,22 +87,17 @@ impl CaseFigure {
     }
 }
 
-const fn timed(key: &'static str, unit: FigureUnit, of: fn(&Case, Nanos) -> Option<f64>) -> CaseFigure {
-    CaseFigure { key, heading: "", unit, is_better_large: false, derivation: Derivation::Timed(of) }
+const fn timed(
+    key: &'static str,
+    heading: &'static str,
+    unit: FigureUnit,
+    of: fn(&Case, Nanos) -> Option<f64>,
+) -> CaseFigure {
+    CaseFigure { key, heading, unit, is_better_large: matches!(unit, Rate | Share), derivation: Derivation::Timed(of) }
 }
 
-const fn fixed(key: &'static str, unit: FigureUnit, of: fn(&Case) -> Option<f64>) -> CaseFigure {
-    CaseFigure { key, heading: "", unit, is_better_large: false, derivation: Derivation::Fixed(of) }
-}
-
-impl CaseFigure {
-    const fn headed(self, heading: &'static str) -> Self {
-        Self { heading, ..self }
-    }
-
-    const fn better_large(self) -> Self {
-        Self { is_better_large: true, ..self }
-    }
+const fn fixed(key: &'static str, heading: &'static str, unit: FigureUnit, of: fn(&Case) -> Option<f64>) -> CaseFigure {
+    CaseFigure { key, heading, unit, is_better_large: matches!(unit, Rate | Share), derivation: Derivation::Fixed(of) }
 }
 
 /// Returns a time of the summary as tables show it: per operation of a chain.
@@ -111,49 +107,41 @@ fn shown(case: &Case, of: fn(&Summary) -> Option<Nanos>) -> Option<f64> {
 
 use FigureUnit::{Count, Nanoseconds, Plain, Rate, Residual, Share};
 
-pub(crate) static MEDIAN: CaseFigure =
-    timed("median_ns", Nanoseconds, |case, time| Some(case.shown(time).0)).headed("median");
-static MEDIAN_LOW: CaseFigure = fixed("median_low_ns", Nanoseconds, |case| shown(case, |s| Some(s.interval?[0])));
-static MEDIAN_HIGH: CaseFigure = fixed("median_high_ns", Nanoseconds, |case| shown(case, |s| Some(s.interval?[1])));
-pub(crate) static MIN: CaseFigure = fixed("min_ns", Nanoseconds, |case| shown(case, |s| Some(s.min))).headed("minimum");
+pub(crate) static MEDIAN: CaseFigure = timed("median_ns", "median", Nanoseconds, |case, time| Some(case.shown(time).0));
+static MEDIAN_LOW: CaseFigure = fixed("median_low_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.interval?[0])));
+static MEDIAN_HIGH: CaseFigure = fixed("median_high_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.interval?[1])));
+pub(crate) static MIN: CaseFigure = fixed("min_ns", "minimum", Nanoseconds, |case| shown(case, |s| Some(s.min)));
 pub(crate) static LOWER_QUARTILE: CaseFigure =
-    fixed("lower_quartile_ns", Nanoseconds, |case| shown(case, |s| Some(s.lower_quartile)));
+    fixed("lower_quartile_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.lower_quartile)));
 pub(crate) static UPPER_QUARTILE: CaseFigure =
-    fixed("upper_quartile_ns", Nanoseconds, |case| shown(case, |s| Some(s.upper_quartile)));
-pub(crate) static MAX: CaseFigure = fixed("max_ns", Nanoseconds, |case| shown(case, |s| Some(s.max)));
+    fixed("upper_quartile_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.upper_quartile)));
+pub(crate) static MAX: CaseFigure = fixed("max_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.max)));
 /// Median of a whole run, however many operations it chains.
-pub(crate) static RUN_TIME: CaseFigure = timed("", Nanoseconds, |_, time| Some(time.0)).headed("median");
-static RUN_MIN: CaseFigure = fixed("", Nanoseconds, |case| Some(case.measured()?.summary.min.0)).headed("min");
+pub(crate) static RUN_TIME: CaseFigure = timed("", "median", Nanoseconds, |_, time| Some(time.0));
+static RUN_MIN: CaseFigure = fixed("", "min", Nanoseconds, |case| Some(case.measured()?.summary.min.0));
 static PER_OPERATION: CaseFigure =
-    timed("", Nanoseconds, |case, time| case.chain.map(|_| case.shown(time).0)).headed("per operation");
-static ERROR: CaseFigure = fixed("", Share, |case| case.measured()?.summary.relative_error()).headed("±");
-static SAMPLES: CaseFigure =
-    fixed("samples", Count, |case| Some(case.measured()?.summary.count as f64)).headed("samples");
+    timed("", "per operation", Nanoseconds, |case, time| case.chain.map(|_| case.shown(time).0));
+static ERROR: CaseFigure = fixed("", "±", Share, |case| case.measured()?.summary.relative_error());
+static SAMPLES: CaseFigure = fixed("samples", "samples", Count, |case| Some(case.measured()?.summary.count as f64));
 /// Arithmetic rate in operations per second.
-pub(crate) static RATE: CaseFigure =
-    timed("operations_per_second", Rate, |case, time| (case.work.operations > 0).then(|| case.work.rate(time).0))
-        .headed("GFLOP/s")
-        .better_large();
+pub(crate) static RATE: CaseFigure = timed("operations_per_second", "GFLOP/s", Rate, |case, time| {
+    (case.work.operations > 0).then(|| case.work.rate(time).0)
+});
 /// Data rate in bytes per second.
 pub(crate) static BANDWIDTH: CaseFigure =
-    timed("bytes_per_second", Rate, |case, time| (case.work.bytes.0 > 0).then(|| case.work.bandwidth(time).0))
-        .headed("GB/s")
-        .better_large();
-static JOULES: CaseFigure = fixed("joules", Plain, |case| Some(case.measured()?.energy?.joules)).headed("J/run");
-static WATTS: CaseFigure = fixed("watts", Plain, |case| Some(case.measured()?.energy?.watts));
+    timed("bytes_per_second", "GB/s", Rate, |case, time| (case.work.bytes.0 > 0).then(|| case.work.bandwidth(time).0));
+static JOULES: CaseFigure = fixed("joules", "J/run", Plain, |case| Some(case.measured()?.energy?.joules));
+static WATTS: CaseFigure = fixed("watts", "", Plain, |case| Some(case.measured()?.energy?.watts));
 static EFFICIENCY: CaseFigure =
-    fixed("", Rate, |case| Some(case.work.per_joule(case.measured()?.energy?.joules).0)).headed("GFLOP/J");
-pub(crate) static RESIDUAL: CaseFigure =
-    fixed("residual", Residual, |case| case.verification()?.residual).headed("residual");
-static TOLERANCE: CaseFigure =
-    fixed("tolerance", Residual, |case| Some(case.verification()?.tolerance)).headed("allowed");
+    fixed("", "GFLOP/J", Rate, |case| Some(case.work.per_joule(case.measured()?.energy?.joules).0));
+pub(crate) static RESIDUAL: CaseFigure = fixed("residual", "residual", Residual, |case| case.verification()?.residual);
+static TOLERANCE: CaseFigure = fixed("tolerance", "allowed", Residual, |case| Some(case.verification()?.tolerance));
 /// Share of the limit that binds the case.
-pub(crate) static SHARE: CaseFigure =
-    fixed("share", Share, |case| Some(case.share?.fraction)).headed("of hardware").better_large();
+pub(crate) static SHARE: CaseFigure = fixed("share", "of hardware", Share, |case| Some(case.share?.fraction));
 /// Median of the host baseline divided by the case's.
-pub(crate) static SPEEDUP: CaseFigure = fixed("speedup", Plain, |case| case.speedup).headed("× host").better_large();
+pub(crate) static SPEEDUP: CaseFigure = fixed("speedup", "× host", Plain, |case| case.speedup);
 /// Registers that the case's worst kernel spills, where the driver tells.
-pub(crate) static SPILLS: CaseFigure = fixed("", Count, |case| {
+pub(crate) static SPILLS: CaseFigure = fixed("", "", Count, |case| {
     case.kernels.iter().filter_map(|kernel| statistics::Figure::Spills.of(kernel)).reduce(f64::max)
 });
 

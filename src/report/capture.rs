@@ -210,13 +210,9 @@ mod tests {
         kernels[0].grid = Some([65535, 65535, 1024]);
         kernels[0].calls = 10_000_000;
         let narrow = text(&profile, 1, 80);
-        assert!(widest(&narrow) <= 80 && narrow.contains("2 others"), "{narrow}");
-        let lines: Vec<_> = narrow.lines().filter(|line| line.contains("65535×65535×1024")).collect();
-        assert!(lines.len() == 1 && lines[0].contains("mul_mat…") && lines[0].contains("80.0 %"), "{narrow}");
+        assert!(widest(&narrow) <= 80, "{narrow}");
         profile.processes.push(profile.processes[0].clone());
         profile.overlapped = true;
-        let several = text(&profile, 20, 80);
-        assert_eq!(several.matches("process 7: python infer.py").count(), 2, "{several}");
-        assert!(several.contains("--overlapped") != several.contains("include each other"), "{several}");
+        insta::assert_snapshot!(narrow + "========\n" + &text(&profile, 20, 80));
     }
 }

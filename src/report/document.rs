@@ -7,84 +7,73 @@ use crate::basis::printable::{
 };
 use crate::basis::prose::prose;
 use crate::record::marks::Mark;
-use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Words of one kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Span {
-    Plain(String),
+/// Kind of words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WordKind {
+    Plain,
     /// A sentence of gpukern's own, in which backticks enclose commands.
-    Prose(String),
+    Prose,
     /// A name as programs know it.
-    Code(String),
-    Strong(String),
+    Code,
+    Strong,
     /// A word before a name.
-    Label(String),
+    Label,
 }
 
 /// A line, or more where the medium is narrow.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Words(Vec<Span>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Words(Vec<(WordKind, String)>);
 
 impl<T: Into<String>> From<T> for Words {
     fn from(text: T) -> Self {
-        Self(vec![Span::Plain(text.into())])
-    }
-}
-
-impl From<Span> for Words {
-    fn from(span: Span) -> Self {
-        Self(vec![span])
+        Self(vec![(WordKind::Plain, text.into())])
     }
 }
 
 impl Words {
-    /// Returns a name behind a label: `limit  id`, as an item of Markdown "limit `id`".
-    pub(crate) fn label(label: impl Into<String>, name: impl Into<String>) -> Self {
-        Self(vec![Span::Label(label.into()), Span::Code(name.into())])
+    pub(crate) fn prose(text: impl Into<String>) -> Self {
+        Self(vec![(WordKind::Prose, text.into())])
     }
 
     pub(crate) fn strong(text: impl Into<String>) -> Self {
-        Self(vec![Span::Strong(text.into())])
+        Self(vec![(WordKind::Strong, text.into())])
+    }
+
+    /// Returns a name behind a label: `limit  id`, as an item of Markdown "limit `id`".
+    pub(crate) fn label(label: impl Into<String>, name: impl Into<String>) -> Self {
+        Self(vec![(WordKind::Label, label.into())]).code(name)
     }
 
     /// Adds plain text.
     pub(crate) fn plain(mut self, text: impl Into<String>) -> Self {
-        self.0.push(Span::Plain(text.into()));
+        self.0.push((WordKind::Plain, text.into()));
         self
     }
 
     /// Adds a name.
     pub(crate) fn code(mut self, name: impl Into<String>) -> Self {
-        self.0.push(Span::Code(name.into()));
+        self.0.push((WordKind::Code, name.into()));
         self
     }
 
     fn terminal(&self) -> String {
-        let texts = self.0.iter().map(|span| match span {
-            Span::Plain(text) | Span::Prose(text) | Span::Code(text) | Span::Strong(text) => printable(text),
-            Span::Label(text) => Cow::Owned(format!("{}  ", printable(text))),
-        });
-        texts.collect()
+        let gap = |kind: &WordKind| if *kind == WordKind::Label { "  " } else { "" };
+        self.0.iter().map(|(kind, text)| printable(text).into_owned() + gap(kind)).collect()
     }
 
     fn html(&self) -> String {
-        let texts = self.0.iter().map(|span| match span {
-            Span::Plain(text) | Span::Prose(text) | Span::Code(text) | Span::Strong(text) | Span::Label(text) => {
-                text.as_str()
-            }
-        });
-        escape_prose(&texts.collect::<Vec<_>>().concat())
+        escape_prose(&self.0.iter().map(|(_, text)| text.as_str()).collect::<String>())
     }
 
     fn markdown(&self) -> String {
-        let texts = self.0.iter().map(|span| match span {
-            Span::Plain(text) => markdown(text),
-            Span::Prose(text) => markdown_prose(text),
-            Span::Code(text) => markdown_code(text),
-            Span::Strong(text) => format!("**{}**", markdown(text)),
-            Span::Label(text) => format!("{} ", markdown(text)),
+        let texts = self.0.iter().map(|(kind, text)| match kind {
+            WordKind::Plain => markdown(text),
+            WordKind::Prose => markdown_prose(text),
+            WordKind::Code => markdown_code(text),
+            WordKind::Strong => format!("**{}**", markdown(text)),
+            WordKind::Label => format!("{} ", markdown(text)),
         });
         texts.collect()
     }
@@ -188,10 +177,6 @@ impl Document {
 
     pub(crate) fn append(&mut self, other: Self) {
         self.0.extend(other.0);
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 

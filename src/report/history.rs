@@ -200,25 +200,8 @@ mod tests {
             }
             text(&History::new(runs, vec![], &settings()), 200)
         };
-        for (runs, cases, told, sum) in [
-            (
-                5,
-                2,
-                "8 more runs are needed to detect a step shared by all cases, 10 for a step in one",
-                "none has enough runs to find a step",
-            ),
-            (
-                13,
-                2,
-                "a step in a single case can be detected after 2 more runs",
-                "no steps (steps below 1 % are not reported)",
-            ),
-            (12, 1, "a step can be detected after 1 more run", "none has enough runs to find a step"),
-        ] {
-            let shown = shown(runs, cases);
-            assert!(shown.contains(&format!("\n{told}\n")) && shown.ends_with(&format!(": {sum}\n")), "{shown}");
-        }
-        assert!(!shown(15, 2).contains("can be detected") && !shown(13, 1).contains("can be detected"));
+        let stores = [(5, 2), (13, 2), (12, 1), (15, 2), (13, 1)].map(|(runs, cases)| shown(runs, cases));
+        insta::assert_snapshot!(stores.join("========\n"));
     }
 
     #[test]
@@ -230,11 +213,7 @@ mod tests {
             }
         }
         let history = History::new(runs, vec![], &settings());
-        let shown = text(&history, 80);
-        let rows = shown.split("\n\n").nth(1).expect("a table");
-        assert!(super::super::table::tests::widest(rows) <= 80 && rows.contains("case-0"), "{shown}");
-        assert!(rows.contains("run/softmax") && rows.contains('…'), "{shown}");
-        assert!(text(&history, 200).contains(&history.series[0].id));
+        insta::assert_snapshot!(text(&history, 80) + "========\n" + &text(&history, 200));
     }
 
     #[test]
