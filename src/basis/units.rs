@@ -106,6 +106,16 @@ pub(crate) fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { plural })
 }
 
+/// Names in a sentence: `a`, `a and b`, `a, b and c`; nothing without any.
+#[must_use]
+pub(crate) fn in_words(names: &[impl AsRef<str>], conjunction: &str) -> String {
+    let names: Vec<_> = names.iter().map(AsRef::as_ref).collect();
+    match &names[..] {
+        [first @ .., last] if !first.is_empty() => format!("{} {conjunction} {last}", first.join(", ")),
+        names => names.concat(),
+    }
+}
+
 /// Formats a rough waiting time: `40 s`, `3 min`, `2.5 h`.
 #[must_use]
 pub(crate) fn about(time: Nanos) -> String {

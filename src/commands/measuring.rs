@@ -18,7 +18,7 @@ use crate::plan::request::Request;
 use crate::plan::{Plan, Shard};
 use crate::record::{CHOOSING, Case, LONGEST, Origin, Outcome, Record, Warning};
 use crate::report;
-use crate::report::long::{Column, View};
+use crate::report::long::{View, chosen};
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
@@ -196,7 +196,7 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
 
 /// How the record is shown: what is wrong with the options is found before anything is measured.
 pub(super) fn view(output: &OutputArgs, host: &Host, notes: &mut String) -> Result<View, Error> {
-    let columns = Column::chosen(&output.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
+    let columns = chosen(&output.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
     let reference = output.reference.as_deref().map(|path| reference(path, notes)).transpose()?;
     Ok(View { width: host.width(), reference, columns })
 }

@@ -2,11 +2,13 @@
 //! `docs/compare.schema.json` is generated from the types, and compared with them by a test.
 
 use super::overview::Overview;
-use super::{Change, Compared, Comparison, Reached, State, Verdict};
+use super::{Change, Compared, Comparison, State, Verdict};
 use crate::basis::error::Exit;
 use crate::basis::pattern::matches;
 use crate::basis::printable::brief;
-use crate::basis::units::{self, Nanos, counted, significant};
+use crate::basis::units::{self, Nanos, counted, in_words, significant};
+use crate::record::Case;
+use crate::record::figure::{self, CaseFigure, FigureUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -30,22 +32,92 @@ struct Table {
     max_spills: Option<u32>,
 }
 
+/// A kind of limit: the largest or the smallest value that a figure of a case may have.
+struct LimitKind {
+    name: &'static str,
+    figure: &'static CaseFigure,
+    /// Verb before the figure, and words behind it.
+    says: [&'static str; 2],
+    /// Description of cases without the figure, in which the limit cannot be checked; others count as 0.
+    lacking: Option<&'static str>,
+    needs_run: bool,
+}
+
+const fn kind(name: &'static str, figure: &'static CaseFigure, says: [&'static str; 2]) -> LimitKind {
+    LimitKind { name, figure, says, lacking: None, needs_run: true }
+}
+
+/// Every kind but `max-slowdown`, which needs a baseline.
+static KINDS: [LimitKind; 5] = [
+    kind("max-time", &figure::RUN_TIME, ["takes", ""]),
+    LimitKind {
+        lacking: Some("without a share of a hardware limit, which min-share needs (measured with --no-peak?)"),
+        ..kind("min-share", &figure::SHARE, ["reaches", " of its limit"])
+    },
+    LimitKind {
+        lacking: Some("whose driver does not count spills, which max-spills needs"),
+        needs_run: false,
+        ..kind("max-spills", &figure::SPILLS, ["spills", ""])
+    },
+    kind("min-rate", &figure::RATE, ["does", ""]),
+    kind("min-bandwidth", &figure::BANDWIDTH, ["moves", ""]),
+];
+
+/// Names of all kinds in the order of the documentation.
+const NAMES: [&str; 6] = ["max-slowdown", "max-time", "min-share", "min-rate", "min-bandwidth", "max-spills"];
+
+/// Units of rates, the first of which examples have.
+const OPERATIONS: [&str; 2] = ["FLOP/s", "OP/s"];
+const BYTES: [&str; 1] = ["B/s"];
+
+/// Lists all kinds of limits, as `a, b or c`, with each name in `quotes`.
+pub(crate) fn names(quotes: &str) -> String {
+    in_words(&NAMES.map(|name| format!("{quotes}{name}{quotes}")), "or")
+}
+
+impl LimitKind {
+    fn shown(&self, value: f64) -> String {
+        match self.figure.unit {
+            FigureUnit::Share => percent(value),
+            FigureUnit::Rate if std::ptr::eq(self.figure, &raw const figure::RATE) => {
+                format!("{} GOP/s", significant(value * 1e-9))
+            }
+            FigureUnit::Rate => format!("{} GB/s", significant(value * 1e-9)),
+            unit => unit.text(value),
+        }
+    }
+
+    /// Returns a sentence about a `value` beyond `bound`.
+    fn broken(&self, value: f64, bound: f64) -> Option<String> {
+        let is_beyond = if self.figure.is_better_large { value < bound } else { value > bound };
+        let (Self { name, says: [verb, of], .. }, bound) = (self, self.shown(bound));
+        is_beyond.then(|| format!("{verb} {}{of}, {name} is {bound}", self.shown(value)))
+    }
+}
+
+/// Figures of a candidate's case that limits bound without a baseline, one for each kind of limit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reached([Option<f64>; KINDS.len()]);
+
+impl Reached {
+    /// Returns the figures of `case` that took `time`; those of its code if it never ran.
+    pub(crate) fn of(case: &Case, time: Option<Nanos>) -> Self {
+        Self(KINDS.each_ref().map(|kind| {
+            let measured = |time| kind.figure.at(case, time).or(kind.lacking.is_none().then_some(0.0));
+            time.map_or_else(|| kind.figure.value(case), measured)
+        }))
+    }
+}
+
 /// Limits for the cases whose id matches a pattern.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct GateLimit {
     /// Pattern; `*` matches any text.
     case: String,
     /// Largest ratio minus 1.
     max_slowdown: Option<f64>,
-    max_time: Option<Nanos>,
-    /// Smallest share of the limit that bounds the case.
-    min_share: Option<f64>,
-    /// Operations per second.
-    min_rate: Option<f64>,
-    /// Bytes per second.
-    min_bandwidth: Option<f64>,
-    /// Most registers that a kernel may spill.
-    max_spills: Option<u32>,
+    /// Bounds of the other [`KINDS`].
+    bounds: [Option<f64>; KINDS.len()],
 }
 
 /// Limit that a case exceeds.
@@ -78,23 +150,23 @@ impl TryFrom<Table> for GateLimit {
 
     fn try_from(table: Table) -> Result<Self, String> {
         let Table { case, max_slowdown, max_time, min_share, min_rate, min_bandwidth, max_spills } = table;
-        let given = [&max_slowdown, &max_time, &min_share, &min_rate, &min_bandwidth];
-        if given.iter().all(|field| field.is_none()) && max_spills.is_none() {
-            return Err(format!(
-                "the limit for '{case}' limits nothing; add max-slowdown, max-time, min-share, min-rate, \
-                 min-bandwidth or max-spills"
-            ));
+        let given = [
+            max_time.map(|text| time(&text).map(|time| time.0)),
+            min_share.map(|text| percentage(&text)),
+            max_spills.map(|count| Ok(f64::from(count))),
+            min_rate.map(|text| rate(&text, &OPERATIONS)),
+            min_bandwidth.map(|text| rate(&text, &BYTES)),
+        ];
+        if max_slowdown.is_none() && given.iter().all(Option::is_none) {
+            return Err(format!("the limit for '{case}' limits nothing; add {}", names("")));
         }
         let of = |name: &str, reason: String| format!("{name} of '{case}': {reason}");
-        Ok(Self {
-            max_slowdown: max_slowdown.map(|t| percentage(&t)).transpose().map_err(|e| of("max-slowdown", e))?,
-            max_time: max_time.map(|t| time(&t)).transpose().map_err(|e| of("max-time", e))?,
-            min_share: min_share.map(|t| percentage(&t)).transpose().map_err(|e| of("min-share", e))?,
-            min_rate: min_rate.map(|t| rate(&t, &["FLOP/s", "OP/s"])).transpose().map_err(|e| of("min-rate", e))?,
-            min_bandwidth: min_bandwidth.map(|t| rate(&t, &["B/s"])).transpose().map_err(|e| of("min-bandwidth", e))?,
-            max_spills,
-            case,
-        })
+        let max_slowdown = max_slowdown.map(|text| percentage(&text)).transpose().map_err(|e| of("max-slowdown", e))?;
+        let mut bounds = [None; KINDS.len()];
+        for ((bound, given), kind) in bounds.iter_mut().zip(given).zip(&KINDS) {
+            *bound = given.transpose().map_err(|reason| of(kind.name, reason))?;
+        }
+        Ok(Self { case, max_slowdown, bounds })
     }
 }
 
@@ -173,51 +245,47 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
     let mut kept: BTreeMap<usize, bool> = BTreeMap::new();
     for limit in limits {
         let mut used = false;
-        let [mut shareless, mut uncounted, mut doubtful, mut incomparable] = [0; 4];
+        let (mut lacking, [mut doubtful, mut incomparable]) = ([0; KINDS.len()], [0; 2]);
+        let violations = |case, id: &str, messages: Vec<String>| {
+            let id = id.to_string();
+            messages.into_iter().map(move |message| Violation { case, id: id.clone(), message })
+        };
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| matches(&limit.case, &case.id)) {
             used = true;
-            let messages = limit.broken(case);
+            let slower = limit.slower(case).into_iter();
+            let messages: Vec<_> = slower.chain(limit.beyond(&case.reached, true, &mut lacking)).collect();
             if let Some(most) = limit.max_slowdown {
                 let certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
                 kept.entry(index).and_modify(|all| *all &= certain).or_insert(certain);
                 // Undecided cases have their own exit code.
                 doubtful += usize::from(!certain && messages.is_empty() && case.verdict != Verdict::Undecided);
             }
-            shareless += usize::from(limit.min_share.is_some() && case.share.is_none());
-            uncounted += usize::from(limit.max_spills.is_some() && case.spills.is_none());
-            let violation = |message| Violation { case: index, id: case.id.clone(), message };
-            ruling.violations.extend(messages.into_iter().map(violation));
+            ruling.violations.extend(violations(index, &case.id, messages));
         }
-        // Inspected cases have no times, only spills.
         for case in comparison.inspected.iter().filter(|case| matches(&limit.case, &case.id)) {
             used = true;
-            uncounted += usize::from(limit.max_spills.is_some() && case.spills.is_none());
-            let violation = |message| Violation { case: usize::MAX, id: case.id.clone(), message };
-            ruling.violations.extend(limit.spilled(case.spills).map(violation));
+            let messages = limit.beyond(&case.reached, false, &mut lacking);
+            ruling.violations.extend(violations(usize::MAX, &case.id, messages));
         }
-        // New cases, and those whose problem changed, have figures as well.
-        let not_compared = comparison.unmatched.iter().filter(|case| matches(&limit.case, &case.id));
-        for (case, reached) in not_compared.filter_map(|case| Some((case, case.reached.as_ref()?))) {
-            shareless += usize::from(limit.min_share.is_some() && reached.share.is_none());
-            uncounted += usize::from(limit.max_spills.is_some() && reached.spills.is_none());
+        // A case that is new, or solves another problem than before, has figures all the same.
+        let unmatched = || comparison.unmatched.iter().filter(|case| matches(&limit.case, &case.id));
+        for (case, reached) in unmatched().filter_map(|case| Some((case, case.reached.as_ref()?))) {
             incomparable += usize::from(limit.max_slowdown.is_some() && case.baseline == State::Measured);
-            let violation = |message| Violation { case: usize::MAX, id: case.id.clone(), message };
-            ruling.violations.extend(limit.beyond(reached).into_iter().map(violation));
+            let messages = limit.beyond(reached, true, &mut lacking);
+            ruling.violations.extend(violations(usize::MAX, &case.id, messages));
         }
-        let mut unmatched = comparison.unmatched.iter().filter(|case| matches(&limit.case, &case.id)).peekable();
-        if !used && unmatched.peek().is_none() {
+        if !used && unmatched().next().is_none() {
             return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
         }
-        if !used && unmatched.any(|case| case.candidate != State::Measured) {
+        if !used && unmatched().any(|case| case.candidate != State::Measured) {
             ruling.unheld.push((limit.case.clone(), "the candidate measured none of its cases".into()));
         }
-        let reasons = [
-            (shareless, "without a share of a hardware limit, which min-share needs (measured with --no-peak?)"),
-            (uncounted, "whose driver does not count spills, which max-spills needs"),
+        let lacking = lacking.into_iter().zip(&KINDS).filter_map(|(count, kind)| Some((count, kind.lacking?)));
+        let reasons = lacking.chain([
             (incomparable, "that solves another problem than in the baseline, so that max-slowdown compares nothing"),
             (doubtful, "whose interval includes its max-slowdown; more processes narrow it"),
-        ];
-        let reasons = reasons.into_iter().filter(|(count, _)| *count > 0);
+        ]);
+        let reasons = reasons.filter(|(count, _)| *count > 0);
         let reasons = reasons.map(|(count, of)| (limit.case.clone(), format!("{} {of}", counted(count, "case"))));
         ruling.unheld.extend(reasons);
     }
@@ -249,50 +317,30 @@ impl<'a> ComparisonDocument<'a> {
     }
 }
 
+fn percent(share: f64) -> String {
+    format!("{} %", significant(100.0 * share))
+}
+
 impl GateLimit {
-    /// Describes too many spilled registers, if so.
-    fn spilled(&self, spills: Option<f64>) -> Option<String> {
-        let (most, spills) = (self.max_spills?, spills?);
-        (spills > f64::from(most)).then(|| format!("spills {spills}, max-spills is {most}"))
+    /// Returns a sentence about a slow-down that is too large beyond doubt; in doubt the verdict is `undecided`, with its
+    /// own exit code.
+    fn slower(&self, case: &Compared) -> Option<String> {
+        let (most, ratio, [low, _]) = (self.max_slowdown?, case.ratio?, case.interval?);
+        let is_certain = low > 1.0 + most || case.verdict == Verdict::Slower;
+        let message = || format!("{} slower, max-slowdown is {}", percent(ratio - 1.0), percent(most));
+        (ratio > 1.0 + most && is_certain).then(message)
     }
 
-    fn broken(&self, case: &Compared) -> Vec<String> {
+    /// Returns a sentence for each figure of a case beyond its limit, and counts the figures that it lacks; those of a
+    /// case that never ran are of its code.
+    fn beyond(&self, reached: &Reached, ran: bool, lacking: &mut [usize; KINDS.len()]) -> Vec<String> {
         let mut broken = vec![];
-        let percent = |share: f64| format!("{} %", significant(100.0 * share));
-        // Only certain slow-downs count; uncertain ones have the verdict `undecided`, with its own exit code.
-        if let (Some(most), Some(ratio), Some([low, _])) = (self.max_slowdown, case.ratio, case.interval)
-            && ratio > 1.0 + most
-            && (low > 1.0 + most || case.verdict == Verdict::Slower)
-        {
-            broken.push(format!("{} slower, max-slowdown is {}", percent(ratio - 1.0), percent(most)));
-        }
-        let Compared { work, share, spills, .. } = *case;
-        broken.extend(self.beyond(&Reached { time: case.candidate.median, work, share, spills }));
-        broken
-    }
-
-    /// Describes the figures that exceed a limit that needs no baseline.
-    fn beyond(&self, reached: &Reached) -> Vec<String> {
-        let mut broken = vec![];
-        let percent = |share: f64| format!("{} %", significant(100.0 * share));
-        let time = reached.time;
-        if let Some(most) = self.max_time.filter(|most| time.0 > most.0) {
-            broken.push(format!("takes {time}, max-time is {most}"));
-        }
-        if let (Some(least), Some(share)) = (self.min_share, reached.share)
-            && share.fraction < least
-        {
-            let [reached, least] = [share.fraction, least].map(percent);
-            broken.push(format!("reaches {reached} of its limit, min-share is {least}"));
-        }
-        broken.extend(self.spilled(reached.spills));
-        let rate = reached.work.rate(time);
-        if let Some(least) = self.min_rate.filter(|least| rate.0 < *least) {
-            broken.push(format!("does {rate} GOP/s, min-rate is {} GOP/s", significant(least * 1e-9)));
-        }
-        let bandwidth = reached.work.bandwidth(time);
-        if let Some(least) = self.min_bandwidth.filter(|least| bandwidth.0 < *least) {
-            broken.push(format!("moves {bandwidth} GB/s, min-bandwidth is {} GB/s", significant(least * 1e-9)));
+        for (at, kind) in KINDS.iter().enumerate().filter(|(_, kind)| ran || !kind.needs_run) {
+            let Some(bound) = self.bounds[at] else { continue };
+            match reached.0[at] {
+                Some(value) => broken.extend(kind.broken(value, bound)),
+                None => lacking[at] += 1,
+            }
         }
         broken
     }
@@ -307,6 +355,17 @@ mod tests {
         let settings = schemars::generate::SchemaSettings::default().for_serialize();
         let schema = settings.into_generator().into_root_schema_for::<ComparisonDocument<'_>>();
         crate::record::tests::assert_committed("docs/compare.schema.json", &schema);
+    }
+
+    #[test]
+    fn every_kind_of_limit_is_named() {
+        let mut kinds: Vec<_> = KINDS.iter().map(|kind| kind.name).chain(["max-slowdown"]).collect();
+        let mut named = NAMES.to_vec();
+        kinds.sort_unstable();
+        named.sort_unstable();
+        assert_eq!(kinds, named);
+        let documented = include_str!("../../docs/compare.md");
+        assert!(NAMES.iter().all(|name| documented.contains(&format!("\n{name} = "))));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a compiler made of the same case on both sides: a verdict without statistics.
 
+use super::gate::Reached;
 use super::side::Seen;
 use crate::case::compiled::CompiledKernel;
 use crate::case::statistics::CompilerStatistic;
@@ -65,9 +66,9 @@ pub struct Inspected {
     pub verdict: Change,
     /// The figures that changed.
     pub changes: Vec<ChangedFigure>,
-    /// The registers that its kernel spills which spills most, for gates.
+    /// Figures of the candidate's code, for gates.
     #[serde(skip)]
-    pub(crate) spills: Option<f64>,
+    pub(crate) reached: Reached,
 }
 
 impl ChangedFigure {
@@ -90,11 +91,6 @@ impl Inspected {
     }
 }
 
-/// The most registers that one of `kernels` spills, where the driver tells.
-pub(super) fn most_spills(kernels: &[CompiledKernel]) -> Option<f64> {
-    kernels.iter().filter_map(|kernel| CompilerStatistic::Spills.of(kernel)).reduce(f64::max)
-}
-
 /// The last of each side; both were inspected.
 pub(super) fn inspected(baseline: &Seen<'_>, candidate: &Seen<'_>) -> Inspected {
     let mut changes = vec![];
@@ -111,7 +107,7 @@ pub(super) fn inspected(baseline: &Seen<'_>, candidate: &Seen<'_>) -> Inspected 
         variant: candidate.case.variant.clone(),
         device: baseline.record.device_name(baseline.case.device),
         verdict: changes.first().map_or(Change::Same, |change| change.verdict),
-        spills: most_spills(&candidate.case.kernels),
+        reached: Reached::of(candidate.case, None),
         changes,
     }
 }

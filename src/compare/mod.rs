@@ -2,6 +2,8 @@
 //! records in, a [`Comparison`] out. `docs/compare.md` derives the formulas.
 
 mod differences;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub(crate) mod gate;
 pub(crate) mod inspected;
 pub(crate) mod known;
@@ -17,8 +19,8 @@ pub(crate) use pair::{probability, significance};
 
 use crate::basis::random::generator;
 use crate::basis::threads;
-use crate::basis::units::{Nanos, Work};
-use crate::record::{Record, Share};
+use crate::basis::units::{self, Nanos};
+use crate::record::Record;
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
 pub(crate) use inspected::{Change, Inspected};
@@ -176,15 +178,9 @@ pub struct Compared {
     pub canary: Option<f64>,
     /// Operations of a chain, to show the time of one.
     pub chain: Option<u64>,
-    /// Nominal work, for gates.
+    /// Figures of the candidate, for gates.
     #[serde(skip)]
-    pub work: Work,
-    /// Candidate's share of a limit of its device, for gates.
-    #[serde(skip)]
-    pub share: Option<Share>,
-    /// Most registers that a kernel of the candidate spills, for gates.
-    #[serde(skip)]
-    pub spills: Option<f64>,
+    pub reached: gate::Reached,
 }
 
 /// Case without a time on at least one side.
@@ -215,20 +211,7 @@ pub struct Unmatched {
     pub interrupted: bool,
     /// Candidate's figures for limits that need no baseline, if it was measured; the document has them in the record.
     #[serde(skip)]
-    pub reached: Option<Reached>,
-}
-
-/// Figures of a case for limits that need no baseline.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reached {
-    /// Median time of a run.
-    pub time: Nanos,
-    /// Nominal work of a run.
-    pub work: Work,
-    /// Share of the limit that bounds the case.
-    pub share: Option<Share>,
-    /// Most registers that a kernel spills.
-    pub spills: Option<f64>,
+    pub reached: Option<gate::Reached>,
 }
 
 /// Finished comparison.
@@ -259,9 +242,22 @@ pub struct Comparison {
 }
 
 impl Compared {
-    /// Whether the case is undecided and further processes of the candidate could change that. Not if the baseline has
-    /// too few samples, too few processes on the host's processors, or ran on a slower device; nor if most of several
-    /// processes of the candidate ran on a slower device.
+    /// Returns the medians of both sides: of one operation, where the case is a chain.
+    pub(crate) fn times(&self) -> [Nanos; 2] {
+        let operations = self.chain.unwrap_or(1) as f64;
+        [&self.baseline, &self.candidate].map(|side| Nanos(side.median.0 / operations))
+    }
+
+    /// Formats the ratio and its interval.
+    pub(crate) fn ratio_texts(&self) -> [String; 2] {
+        let none = || "–".to_string();
+        let interval = self.interval.map_or_else(none, |ends| ends.map(units::ratio).join(" … "));
+        [self.ratio.map_or_else(none, units::ratio), interval]
+    }
+
+    /// Whether it is undecided and further processes of the candidate may change that: not where the baseline has too few
+    /// samples, too few processes on the host's processors, or saw a slower device, nor where most of several processes of
+    /// the candidate did.
     #[must_use]
     pub fn wants_more(&self) -> bool {
         let Sighting { median, samples, .. } = self.baseline;

@@ -1,10 +1,11 @@
 //! Comparison of one case: ratio, verdict and reasons.
 
 use super::differences::work;
+use super::gate::Reached;
 use super::side::{Seen, State, state};
 use super::{
-    Compared, FALSE_DISCOVERIES, Inspected, LEAST_SAMPLES, Obstacle, Reached, Settings, Sighting, Unmatched, Verdict,
-    inspected, judge, why,
+    Compared, FALSE_DISCOVERIES, Inspected, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, inspected,
+    judge, why,
 };
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
@@ -58,7 +59,10 @@ pub(super) fn pair<'a>(
         candidate: after.0,
         newly_wrong: after.0.is_wrong() && !before.0.is_wrong(),
         interrupted: [before.0, after.0].contains(&State::Interrupted),
-        reached: (after.0 == State::Measured).then(|| Reached::of(candidate)).flatten(),
+        reached: candidate
+            .last()
+            .filter(|_| after.0 == State::Measured)
+            .map(|last| Reached::of(last.case, Some(sighting(candidate).median))),
         reason: another.unwrap_or(if after.1.is_empty() { before.1 } else { after.1 }),
     }))
 }
@@ -340,9 +344,7 @@ impl Pair<'_> {
             canary: matches!(obstacle, Some(Obstacle::AnotherSpeed { .. }) if self.load().is_none())
                 .then(|| self.slowness().exp()),
             chain: last.case.chain,
-            work: last.case.work,
-            share: last.case.share,
-            spills: inspected::most_spills(&last.case.kernels),
+            reached: Reached::of(last.case, Some(sighting(&self.candidate).median)),
         };
         compared.test = self.test(judged, verdict, &compared, settings.min_effect);
         compared
@@ -507,15 +509,6 @@ fn timeless(side: &[Seen<'_>]) -> bool {
 pub(super) fn canary_drift(measured: &Measured) -> Option<f64> {
     let [before, after] = measured.conditions.canary?;
     (before.0 > 0.0 && after.0 > 0.0).then(|| (after.0 / before.0).ln().abs())
-}
-
-impl Reached {
-    /// Returns the figures of the last process of a side, with the median of all.
-    fn of(side: &[Seen<'_>]) -> Option<Self> {
-        let last = side.last()?.case;
-        let spills = inspected::most_spills(&last.kernels);
-        Some(Self { time: sighting(side).median, work: last.work, share: last.share, spills })
-    }
 }
 
 pub(super) fn sighting(side: &[Seen<'_>]) -> Sighting {

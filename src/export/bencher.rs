@@ -4,10 +4,10 @@
 //! `latency` (ns) and `throughput` (operations a second) are Bencher's own measures; `bytes-per-second` is created when
 //! it is first seen. One slug for each quantity and unit: Bencher draws a slug on one axis.
 
-use super::{Fields, Format, bandwidth, json, measured, rate};
+use super::{Fields, Format, json, measured};
 use crate::basis::error::Error;
-use crate::basis::units::Nanos;
 use crate::record::Record;
+use crate::record::figure::{BANDWIDTH, MEDIAN, RATE};
 use std::collections::BTreeMap;
 
 /// Bencher refuses longer names; it counts bytes.
@@ -17,48 +17,35 @@ const LONGEST_NAME: usize = 1024;
 ///
 /// # Errors
 /// When there are none.
-pub(crate) fn text(record: &Record) -> Result<String, Error> {
+pub(super) fn text(record: &Record) -> Result<String, Error> {
     let mut benchmarks: BTreeMap<String, BTreeMap<&str, Fields>> = BTreeMap::new();
-    for (named, m) in measured(record, Format::Bencher)? {
-        let case = named.case;
-        let [low, high] = m.summary.interval.map_or([None; 2], |ends| ends.map(Some));
+    for (named, _) in measured(record, Format::Bencher)? {
         let mut measures = BTreeMap::new();
-        let mut add = |slug, of: &dyn Fn(Nanos) -> Option<f64>, [lower, upper]: [Option<Nanos>; 2]| {
-            if let Some(value) = of(m.summary.median) {
-                let mut metric = Fields::default();
-                metric.add("value", value);
-                metric.add_some("lower_value", lower.and_then(of));
-                metric.add_some("upper_value", upper.and_then(of));
-                measures.insert(slug, metric);
-            }
-        };
-        add("latency", &|time| Some(case.shown(time).0), [low, high]);
-        // A long time is a low rate.
-        add("throughput", &|time| rate(case, time), [high, low]);
-        add("bytes-per-second", &|time| bandwidth(case, time), [high, low]);
-        benchmarks.insert(shortened(named.name, &benchmarks), measures);
+        for (slug, figure) in [("latency", &MEDIAN), ("throughput", &RATE), ("bytes-per-second", &BANDWIDTH)] {
+            let Some(value) = figure.value(named.case) else { continue };
+            let ends = figure.interval(named.case);
+            let metric = Fields::default()
+                .with("value", value)
+                .with_some("lower_value", ends.map(|[low, _]| low))
+                .with_some("upper_value", ends.map(|[_, high]| high));
+            measures.insert(slug, metric);
+        }
+        benchmarks.insert(shortened(&named.name, &benchmarks), measures);
     }
     json(&benchmarks)
 }
 
 /// Shortens `name` to what Bencher takes, to one that is not in `taken`. An empty name is refused by Bencher too.
-fn shortened<V>(name: String, taken: &BTreeMap<String, V>) -> String {
-    if name.is_empty() {
-        return shortened("unnamed".into(), taken);
-    }
-    if name.len() <= LONGEST_NAME && !taken.contains_key(&name) {
-        return name;
-    }
+fn shortened<V>(name: &str, taken: &BTreeMap<String, V>) -> String {
+    let name = if name.is_empty() { "unnamed" } else { name };
     let candidate = |number: usize| {
-        let ending = format!("… {number}");
-        let mut end = name.len().min(LONGEST_NAME - ending.len());
-        while !name.is_char_boundary(end) {
-            end -= 1;
-        }
-        format!("{}{ending}", &name[..end])
+        let ending = if number == 0 { String::new() } else { format!("… {number}") };
+        let most = if number == 0 { name.len() } else { LONGEST_NAME - ending.len() };
+        format!("{}{ending}", &name[..name.floor_char_boundary(most)])
     };
+    let is_free = |candidate: &String| candidate.len() <= LONGEST_NAME && !taken.contains_key(candidate);
     // One more candidate than names that are taken: one is free.
-    (1..=taken.len() + 1).map(candidate).find(|candidate| !taken.contains_key(candidate)).unwrap_or(name)
+    (0..=taken.len() + 1).map(candidate).find(is_free).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,60 +2,48 @@
 //! (<https://github.com/benchmark-action/github-action-benchmark>): an array of `{name, unit, value, range, extra}`.
 //! Direction and threshold belong to the action's step, so times and rates are two files.
 
-use super::{Fields, Format, Named, bandwidth, json, measured, rate};
+use super::{Fields, Format, Named, json, measured};
 use crate::basis::error::Error;
-use crate::basis::units::Nanos;
+use crate::record::figure::{BANDWIDTH, CaseFigure, MEDIAN, RATE};
 use crate::record::{Measured, Record};
 
 /// Medians in nanoseconds.
 ///
 /// # Errors
 /// When no case was measured: the action fails on an empty array.
-pub(crate) fn times(record: &Record) -> Result<String, Error> {
-    let points = measured(record, Format::GithubSmaller)?.into_iter().map(|(named, m)| {
-        let shown = |time: Nanos| named.case.shown(time).0;
-        point(&named, m, "ns", shown(m.summary.median), m.summary.interval.map(|ends| ends.map(shown)))
-    });
-    json(&points.collect::<Vec<_>>())
+pub(super) fn times(record: &Record) -> Result<String, Error> {
+    let points = measured(record, Format::GithubSmaller)?.into_iter();
+    json(&points.filter_map(|(named, m)| point(&named, m, &MEDIAN, 1.0, "ns")).collect::<Vec<_>>())
 }
 
 /// Rates: arithmetic where the case has any, else data.
 ///
 /// # Errors
 /// When no case has a rate: the action fails on an empty array.
-pub(crate) fn rates(record: &Record) -> Result<String, Error> {
-    let mut points = vec![];
-    for (named, m) in measured(record, Format::GithubBigger)? {
-        let arithmetic = named.case.work.operations > 0;
-        let of = |time: Nanos| if arithmetic { rate(named.case, time) } else { bandwidth(named.case, time) };
-        // The action reads null as 0, so a case without a finite rate is left out.
-        let Some(value) = of(m.summary.median) else { continue };
-        let interval = m.summary.interval.and_then(|[low, high]| Some([of(high)? * 1e-9, of(low)? * 1e-9]));
-        points.push(point(&named, m, if arithmetic { "GFLOP/s" } else { "GB/s" }, value * 1e-9, interval));
-    }
+pub(super) fn rates(record: &Record) -> Result<String, Error> {
+    let points = measured(record, Format::GithubBigger)?.into_iter().filter_map(|(named, m)| {
+        let is_arithmetic = named.case.work.operations > 0;
+        let (figure, unit) = if is_arithmetic { (&RATE, "GFLOP/s") } else { (&BANDWIDTH, "GB/s") };
+        point(&named, m, figure, 1e-9, unit)
+    });
+    let points: Vec<_> = points.collect();
     if points.is_empty() {
-        return Err(Error::Usage(format!(
-            "nothing to export to {}: no case has a rate; export times with --to {}",
-            Format::GithubBigger.name(),
-            Format::GithubSmaller.name()
-        )));
+        let [bigger, smaller] = [Format::GithubBigger, Format::GithubSmaller].map(Format::name);
+        let remedy = format!("no case has a rate; export times with --to {smaller}");
+        return Err(Error::Usage(format!("nothing to export to {bigger}: {remedy}")));
     }
     json(&points)
 }
 
-/// A point of the action's chart.
-fn point(named: &Named<'_>, m: &Measured, unit: &'static str, value: f64, interval: Option<[f64; 2]>) -> Fields {
+/// A point of the action's chart. The action reads `null` as 0, so a case without the figure has none.
+fn point(named: &Named<'_>, m: &Measured, figure: &CaseFigure, scale: f64, unit: &'static str) -> Option<Fields> {
     let device = format!("{} ({})", named.device_name(), named.driver());
     let facts = format!("{} samples, minimum {}", m.summary.count, named.case.shown(m.summary.min));
-    let mut point = Fields::default();
-    point.add("name", &*named.name);
-    point.add("unit", unit);
-    point.add("value", value);
-    // The action parses the number, to scale it with the value.
-    point.add_some("range", interval.map(|[low, high]| format!("± {}", (high - low) / 2.0)));
-    // Shown when the point is hovered over.
-    point.add("extra", [device, facts].into_iter().chain(m.cautions()).collect::<Vec<_>>().join("\n"));
-    point
+    let range = figure.interval(named.case).map(|[low, high]| format!("± {}", (high * scale - low * scale) / 2.0));
+    let point = Fields::default().with("name", &*named.name).with("unit", unit);
+    // The action parses the number in the range, to scale it with the value; `extra` is shown when the point is hovered over.
+    let point = point.with("value", figure.value(named.case)? * scale).with_some("range", range);
+    Some(point.with("extra", [device, facts].into_iter().chain(m.cautions()).collect::<Vec<_>>().join("\n")))
 }
 
 #[cfg(test)]

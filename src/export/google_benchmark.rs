@@ -8,151 +8,90 @@
 //! Cases without a time are in the context, by name: readers (compare.py, Bencher) want a time in every row of
 //! `benchmarks`, also in rows with `error_occurred`, and would take a 0 there for the fastest of all.
 
-use super::{Fields, Format, bandwidth, json, measured, moments, named, rate, reason, samples, status};
+use super::{Fields, Format, json, measured, moments, named, reason, samples, status};
 use crate::basis::error::Error;
-use crate::record::{Case, Measured, Record, Sample};
+use crate::record::figure::{BANDWIDTH, CaseFigure, RATE};
+use crate::record::{Case, Record};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 struct GoogleBenchmark {
     context: Fields,
-    benchmarks: Vec<Row>,
-}
-
-#[derive(Clone, Serialize)]
-struct Row {
-    name: String,
-    family_index: usize,
-    per_family_instance_index: usize,
-    run_name: String,
-    run_type: &'static str,
-    repetitions: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    repetition_index: Option<usize>,
-    threads: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    aggregate_name: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    aggregate_unit: Option<&'static str>,
-    iterations: usize,
-    real_time: f64,
-    cpu_time: f64,
-    time_unit: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    operations_per_second: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes_per_second: Option<f64>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    label: String,
-}
-
-/// The family of a case and its place there. The cases of a family differ in size alone; `families` has the first of each
-/// with the number of members so far.
-fn place<'a>(families: &mut Vec<(&'a Case, usize)>, case: &'a Case) -> (usize, usize) {
-    let same =
-        |other: &Case| (other.subject(), &other.variant, other.device) == (case.subject(), &case.variant, case.device);
-    let family = families.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
-        families.push((case, 0));
-        families.len() - 1
-    });
-    families[family].1 += 1;
-    (family, families[family].1 - 1)
+    benchmarks: Vec<Fields>,
 }
 
 /// The measured cases as benchmarks, the others in the context.
 ///
 /// # Errors
 /// When no case was measured.
-pub(crate) fn text(record: &Record) -> Result<String, Error> {
-    let mut families = vec![];
+pub(super) fn text(record: &Record) -> Result<String, Error> {
+    // The cases of a family differ in size alone: the first of each, with the number of members so far.
+    let mut families: Vec<(&Case, usize)> = vec![];
     let mut benchmarks = vec![];
     for (named, m) in measured(record, Format::GoogleBenchmark)? {
-        let row = common(&named.name, place(&mut families, named.case), m);
-        let device = samples(named.case, m);
-        let host = |sample: &Sample| named.case.shown(sample.host).0 / f64::from(m.repeats.max(1));
-        let host: Vec<_> = m.samples.iter().map(host).collect();
-        benchmarks.extend(repetitions(&row, named.case, m, &device, &host));
-        benchmarks.extend(aggregates(&row, named.case, m, &device, &host));
+        let (case, name) = (named.case, &*named.name);
+        let same = |other: &Case| {
+            (other.subject(), &other.variant, other.device) == (case.subject(), &case.variant, case.device)
+        };
+        let family = families.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
+            families.push((case, 0));
+            families.len() - 1
+        });
+        families[family].1 += 1;
+        let label = m.cautions().collect::<Vec<_>>().join("; ");
+        let row = |aggregate: Option<&'static str>, repetition: Option<usize>, [real, host]: [f64; 2]| {
+            let is_sample = aggregate.is_none();
+            let rate =
+                |figure: &CaseFigure| figure.at(case, m.samples[repetition?].device).filter(|rate| rate.is_finite());
+            Fields::default()
+                .with("name", aggregate.map_or_else(|| name.into(), |aggregate| format!("{name}_{aggregate}")))
+                .with("family_index", family)
+                .with("per_family_instance_index", families[family].1 - 1)
+                .with("run_name", name)
+                .with("run_type", if is_sample { "iteration" } else { "aggregate" })
+                .with("repetitions", m.samples.len())
+                .with_some("repetition_index", repetition)
+                .with("threads", 1)
+                .with_some("aggregate_name", aggregate)
+                .with_some("aggregate_unit", aggregate.map(|_| "time"))
+                .with("iterations", if is_sample { m.repeats as usize } else { m.samples.len() })
+                .with("real_time", real)
+                .with("cpu_time", host)
+                .with("time_unit", "ns")
+                .with_some("operations_per_second", rate(&RATE))
+                .with_some("bytes_per_second", rate(&BANDWIDTH))
+                .with_some("label", Some(&*label).filter(|label| !label.is_empty()))
+        };
+        let device = samples(case, m);
+        let host = m.samples.iter().map(|sample| case.shown(sample.host).0 / f64::from(m.repeats.max(1)));
+        let host: Vec<_> = host.collect();
+        benchmarks.extend((0..device.len()).map(|at| row(None, Some(at), [device[at], host[at]])));
+        let [(mean, deviation), (host_mean, host_deviation)] = [moments(&device), moments(&host)];
+        let aggregates = [
+            ("mean", Some([mean, host_mean])),
+            ("median", crate::stats::median(&host).map(|host| [case.shown(m.summary.median).0, host])),
+            ("stddev", deviation.zip(host_deviation).map(|(device, host)| [device, host])),
+        ];
+        benchmarks.extend(aggregates.into_iter().filter_map(|(name, times)| Some(row(Some(name), None, times?))));
     }
     json(&GoogleBenchmark { context: context(record), benchmarks })
 }
 
-/// What all rows of a case have in common.
-fn common(name: &str, (family_index, per_family_instance_index): (usize, usize), m: &Measured) -> Row {
-    Row {
-        name: name.into(),
-        family_index,
-        per_family_instance_index,
-        run_name: name.into(),
-        run_type: "iteration",
-        repetitions: m.samples.len(),
-        repetition_index: None,
-        threads: 1,
-        aggregate_name: None,
-        aggregate_unit: None,
-        iterations: m.repeats as usize,
-        real_time: 0.0,
-        cpu_time: 0.0,
-        time_unit: "ns",
-        operations_per_second: None,
-        bytes_per_second: None,
-        label: m.cautions().collect::<Vec<_>>().join("; "),
-    }
-}
-
-/// A row for each sample.
-fn repetitions(row: &Row, case: &Case, m: &Measured, device: &[f64], host: &[f64]) -> Vec<Row> {
-    let repetition = |(at, (sample, (&real_time, &cpu_time))): (usize, (&Sample, (&f64, &f64)))| Row {
-        repetition_index: Some(at),
-        real_time,
-        cpu_time,
-        operations_per_second: rate(case, sample.device),
-        bytes_per_second: bandwidth(case, sample.device),
-        ..row.clone()
-    };
-    m.samples.iter().zip(device.iter().zip(host)).enumerate().map(repetition).collect()
-}
-
-/// Rows of mean, median and, of more than one sample, standard deviation.
-fn aggregates(row: &Row, case: &Case, m: &Measured, device: &[f64], host: &[f64]) -> Vec<Row> {
-    let [(mean, deviation), (host_mean, host_deviation)] = [moments(device), moments(host)];
-    let figures = [
-        ("mean", Some(mean), Some(host_mean)),
-        ("median", Some(case.shown(m.summary.median).0), crate::stats::median(host)),
-        ("stddev", deviation, host_deviation),
-    ];
-    let aggregate = |(name, real, host): (&'static str, Option<f64>, Option<f64>)| {
-        Some(Row {
-            name: format!("{}_{name}", row.run_name),
-            run_type: "aggregate",
-            aggregate_name: Some(name),
-            aggregate_unit: Some("time"),
-            iterations: m.samples.len(),
-            real_time: real?,
-            cpu_time: host?,
-            ..row.clone()
-        })
-    };
-    figures.into_iter().filter_map(aggregate).collect()
-}
-
 fn context(record: &Record) -> Fields {
-    let mut context = Fields::default();
-    context.add("date", &*record.started);
-    context.add("host_name", record.origin.host.clone().unwrap_or_default());
-    context.add("executable", record.command.join(" "));
-    context.add("library_version", format!("gpukern {}", record.version));
-    context.add("library_build_type", "release");
-    context.add("json_schema_version", 1);
-    context.add("cpu_time", "host time from submission to completion, divided by the repetitions within it");
+    let context = Fields::default()
+        .with("date", &*record.started)
+        .with("host_name", record.origin.host.clone().unwrap_or_default())
+        .with("executable", record.command.join(" "))
+        .with("library_version", format!("gpukern {}", record.version))
+        .with("library_build_type", "release")
+        .with("json_schema_version", 1)
+        .with("cpu_time", "host time from submission to completion, divided by the repetitions within it");
     // Custom context: strings by name.
     let mut custom: BTreeMap<String, String> = BTreeMap::new();
     for named in named(record) {
-        if let Some(reason) = reason(&named.case.outcome) {
-            let status = status(&named.case.outcome);
-            custom.insert(format!("not measured: {}", named.name), format!("{status}: {reason}"));
-        }
+        let text = reason(&named.case.outcome).map(|reason| format!("{}: {reason}", status(&named.case.outcome)));
+        custom.extend(text.map(|text| (format!("not measured: {}", named.name), text)));
     }
     for device in &record.devices {
         let described = format!("{} ({}, {})", device.name, device.kind, device.driver.info);
@@ -160,10 +99,7 @@ fn context(record: &Record) -> Fields {
     }
     let origin = record.origin.texts().into_iter();
     custom.extend(origin.filter_map(|(name, text)| Some((name.to_string(), text.clone()?))));
-    for (name, text) in custom {
-        context.add(name, text);
-    }
-    context
+    custom.into_iter().fold(context, |context, (name, text)| context.with(name, text))
 }
 
 #[cfg(test)]

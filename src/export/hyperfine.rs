@@ -9,28 +9,26 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// When there are none.
-pub(crate) fn text(record: &Record) -> Result<String, Error> {
+pub(super) fn text(record: &Record) -> Result<String, Error> {
     let results = measured(record, Format::Hyperfine)?.into_iter().map(|(named, m)| {
         let times: Vec<_> = samples(named.case, m).into_iter().map(|time| time * 1e-9).collect();
         let (mean, stddev) = moments(&times);
         let seconds = |time| named.case.shown(time).seconds();
-        let mut entry = Fields::default();
-        entry.add("command", named.name);
-        entry.add("mean", mean);
-        // `null` with one sample, as hyperfine writes it.
-        entry.add("stddev", stddev);
-        entry.add("median", seconds(m.summary.median));
-        // Processor time of the command. The work is the device's, so there is none; readers insist on a number.
-        entry.add("user", 0.0);
-        entry.add("system", 0.0);
-        entry.add("min", seconds(m.summary.min));
-        entry.add("max", seconds(m.summary.max));
-        let exit_codes = vec![0; times.len()];
-        entry.add("times", times);
-        entry.add("exit_codes", exit_codes);
-        // One parameter, so that hyperfine's scripts for sweeps find it.
-        entry.add("parameters", serde_json::json!({ "size": named.case.size.to_string() }));
-        entry
+        // `stddev` is `null` with one sample, as hyperfine writes it. `user` and `system` are processor time of the
+        // command, which the device's work has none of; readers insist on a number.
+        Fields::default()
+            .with("command", named.name)
+            .with("mean", mean)
+            .with("stddev", stddev)
+            .with("median", seconds(m.summary.median))
+            .with("user", 0.0)
+            .with("system", 0.0)
+            .with("min", seconds(m.summary.min))
+            .with("max", seconds(m.summary.max))
+            .with("times", &*times)
+            .with("exit_codes", vec![0; times.len()])
+            // One parameter, so that hyperfine's scripts for sweeps find it.
+            .with("parameters", serde_json::json!({ "size": named.case.size.to_string() }))
     });
     json(&BTreeMap::from([("results", results.collect::<Vec<_>>())]))
 }

@@ -86,18 +86,12 @@ impl Test {
 }
 
 /// The attributes that count and add up, and the number of skipped tests.
-fn counts<'a>(tests: impl Iterator<Item = &'a Test>) -> (String, usize) {
-    let [mut all, mut failures, mut errors, mut skipped] = [0; 4];
-    for test in tests {
-        all += 1;
-        match test.problem.as_ref().map(|problem| problem.element) {
-            None => {}
-            Some("failure") => failures += 1,
-            Some("error") => errors += 1,
-            Some(_) => skipped += 1,
-        }
-    }
-    (format!(r#"tests="{all}" failures="{failures}" errors="{errors}""#), skipped)
+fn counts<'a>(tests: impl Iterator<Item = &'a Test> + Clone) -> (String, usize) {
+    let count = |element: &str| {
+        tests.clone().filter(|test| test.problem.as_ref().is_some_and(|problem| problem.element == element)).count()
+    };
+    let (all, failures, errors) = (tests.clone().count(), count("failure"), count("error"));
+    (format!(r#"tests="{all}" failures="{failures}" errors="{errors}""#), count("skipped"))
 }
 
 /// A test for each case.
@@ -244,8 +238,7 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
         Verdict::Undecided if !settled => problem("skipped", case.verdict.name(), interval()),
         _ => None,
     };
-    let time = |median: Nanos| Nanos(median.0 / case.chain.unwrap_or(1) as f64);
-    let [before, after] = [&case.baseline, &case.candidate].map(|side| time(side.median));
+    let [before, after] = case.times();
     let mut facts = format!("{}: {before} → {after}, {}\n", case.verdict.name(), interval());
     for (name, side) in [("baseline", &case.baseline), ("candidate", &case.candidate)] {
         let [samples, processes] = [counted(side.samples, "sample"), counted(side.processes, "process")];
@@ -284,9 +277,8 @@ fn class(algorithm: &str, variant: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::units::Work;
     use crate::compare::gate::Violation;
-    use crate::compare::{Difference, Sighting, State};
+    use crate::compare::{Difference, State, fixture};
     use crate::record::fixture::{HOSTILE, hostile, six_cases};
     use crate::record::marks::tests::disturbed;
 
@@ -312,33 +304,6 @@ mod tests {
         assert_eq!(name, Some(HOSTILE.replace('\u{1}', "\u{fffd}").as_str()));
     }
 
-    fn case(id: &str, verdict: Verdict) -> Compared {
-        let side = |median| Sighting { median: Nanos(median), processes: 3, samples: 60 };
-        Compared {
-            id: format!("matmul/{id}/f32/64x64x64"),
-            algorithm: "matmul".into(),
-            variant: id.into(),
-            kind: "matmul f32, uniform input".into(),
-            subject: "matmul f32".into(),
-            row: "64".into(),
-            device: "llvmpipe".into(),
-            baseline: side(1e6),
-            candidate: side(1.05e6),
-            ratio: Some(1.05),
-            interval: Some([1.04, 1.061]),
-            p: Some(1e-4),
-            verdict,
-            test: "p = 0.0001".into(),
-            why: vec!["clock 1980 → 1755 MHz".into()],
-            obstacle: None,
-            canary: None,
-            chain: None,
-            work: Work::default(),
-            share: None,
-            spills: None,
-        }
-    }
-
     fn missing(id: &str, candidate: State, newly_wrong: bool) -> Unmatched {
         Unmatched {
             id: format!("matmul/{id}/f32/64x64x64"),
@@ -362,21 +327,11 @@ mod tests {
             "faster" => Verdict::Faster,
             _ => Verdict::Same,
         };
+        let [baseline, candidate] = ["25.0", "25.1"].map(String::from);
         let comparison = Comparison {
-            remarks: vec![],
-            decide: None,
-            schema: crate::compare::SCHEMA,
-            version: "0.0.0",
-            min_effect: 0.02,
-            differences: vec![Difference {
-                what: "driver",
-                baseline: "25.0".into(),
-                candidate: "25.1".into(),
-                refused: true,
-            }],
-            cases: verdicts.map(|name| case(name, of(name))).to_vec(),
-            inspected: vec![],
+            differences: vec![Difference { what: "driver", baseline, candidate, refused: true }],
             unmatched: vec![missing("wrong", State::Rejected, true), missing("gone", State::Absent, false)],
+            ..fixture::comparison(verdicts.map(|name| fixture::compared(name, of(name))).to_vec())
         };
         let violations =
             vec![Violation { case: 2, id: "x".into(), message: "takes 1.050 ms, max-time is 1.000 ms".into() }];

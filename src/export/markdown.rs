@@ -1,179 +1,141 @@
 //! GitHub-flavoured Markdown for a pull-request comment. Of a record: sizes by variants, every case folded away below, and
 //! why the others have no time. Of a comparison: what changed first, what stayed the same folded away.
 
-use super::{Named, bandwidth, named, rate, reason, status};
-use crate::basis::printable::{markdown as plain, markdown_code as code, markdown_prose, printable};
-use crate::basis::units::{self, Nanos, percent, significant};
+use super::{Named, named, reason, status};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Change, Compared, Comparison, Verdict};
+use crate::record::Record;
+use crate::record::figure::{MARKDOWN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Measured, Record};
 use crate::report::bench::{main_sections, signs};
-use crate::report::compare::{above_commands, changed, headline, not_compared, overviews};
+use crate::report::compare::{above_commands, changed, headline, limits, not_compared, overviews};
+use crate::report::document::{Document, Words};
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 /// The tables of each device, and below them the cases without a time.
 #[must_use]
-pub(crate) fn text(record: &Record) -> String {
+pub(super) fn text(record: &Record) -> String {
     let all = named(record);
     let conditions = RunConditions::of(record);
     let sections = main_sections(record);
-    let mut out = String::new();
+    let mut document = Document::default();
     for device in &record.devices {
         let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
-        let timed: Vec<_> = cases.iter().filter_map(|named| named.case.measured().map(|m| (*named, m))).collect();
-        let kind = format!("{}, {}", device.kind, device.driver.info);
-        let _ = writeln!(out, "**{}** ({})\n", plain(&record.device_name(device.index)), plain(&kind));
-        if let Some(sentence) = conditions.sentence(device.index) {
-            let _ = writeln!(out, "{}\n", plain(&sentence));
-        }
+        let timed: Vec<_> = cases.iter().copied().filter(|named| named.case.measured().is_some()).collect();
+        let kind = format!(" ({}, {})", device.kind, device.driver.info);
+        document.line(Words::strong(record.device_name(device.index)).plain(kind));
+        document.lines(conditions.sentence(device.index));
         for section in sections.iter().filter(|section| section.device.index == device.index) {
             // Nothing where no case has a time, or where every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
-                let _ = writeln!(out, "{}\n\n{}", plain(&section.cases[0].kind()), section.table().markdown());
+                document.line(section.cases[0].kind());
+                document.table(section.table());
             }
         }
-        let every_case = every_case(&timed, &conditions);
-        let _ = match &timed[..] {
-            [] => write!(out, "{every_case}"),
-            _ => write!(out, "<details><summary>every case</summary>\n\n{every_case}</details>\n\n"),
-        };
-        for named in &cases {
-            if let Some(reason) = reason(&named.case.outcome) {
-                let _ = writeln!(out, "- {} {}: {}", status(&named.case.outcome), code(&named.name), plain(&reason));
-            }
+        if timed.is_empty() {
+            document.line("No case was measured.");
+        } else {
+            let mut every_case = Document::default();
+            every_case.table(table(&timed, &conditions));
+            document.fold("every case", every_case);
         }
+        let reasons = cases.iter().filter_map(|named| {
+            let reason = reason(&named.case.outcome)?;
+            Some(Words::label(status(&named.case.outcome), &*named.name).plain(format!(": {reason}")))
+        });
+        let marks = signs(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), &conditions);
+        let marks = marks.into_iter().map(|Mark { sign, meaning }| Words::from(format!("{sign} {meaning}")));
         if timed.len() < cases.len() {
-            out.push('\n');
-        }
-        let timed_cases: Vec<_> = timed.iter().map(|(named, _)| named.case).collect();
-        let marks = signs(&timed_cases, &conditions);
-        for Mark { sign, meaning } in &marks {
-            let _ = writeln!(out, "- {} {}", plain(sign), plain(meaning));
-        }
-        if !marks.is_empty() {
-            out.push('\n');
+            document.list(reasons);
+            document.list(marks);
+        } else {
+            document.list(reasons.chain(marks));
         }
     }
     let validation = if record.method.validation { ", under the validation layers" } else { "" };
     let origin = &record.origin;
     let known =
         [origin.label.clone(), origin.commit_text().map(|commit| format!("commit {commit}")), origin.host_text()];
-    let known: String = known.into_iter().flatten().map(|text| format!(", {}", plain(&text))).collect();
-    let _ = writeln!(out, "gpukern {}, {}{validation}{known}", plain(&record.version), plain(&record.started));
-    out
+    let known: String = known.into_iter().flatten().map(|text| format!(", {text}")).collect();
+    document.line(format!("gpukern {}, {}{validation}{known}", record.version, record.started));
+    document.markdown().trim_end().to_string() + "\n"
 }
 
-/// The measured cases; a sentence where there are none.
-fn every_case(timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) -> String {
-    if timed.is_empty() {
-        return "No case was measured.\n\n".into();
-    }
-    let table = Table::default().text(["case"]).numbers(["median", "±", "GFLOP/s", "GB/s", "of hardware"]);
+/// The measured cases, a row each.
+fn table(timed: &[&Named<'_>], conditions: &RunConditions) -> Table {
+    let table = Table::default().text(["case"]).numbers(MARKDOWN.map(|figure| figure.heading));
     let mut table = table.text([""]);
-    for (named, m) in timed {
-        let case = named.case;
-        let or_dash = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "–".into()));
-        let number = |rate: Option<f64>| or_dash(rate.map(|rate| significant(rate * 1e-9)));
-        let finite = |share: Option<f64>| or_dash(share.filter(|share| share.is_finite()).map(percent));
-        let cells = [
-            Cell::code(&*named.name),
-            case.shown(m.summary.median).to_string().into(),
-            finite(m.summary.relative_error()),
-            number(rate(case, m.summary.median)),
-            number(bandwidth(case, m.summary.median)),
-            finite(case.share.map(|share| share.fraction)),
-            conditions.signs(case).into(),
-        ];
-        table.row(cells);
+    for named in timed {
+        let figures = MARKDOWN.map(|figure| Cell::from(figure.text(named.case).unwrap_or_else(|| "–".into())));
+        let marks = Cell::from(conditions.signs(named.case));
+        table.row([Cell::code(&*named.name)].into_iter().chain(figures).chain([marks]));
     }
-    table.leave_out_empty(&["of hardware", ""], "–");
-    table.markdown() + "\n"
+    table.leave_out_empty(&[SHARE.heading, ""], "–");
+    table
 }
 
 /// The comparison as Markdown.
 #[must_use]
 pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
+    let mut document = Document::default();
     let counts = ruling.counts(comparison).filter(|(_, name)| *name != NOT_COMPARED);
     let counts: Vec<_> = counts.map(|(count, name)| format!("{count} {name}")).collect();
     let counts = if counts.is_empty() { "nothing compared".into() } else { counts.join(", ") };
-    let devices: BTreeSet<_> = comparison.cases.iter().map(|case| plain(&case.device)).collect();
+    let devices: BTreeSet<_> = comparison.cases.iter().map(|case| case.device.as_str()).collect();
     let devices: Vec<_> = devices.into_iter().collect();
     let on = if devices.is_empty() { String::new() } else { format!(" on {}", devices.join(" and ")) };
-    let mut out = format!("**{counts}**{on}\n\n");
-    if let Some(headline) = headline(comparison) {
-        let _ = writeln!(out, "{}.\n", plain(&headline));
-    }
-    for line in overviews(comparison) {
-        let _ = writeln!(out, "- {}", plain(&line));
-    }
-    for difference in &comparison.differences {
-        let (before, after) = (plain(&difference.baseline), plain(&difference.candidate));
-        let _ = writeln!(out, "- {}: {before} → {after}", plain(difference.what));
-    }
-    for violation in &ruling.violations {
-        let _ = writeln!(out, "- limit {}: {}", code(&violation.id), plain(&violation.message));
-    }
-    for (pattern, reason) in &ruling.unheld {
-        let _ = writeln!(out, "- limit {}: undecided: {}", code(pattern), plain(reason));
-    }
-    for case in changed(comparison) {
-        let verdict = if case.verdict == Change::Worse { "**worse**" } else { case.verdict.name() };
-        let _ = writeln!(out, "- {verdict} {}: {}", code(&case.id), plain(&case.text()));
-    }
-    for cases in not_compared(&comparison.unmatched) {
+    document.line(Words::strong(counts).plain(on));
+    document.lines(headline(comparison).map(|headline| format!("{headline}.")));
+    let differences = comparison.differences.iter();
+    let differences = differences.map(|own| format!("{}: {} → {}", own.what, own.baseline, own.candidate));
+    let inspected = changed(comparison).map(|case| {
+        let is_worse = case.verdict == Change::Worse;
+        let verdict = if is_worse { Words::strong("worse") } else { case.verdict.name().into() };
+        verdict.plain(" ").code(&*case.id).plain(format!(": {}", case.text()))
+    });
+    let not_compared = not_compared(&comparison.unmatched).into_iter().map(|cases| {
         let case = cases[0];
         let more = if cases.len() > 1 { format!(" and {} more", cases.len() - 1) } else { String::new() };
-        let sign = if case.newly_wrong { "**regressed**" } else { NOT_COMPARED };
-        let _ = writeln!(
-            out,
-            "- {sign} {}{more}: {} → {} {}",
-            code(&case.id),
-            case.baseline,
-            case.candidate,
-            plain(&case.reason)
-        );
-    }
-    if !out.ends_with("\n\n") {
-        out.push('\n');
-    }
+        let sign = if case.newly_wrong { Words::strong("regressed") } else { NOT_COMPARED.into() };
+        let change = format!("{more}: {} → {} {}", case.baseline, case.candidate, case.reason);
+        sign.plain(" ").code(&*case.id).plain(change)
+    });
+    let lines = overviews(comparison).into_iter().chain(differences).map(Words::from);
+    document.list(lines.chain(limits(ruling)).chain(inspected).chain(not_compared));
     let sorted = comparison.sorted().into_iter().map(|(_, case)| case);
-    let (same, changed): (Vec<_>, Vec<_>) = sorted.partition(|case| case.verdict == Verdict::Same);
-    out.push_str(&changes(&changed));
+    let (same, others): (Vec<_>, Vec<_>) = sorted.partition(|case| case.verdict == Verdict::Same);
+    if !others.is_empty() {
+        document.table(changes(&others));
+    }
     if !same.is_empty() {
-        let _ = write!(out, "<details><summary>{} same</summary>\n\n{}</details>\n\n", same.len(), changes(&same));
+        let mut unchanged = Document::default();
+        unchanged.table(changes(&same));
+        document.fold(format!("{} same", same.len()), unchanged);
     }
-    for remark in &comparison.remarks {
-        let _ = writeln!(out, "{}\n", markdown_prose(remark));
-    }
+    document.lines(comparison.remarks.iter().map(Words::prose));
     if let Some(commands) = &comparison.decide {
-        // Indented text is shown as it is.
-        let lines: String = commands.lines().map(|line| format!("    {}\n", printable(line))).collect();
-        let _ = write!(out, "{}\n\n{lines}\n", above_commands(comparison));
+        document.line(above_commands(comparison));
+        document.commands(commands);
     }
-    out
+    document.markdown()
 }
 
-/// A row for each case; nothing where there is none.
-fn changes(cases: &[&Compared]) -> String {
-    let Some(first) = cases.first() else { return String::new() };
-    let device = cases.iter().any(|case| case.device != first.device).then_some("device");
+/// A row for each of `cases`, of which there is one.
+fn changes(cases: &[&Compared]) -> Table {
+    let device = cases.iter().any(|case| case.device != cases[0].device).then_some("device");
     let table = Table::default().text(device).text(["case", "verdict"]);
     let table = table.numbers(["ratio", "95 % interval"]).text(["test"]);
     let mut table = table.numbers(["baseline", "candidate"]).text(["why"]);
     for case in cases {
-        let time = |median: Nanos| Nanos(median.0 / case.chain.unwrap_or(1) as f64).to_string();
         let verdict = Cell { is_best: case.verdict == Verdict::Slower, ..case.verdict.name().into() };
-        let interval = case.interval.map_or_else(|| "–".into(), |ends| ends.map(units::ratio).join(" … "));
-        let ratio = case.ratio.map_or_else(|| "–".into(), units::ratio);
-        let [before, after] = [&case.baseline, &case.candidate].map(|side| time(side.median));
+        let [ratio, interval] = case.ratio_texts();
+        let [before, after] = case.times().map(|time| time.to_string());
         let cells = [ratio, interval, case.test.clone(), before, after, case.why.join("; ")];
         let names = device.map(|_| Cell::from(&*case.device)).into_iter().chain([Cell::code(&*case.id), verdict]);
         table.row(names.chain(cells.map(Cell::from)));
     }
-    table.markdown() + "\n"
+    table
 }
 
 #[cfg(test)]
@@ -190,7 +152,7 @@ mod tests {
     #[test]
     fn hostile_names_stay_in_their_cell_and_are_text() {
         insta::assert_snapshot!(text(&hostile()));
-        assert!(!plain(HOSTILE).contains(['<', '@', '\n']));
+        assert!(!crate::basis::printable::markdown(HOSTILE).contains(['<', '@', '\n']));
     }
 
     #[test]

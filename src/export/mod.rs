@@ -4,22 +4,22 @@
 //! the unit that the format asks for. Only measured cases have times. A figure that is not finite is left out or
 //! `null`, with the reason where the format has a place for one: never `NaN`, never 0.
 
-pub(crate) mod bencher;
-pub(crate) mod github_action;
-pub(crate) mod google_benchmark;
-pub(crate) mod hyperfine;
+mod bencher;
+mod github_action;
+mod google_benchmark;
+mod hyperfine;
 pub(crate) mod junit;
 pub(crate) mod markdown;
-pub(crate) mod nvbench;
+mod nvbench;
 pub(crate) mod otava;
 mod rows;
 
 use crate::basis::error::{Error, unknown};
 use crate::basis::printable;
-use crate::basis::units::Nanos;
+use crate::basis::units::in_words;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Measured, Outcome, Record};
-use serde::{Serialize, Serializer};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -53,33 +53,38 @@ pub enum Format {
 impl Format {
     /// All formats, in the order that lists show them.
     pub const ALL: [Self; 10] = [
-        Self::GithubSmaller,
-        Self::GithubBigger,
-        Self::Bencher,
-        Self::GoogleBenchmark,
+        Self::Csv,
+        Self::JsonLines,
+        Self::Markdown,
+        Self::Junit,
         Self::Hyperfine,
         Self::Nvbench,
-        Self::Junit,
-        Self::Csv,
-        Self::Markdown,
-        Self::JsonLines,
+        Self::Bencher,
+        Self::GoogleBenchmark,
+        Self::GithubSmaller,
+        Self::GithubBigger,
     ];
+
+    /// Returns the name used on the command line, and the function that writes a record.
+    fn facts(self) -> (&'static str, fn(&Record) -> Result<String, Error>) {
+        match self {
+            Self::Csv => ("csv", rows::csv),
+            Self::JsonLines => ("jsonl", rows::json_lines),
+            Self::Markdown => ("markdown", |record| Ok(markdown::text(record))),
+            Self::Junit => ("junit", |record| Ok(junit::text(record))),
+            Self::Hyperfine => ("hyperfine", hyperfine::text),
+            Self::Nvbench => ("nvbench", nvbench::text),
+            Self::Bencher => ("bencher", bencher::text),
+            Self::GoogleBenchmark => ("google-benchmark", google_benchmark::text),
+            Self::GithubSmaller => ("custom-smaller-is-better", github_action::times),
+            Self::GithubBigger => ("custom-bigger-is-better", github_action::rates),
+        }
+    }
 
     /// The name used on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::GithubSmaller => "custom-smaller-is-better",
-            Self::GithubBigger => "custom-bigger-is-better",
-            Self::Bencher => "bencher",
-            Self::GoogleBenchmark => "google-benchmark",
-            Self::Hyperfine => "hyperfine",
-            Self::Nvbench => "nvbench",
-            Self::Junit => "junit",
-            Self::Csv => "csv",
-            Self::Markdown => "markdown",
-            Self::JsonLines => "jsonl",
-        }
+        self.facts().0
     }
 
     /// `record` in this format.
@@ -87,19 +92,12 @@ impl Format {
     /// # Errors
     /// When the format has a place for measured cases only and there are none.
     pub fn export(self, record: &Record) -> Result<String, Error> {
-        let record = &*record.across_processes();
-        match self {
-            Self::GithubSmaller => github_action::times(record),
-            Self::GithubBigger => github_action::rates(record),
-            Self::Bencher => bencher::text(record),
-            Self::GoogleBenchmark => google_benchmark::text(record),
-            Self::Hyperfine => hyperfine::text(record),
-            Self::Nvbench => nvbench::text(record),
-            Self::Junit => Ok(junit::text(record)),
-            Self::Csv => rows::csv(record),
-            Self::Markdown => Ok(markdown::text(record)),
-            Self::JsonLines => rows::json_lines(record),
-        }
+        self.facts().1(&record.across_processes())
+    }
+
+    /// Lists all formats: `a, b or c`.
+    pub(crate) fn list() -> String {
+        in_words(&Self::ALL.map(Self::name), "or")
     }
 }
 
@@ -217,17 +215,6 @@ fn identifier(outcome: &Outcome) -> String {
 /// Why a rate is missing beside a time.
 const NO_RATE: &str = "no rate: its time is below the resolution of the device's clock";
 
-/// Arithmetic rate in operations a second of a case that took `time`; `None` where it has no operations or no finite
-/// rate.
-fn rate(case: &Case, time: Nanos) -> Option<f64> {
-    (case.work.operations > 0).then(|| case.work.rate(time).0).filter(|rate| rate.is_finite())
-}
-
-/// Data rate in bytes a second of a case that took `time`; `None` where it has no bytes or no finite rate.
-fn bandwidth(case: &Case, time: Nanos) -> Option<f64> {
-    (case.work.bytes.0 > 0).then(|| case.work.bandwidth(time).0).filter(|rate| rate.is_finite())
-}
-
 /// Mean and sample standard deviation; the latter needs two values.
 fn moments(values: &[f64]) -> (f64, Option<f64>) {
     let count = values.len() as f64;
@@ -243,25 +230,50 @@ fn samples(case: &Case, measured: &Measured) -> Vec<f64> {
 
 /// The fields of a JSON object, in the order in which they are written.
 #[derive(Default)]
-struct Fields(Vec<(Cow<'static, str>, Value)>);
+struct Fields {
+    values: Vec<(Cow<'static, str>, Value)>,
+    /// Lists of objects, behind all values.
+    lists: Vec<(&'static str, Vec<Fields>)>,
+}
 
 impl Fields {
-    fn add(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
-        self.0.push((name.into(), value.into()));
+    fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
+        self.values.push((name.into(), value.into()));
+        self
     }
 
     /// Adds a field where it has a value.
-    fn add_some(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
-        if let Some(value) = value {
-            self.add(name, value);
+    fn with_some(self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
         }
+    }
+
+    /// Adds a list of objects, behind all other fields.
+    fn nested(mut self, name: &'static str, objects: Vec<Self>) -> Self {
+        self.lists.push((name, objects));
+        self
     }
 }
 
 impl Serialize for Fields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+        let mut map = serializer.serialize_map(None)?;
+        self.values.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
+        self.lists.iter().try_for_each(|(name, objects)| map.serialize_entry(name, objects))?;
+        map.end()
     }
+}
+
+/// Writes rows of fields, quoted as RFC 4180 requires.
+fn write_csv(rows: impl Iterator<Item = Vec<String>>) -> Result<String, Error> {
+    let mut writer = csv::Writer::from_writer(vec![]);
+    for row in rows {
+        writer.write_record(row).map_err(|e| Error::Failure(e.to_string()))?;
+    }
+    let bytes = writer.into_inner().map_err(|e| Error::Failure(e.to_string()))?;
+    String::from_utf8(bytes).map_err(|e| Error::Failure(e.to_string()))
 }
 
 /// `value` as JSON with a line end.
@@ -273,6 +285,7 @@ fn json(value: &impl Serialize) -> Result<String, Error> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::basis::units::Nanos;
     use crate::case::CaseOptions;
     use crate::plan::axes::{self, AXES};
     use crate::record::Death;

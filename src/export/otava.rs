@@ -4,6 +4,7 @@
 //! A file for each, because Otava has no missing values. The branch is a column of another name than `branch`, by which
 //! Otava would refuse a file with several.
 
+use super::{json, write_csv};
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
 use crate::history::{History, Series};
@@ -21,54 +22,33 @@ const ATTRIBUTES: [&str; 6] = ["commit", "git_branch", "label", "driver", "gpuke
 /// # Errors
 /// When a row cannot be written, which no record causes.
 pub(crate) fn documents(history: &History) -> Result<Vec<(String, String)>, Error> {
-    let mut tests = Map::new();
-    let mut files = vec![];
+    let (mut tests, mut files) = (Map::new(), vec![]);
     for (at, series) in history.series.iter().enumerate() {
-        let file = format!("{:04}-{}.csv", at + 1, plain(&series.id));
+        let letters = series.id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
+        let file = format!("{:04}-{}.csv", at + 1, letters.take(100).collect::<String>());
         let name = format!("{:04} {} on {}", at + 1, series.id, series.device);
         let metrics = json!({ "time": { "direction": -1, "scale": 1, "column": "time_ns" } });
         let test =
             json!({ "type": "csv", "file": file, "time_column": "time", "attributes": ATTRIBUTES, "metrics": metrics });
         tests.insert(name, test);
-        files.push((file, csv(history, series)?));
+        let headings = ["time"].into_iter().chain(ATTRIBUTES).chain(["time_ns"]);
+        let rows = rows(history, series).map(|row| row.map(|field| printable(&field).into_owned()).to_vec());
+        files.push((file, write_csv(std::iter::once(headings.map(String::from).collect()).chain(rows))?));
     }
     // JSON is YAML, and quotes what it has to.
-    files.insert(0, (CONFIGURATION.into(), super::json(&json!({ "tests": tests }))?));
+    files.insert(0, (CONFIGURATION.into(), json(&json!({ "tests": tests }))?));
     Ok(files)
 }
 
-fn csv(history: &History, series: &Series) -> Result<String, Error> {
-    let failure = |reason: String| Error::Failure(reason);
-    let mut writer = csv::Writer::from_writer(vec![]);
-    let headings = ["time"].into_iter().chain(ATTRIBUTES).chain(["time_ns"]);
-    writer.write_record(headings).map_err(|e| failure(e.to_string()))?;
-    for point in &series.points {
+fn rows(history: &History, series: &Series) -> impl Iterator<Item = [String; 8]> {
+    series.points.iter().map(|point| {
         let NamedRecord { name, record, .. } = &history.runs[point.run];
-        let origin = &record.origin;
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let device = record.device(record.cases[point.case].device);
-        let driver = device.map_or_else(String::new, |device| device.driver.info.clone());
-        let row = [
-            record.started.clone(),
-            text(&origin.commit),
-            text(&origin.branch),
-            text(&origin.label),
-            driver,
-            record.version.clone(),
-            name.clone(),
-            point.time.0.to_string(),
-        ];
-        writer
-            .write_record(row.iter().map(|field| printable(field).into_owned()))
-            .map_err(|e| failure(e.to_string()))?;
-    }
-    let bytes = writer.into_inner().map_err(|e| failure(e.to_string()))?;
-    String::from_utf8(bytes).map_err(|e| failure(e.to_string()))
-}
-
-/// Letters and digits of a name, for that of a file.
-fn plain(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(100).collect()
+        let [commit, branch, label] = [&record.origin.commit, &record.origin.branch, &record.origin.label]
+            .map(|text| text.clone().unwrap_or_default());
+        let driver = record.device(record.cases[point.case].device).map(|device| device.driver.info.clone());
+        let (started, version, time) = (record.started.clone(), record.version.clone(), point.time.0.to_string());
+        [started, commit, branch, label, driver.unwrap_or_default(), version, name.clone(), time]
+    })
 }
 
 #[cfg(test)]

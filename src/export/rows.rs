@@ -1,92 +1,70 @@
 //! Formats that are tables: a flat row for each case. CSV is as RFC 4180 has it, a figure that is missing an empty field; a
 //! JSON object a line, as table engines load it, has every sample too, and `null` for what is missing.
 
-use super::{Fields, NO_RATE, Named, bandwidth, identifier, named, rate, reason, samples};
+use super::{Fields, NO_RATE, Named, identifier, named, reason, samples, write_csv};
 use crate::basis::error::Error;
 use crate::basis::printable::{self, printable};
-use crate::basis::units::Nanos;
 use crate::plan::axes;
 use crate::record::Record;
+use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE, TIMES};
 use crate::record::marks::RunConditions;
-use crate::stats::Summary;
 use serde_json::Value;
 
 /// The columns of a case, in their order. Times are in nanoseconds and, for a chain, those of one operation; rates are
 /// those of the whole case.
 fn row(named: &Named<'_>, record: &Record, conditions: &RunConditions) -> Fields {
-    let (case, origin) = (named.case, &record.origin);
-    let m = case.measured();
-    let figure = |figure: Option<f64>| Value::from(figure.filter(|figure| figure.is_finite()));
-    let time =
-        |of: fn(&Summary) -> Option<Nanos>| figure(m.and_then(|m| of(&m.summary)).map(|time| case.shown(time).0));
-    let operations_per_second = m.and_then(|m| rate(case, m.summary.median));
-    let bytes_per_second = m.and_then(|m| bandwidth(case, m.summary.median));
-    let rateless = m.is_some()
-        && ((case.work.operations > 0 && operations_per_second.is_none())
-            || (case.work.bytes.0 > 0 && bytes_per_second.is_none()));
-    let mut row = Fields::default();
-    row.add("name", &*named.name);
-    row.add("algorithm", &*case.algorithm);
-    row.add("variant", &*case.variant);
+    let (case, origin, m) = (named.case, &record.origin, named.case.measured());
+    let rateless = (case.work.operations > 0 && RATE.value(case).is_none())
+        || (case.work.bytes.0 > 0 && BANDWIDTH.value(case).is_none());
+    let rateless = m.filter(|_| rateless).map(|_| NO_RATE.into());
     let size = ("size", case.size.to_string().into());
+    let mut row = Fields::default()
+        .with("name", &*named.name)
+        .with("algorithm", &*case.algorithm)
+        .with("variant", &*case.variant);
     for (name, value) in axes::around_size(size, |column| Some((column.name, (column.value)(&case.options)))) {
-        row.add(name, value);
+        row = row.with(name, value);
     }
-    row.add("device", named.device_name());
-    row.add("driver", named.driver());
-    row.add("started", &*record.started);
-    row.add("version", &*record.version);
-    row.add("commit", origin.commit.clone());
-    row.add("branch", origin.branch.clone());
-    row.add("label", origin.label.clone());
-    row.add("host", origin.host.clone());
-    row.add("status", identifier(&case.outcome));
-    // Why there is no time, or no rate.
-    row.add("reason", reason(&case.outcome).or_else(|| rateless.then(|| NO_RATE.into())));
-    row.add("median_ns", time(|s| Some(s.median)));
-    row.add("median_low_ns", time(|s| s.interval.map(|[low, _]| low)));
-    row.add("median_high_ns", time(|s| s.interval.map(|[_, high]| high)));
-    row.add("min_ns", time(|s| Some(s.min)));
-    row.add("lower_quartile_ns", time(|s| Some(s.lower_quartile)));
-    row.add("upper_quartile_ns", time(|s| Some(s.upper_quartile)));
-    row.add("max_ns", time(|s| Some(s.max)));
-    row.add("samples", m.map_or(0, |m| m.summary.count));
-    row.add("outliers", m.map_or(0, |m| m.summary.outliers));
-    row.add("repeats", m.map(|m| m.repeats));
-    row.add("chain", case.chain);
-    row.add("operations", case.work.operations);
-    row.add("bytes", case.work.bytes.0);
-    row.add("operations_per_second", operations_per_second);
-    row.add("bytes_per_second", bytes_per_second);
-    row.add("joules", figure(m.and_then(|m| m.energy).map(|energy| energy.joules)));
-    row.add("watts", figure(m.and_then(|m| m.energy).map(|energy| energy.watts)));
-    row.add("residual", case.verification().and_then(|v| v.residual));
-    row.add("tolerance", case.verification().map(|v| v.tolerance));
-    row.add("share", figure(case.share.map(|share| share.fraction)));
-    row.add("limit", case.share.map(|share| share.limit.name()));
-    row.add("speedup", figure(case.speedup));
-    row.add("warnings", m.map_or_else(String::new, |m| m.cautions().collect::<Vec<_>>().join("; ")));
-    // The signs that set it apart from the rest of its run, as in tables.
-    row.add("marks", conditions.signs(case));
-    row
+    row = row
+        .with("device", named.device_name())
+        .with("driver", named.driver())
+        .with("started", &*record.started)
+        .with("version", &*record.version)
+        .with("commit", origin.commit.clone())
+        .with("branch", origin.branch.clone())
+        .with("label", origin.label.clone())
+        .with("host", origin.host.clone())
+        .with("status", identifier(&case.outcome))
+        // Why there is no time, or no rate.
+        .with("reason", reason(&case.outcome).or(rateless));
+    row = TIMES.iter().fold(row, |row, figure| row.with(figure.key, figure.value(case)));
+    row = row
+        .with("samples", m.map_or(0, |m| m.summary.count))
+        .with("outliers", m.map_or(0, |m| m.summary.outliers))
+        .with("repeats", m.map(|m| m.repeats))
+        .with("chain", case.chain)
+        .with("operations", case.work.operations)
+        .with("bytes", case.work.bytes.0);
+    for figure in RESULTS {
+        row = row.with(figure.key, figure.value(case));
+        if figure.key == SHARE.key {
+            row = row.with("limit", case.share.map(|share| share.limit.name()));
+        }
+    }
+    row.with("warnings", m.map_or_else(String::new, |m| m.cautions().collect::<Vec<_>>().join("; ")))
+        // The signs that set it apart from the rest of its run, as in tables.
+        .with("marks", conditions.signs(case))
 }
 
 /// The names of the columns, then a row for each case.
 ///
 /// # Errors
 /// When a row cannot be written, which no record causes.
-pub(crate) fn csv(record: &Record) -> Result<String, Error> {
-    let mut writer = csv::Writer::from_writer(vec![]);
+pub(super) fn csv(record: &Record) -> Result<String, Error> {
     let conditions = RunConditions::of(record);
-    for (at, named) in named(record).iter().enumerate() {
-        let Fields(row) = row(named, record, &conditions);
-        let names = row.iter().map(|(name, _)| &**name);
-        let heading = if at == 0 { writer.write_record(names) } else { Ok(()) };
-        let written = heading.and_then(|()| writer.write_record(row.iter().map(|(_, value)| field(value))));
-        written.map_err(|e| Error::Failure(e.to_string()))?;
-    }
-    let bytes = writer.into_inner().map_err(|e| Error::Failure(e.to_string()))?;
-    String::from_utf8(bytes).map_err(|e| Error::Failure(e.to_string()))
+    let rows: Vec<_> = named(record).iter().map(|named| row(named, record, &conditions).values).collect();
+    let names = rows.first().map(|row| row.iter().map(|(name, _)| name.to_string()).collect());
+    write_csv(names.into_iter().chain(rows.iter().map(|row| row.iter().map(|(_, value)| field(value)).collect())))
 }
 
 /// A value as a field in one line, whose control characters are visible; with an apostrophe before what a spreadsheet would
@@ -106,16 +84,15 @@ fn field(value: &Value) -> String {
 ///
 /// # Errors
 /// When JSON cannot be written, which no record causes.
-pub(crate) fn json_lines(record: &Record) -> Result<String, Error> {
-    let mut out = String::new();
+pub(super) fn json_lines(record: &Record) -> Result<String, Error> {
     let conditions = RunConditions::of(record);
-    for named in named(record) {
-        let mut row = row(&named, record, &conditions);
-        row.add("samples_ns", named.case.measured().map_or_else(Vec::new, |m| samples(named.case, m)));
-        out.push_str(&printable::json(serde_json::to_string(&row).map_err(|e| Error::Failure(e.to_string()))?));
-        out.push('\n');
-    }
-    Ok(out)
+    let lines = named(record).into_iter().map(|named| {
+        let times = named.case.measured().map_or_else(Vec::new, |m| samples(named.case, m));
+        let row = row(&named, record, &conditions).with("samples_ns", times);
+        let text = serde_json::to_string(&row).map_err(|e| Error::Failure(e.to_string()))?;
+        Ok(printable::json(text) + "\n")
+    });
+    lines.collect()
 }
 
 #[cfg(test)]

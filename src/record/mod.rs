@@ -3,6 +3,7 @@
 
 mod case_size;
 pub(crate) mod class;
+pub(crate) mod figure;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod marks;

@@ -2,6 +2,7 @@
 
 use super::bench::named;
 use super::compare::verdict;
+use super::document::Document;
 use super::table::{self, Table};
 use crate::basis::alike::alike;
 use crate::basis::pattern::captures;
@@ -20,43 +21,37 @@ use std::fmt::Write;
 /// that can be.
 #[must_use]
 pub(crate) fn text(trials: &Trials, width: usize) -> String {
-    match &trials.cases[..] {
-        [only] if trials.is_of_one() => one(only, trials, width),
+    let document = match &trials.cases[..] {
+        [only] if trials.is_of_one() => one(only, trials),
         cases => several(cases, trials, width),
-    }
+    };
+    document.terminal(width)
 }
 
 /// What was measured, a line with the verdict, a line for each side, and what the ratio is of.
-fn one(trial: &Trial, trials: &Trials, width: usize) -> String {
+fn one(trial: &Trial, trials: &Trials) -> Document {
     let case = &trial.a.case;
-    let mut out = table::prose(&format!("{} {}{}", case.subject(), case.row(), case.of_input()), width, 2);
-    if trials.turns == Turns::Batches {
-        out.push_str(&named(&trial.a.device, width));
-    }
-    out.push_str(&table::prose(&finding(trial, trials.turns), width, 2));
+    let mut document = Document::default();
+    document.line(format!("{} {}{}", case.subject(), case.row(), case.of_input()));
+    document.lines((trials.turns == Turns::Batches).then(|| named(&trial.a.device)));
+    document.line(finding(trial, trials.turns));
     if let Some(finding) = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided) {
-        let lacks = open(&finding, trials.min_effect);
-        out.push_str(&table::prose(&format!("  {}: {lacks}", probability(finding.p)), width, 4));
+        document.hanging(4, format!("  {}: {}", probability(finding.p), open(&finding, trials.min_effect)));
     }
     let unit = unit(trial);
     let longest = trial.sides().map(|(_, side)| label(side).chars().count()).into_iter().max().unwrap_or(0);
     for (name, side) in trial.sides() {
         let time = reason(side).unwrap_or_else(|| time(side, unit));
-        let label = label(side);
-        out.push_str(&table::prose(&format!("  {name}  {label:<longest$}  {time}"), width, 5));
-        if trials.turns == Turns::Processes {
-            let (device, driver) = (printable(&side.device.name), printable(&side.device.driver.info));
-            out.push_str(&table::prose(&format!("     {device}, {driver}"), width, 5));
-        }
-        for doubt in doubts(side) {
-            out.push_str(&table::prose(&format!("     {doubt}"), width, 5));
-        }
+        document.hanging(5, format!("  {name}  {:<longest$}  {time}", label(side)));
+        let device = format!("{}, {}", side.device.name, side.device.driver.info);
+        let device = (trials.turns == Turns::Processes).then_some(device);
+        device.into_iter().chain(doubts(side)).for_each(|line| document.hanging(5, format!("     {line}")));
     }
     if let Some(Finding { control: [low, high], .. }) = trial.finding {
-        out.push_str(&table::prose(&format!("  A made twice: the second differs by {low:.4} … {high:.4}"), width, 4));
-        out.push_str(&table::prose(&format!("B/A is {RATIO}"), width, 2));
+        document.hanging(4, format!("  A made twice: the second differs by {low:.4} … {high:.4}"));
+        document.line(format!("B/A is {RATIO}"));
     }
-    out
+    document
 }
 
 /// What a ratio is of, beside two medians that may say something else.
@@ -64,7 +59,7 @@ const RATIO: &str = "the median ratio of paired rounds, not the ratio of the two
 
 /// The name of a side, with what sets its answer apart.
 fn label(side: &SideResult) -> String {
-    format!("{} {}", printable(&side.label), Class::of(&side.case)).trim_end().to_string()
+    format!("{} {}", side.label, Class::of(&side.case)).trim_end().to_string()
 }
 
 /// The unit of the faster side.
@@ -76,7 +71,7 @@ fn unit(trial: &Trial) -> Option<TimeUnit> {
 /// Why a side has no time, if its case says so.
 fn reason(side: &SideResult) -> Option<String> {
     let outcome = &side.case.outcome;
-    outcome.reason().map(|reason| format!("{}: {}", outcome.status(), printable(&reason)))
+    outcome.reason().map(|reason| format!("{}: {reason}", outcome.status()))
 }
 
 /// What makes the answer of a measured side doubtful.
@@ -84,7 +79,7 @@ fn doubts(side: &SideResult) -> impl Iterator<Item = String> {
     let measured = side.case.measured();
     let unverified = measured.and_then(|own| own.verification.unverified());
     let lenient = measured.and_then(|own| AcceptedMutation::sentence(&own.accepts));
-    unverified.into_iter().chain(lenient).map(|doubt| printable(&doubt).into_owned())
+    unverified.into_iter().chain(lenient)
 }
 
 /// How a side without a time ended, behind its name.
@@ -208,10 +203,8 @@ impl Names {
             }
             Sides::Variants => [Some(case.variant.clone()), None],
         };
-        let columns = self.axes.iter().filter_map(|axis| axis.column.as_ref());
-        let axes = columns.map(|column| column.text(&case.options));
-        let size = self.sizes.then(|| case.size.to_string());
-        own.into_iter().flatten().map(|name| printable(&name).into_owned()).chain(axes).chain(size).collect()
+        let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.text(&case.options));
+        own.into_iter().flatten().chain(axes).chain(self.sizes.then(|| case.size.to_string())).collect()
     }
 }
 
@@ -251,25 +244,25 @@ fn patterns(cases: &[Trial]) -> Option<[String; 2]> {
 }
 
 /// A row for each case, the reasons of those without a verdict, and a line that sums up.
-fn several(cases: &[Trial], trials: &Trials, width: usize) -> String {
-    let mut out = String::new();
+fn several(cases: &[Trial], trials: &Trials, width: usize) -> Document {
+    let mut document = Document::default();
     if let Some(first) = cases.first() {
         let names = Names::new(cases);
-        out.push_str(&heading(first, &names, trials.turns, width));
-        out.push_str(&rows(cases, &names, width));
-        out.push_str(&reasons(cases, &names, trials.min_effect, width));
+        heading(&mut document, first, &names, trials.turns);
+        rows(&mut document, cases, &names, width);
+        document.lines(reasons(cases, &names, trials.min_effect));
     }
     let counts = Verdict::ALL.map(|verdict| (trials.count(verdict), verdict.name()));
     let without = cases.iter().filter(|trial| trial.finding.is_none()).count();
     let more = [(without, "without a verdict"), (trials.not_measured, "not measured before the interruption")];
     let counts = counts.into_iter().chain(more).filter(|(count, _)| *count > 0);
     let counts: Vec<_> = counts.map(|(count, name)| format!("{count} {name}")).collect();
-    let effect = percent(trials.min_effect);
-    out + &table::prose(&format!("{} (differences below {effect} do not matter)", counts.join(", ")), width, 2)
+    document.line(format!("{} (differences below {} do not matter)", counts.join(", "), percent(trials.min_effect)));
+    document
 }
 
-/// What all cases share.
-fn heading(first: &Trial, names: &Names, turns: Turns, width: usize) -> String {
+/// Writes what all cases share.
+fn heading(document: &mut Document, first: &Trial, names: &Names, turns: Turns) {
     let Trial { a, b, .. } = first;
     let shared = |axis: &Axis| !names.axes.iter().any(|own| own.name == axis.name);
     let mut title = axes::heading(&a.case.algorithm, &a.case.options, shared);
@@ -279,56 +272,52 @@ fn heading(first: &Trial, names: &Names, turns: Turns, width: usize) -> String {
     let _ = match &names.sides {
         Sides::Labels([true, true]) => Ok(()),
         _ if turns == Turns::Processes => Ok(()),
-        Sides::Labels([false, true]) => write!(title, " against {}", printable(&a.label)),
-        Sides::Labels([true, false]) => write!(title, ", {}", printable(&b.label)),
-        Sides::Patterns([against, judged]) => write!(title, ", {} against {}", printable(judged), printable(against)),
-        _ => write!(title, ", {} against {}", printable(&b.label), printable(&a.label)),
+        Sides::Labels([false, true]) => write!(title, " against {}", a.label),
+        Sides::Labels([true, false]) => write!(title, ", {}", b.label),
+        Sides::Patterns([against, judged]) => write!(title, ", {judged} against {against}"),
+        _ => write!(title, ", {} against {}", b.label, a.label),
     };
     if shared(&axes::INPUT) {
         title.push_str(&a.case.of_input());
     }
-    let mut out = table::prose(&title, width, 2);
+    document.line(title);
     if turns == Turns::Batches {
-        return out + &named(&a.device, width) + "\n";
+        document.line(named(&a.device));
+    } else {
+        for (name, side) in [("B", b), ("against A", a)] {
+            document.line(format!("{name}: {} ({}, {})", side.label, side.device.name, side.device.driver.info));
+        }
     }
-    for (name, side) in [("B", b), ("against A", a)] {
-        let (label, device, driver) = (&side.label, &side.device.name, &side.device.driver.info);
-        let text = format!("{name}: {} ({}, {})", printable(label), printable(device), printable(driver));
-        out.push_str(&table::prose(&text, width, 2));
-    }
-    out + "\n"
+    document.gap();
 }
 
-/// The table. The baseline is what a variant is judged against.
-fn rows(cases: &[Trial], names: &Names, width: usize) -> String {
+/// Writes the table. The baseline is what a variant is judged against.
+fn rows(document: &mut Document, cases: &[Trial], names: &Names, width: usize) {
     let mut table = Table::default().text(names.headings()).text(["verdict"]);
     table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
     for trial in cases {
         let none = || "–".to_string();
-        let [word, ratio, interval, p] = trial.finding.map_or_else(
-            || [none(), none(), none(), none()],
-            |found| {
-                let Finding { ratio, interval, .. } = found;
-                let interval = interval.map(units::ratio).join(" … ");
-                [verdict(found.verdict).into(), units::ratio(ratio), interval, p(&found)]
-            },
-        );
+        let found = trial.finding.map(|found| {
+            let interval = found.interval.map(units::ratio).join(" … ");
+            [verdict(found.verdict).into(), units::ratio(found.ratio), interval, p(&found)]
+        });
         let unit = unit(trial);
         let time = |side: &SideResult| side.median.map_or_else(none, |_| time(side, unit));
-        let numbers = [ratio, interval, p, time(&trial.b), time(&trial.a), trial.rounds.len().to_string()];
-        table.row(names.cells(trial).into_iter().chain([word]).chain(numbers));
+        let numbers = [time(&trial.b), time(&trial.a), trial.rounds.len().to_string()];
+        let found = found.unwrap_or_else(|| [none(), none(), none(), none()]);
+        table.row(names.cells(trial).into_iter().chain(found).chain(numbers));
     }
     let whole = table.width();
     let gone = table.fit(width, &LEAST_IMPORTANT);
-    let mut below = table::hidden(&gone, whole, width);
-    if !["time", "baseline"].iter().any(|heading| gone.contains(heading)) {
-        below.push_str(&table::prose(&format!("ratio: {RATIO}"), width, 2));
-    }
-    table.terminal(width) + "\n" + &below
+    document.table(table);
+    document.gap();
+    document.lines(table::hidden(&gone, whole));
+    let has_medians = !["time", "baseline"].iter().any(|heading| gone.contains(heading));
+    document.lines(has_medians.then(|| format!("ratio: {RATIO}")));
 }
 
 /// Why cases have no verdict, each reason once.
-fn reasons(cases: &[Trial], names: &Names, min_effect: f64, width: usize) -> String {
+fn reasons(cases: &[Trial], names: &Names, min_effect: f64) -> Vec<String> {
     let mut whys: Vec<(String, String)> = vec![];
     for trial in cases {
         let case = names.cells(trial).join(" ");
@@ -339,11 +328,9 @@ fn reasons(cases: &[Trial], names: &Names, min_effect: f64, width: usize) -> Str
             }
             Some(_) => {}
             None => {
-                let sides =
-                    trial.sides().map(|(_, side)| Some(format!("{}, {}", printable(&side.label), reason(side)?)));
+                let sides = trial.sides().map(|(_, side)| Some(format!("{}, {}", side.label, reason(side)?)));
                 let why: Vec<_> = sides.into_iter().flatten().collect();
-                let why = if why.is_empty() { "too few rounds for a verdict".into() } else { why.join("; ") };
-                whys.push((case, why));
+                whys.push((case, if why.is_empty() { "too few rounds for a verdict".into() } else { why.join("; ") }));
             }
         }
     }
@@ -354,12 +341,12 @@ fn reasons(cases: &[Trial], names: &Names, min_effect: f64, width: usize) -> Str
             }
         }
     }
-    let mut out = String::new();
-    for same in alike(&whys, |(_, a), (_, b)| a == b) {
+    let same = alike(&whys, |(_, a), (_, b)| a == b).into_iter();
+    same.map(|same| {
         let cases: Vec<_> = same.iter().map(|(case, _)| case.as_str()).collect();
-        out.push_str(&table::prose(&format!("{}: {}", cases.join(", "), same[0].1), width, 2));
-    }
-    out
+        format!("{}: {}", cases.join(", "), same[0].1)
+    })
+    .collect()
 }
 
 /// A verdict in a line, for progress through cases with the options `all`.
@@ -418,17 +405,13 @@ mod tests {
     #[test]
     fn a_ratio_says_what_it_is_of_and_a_device_stands_there_once() {
         let mut one = trials(vec![trial(1e-310)], Turns::Batches);
-        let shown = text(&one, 80);
-        assert!(widest(&shown) <= 80 && shown.contains("B/A is the median ratio of paired rounds"), "{shown}");
-        assert_eq!(shown.matches(&software_device().name).count(), 1, "{shown}");
+        let batches = text(&one, 80);
         one.turns = Turns::Processes;
-        assert!(widest(&text(&one, 80)) <= 80, "{}", text(&one, 80));
-        // Of several, the first alone is a table too.
+        let processes = text(&one, 80);
+        assert!(widest(&batches) <= 80 && widest(&processes) <= 80, "{batches}{processes}");
+        // Of several, the first alone is a table too; without medians, no doubt about them.
         one.not_measured = 1;
-        let shown = text(&one, 120);
-        assert!(shown.contains("1 slower, 1 not measured before the interruption"), "{shown}");
-        assert!(shown.contains("< 0.0001") && shown.contains("ratio: the median ratio of paired"), "{shown}");
-        assert!(!text(&one, 64).contains("ratio: "), "no medians, no doubt: {}", text(&one, 64));
+        insta::assert_snapshot!([batches, processes, text(&one, 120), text(&one, 64)].join("========\n"));
     }
 
     #[test]

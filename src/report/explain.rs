@@ -1,6 +1,7 @@
 //! The table of `bench --explain`.
 
-use super::table::{self, Table};
+use super::document::Document;
+use super::table::Table;
 use crate::algorithms::Candidate;
 use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
@@ -67,30 +68,32 @@ impl Explanation {
     #[must_use]
     pub(crate) fn text(&self, width: usize) -> String {
         let Self { device, algorithm, size, options, candidates } = self;
+        let mut document = Document::default();
         let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
-        let out = table::prose(&format!("{heading}, {device}: what auto chooses from"), width, 2) + "\n";
+        document.line(format!("{heading}, {device}: what auto chooses from"));
+        document.gap();
         let best = candidates.iter().filter_map(|own| own.measured_ns).map(|time| time.0).fold(f64::INFINITY, f64::min);
         let over_best = |time: Nanos| format!("{:.2}", time.0 / best);
         let table = Table::default().text(["variant"]).numbers(["predicted", "measured", "÷ fastest"]);
-        let (mut table, mut below) = (table.prose(["tile"]), String::from("\n"));
+        let (mut table, mut failures) = (table.prose(["tile"]), vec![]);
         for Timed { variant, tile, predicted_ns, measured_ns, reason } in candidates {
             let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
             let [measured, ratio] =
                 measured_ns.map_or_else(|| ["–".into(), "–".into()], |time| [micros(time), over_best(time)]);
             let tile = tile.map_or_else(String::new, |tile| tile.to_string());
-            if let Some(reason) = reason {
-                let named = format!("{variant} {tile}");
-                below += &table::prose(&format!("{}: {reason}", named.trim_end()), width, 2);
-            }
+            failures
+                .extend(reason.as_ref().map(|reason| format!("{}: {reason}", format!("{variant} {tile}").trim_end())));
             table.row([(*variant).into(), micros(*predicted_ns), measured, ratio, tile]);
         }
         table.leave_out_empty(&["tile"], "");
+        document.table(table);
+        document.gap();
+        document.lines(failures);
         if let Some(Timed { variant, measured_ns: Some(time), .. }) = candidates.first() {
-            let over_best = over_best(*time);
-            below +=
-                &table::prose(&format!("auto takes the first, {variant}: {over_best} × the fastest time"), width, 2);
+            document.line(format!("auto takes the first, {variant}: {} × the fastest time", over_best(*time)));
         }
-        out + &table.terminal(width) + &below + "\n"
+        document.gap();
+        document.terminal(width)
     }
 }
 
@@ -115,14 +118,7 @@ mod tests {
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
         let times = vec![Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
         let text = Explanation::new(&software_device(), &group, &candidates, times).text(80);
-        for part in [
-            "matmul 8x9x10 f32",
-            " texel       1.00 µs    3.00 µs        2.00\n",
-            "\nlocal: its answer is wrong: C[0] is 1\n",
-            "auto takes the first, texel: 2.00 ×",
-        ] {
-            assert!(text.contains(part), "lacks '{part}': {text}");
-        }
+        insta::assert_snapshot!(text);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::bench::{median, row};
 use crate::basis::alike::{distinct, grouped};
+use crate::basis::units::in_words;
 use crate::record::class::Class;
 use crate::record::{AT_MOST, Case, Record};
 use crate::stats::noise;
@@ -172,15 +173,11 @@ fn span(of: &[&str], all: &[&str]) -> String {
 
 /// `a`, `a and b`, `a, b and c`, `a, b and 3 more`.
 fn list(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).into(),
-        [first @ .., last] if names.len() <= MOST_NAMED => format!("{} and {last}", first.join(", ")),
-        _ => {
-            let (named, rest) = names.split_at(MOST_NAMED - 1);
-            format!("{} and {} more", named.join(", "), rest.len())
-        }
+    if names.len() <= MOST_NAMED {
+        return in_words(names, "and");
     }
+    let (named, rest) = names.split_at(MOST_NAMED - 1);
+    format!("{} and {} more", named.join(", "), rest.len())
 }
 
 #[cfg(test)]

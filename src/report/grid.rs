@@ -1,19 +1,20 @@
 //! Cases as people compare them: sizes by variants, whichever way round fits, or devices side by side.
 
 use super::bench::{self, Section, heading, main_sections, median, row};
+use super::document::Document;
 use super::fastest;
 use super::long::{View, metric, shown_metrics};
 use super::reference::ReferenceTime;
-use super::table::{self, Cell, STAR, Table};
+use super::table::{Cell, STAR, Table};
 use crate::basis::alike::{alike, distinct, grouped};
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, TimeUnit, significant};
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
+use crate::record::figure;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{AT_MOST, Case, Outcome, Record};
 use std::collections::HashMap;
-use std::fmt::Write;
 
 /// Cells of a table for each of its cases above which it is not worth its size, in a table of this many cells or more.
 const MAX_CELLS_PER_CASE: usize = 50;
@@ -61,27 +62,22 @@ impl<'a> Section<'a> {
                 (time, Cell { detail: share.unwrap_or_default(), marks, ..Cell::default() })
             }
         };
-        let mut of_variant: HashMap<&str, HashMap<String, &Case>> = HashMap::new();
-        for case in &self.cases {
-            let (size, variant) = place(case);
-            of_variant.entry(variant).or_default().entry(size).or_insert(case);
-        }
-        let line = |variant: &&str| {
-            let own = of_variant.get(variant);
-            let first = self.cases.iter().find(|case| place(case).1 == *variant);
-            let class = first.map(|case| Class::of(case)).unwrap_or_default();
-            let heading = Cell { detail: class.to_string(), ..Cell::code(*variant) };
-            let case = |size: &String| own.and_then(|own| own.get(size).copied());
-            Line { heading, class, cells: sizes.iter().map(|size| of(case(size))).collect() }
-        };
-        let host = self.host.first().map(|baseline| {
+        let line = |heading: Cell, class: Class, cases: &[&Case]| {
             let mut own: HashMap<String, &Case> = HashMap::new();
-            for case in &self.host {
+            for case in cases {
                 own.entry(place(case).0).or_insert(case);
             }
-            let heading = Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) };
-            let cells = sizes.iter().map(|size| of(own.get(size).copied())).collect();
-            Line { heading, class: Class::default(), cells }
+            Line { heading, class, cells: sizes.iter().map(|size| of(own.get(size).copied())).collect() }
+        };
+        let of_variants = grouped(self.cases.iter().copied(), |case| place(case).1);
+        let of_variants: HashMap<&str, Vec<&Case>> =
+            of_variants.into_iter().map(|cases| (place(cases[0]).1, cases)).collect();
+        let of_variant = variants.iter().map(|variant| {
+            let class = Class::of(of_variants[variant][0]);
+            line(Cell { detail: class.to_string(), ..Cell::code(*variant) }, class, &of_variants[variant])
+        });
+        let host = self.host.first().map(|baseline| {
+            line(Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) }, Class::default(), &self.host)
         });
         // In the order of the sizes, which is that in which they come first.
         let of_sizes = grouped(self.cases.iter().copied(), |case| place(case).0);
@@ -89,7 +85,7 @@ impl<'a> Section<'a> {
             let cells = of_sizes.iter().map(|cases| (None, values(cases, name).into())).collect();
             Line { heading: name.into(), class: Class::default(), cells }
         });
-        variants.iter().map(line).chain(host).chain(metrics).collect()
+        of_variant.chain(host).chain(metrics).collect()
     }
 
     /// Its times: a row for each size, a column for each variant and for the host.
@@ -134,18 +130,16 @@ fn place(case: &Case) -> (String, &str) {
     (row(case), case.form().map_or(&case.variant, |form| form.name))
 }
 
-/// A section as a table in each of its forms, and what is said above and below it.
-struct Shown {
-    heading: String,
-    times: &'static str,
+/// A section as a table in each of its forms, and the text around it.
+struct Shown<'a> {
+    section: Section<'a>,
     /// With variants beside each other and with sizes: with a bar in each cell, without bars, without shares of the limit
     /// too.
     forms: [Table; 6],
-    /// What is fastest, as a line below the table.
-    fastest: String,
-    /// What competes for each star.
+    fastest: Option<String>,
+    /// Meaning of a star.
     star: &'static str,
-    /// The other signs of the table, and what they mean.
+    /// The other signs of the table.
     signs: Vec<Mark>,
     notes: Vec<String>,
 }
@@ -157,35 +151,33 @@ struct Shown {
 pub fn compact(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
     let shown: Vec<_> =
-        main_sections(record).into_iter().map(|section| Shown::new(record, &section, view, &conditions)).collect();
+        main_sections(record).into_iter().map(|section| Shown::new(record, section, view, &conditions)).collect();
     let form = (0..6).find(|form| shown.iter().all(|shown| shown.forms[*form].width() <= view.width));
-    shown.iter().map(|shown| shown.text(form, view.width)).collect::<Vec<_>>().join("\n")
+    let texts = shown.iter().map(|shown| shown.document(form, view.width, &conditions).terminal(view.width));
+    texts.collect::<Vec<_>>().join("\n")
 }
 
-impl Shown {
-    fn new(record: &Record, section: &Section<'_>, view: &View, conditions: &RunConditions) -> Self {
+impl<'a> Shown<'a> {
+    fn new(record: &Record, section: Section<'a>, view: &View, conditions: &RunConditions) -> Self {
         let is_skipped = |variant: &&str| {
-            let cases = section.cases.iter().filter(|case| place(case).1 == *variant);
-            cases.into_iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
+            let mut own = section.cases.iter().filter(|case| place(case).1 == *variant);
+            own.all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
         };
         let (skipped, others): (Vec<&str>, Vec<&str>) = section.variants().into_iter().partition(is_skipped);
         // Where nothing runs, the table says so itself.
         let (skipped, others) = if others.is_empty() { (others, skipped) } else { (skipped, others) };
         let mut lines = section.lines(&others, Some(conditions));
-        let mut notes = vec![];
         let why = |variant: &&str| {
-            let mut cases = section.cases.iter().filter(|case| place(case).1 == *variant);
-            cases.find_map(|case| case.outcome.reason()).unwrap_or_default()
+            let mut own = section.cases.iter().filter(|case| place(case).1 == *variant);
+            own.find_map(|case| case.outcome.reason()).unwrap_or_default()
         };
-        let groups = alike(&skipped, |a, b| why(a) == why(b));
-        let group = |group: &Vec<&&str>| {
+        let groups = alike(&skipped, |a, b| why(a) == why(b)).into_iter().map(|group| {
             let names: Vec<_> = group.iter().map(|name| **name).collect();
             format!("{} ({})", names.join(", "), printable(&why(group[0])))
-        };
-        if !skipped.is_empty() {
-            notes.push(format!("skipped: {}", groups.iter().map(group).collect::<Vec<_>>().join("; ")));
-        }
-        let reference = view.reference.as_ref().map(|times| reference(section, times, &mut notes)).unwrap_or_default();
+        });
+        let groups = groups.collect::<Vec<_>>().join("; ");
+        let mut notes: Vec<_> = (!skipped.is_empty()).then(|| format!("skipped: {groups}")).into_iter().collect();
+        let reference = view.reference.as_ref().map(|times| reference(&section, times, &mut notes)).unwrap_or_default();
         let competing = lines.iter().filter(|line| line.cells.iter().any(|(time, _)| time.is_some()));
         let (star, fastest) = match distinct(competing.map(|line| &line.class)).len() {
             0 | 1 => ("fastest of its size", "fastest variant"),
@@ -196,30 +188,20 @@ impl Shown {
             signs.push(Mark::new("× reference", format!("speed of the {fastest} relative to the reference")));
         }
         lines.extend(reference);
-        let stands = |case: &&&Case| others.contains(&place(case).1);
-        let cases: Vec<&Case> = section.cases.iter().filter(stands).chain(&section.host).copied().collect();
+        let cases = section.cases.iter().filter(|case| others.contains(&place(case).1));
+        let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
         signs.extend(bench::signs(&cases, conditions));
         let bars = table(&section.sizes(), &lines);
         let plain = bars.clone().without_bars();
         let bare = plain.clone().without_details();
-        let forms = [
-            bars.clone(),
-            bars.turned("variant"),
-            plain.clone(),
-            plain.turned("variant"),
-            bare.clone(),
-            bare.turned("variant"),
-        ];
-        let times = match section.cases[0].chain {
-            None => "median kernel time",
-            Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
-        };
-        let winner = fastest::sentence(record, &cases).map(|sentence| table::prose(&sentence, view.width, 2));
-        let heading = heading(section, conditions, view.width);
-        Self { heading, times, forms, fastest: winner.unwrap_or_default(), star, signs, notes }
+        let turned = [&bars, &plain, &bare].map(|table| table.turned("variant"));
+        let [turned_bars, turned_plain, turned_bare] = turned;
+        let forms = [bars, turned_bars, plain, turned_plain, bare, turned_bare];
+        let fastest = fastest::sentence(record, &cases);
+        Self { section, forms, fastest, star, signs, notes }
     }
 
-    /// What a reader needs to know of the table, below it.
+    /// The meanings of the signs that a table has.
     fn legend(&self, shown: Option<&Table>) -> Vec<Mark> {
         let has = |is: fn(&Cell) -> bool| shown.is_some_and(|table| table.any(is));
         let star = self.forms[0].any(|cell| cell.is_best).then(|| Mark::new(STAR, self.star));
@@ -228,24 +210,37 @@ impl Shown {
         star.into_iter().chain(bars).chain(most).chain(self.signs.iter().cloned()).collect()
     }
 
-    fn text(&self, form: Option<usize>, width: usize) -> String {
+    fn document(&self, form: Option<usize>, width: usize, conditions: &RunConditions) -> Document {
         let shown = form.map(|form| &self.forms[form]);
         let shares = shown.is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
         let shares = if shares { " and share of the hardware limit" } else { "" };
-        let table = shown.map_or_else(
-            || {
+        let times = match self.section.cases[0].chain {
+            None => "median kernel time",
+            Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
+        };
+        let mut document = Document::default();
+        heading(&mut document, &self.section, conditions);
+        document.line(format!("{times}{shares}"));
+        document.gap();
+        match shown {
+            Some(table) => document.table(table.clone()),
+            None => {
                 // In parts below each other, the way that needs fewer lines.
                 let parts = [5, 4].map(|form| self.forms[form].terminal(width));
-                parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default()
-            },
-            |shown| shown.terminal(width),
-        );
-        let legend = table::legend(&self.legend(shown), width);
-        let notes: String = self.notes.iter().map(|note| table::prose(note, width, 2)).collect();
-        let heading = table::prose(&format!("{}{shares}", self.times), width, 2);
-        let below = if legend.is_empty() && notes.is_empty() { "" } else { "\n" };
-        let fastest = if self.fastest.is_empty() { String::new() } else { format!("\n{}", self.fastest) };
-        format!("{}{heading}\n{table}{fastest}{below}{legend}{notes}", self.heading)
+                document.verbatim(parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default());
+            }
+        }
+        if let Some(fastest) = &self.fastest {
+            document.gap();
+            document.line(fastest.as_str());
+        }
+        let legend = self.legend(shown);
+        if !legend.is_empty() || !self.notes.is_empty() {
+            document.gap();
+        }
+        document.legend(&legend);
+        document.lines(self.notes.iter().map(String::as_str));
+        document
     }
 }
 
@@ -290,39 +285,34 @@ fn percent(fraction: f64) -> String {
 /// input; a row for each size and variant, a column for each device.
 #[must_use]
 pub(crate) fn side_by_side(record: &Record, width: usize) -> String {
-    let mut out = String::from("devices side by side, median kernel time\n");
+    let mut document = Document::default();
+    document.line("devices side by side, median kernel time");
     let devices: Vec<_> = record.devices.iter().filter(|device| device.kind != DeviceKind::Host).collect();
     for device in &devices {
-        let named = format!("  [{}] {} ({})", device.index, device.name, device.kind);
-        out.push_str(&table::prose(&named, width, 6));
+        document.hanging(6, format!("  [{}] {} ({})", device.index, device.name, device.kind));
     }
-    for title in distinct(record.cases.iter().map(Case::kind)) {
-        let cases = record.cases.iter().filter(|case| case.kind() == title);
-        let cases: Vec<_> = cases.filter(|case| devices.iter().any(|device| device.index == case.device)).collect();
+    let cases = record.cases.iter().filter(|case| devices.iter().any(|device| device.index == case.device));
+    for cases in grouped(cases, |case| case.kind()) {
         let columns = devices.iter().map(|device| format!("[{}]", device.index));
         let mut table = Table::default().text(["size", "variant", ""]).numbers(columns);
-        for name in distinct(cases.iter().map(|case| (case.row(), case.variant.as_str()))) {
-            let same = |case: &Case, device: &DeviceInfo| {
-                case.device == device.index && (case.row(), case.variant.as_str()) == name
+        for row in grouped(cases.iter().copied(), |case| (case.row(), case.variant.as_str())) {
+            let times = row.iter().filter_map(|case| figure::RUN_TIME.value(case));
+            let unit = times.reduce(f64::min).map(|least| TimeUnit::for_value(Nanos(least)));
+            let text = |case: &&Case| match figure::RUN_TIME.value(case).zip(unit) {
+                Some((time, unit)) => unit.number(Nanos(time)),
+                None => case.outcome.status().into(),
             };
-            let row = devices.iter().map(|device| cases.iter().find(|case| same(case, device)).copied());
-            let row: Vec<Option<&Case>> = row.collect();
-            let time = |case: &Case| case.measured().map(|measured| measured.summary.median);
-            let least = row.iter().flatten().filter_map(|case| time(case)).min_by(|a, b| a.0.total_cmp(&b.0));
-            let unit = least.map(TimeUnit::for_value);
-            let cells = row.iter().map(|case| {
-                let text = |case: &Case| match time(case).zip(unit) {
-                    Some((time, unit)) => unit.number(time),
-                    None => case.outcome.status().into(),
-                };
-                case.map(text).unwrap_or_default()
-            });
+            let cells = devices.iter().map(|device| row.iter().find(|case| case.device == device.index));
+            let cells: Vec<_> = cells.map(|case| case.map(text).unwrap_or_default()).collect();
             let unit = unit.map_or_else(String::new, |unit| unit.to_string());
-            table.row([name.0.clone(), name.1.to_string(), unit].into_iter().chain(cells));
+            table.row([row[0].row(), row[0].variant.clone(), unit].into_iter().chain(cells));
         }
-        let _ = write!(out, "\n{title}\n\n{}", table.terminal(width));
+        document.gap();
+        document.line(cases[0].kind());
+        document.gap();
+        document.table(table);
     }
-    out
+    document.terminal(width)
 }
 
 #[cfg(test)]
@@ -381,13 +371,8 @@ mod tests {
         insta::assert_snapshot!(compact(&record, &view));
         record.cases.retain(|case| case.variant == "local");
         let other = ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,5 us,x\n").expect("a reference");
-        let none = compact(&record, &View { width: 100, reference: Some(other), columns: None });
-        assert!(
-            none.ends_with("--reference has no figure of these cases\n") && !none.contains("× reference"),
-            "{none}"
-        );
-        let alone = compact(&record, &View::of_width(80));
-        assert!(alone.contains(" 125.0") && !alone.contains('★'), "whoever is alone has beaten nobody: {alone}");
+        // Whoever is alone has beaten nobody.
+        insta::assert_snapshot!(compact(&record, &View { width: 100, reference: Some(other), columns: None }));
     }
 
     /// A record of two variants that are level, and of two that take a shortcut, one of which is the fastest.
@@ -402,69 +387,36 @@ mod tests {
 
     #[test]
     fn a_star_is_given_within_a_class_and_a_caveat_stands_beside_its_name() {
-        for width in [60, 80, 200] {
-            let text = compact(&with_a_shortcut(), &View::of_width(width));
-            let table = text.split_once("★  fastest of its size").expect("a legend").0;
-            assert_eq!(table.matches("★ 125.0").count(), 1, "{text}");
-            assert_eq!(table.matches("★ 250.0").count(), 2, "exact ones are level:\n{text}");
-            assert!(table.contains("local (no pivoting)") && widest(&text) <= width, "{text}");
-            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(words.contains("★ fastest of its size among variants with the same caveats"), "{text}");
-            assert!(words.contains("no pivoting divides by whatever is on the diagonal"), "{text}");
-        }
-        let mut alone = with_a_shortcut();
-        alone.cases.truncate(3);
-        let text = compact(&alone, &View::of_width(80));
-        assert!(!text.contains("★ 125.0") && text.contains("125.0") && text.contains("★ 250.0"), "{text}");
-        alone.cases.retain(|case| case.variant == "local");
-        let text = compact(&alone, &View::of_width(80));
-        assert!(text.contains("125.0") && !text.contains('★'), "{text}");
-        let long = super::super::long::long(&with_a_shortcut(), &View::of_width(120));
-        assert!(long.contains(" local (no pivoting) ") && long.contains("\nno pivoting  divides"), "{long}");
-        let markdown = crate::export::Format::Markdown.export(&with_a_shortcut()).expect("Markdown");
-        assert!(markdown.contains("`local` (no pivoting)") && markdown.contains("**250.0**"), "{markdown}");
-        assert!(markdown.contains("- no pivoting divides by whatever"), "{markdown}");
-    }
-
-    #[test]
-    fn a_reference_is_held_against_an_exact_variant() {
         let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,500 us,somebody's library 1.0\n";
-        let view = View { reference: Some(ReferenceTime::of_csv(csv).expect("a reference")), ..View::of_width(100) };
-        let text = compact(&with_a_shortcut(), &view);
-        assert!(text.contains("2.000") && !text.contains("4.000"), "{text}");
-        assert!(text.contains("× reference  speed of the fastest variant without caveats relative to the"), "{text}");
+        // A reference is held against an exact variant, or without any against what there is.
+        let reference = || Some(ReferenceTime::of_csv(csv).expect("a reference"));
+        let text = |record: &Record, width| compact(record, &View { reference: reference(), ..View::of_width(width) });
         let mut record = with_a_shortcut();
+        let level = text(&record, 60) + &text(&record, 200);
+        let long = super::super::long::long(&record, &View::of_width(120));
+        let markdown = crate::export::Format::Markdown.export(&record).expect("Markdown");
+        record.cases.truncate(3);
+        let unrivalled = text(&record, 80);
         record.cases.retain(|case| case.variant == "local");
-        assert!(compact(&record, &view).contains("4.000"), "without any, against what there is");
+        let alone = text(&record, 80);
+        insta::assert_snapshot!([level, long, markdown, unrivalled, alone].join("========\n"));
     }
 
     #[test]
     fn a_share_of_which_only_the_most_is_known_has_a_legend() {
         let mut record = crate::record::fixture::four_cases();
-        let said = "≤  at most this share: the device was busy when its limits were measured; run";
-        assert!(!compact(&record, &View::of_width(80)).contains('≤'));
-        let least = Nanos(1.0);
-        let share = Share { limit: Limit::Memory, least, fraction: 0.1, interval: Some([0.1, 0.5]) };
+        let share = Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 0.1, interval: Some([0.1, 0.5]) };
         record.cases.iter_mut().for_each(|case| case.share = Some(share));
-        let text = compact(&record, &View::of_width(80));
-        assert!(text.contains(" ≤50%") && text.contains(said), "{text}");
-        let narrow = compact(&record, &View::of_width(24));
-        assert!(!narrow.contains('≤'), "without shares, without their legend: {narrow}");
+        // Without shares, without their legend.
+        insta::assert_snapshot!([80, 24].map(|width| compact(&record, &View::of_width(width))).join("========\n"));
     }
 
     #[test]
-    fn bars_show_speed_where_there_is_space() {
-        let record = crate::record::fixture::four_cases();
-        let bars = |width| compact(&record, &View::of_width(width));
-        let wide = bars(80);
-        assert!(
-            wide.contains("★ 125.0 ████████") && wide.contains("250.0 ████ ") && wide.contains("\n█  speed"),
-            "{wide}"
-        );
-        assert!(!bars(30).contains('█') && bars(30).contains("★    125.0"), "{}", bars(30));
-        let mut alone = record.clone();
-        alone.cases.truncate(1);
-        assert!(!compact(&alone, &View::of_width(80)).contains('█'), "one time is no comparison");
+    fn bars_show_speed_where_there_is_space_and_one_time_is_no_comparison() {
+        let mut record = crate::record::fixture::four_cases();
+        let narrow = compact(&record, &View::of_width(30));
+        record.cases.truncate(1);
+        insta::assert_snapshot!(narrow + "========\n" + &compact(&record, &View::of_width(80)));
     }
 
     #[test]
@@ -479,14 +431,9 @@ mod tests {
                 Metric::new("growth", 3.25),
             ];
         }
-        for width in [60, 80, 200] {
-            let text = compact(&record, &View::of_width(width));
-            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(words.contains("rounds") && words.contains("7, 9") && words.contains("1.86007"), "{text}");
-            assert!(!text.contains("3.25") && widest(&text) <= width, "{text}");
-        }
+        let grids = [60, 200].map(|width| compact(&record, &View::of_width(width)));
         let long = super::super::long::long(&record, &View::of_width(80));
-        assert!(long.contains(" rounds ") && long.contains(" lambda") && !long.contains("3.25"), "{long}");
+        insta::assert_snapshot!(grids.join("========\n") + "========\n" + &long);
     }
 
     #[test]
@@ -508,14 +455,10 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_turns_the_table() {
-        let record = published("results/h100-matmul.json");
-        let [wide, narrow] = [400, 80].map(|width| compact(&record, &View::of_width(width)));
-        assert!(wide.contains("\n size "), "{wide}");
-        assert!(narrow.contains("\n variant ") && narrow.contains(" (µs) "), "a size is no time: {narrow}");
-        let mut one = record.clone();
-        one.cases.retain(|case| case.size == record.cases[0].size);
-        let narrow = compact(&one, &View::of_width(60));
-        assert!(narrow.contains(" size ") && narrow.contains(" (µs)"), "{narrow}");
+        let mut record = published("results/h100-matmul.json");
+        let narrow = compact(&record, &View::of_width(80));
+        record.cases.retain(|case| case.size == "1024".into());
+        insta::assert_snapshot!(narrow + "========\n" + &compact(&record, &View::of_width(60)));
     }
 
     #[test]

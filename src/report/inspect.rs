@@ -1,6 +1,7 @@
 //! The tables of `inspect`: what a compiler makes of kernels.
 
 use super::bench::{named, sections};
+use super::document::Document;
 use super::table::{self, Table};
 use crate::basis::alike::distinct;
 use crate::basis::printable::{printable, printable_lines};
@@ -113,32 +114,44 @@ fn number(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { trimmed(&significant(value)).into() }
 }
 
+/// The kernels of each section of a record under its heading.
+fn on_devices(record: &Record) -> impl Iterator<Item = (Document, Vec<Row<'_>>)> {
+    sections(record).into_iter().filter_map(|section| {
+        let rows = rows(section.cases.iter().copied());
+        let mut heading = Document::default();
+        heading.line(rows.first()?.subject.as_str());
+        heading.line(named(section.device));
+        Some((heading, rows))
+    })
+}
+
 /// A row for each kernel on each device, what the columns are called by the driver, and a line that sums up.
 #[must_use]
 pub(crate) fn text(record: &Record, width: usize) -> String {
-    let (mut out, mut below) = (String::new(), String::new());
-    for section in sections(record) {
-        let rows = rows(section.cases.iter().copied());
-        if rows.is_empty() {
-            continue;
-        }
+    let mut document = Document::default();
+    let mut below: Option<[String; 2]> = None;
+    for (heading, rows) in on_devices(record) {
         let (table, legend) = of_rows(&rows, width);
         // Once below all tables that share it.
-        if legend != below && !below.is_empty() {
-            let _ = writeln!(out, "{below}");
+        if let Some(told) = below.filter(|told| *told != legend) {
+            document.lines(told);
+            document.gap();
         }
-        below = legend;
-        let heading = table::prose(&rows[0].subject, width, 2);
-        let _ = write!(out, "{heading}{}\n{table}\n", named(section.device, width));
+        below = Some(legend);
+        document.append(heading);
+        document.gap();
+        document.append(table);
+        document.gap();
     }
-    if !below.is_empty() {
-        let _ = writeln!(out, "{below}");
+    if let Some(told) = below {
+        document.lines(told);
+        document.gap();
     }
-    out + &summary(record)
+    document.terminal(width) + &summary(record)
 }
 
 /// The table of these rows, and its legend.
-fn of_rows(rows: &[Row<'_>], width: usize) -> (String, String) {
+fn of_rows(rows: &[Row<'_>], width: usize) -> (Document, [String; 2]) {
     let table = Table::default().text(["variant", "kernel", "size"]);
     let mut table = table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, CACHED]);
     let mut last = String::new();
@@ -150,13 +163,11 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> (String, String) {
         let shown = if variant == last && row.kernel.is_some() { String::new() } else { variant.clone() };
         last = variant;
         let names = [shown, row.kernel.unwrap_or_default().into(), row.size()];
-        let names = names.map(|name| printable(&name).into_owned());
         let times = [row.inspection.created, row.inspection.cached].map(|time| time.to_string());
         table.row(names.into_iter().chain(figures).chain(times));
     }
-    let sizes = distinct(rows.iter().map(Row::size));
-    if let [one] = &sizes[..] {
-        table.leave_out_empty(&["size"], &printable(one));
+    if let [one] = &distinct(rows.iter().map(Row::size))[..] {
+        table.leave_out_empty(&["size"], one);
     }
     table.leave_out_empty(&["kernel"], "");
     table.leave_out_empty(&CompilerStatistic::ALL.map(CompilerStatistic::name), UNKNOWN);
@@ -172,15 +183,17 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> (String, String) {
     .map(CompilerStatistic::name);
     let mut gone = table.fit(width, &[&[CACHED][..], &least].concat());
     gone.reverse();
-    let hidden = table::hidden(&gone, whole, width);
-    (format!("{}{hidden}", table.terminal(width)), legend(rows, &table, width))
+    let (mut document, legend) = (Document::default(), legend(rows, &table));
+    document.table(table);
+    document.lines(table::hidden(&gone, whole));
+    (document, legend)
 }
 
 /// What the columns are called by the driver.
-fn legend(rows: &[Row<'_>], table: &Table, width: usize) -> String {
+fn legend(rows: &[Row<'_>], table: &Table) -> [String; 2] {
     let told = |figure: CompilerStatistic| {
         let (name, _) = rows.iter().find_map(|row| figure.reported(row.compiled))?;
-        table.place(figure.name()).map(|_| format!("{} {}", figure.name(), printable(name)))
+        table.place(figure.name()).map(|_| format!("{} {name}", figure.name()))
     };
     let names: Vec<_> = CompilerStatistic::ALL.into_iter().filter_map(told).collect();
     let statistics = if names.is_empty() {
@@ -189,38 +202,32 @@ fn legend(rows: &[Row<'_>], table: &Table, width: usize) -> String {
         format!("the driver's names: {}", names.join(" · "))
     };
     let cached = table.place(CACHED).map_or("", |_| "; cached: again, from that cache");
-    let times = format!("{CREATED}: time to create the pipeline with an empty cache{cached}");
-    [statistics, times].map(|line| table::prose(&line, width, 2)).concat()
+    [statistics, format!("{CREATED}: time to create the pipeline with an empty cache{cached}")]
 }
 
 /// Every statistic under the driver's own name, a column for each kernel.
 #[must_use]
 pub(crate) fn raw(record: &Record, width: usize) -> String {
-    let mut out = String::new();
-    for section in sections(record) {
-        let rows = rows(section.cases.iter().copied());
-        if rows.is_empty() {
-            continue;
-        }
-        let _ = writeln!(out, "{}{}", table::prose(&rows[0].subject, width, 2), named(section.device, width));
+    let mut document = Document::default();
+    for (heading, rows) in on_devices(record) {
+        document.append(heading);
         let names = distinct(rows.iter().flat_map(|row| &row.compiled.statistics).map(|own| own.name.as_str()));
-        let mut table =
-            Table::default().text(["statistic"]).numbers(rows.iter().map(|row| printable(&row.label()).into_owned()));
+        let mut table = Table::default().text(["statistic"]).numbers(rows.iter().map(Row::label));
         for name in &names {
             let value = |row: &Row<'_>| {
                 let own = row.compiled.statistics.iter().find(|own| own.name == *name);
                 own.and_then(statistics::value).map_or(UNKNOWN.into(), number)
             };
-            table.row(std::iter::once(printable(name).into_owned()).chain(rows.iter().map(value)));
+            table.row(std::iter::once((*name).to_string()).chain(rows.iter().map(value)));
         }
         if names.is_empty() {
-            out.push_str("the driver reports no pipeline statistics\n");
+            document.line("the driver reports no pipeline statistics");
         } else {
-            out.push_str(&table.terminal(width));
+            document.table(table);
         }
-        out.push('\n');
+        document.gap();
     }
-    out + &summary(record)
+    document.terminal(width) + &summary(record)
 }
 
 /// How many kernels there are, how many spill, and how many cases have none.
@@ -353,14 +360,7 @@ mod tests {
             case("naive", "64", vec![kernel("matmul/naive.f32", "a", &radv(24.0, 0.0), "")]),
             case("tiled", "64", vec![spilling]),
         ]);
-        let text = text(&record, 80);
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        let rows: Vec<Vec<_>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert!(rows.iter().any(|row| row.starts_with(&["variant", "regs", "spills", "shared", "occup"])), "{text}");
-        assert!(rows.iter().any(|row| row.starts_with(&["tiled", "256", "442", "4", "KiB", "8"])), "{text}");
-        assert!(text.contains("regs VGPRs · spills Spilled VGPRs"), "{text}");
-        assert!(text.ends_with("2 kernels, 1 of them spills\n"), "{text}");
-        assert!(raw(&record, 80).contains("Spilled VGPRs"));
+        insta::assert_snapshot!(text(&record, 80) + "========\n" + &raw(&record, 80));
     }
 
     #[test]
@@ -374,11 +374,10 @@ mod tests {
 
     #[test]
     fn a_driver_without_statistics_says_so_and_times_are_shown() {
-        let text = text(&record(vec![case("naive", "64", vec![kernel("matmul/naive.f32", "a", &[], "")])]), 80);
-        assert!(text.contains("the driver reports no pipeline statistics"), "{text}");
-        let row = text.lines().find(|line| line.contains("naive")).expect("a row");
-        let cells: Vec<_> = row.split_whitespace().collect();
-        assert_eq!(cells, ["naive", "1", "KiB", "12.30", "ms", "45.00", "µs"], "{text}");
+        insta::assert_snapshot!(text(
+            &record(vec![case("naive", "64", vec![kernel("matmul/naive.f32", "a", &[], "")])]),
+            80
+        ));
     }
 
     #[test]
@@ -388,8 +387,6 @@ mod tests {
             case("tiled", "64", vec![kernel("matmul/tiled.f32", "b", &radv(48.0, 0.0), "v_add\nv_fma\n")]),
         ]);
         let rows = rows(&record.cases);
-        let text = diff(&record, [&rows[0], &rows[1]], Representation::is_isa, 80);
-        assert!(text.contains("-v_mul\n+v_fma\n"), "{text}");
-        assert!(text.lines().any(|line| line.split_whitespace().eq(["registers", "24", "48", "+100", "%"])), "{text}");
+        insta::assert_snapshot!(diff(&record, [&rows[0], &rows[1]], Representation::is_isa, 80));
     }
 }

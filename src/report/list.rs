@@ -1,6 +1,6 @@
 //! The text of `list`.
 
-use super::table;
+use super::document::Document;
 use crate::algorithms::{Algorithm, Measures, Solution, Sweeps, Variant};
 use crate::basis::alike::distinct;
 use crate::basis::dtype::DType;
@@ -62,17 +62,18 @@ pub(super) fn is_limit(algorithm: &Algorithm) -> bool {
 /// Algorithms with the names of their variants.
 #[must_use]
 pub(crate) fn short(algorithms: &[&Algorithm], width: usize) -> String {
-    let mut out = String::new();
+    let mut document = Document::default();
     let first_limit = algorithms.iter().position(|algorithm| is_limit(algorithm));
     for (at, algorithm) in algorithms.iter().enumerate() {
         if first_limit == Some(at) {
-            out.push_str("\ndevice limits, which `gpukern peak` measures:\n\n");
+            document.verbatim("\ndevice limits, which `gpukern peak` measures:\n\n");
         }
         let names: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
-        out.push_str(&table::prose(&format!("{}  {}", algorithm.name, algorithm.summary), width, 4));
-        out.push_str(&table::prose(&format!("    {}", names.join(", ")), width, 4));
+        document.hanging(4, format!("{}  {}", algorithm.name, algorithm.summary));
+        document.hanging(4, format!("    {}", names.join(", ")));
     }
-    out + "\n`gpukern list ALGORITHM` describes its variants and what they need.\n"
+    document.verbatim("\n`gpukern list ALGORITHM` describes its variants and what they need.\n");
+    document.terminal(width)
 }
 
 /// What `list --json` says of an algorithm.
@@ -145,51 +146,46 @@ fn layouts(algorithm: &Algorithm, variant: &Variant) -> Vec<&'static str> {
 /// An algorithm with its variants: what each shows, what it needs, where it comes from.
 #[must_use]
 pub(crate) fn long(algorithm: &Algorithm, width: usize) -> String {
-    let mut out: String = lines(algorithm).lines().map(|line| table::prose(line, width, 13)).collect();
-    // Addresses are too long to stand further to the right.
-    for (at, Source { name, title, address }) in named_by(&algorithm.variants).enumerate() {
-        let heading = if at == 0 { "sources\n" } else { "" };
-        let title = table::prose(&format!("  {name}: {title}"), width, 2);
-        let _ = write!(out, "\n{heading}{title}  {address}\n");
-    }
-    out
-}
-
-fn lines(algorithm: &Algorithm) -> String {
-    let mut out = String::new();
+    let mut document = Document::default();
+    let mut line = |text: String| document.hanging(13, text);
     let inputs: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
-    let _ = writeln!(out, "{}  {}", algorithm.name, algorithm.summary);
-    let _ = writeln!(out, "    work     {}", algorithm.work);
-    let sizes = match algorithm.default_size {
-        Sweeps { gpu, cpu } if gpu == cpu => format!("{gpu} by default"),
-        Sweeps { gpu, cpu } => format!("{gpu} by default, {cpu} on a software device"),
-    };
-    let _ = writeln!(out, "    sizes    {sizes}");
-    let _ = writeln!(out, "    inputs   {}", inputs.join(", "));
+    line(format!("{}  {}", algorithm.name, algorithm.summary));
+    line(format!("    work     {}", algorithm.work));
+    line(match algorithm.default_size {
+        Sweeps { gpu, cpu } if gpu == cpu => format!("    sizes    {gpu} by default"),
+        Sweeps { gpu, cpu } => format!("    sizes    {gpu} by default, {cpu} on a software device"),
+    });
+    line(format!("    inputs   {}", inputs.join(", ")));
     if let Some(Solution { summary, work, .. }) = algorithm.solution {
-        let _ = writeln!(out, "    --solve  {summary}\n             {work}");
+        line(format!("    --solve  {summary}"));
+        line(format!("             {work}"));
     }
     for variant in algorithm.variants.iter() {
         let aliases = match variant.aliases {
             [] => String::new(),
             aliases => format!(" ({})", aliases.join(", ")),
         };
-        let dtypes = dtypes(variant);
-        let _ = writeln!(out, "\n  {}{aliases}", variant.name);
-        let _ = writeln!(out, "    shows    {}", variant.summary);
-        let _ = writeln!(out, "    from     {}", variant.source);
         let only = if matches!(variant.measures, Measures::Solution) { ", only with --solve" } else { "" };
-        let _ = writeln!(out, "    dtypes   {}{only}", dtypes.join(", "));
+        line(String::new());
+        line(format!("  {}{aliases}", variant.name));
+        line(format!("    shows    {}", variant.summary));
+        line(format!("    from     {}", variant.source));
+        line(format!("    dtypes   {}{only}", dtypes(variant).join(", ")));
         for shortcut in variant.shortcuts() {
-            let _ = writeln!(out, "    caveat   {}: {}", shortcut.name(), shortcut.meaning());
+            line(format!("    caveat   {}: {}", shortcut.name(), shortcut.meaning()));
         }
         if algorithm.layouts.len() > 1 {
-            let layouts = layouts(algorithm, variant);
-            let _ = writeln!(out, "    layouts  {}", layouts.join(", "));
+            line(format!("    layouts  {}", layouts(algorithm, variant).join(", ")));
         }
-        let _ = writeln!(out, "    needs    {}", needs(variant));
+        line(format!("    needs    {}", needs(variant)));
     }
-    out
+    // Addresses are too long to stand further to the right.
+    for (at, Source { name, title, address }) in named_by(&algorithm.variants).enumerate() {
+        document.verbatim(if at == 0 { "\nsources\n" } else { "\n" });
+        document.line(format!("  {name}: {title}"));
+        document.verbatim(format!("  {address}\n"));
+    }
+    document.terminal(width)
 }
 
 /// What the variant needs of a device, for any element type and for particular ones.

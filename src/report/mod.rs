@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod compare;
 pub(crate) mod devices;
+pub(crate) mod document;
 pub(crate) mod explain;
 pub(crate) mod fastest;
 pub(crate) mod grid;

@@ -1,10 +1,10 @@
 //! How far the processes of a record lie apart: the table of `bench --noise`.
 
+use super::document::Document;
 use super::table::{self, Table};
 use crate::basis::units::{Nanos, percent};
 use crate::record::{Case, Record};
 use crate::stats::{Summary, median, noise};
-use std::fmt::Write;
 
 /// Processes a side that a table shows.
 const SIDES: [usize; 3] = [3, 5, 10];
@@ -35,18 +35,15 @@ fn row(sightings: &[&Case]) -> Option<(f64, Vec<String>)> {
     Some((between, cells.into_iter().chain([found.join(", ")]).collect()))
 }
 
-/// A line for each case that at least two processes measured.
-#[must_use]
-pub(crate) fn text(record: &Record, width: usize) -> String {
-    fitted(record, width)
-}
-
 /// Columns that a narrow terminal leaves out, the first of these first.
 const LEAST_IMPORTANT: [&str; 3] = ["overlapping pairs", "within one", "median"];
 
-fn fitted(record: &Record, width: usize) -> String {
+/// A line for each case that at least two processes measured.
+#[must_use]
+pub(crate) fn text(record: &Record, width: usize) -> String {
+    let mut document = Document::default();
     let devices: Vec<_> = record.devices.iter().map(|device| &*device.name).collect();
-    let mut out = format!("{} processes of the same run on {}\n\n", record.processes().len(), devices.join(", "));
+    document.verbatim(format!("{} processes of the same run on {}\n\n", record.processes().len(), devices.join(", ")));
     let sides = SIDES.map(|processes| processes.to_string()).join(", ");
     let headings = ["median", "between", "within one", "overlapping pairs", &format!("{sides} processes detect")];
     let mut table = Table::default().text(["case"]).numbers(headings);
@@ -60,25 +57,28 @@ fn fitted(record: &Record, width: usize) -> String {
     }
     let whole = table.width();
     let mut gone = table.fit(width, &LEAST_IMPORTANT);
-    out.push_str(&table.terminal(width));
+    document.table(table);
     gone.reverse();
-    out.push_str(&table::hidden(&gone, whole, width));
-    let legend = [
+    document.lines(table::hidden(&gone, whole));
+    document.gap();
+    for (heading, meaning) in [
         ("between", "standard deviation of the processes' medians"),
         ("within one", "half the interval that a process gives its own median"),
         ("overlapping pairs", "pairs of processes whose intervals overlap"),
-    ];
-    out.push('\n');
-    for (heading, meaning) in legend.iter().filter(|(heading, _)| !gone.contains(heading)) {
-        out.push_str(&table::prose(&format!("{heading}: {meaning}"), width, 2));
+    ] {
+        document.lines((!gone.contains(&heading)).then(|| format!("{heading}: {meaning}")));
     }
-    let detect = "detect: the smallest change that this many processes per side find in 80 of 100 comparisons, \
-                  2.8·between·√(2/processes)";
-    out.push_str(&table::prose(detect, width, 2));
-    if let Some(floor) = median(&shares) {
-        let _ = writeln!(out, "noise floor of this machine, the median of the cases: {}", percent(floor));
-    }
-    out
+    document.line(
+        "detect: the smallest change that this many processes per side find in 80 of 100 comparisons, \
+         2.8·between·√(2/processes)",
+    );
+    let floor = median(&shares).map(percent);
+    document.verbatim(
+        floor.map_or_else(String::new, |floor| {
+            format!("noise floor of this machine, the median of the cases: {floor}\n")
+        }),
+    );
+    document.terminal(width)
 }
 
 #[cfg(test)]
@@ -102,10 +102,7 @@ mod tests {
         let process =
             |order| Process { started: String::new(), command: vec![], order: Some(order), origin: Origin::default() };
         whole.processes = vec![process(0), process(1)];
-        insta::assert_snapshot!(fitted(&whole, 200));
-        let narrow = fitted(&whole, 80);
-        assert!(table::tests::widest(&narrow) <= 80, "{narrow}");
-        assert!(narrow.contains("hidden for width: within one, overlapping pairs (") && !narrow.contains("pairs of"));
-        assert!(narrow.contains("3, 5, 10 processes detect"), "{narrow}");
+        insta::assert_snapshot!(text(&whole, 200));
+        insta::assert_snapshot!(text(&whole, 80));
     }
 }

@@ -1,18 +1,18 @@
 //! The tables of `peak`.
 
 use super::bench;
+use super::document::Document;
 use super::table::{self, Table};
 use crate::basis::units::{Bytes, significant};
 use crate::case::quantity::Pattern;
 use crate::record::peak::{Extent, Peak, Quantity};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// The limits of one device.
 #[must_use]
 pub(crate) fn text(peak: &Peak, width: usize) -> String {
-    let prose = |text: &str| table::prose(text, width, 2);
-    let mut out = prose(&format!("{}, {}", peak.device, bench::beside(&peak.device, &peak.driver)));
+    let mut document = Document::default();
+    document.line(format!("{}, {}", peak.device, bench::beside(&peak.device, &peak.driver)));
     let extent = match peak.extent {
         Extent::Full => "",
         Extent::Quick => "; a quick run: `gpukern peak` measures more",
@@ -21,32 +21,25 @@ pub(crate) fn text(peak: &Peak, width: usize) -> String {
     let mut figures = figures(peak);
     let gone = figures.fit(width, &["median"]);
     let median = if gone.is_empty() { " median: the median of the same kernel;" } else { "" };
-    out.push_str(&prose(&format!(
-        "best: the best sample of the best kernel;{median} between: where the limit lies{extent}"
-    )));
-    out.push('\n');
-    out.push_str(&figures.terminal(usize::MAX));
+    document.line(format!("best: the best sample of the best kernel;{median} between: where the limit lies{extent}"));
+    document.gap();
+    document.verbatim(figures.terminal(usize::MAX));
     for (figure, times) in peak.figures.iter().filter_map(|f| peak.slower_than_plain(f).map(|times| (f, times))) {
-        let name = figure.quantity.facts().name;
-        out.push_str(&prose(&format!(
-            "{name}: advertised, but {} times as slow as plain arithmetic",
-            significant(times)
-        )));
+        let (name, times) = (figure.quantity.facts().name, significant(times));
+        document.line(format!("{name}: advertised, but {times} times as slow as plain arithmetic"));
     }
-    out.push_str(&staircase(peak, width));
+    staircase(&mut document, peak);
     let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
     if disturbed > 0 {
-        out.push('\n');
-        out.push_str(&prose(&format!(
+        document.gap();
+        document.line(format!(
             "{disturbed} of {} figures were measured while the device was busy, or over 10 % slower than its best: later \
              runs do not use them",
             peak.figures.len()
-        )));
+        ));
     }
-    for missing in &peak.missing {
-        out.push_str(&prose(&format!("no figure  {}: {}", missing.case, missing.reason)));
-    }
-    out
+    document.lines(peak.missing.iter().map(|missing| format!("no figure  {}: {}", missing.case, missing.reason)));
+    document.terminal(width)
 }
 
 /// The table of what is no bandwidth.
@@ -66,36 +59,32 @@ fn figures(peak: &Peak) -> Table {
 /// Characters of the bar of the largest bandwidth.
 const BAR: usize = 30;
 
-/// Bandwidth over working set, with the levels it shows.
-fn staircase(peak: &Peak, width: usize) -> String {
+/// Writes bandwidth over working set, with the levels it shows.
+fn staircase(document: &mut Document, peak: &Peak) {
     let patterns = [Pattern::Read, Pattern::Write, Pattern::Copy];
-    let found: Vec<BTreeMap<Bytes, f64>> = patterns.map(|p| peak.bandwidths(p).into_iter().collect()).into();
+    let found = patterns.map(|pattern| peak.bandwidths(pattern).into_iter().collect::<BTreeMap<Bytes, f64>>());
     let largest = found[0].values().copied().fold(0.0, f64::max);
     if largest == 0.0 {
-        return String::new();
+        return;
     }
     let mut table = Table::default().numbers(["working set", "read", "write", "copy"]).text(["GB/s", "read"]);
     for (set, read) in &found[0] {
-        let cell = |rates: &BTreeMap<Bytes, f64>| rates.get(set).map_or("–".into(), |rate| significant(rate * 1e-9));
-        let bar = table::bar(read / largest, BAR);
-        let [read, write, copy] = [0, 1, 2].map(|pattern| cell(&found[pattern]));
-        table.row([set.to_string(), read, write, copy, String::new(), bar]);
+        let cells = found.each_ref().map(|rates| rates.get(set).map_or("–".into(), |rate| significant(rate * 1e-9)));
+        let bar = [String::new(), table::bar(read / largest, BAR)];
+        table.row([set.to_string()].into_iter().chain(cells).chain(bar));
     }
-    let mut out = format!("\n{}", table.terminal(usize::MAX));
-    let levels: Vec<_> = peak
-        .levels
-        .iter()
-        .map(|level| {
-            let rate = significant(level.bandwidth * 1e-9);
-            level.up_to.map_or_else(|| format!("beyond that {rate}"), |set| format!("up to {set} {rate}"))
-        })
-        .collect();
+    document.gap();
+    document.verbatim(table.terminal(usize::MAX));
+    let levels = peak.levels.iter().map(|level| {
+        let rate = significant(level.bandwidth * 1e-9);
+        level.up_to.map_or_else(|| format!("beyond that {rate}"), |set| format!("up to {set} {rate}"))
+    });
     // One level tells no more than the table.
     if levels.len() > 1 {
-        let text = format!("memory levels by read bandwidth, GB/s: {}", levels.join("; "));
-        let _ = write!(out, "\n{}", table::prose(&text, width, 2));
+        document.gap();
+        let levels = levels.collect::<Vec<_>>().join("; ");
+        document.line(format!("memory levels by read bandwidth, GB/s: {levels}"));
     }
-    out
 }
 
 #[cfg(test)]

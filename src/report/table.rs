@@ -3,7 +3,6 @@
 use crate::basis::alike::distinct;
 use crate::basis::printable::{self, escape, escape_prose, printable};
 pub(crate) use crate::basis::prose::prose;
-use crate::record::marks::Mark;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -38,17 +37,9 @@ pub(crate) fn bar(part: f64, whole: usize) -> String {
     "█".repeat(eighths / 8) + last
 }
 
-/// What a table leaves out on a terminal that is too narrow for it; `whole` is its width with all.
-pub(crate) fn hidden(gone: &[&str], whole: usize, width: usize) -> String {
-    match gone {
-        [] => String::new(),
-        gone => prose(&format!("hidden for width: {} ({whole} columns show all)", gone.join(", ")), width, 2),
-    }
-}
-
-/// What signs mean, below the table that has them: a line each, or more where it is long.
-pub(crate) fn legend<'m>(marks: impl IntoIterator<Item = &'m Mark>, width: usize) -> String {
-    marks.into_iter().map(|Mark { sign, meaning }| prose(&format!("{sign}  {meaning}"), width, 3)).collect()
+/// Describes the columns that a terminal is too narrow for; `whole` is the width with all.
+pub(crate) fn hidden(gone: &[&str], whole: usize) -> Option<String> {
+    (!gone.is_empty()).then(|| format!("hidden for width: {} ({whole} columns show all)", gone.join(", ")))
 }
 
 impl<T: Into<String>> From<T> for Cell {

@@ -1,6 +1,7 @@
 //! The table of `tune`.
 
 use super::bench::named;
+use super::document::Document;
 use super::table::{self, Table};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Work;
@@ -24,30 +25,53 @@ pub(crate) struct InspectedRow {
     pub found: Inspected,
 }
 
+/// A search as a row of a table: names, and the cells behind them.
+struct SearchRow {
+    variant: &'static str,
+    spec: CaseSpec,
+    cells: Vec<String>,
+}
+
+/// Searches of an algorithm on a device. What all have in common is in the heading, before `title`.
+fn searches(
+    device: &DeviceInfo,
+    algorithm: &Algorithm,
+    title: &str,
+    headings: &[&str],
+    rows: Vec<SearchRow>,
+) -> (Document, Table) {
+    let differs = |axis: &Axis| rows.iter().any(|row| !(axis.same)(&row.spec, &rows[0].spec));
+    let subject = rows.first().map(|row| axes::heading(&algorithm.name, &row.spec, |axis| !differs(axis)));
+    let mut document = Document::default();
+    document.line(format!("{}, {title}", subject.as_deref().unwrap_or(&algorithm.name)));
+    document.line(named(device));
+    let columns: Vec<_> = AXES.iter().filter(|axis| differs(axis)).filter_map(|axis| axis.column.as_ref()).collect();
+    let table = Table::default().text(["variant"]).text(columns.iter().map(|column| column.name));
+    let mut table = table.text(["size", "tile"]).numbers(headings.iter().copied());
+    for SearchRow { variant, spec, cells } in rows {
+        let values = columns.iter().map(|column| column.text(&spec));
+        let names = [variant.to_string()].into_iter().chain(values).chain([spec.size.to_string()]);
+        table.row(names.chain(cells));
+    }
+    (document, table)
+}
+
 /// A line for each search by inspection: the tile, what it spills, and what the built-in one does; no line wider than
 /// `width`.
 #[must_use]
 pub(crate) fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRow], width: usize) -> String {
-    let differs = |axis: &Axis| rows.iter().any(|row| !(axis.same)(&row.spec, &rows[0].spec));
-    let title = axes::heading(&algorithm.name, &rows[0].spec, |axis| !differs(axis));
-    let mut out = table::prose(&format!("{title}, tiles by what they spill; none was run"), width, 2);
-    out += &named(device, width);
-    let columns: Vec<_> = AXES.iter().filter(|axis| differs(axis)).filter_map(|axis| axis.column.as_ref()).collect();
-    let mut table = Table::default().text(["variant"]).text(columns.iter().map(|column| column.name));
-    table = table.text(["size", "tile"]).numbers(["spills", "built in", "compiled"]);
-    for InspectedRow { variant, spec, found } in rows {
-        let values = columns.iter().map(|column| column.text(spec));
-        let names = [(*variant).to_string()].into_iter().chain(values).chain([spec.size.to_string()]);
-        let own = found.built_in.1.map_or_else(|| "–".into(), |own| own.to_string());
-        let cells =
-            [found.best.0.to_string(), found.best.1.to_string(), own, format!("{} of {}", found.tried, found.space)];
-        table.row(names.chain(cells));
-    }
+    let rows = rows.iter().map(|InspectedRow { variant, spec, found }| {
+        let ((tile, spills), own) = (&found.best, found.built_in.1.map_or_else(|| "–".into(), |own| own.to_string()));
+        let cells = vec![tile.to_string(), spills.to_string(), own, format!("{} of {}", found.tried, found.space)];
+        SearchRow { variant, spec: *spec, cells }
+    });
+    let (title, headings) = ("tiles by what they spill; none was run", ["spills", "built in", "compiled"]);
+    let (mut document, mut table) = searches(device, algorithm, title, &headings, rows.collect());
     let whole = table.width();
-    let gone = table.fit(width, &["compiled", "built in"]);
-    out.push_str(&table::hidden(&gone, whole, width));
-    out.push('\n');
-    out + &table.terminal(width)
+    document.lines(table::hidden(&table.fit(width, &["compiled", "built in"]), whole));
+    document.gap();
+    document.table(table);
+    document.terminal(width)
 }
 
 /// The columns that go where there is no space for them, the first first: the gain tells as much as the second.
@@ -56,38 +80,25 @@ const LEAST_IMPORTANT: [&str; 2] = ["tried", "built in"];
 /// A line for each search: the best tile, its rate, and what the built-in one reaches; no line wider than `width`.
 #[must_use]
 pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], width: usize) -> String {
-    // What all have in common is said once.
-    let differs = |axis: &Axis| rows.iter().any(|row| !(axis.same)(&row.spec, &rows[0].spec));
-    let common = |row: &Row| axes::heading(&algorithm.name, &row.spec, |axis| !differs(axis));
-    let title = rows.first().map_or_else(|| algorithm.name.to_string(), common);
-    let mut out = table::prose(&format!("{title}, the best tiles"), width, 2) + &named(device, width);
-
-    let columns: Vec<_> = AXES.iter().filter(|axis| differs(axis)).filter_map(|axis| axis.column.as_ref()).collect();
-    let mut table = Table::default().text(["variant"]).text(columns.iter().map(|column| column.name)).text(["size"]);
-    table = table.text(["tile"]).numbers(["GFLOP/s", "built in", "gain", "tried"]);
-    for row in rows {
-        let values = columns.iter().map(|column| column.text(&row.spec));
-        let names = [row.variant.to_string()].into_iter().chain(values).chain([row.spec.size.to_string()]);
-        table.row(names.chain(found(row)));
-    }
+    let found = rows.iter().map(|row| SearchRow { variant: row.variant, spec: row.spec, cells: found(row).to_vec() });
+    let headings = ["GFLOP/s", "built in", "gain", "tried"];
+    let (mut document, mut table) = searches(device, algorithm, "the best tiles", &headings, found.collect());
     let whole = table.width();
     let gone = table.fit(width, &LEAST_IMPORTANT);
     if table.width() > width {
-        out.push('\n');
-        for row in rows {
-            out.push_str(&table::prose(&sentence(row), width, 2));
-        }
+        document.gap();
+        document.lines(rows.iter().map(sentence));
     } else {
-        out.push_str(&table::hidden(&gone, whole, width));
-        out.push('\n');
-        out.push_str(&table.terminal(width));
+        document.lines(table::hidden(&gone, whole));
+        document.gap();
+        document.table(table);
     }
-    let rules = rows.iter().filter_map(|row| row.found.rule.as_ref().map(|(name, time)| (name, *time, row)));
-    for (name, time, Row { spec, work, .. }) in rules {
-        let text = format!("`auto` picks {name} for {} {}: {} GFLOP/s", axes::brief(spec), spec.size, work.rate(time));
-        out.push_str(&table::prose(&text, width, 2));
+    for Row { spec, work, found, .. } in rows {
+        let Some((name, time)) = &found.rule else { continue };
+        let (axes, size, rate) = (axes::brief(spec), spec.size, work.rate(*time));
+        document.line(format!("`auto` picks {name} for {axes} {size}: {rate} GFLOP/s"));
     }
-    out
+    document.terminal(width)
 }
 
 /// How many times the rate of the built-in tile the best one reaches, if it is another; `None` where the former has no
@@ -159,31 +170,15 @@ mod tests {
             row("split", "64x8192x16384", "128x128x32/64x64/8x8/16", "64x64x16/64x32/16x16"),
         ];
         let device = software_device();
-        for width in [60, 80, 120, 200] {
+        let texts = [60, 80, 120, 200].map(|width| {
             let text = text(&device, algorithm, &rows, width);
             assert!(widest(&text) <= width, "{width}:\n{text}");
-            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            for said in ["matmul f32, the best tiles", "64×64×16 in 64×32 in 16×16", "64×8192×16384", "1.25 ×"] {
-                assert!(
-                    flat.contains(said) || flat.contains(&said.replace("64×8192×16384", "64x8192x16384")),
-                    "{said}, {width}:\n{text}"
-                );
-            }
-            assert!(flat.contains("16 parts of K") && flat.contains("`auto` picks texel for"), "{width}:\n{text}");
-            assert!(text.contains("12 of 2412"), "{width}:\n{text}");
-        }
+            text
+        });
         let one = text(&device, algorithm, &rows[..1], 80);
-        assert!(
-            one.contains("hidden for width: tried (90 columns show all)") && one.contains("built in   gain"),
-            "{one}"
-        );
         rows[1].spec.layout = Layout::Nt;
         rows[1].spec.dtype = DType::F16;
-        let text = text(&device, algorithm, &rows, 200);
-        assert!(
-            text.starts_with("matmul, the best tiles") && text.contains("layout") && text.contains(" nt "),
-            "{text}"
-        );
+        insta::assert_snapshot!(texts.join("========\n") + &one + &text(&device, algorithm, &rows, 200));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The table of `verify`.
 
 use super::bench::named;
-use super::table::{self, Table};
+use super::document::Document;
+use super::table::Table;
 use crate::basis::alike::{alike, distinct};
 use crate::case::accepted::AcceptedMutation;
 use crate::plan::axes::{self, AXES, Axis};
 use crate::record::{Case, Outcome, Record, Verification};
-use std::fmt::Write;
 
 /// A row for each variant, or for each algorithm where there are several: how many cases pass, and how near the worst comes
 /// to its tolerance.
@@ -18,15 +18,16 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
         _ => None,
     };
     let counts = ["passed", "wrong", "failed", "skipped", "interrupted"];
-    let mut out = String::new();
+    let mut document = Document::default();
     for device in &record.devices {
         let table = match single {
             Some(algorithm) => Table::default().text([format!("variant of {algorithm}").as_str(), "dtype"]),
             None => Table::default().text(["algorithm"]).numbers(["variants"]),
         };
         let mut table = table.numbers(counts).numbers(["of bound"]);
+        let own = || record.cases.iter().filter(|case| case.device == device.index);
         let same = |a: &&Case, b: &&Case| a.asked() == b.asked() && (single.is_none() || a.variant == b.variant);
-        for cases in alike(record.cases.iter().filter(|case| case.device == device.index), same) {
+        for cases in alike(own(), same) {
             let names = match single {
                 Some(_) => [cases[0].variant.clone(), words(&cases)],
                 None => [cases[0].asked(), distinct(cases.iter().map(|case| &case.variant)).len().to_string()],
@@ -36,26 +37,19 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
             table.row(names.into_iter().chain(counts).chain([closest]));
         }
         table.leave_out_empty(&["wrong", "failed", "skipped", "interrupted"], "0");
-        let table = table.terminal(width);
-        let _ = write!(
-            out,
-            "{}\n{table}\nof bound  largest error of those that passed, as a share of its error bound\n{}",
-            named(device, width),
-            blind_spots(record, device.index, width)
-        );
+        document.line(named(device));
+        document.gap();
+        document.table(table);
+        document.gap();
+        document.verbatim("of bound  largest error of those that passed, as a share of its error bound\n");
+        // Mutations that users' checks would also accept. Nobody can choose another check for a built-in algorithm.
+        let blind_spots = own().filter(|case| !case.buffers.is_empty()).filter_map(|case| {
+            let sentence = AcceptedMutation::sentence(&case.measured()?.accepts)?;
+            Some(format!("{}: {sentence}", case.algorithm))
+        });
+        document.lines(distinct(blind_spots));
     }
-    out
-}
-
-/// The mutations that users' checks would also accept on a device: a paragraph for each algorithm and sentence. Nobody can
-/// choose another check for a built-in algorithm.
-fn blind_spots(record: &Record, device: usize, width: usize) -> String {
-    let cases = record.cases.iter().filter(|case| case.device == device && !case.buffers.is_empty());
-    let sentences = cases.filter_map(|case| {
-        let sentence = AcceptedMutation::sentence(&case.measured()?.accepts)?;
-        Some(format!("{}: {sentence}", case.algorithm))
-    });
-    distinct(sentences).iter().map(|sentence| table::prose(sentence, width, 2)).collect()
+    document.terminal(width)
 }
 
 /// What cases of a variant were asked for, each word once: `f32 f64 nt`. Every kind of input counts towards the same row.
@@ -134,14 +128,6 @@ mod tests {
         let mut record = four_cases();
         let other = Case { algorithm: "lu".into(), ..record.cases[0].clone() };
         record.cases.push(other);
-        let table = table(&record, 80);
-        let rows: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-        for row in [
-            &["algorithm", "variants", "passed", "wrong", "skipped", "of", "bound"][..],
-            &["matmul", "4", "2", "1", "1", "3.16", "%"],
-            &["lu", "1", "1", "0", "0", "3.16", "%"],
-        ] {
-            assert!(rows.iter().any(|own| own == row), "lacks {row:?}:\n{table}");
-        }
+        insta::assert_snapshot!(table(&record, 80));
     }
 }

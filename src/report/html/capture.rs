@@ -6,6 +6,7 @@ use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, TimeUnit, percent, trimmed};
 use crate::capture::profile::{Device, Profile, Span};
 use crate::report::capture::{footers, headline, kernels, named, notes, serialised, summary, whose};
+use crate::report::document::Document;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -17,34 +18,28 @@ pub(crate) fn page(profile: &Profile, top: usize) -> String {
     page.line("<main>");
     let _ = writeln!(page.html, r#"<p id="results" tabindex="-1">{}</p>"#, escape(&headline(profile)));
     let several = profile.devices().count() > 1;
+    let mut document = Document::default();
     for process in &profile.processes {
         for device in &process.devices {
-            page.element("h2", &named(device));
+            document.heading(named(device));
             if several {
-                page.paragraph("quiet", &whose(process));
+                document.quiet(whose(process));
             }
-            page.element("p", &summary(profile, device));
+            document.line(summary(profile, device));
             if !device.timeline.dispatches.is_empty() {
-                page.line("<h3>Timeline</h3>");
-                page.line(r#"<p class="quiet">The height is the part of the time in which the queue ran commands; the grey line below shows when submissions were pending.</p>"#);
-                page.line(r#"<div class="charts timelines">"#);
-                page.figure(&[Width::Wide, Width::Narrow].map(|width| timeline(device, width)));
-                page.line("</div>");
+                document.subheading("Timeline");
+                document.quiet("The height is the part of the time in which the queue ran commands; the grey line below shows when submissions were pending.");
+                document.charts(vec![[Width::Wide, Width::Narrow].map(|width| timeline(device, width))]);
             }
             if !device.kernels.is_empty() {
-                page.html.push_str(&kernels(device, top, usize::MAX).without_bars().html("figures"));
+                document.table(kernels(device, top, usize::MAX).without_bars());
             }
-            for line in footers(device) {
-                page.paragraph("quiet", line.trim_start());
-            }
+            footers(device).iter().for_each(|line| document.quiet(line.trim_start()));
         }
-        for note in notes(process) {
-            page.paragraph("quiet", &note);
-        }
+        notes(process).into_iter().for_each(|note| document.quiet(note));
     }
-    if let Some(note) = serialised(profile) {
-        page.paragraph("quiet", &note);
-    }
+    serialised(profile).into_iter().for_each(|note| document.quiet(note));
+    page.html.push_str(&document.html());
     page.close();
     page.html
 }

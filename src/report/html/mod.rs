@@ -14,19 +14,21 @@ pub(crate) use capture::page as capture;
 pub(crate) use history::page as history;
 
 use super::bench::{at_most, median, row, signs, variant};
+use super::document;
 use super::fastest;
 use super::table::{Cell, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{escape, escape_prose};
-use crate::basis::units::{Nanos, counted, ratio, significant};
+use crate::basis::units::{Nanos, counted, in_words, ratio, significant};
 use crate::case::method::{CacheState, Clock};
 use crate::case::statistics;
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Compared, Comparison, Difference, Verdict};
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
+use crate::record::figure::{FigureUnit, MEDIAN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Outcome, Record};
+use crate::record::{Case, CaseSize, NamedRecord, Origin, Outcome, Record};
 use chart::{Width, histogram, shortened};
 use model::{Chart, ChartGroup, Source, finite_share, percent, series};
 use ratios::Ratios;
@@ -113,11 +115,10 @@ impl LeftOut {
             None => counted(*count, what),
         };
         let parts: Vec<_> = parts.into_iter().filter(|(count, _)| **count > 0).map(plural).collect();
-        let all = match &parts[..] {
-            [] => return None,
-            [only] => only.clone(),
-            [first @ .., last] => format!("{} and {last}", first.join(", ")),
-        };
+        if parts.is_empty() {
+            return None;
+        }
+        let all = in_words(&parts, "and");
         Some(format!("This page leaves out {all}, which would make it too large for a browser; {elsewhere}."))
     }
 }
@@ -527,7 +528,7 @@ impl Page {
             for (cases, at) in found.iter().zip(own) {
                 let conditions = &sources[*at].conditions;
                 if alone {
-                    cells.extend(cells_alone(cases, conditions));
+                    cells.extend(cells_alone(cases, false, conditions));
                 } else {
                     // The best of several sources, unless there is a verdict on them.
                     let is_best = |time: Nanos| judged.is_none() && rivals && time.0 <= best;
@@ -567,20 +568,10 @@ impl Page {
         for own_row in rows {
             let found = || own.iter().zip(all).map(|(at, rows)| (&sources[*at], of_row(rows, &own_row)));
             let limits = limits_differ(found().filter_map(|(_, cases)| cases.first().copied()));
-            for (source, cases) in found() {
-                let [case, others @ ..] = cases else { continue };
-                let time = median(case).map_or_else(String::new, |time| time.to_string());
-                let share = share_of(case, limits).unwrap_or_else(|| "–".into());
-                let signs = source.conditions.signs(case);
-                table.row([
-                    own_row.clone().into(),
-                    source.name.clone().into(),
-                    variant(case),
-                    time.into(),
-                    share.into(),
-                    shorter(others, &source.conditions).into(),
-                    signs.into(),
-                ]);
+            for (source, cases) in found().filter(|(_, cases)| !cases.is_empty()) {
+                let names = [own_row.clone().into(), source.name.clone().into()].into_iter();
+                let signs = source.conditions.signs(cases[0]);
+                table.row(names.chain(cells_alone(cases, limits, &source.conditions)).chain([signs.into()]));
             }
         }
         table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
@@ -629,9 +620,8 @@ impl Page {
     }
 
     /// Writes a chart for every width.
-    fn figure(&mut self, [wide, narrow]: &[String; 2]) {
-        let _ =
-            writeln!(self.html, r#"<figure><div class="wide">{wide}</div><div class="narrow">{narrow}</div></figure>"#);
+    fn figure(&mut self, chart: &[String; 2]) {
+        self.html.push_str(&document::figure(chart));
     }
 
     /// A file's name that says what is in it and that no other chart has.
@@ -670,21 +660,10 @@ impl Page {
         let names = shown.iter().map(|(source, _)| source.name.as_str());
         let mut table = table.text(["size", "variant"]).numbers(names).numbers(ratios);
         for key in common {
-            let find = |cases: &ByName<'_>| {
-                let case = cases.get(&key);
-                (case.map_or("–", |case| case.outcome.status()), case.and_then(|case| median(case)))
-            };
-            let found: Vec<_> = shown.iter().map(|(_, cases)| find(cases)).collect();
-            let text = |(status, time): &(&str, Option<Nanos>)| match time {
-                Some(time) => time.to_string(),
-                None => (*status).to_string(),
-            };
-            let ratio = |(_, time): &(&str, Option<Nanos>)| {
-                let ratio = found[0].1.zip(*time).map(|(first, time)| time.0 / first.0).filter(|r| r.is_finite());
-                ratio.map_or_else(|| "–".into(), significant)
-            };
-            let names = [key.0.to_string(), key.1].into_iter();
-            table.row(names.chain(found.iter().map(text)).chain(found[1..].iter().map(ratio)));
+            let found: Vec<Option<&Case>> = shown.iter().map(|(_, cases)| cases.get(&key).copied()).collect();
+            let times = found.iter().map(|case| case.map_or_else(|| "–".into(), time_or_status));
+            let ratios = found[1..].iter().map(|case| ratio_to(found[0], *case));
+            table.row([key.0.to_string(), key.1].into_iter().chain(times).chain(ratios));
         }
         self.table_below(end, table, count, "figures stacked");
     }
@@ -700,17 +679,10 @@ impl Page {
         let table = Table::captioned(format!("{title}, side by side with {}", shown[0].0.name));
         let mut table = table.text(["size", "variant", "record"]).numbers(["median", "÷ first"]);
         for key in common {
-            let cases = shown.iter().filter_map(|(source, cases)| {
-                let case = cases.get(key)?;
-                Some((source, case.outcome.status(), median(case)))
-            });
-            let cases: Vec<_> = cases.collect();
-            let first = cases.first().and_then(|(.., time)| *time);
-            for (source, status, time) in cases {
-                let text = time.map_or_else(|| status.to_string(), |time| time.to_string());
-                let ratio = first.zip(time).map(|(first, time)| time.0 / first.0).filter(|ratio| ratio.is_finite());
-                let ratio = ratio.map_or_else(|| "–".into(), significant);
-                table.row([key.0.to_string(), key.1.clone(), source.name.clone(), text, ratio]);
+            let first = shown.iter().find_map(|(_, cases)| cases.get(key).copied());
+            for (source, case) in shown.iter().filter_map(|(source, cases)| Some((source, *cases.get(key)?))) {
+                let names = [key.0.to_string(), key.1.clone(), source.name.clone()];
+                table.row(names.into_iter().chain([time_or_status(case), ratio_to(first, Some(case))]));
             }
         }
         let all = table.len() + (count - common.len()) * shown.len();
@@ -724,16 +696,17 @@ impl Page {
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
         let one = if cases.iter().any(|case| case.chain.is_some()) { ", time per operation" } else { "" };
         let table = Table::captioned(format!("{title}: {}{one}", source.name)).text(["size", "variant"]);
-        let table = table.numbers(["median", "±", "minimum", "GFLOP/s", "GB/s", "samples"]);
-        let table = table.numbers(["of hardware", "host ÷ device"]);
+        let table = table.numbers(PAGE.map(|figure| figure.heading)).numbers(["of hardware", "host ÷ device"]);
         let mut table = table.text(["mark"]).prose(remarked.then_some("remarks"));
         for case in cases {
-            let figures = case.measured().map_or_else(|| vec!["–".to_string(); 6], |m| figures(case, m));
-            let share = share_of(case, false).filter(|_| case.measured().is_some()).unwrap_or_else(|| "–".into());
-            let speedup = case.speedup.map_or_else(|| "–".into(), significant);
-            let names = [case.row().into(), variant(case)].into_iter();
-            let cells = figures.into_iter().chain([share, speedup, source.conditions.signs(case)]);
-            table.row(names.chain(cells.chain(remarked.then(|| remarks(case))).map(Cell::from)));
+            let figures = PAGE.iter().map(|figure| match figure.unit {
+                FigureUnit::Share => figure.value(case).map(percent),
+                _ => figure.text(case),
+            });
+            let share = share_of(case, false).filter(|_| case.measured().is_some());
+            let figures = figures.chain([share, SPEEDUP.text(case)]).map(|text| text.unwrap_or_else(|| "–".into()));
+            let cells = figures.chain([source.conditions.signs(case)]).chain(remarked.then(|| remarks(case)));
+            table.row([case.row().into(), variant(case)].into_iter().chain(cells.map(Cell::from)));
         }
         table.leave_out_empty(&["of hardware", "host ÷ device", "mark"], "–");
         self.table_below(end, table, count, if remarked { "figures remarks" } else { "figures" });
@@ -808,6 +781,18 @@ fn facts_of(sources: &[Source<'_>]) -> String {
     table.html("facts")
 }
 
+/// The time of a case, or how it ended.
+fn time_or_status(case: &Case) -> String {
+    median(case).map_or_else(|| case.outcome.status().into(), |time| time.to_string())
+}
+
+/// The time of a case divided by that of the first.
+fn ratio_to(first: Option<&Case>, case: Option<&Case>) -> String {
+    let times = first.and_then(median).zip(case.and_then(median));
+    let ratio = times.map(|(first, time)| time.0 / first.0).filter(|ratio| ratio.is_finite());
+    ratio.map_or_else(|| "–".into(), significant)
+}
+
 /// The heading of what only shortcuts make faster than the winner.
 const SHORTER: &str = "faster with a caveat";
 
@@ -833,19 +818,21 @@ fn of_row<'a, 'c>(rows: &'a ByRow<'c>, own_row: &str) -> &'a [&'c Case] {
 /// `others`, each with what sets it apart and its time: `split (3×f16) 1.110 ms`.
 fn shorter(others: &[&Case], conditions: &RunConditions) -> String {
     let told = |case: &&Case| {
-        let time = median(case).map(|time| time.to_string().replace(' ', "\u{a0}"));
-        let parts = [series(case), time.unwrap_or_default(), conditions.signs(case)];
+        let parts = [series(case), time_of(case).replace(' ', "\u{a0}"), conditions.signs(case)];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     };
     others.iter().map(told).collect::<Vec<_>>().join("; ")
 }
 
-/// The winner of a size on the only source: its name, time and share, and who is faster with a caveat.
-fn cells_alone(cases: &[&Case], conditions: &RunConditions) -> [Cell; 4] {
+/// The winner of a size on one source: its name, time and share, and who is faster with a caveat.
+fn cells_alone(cases: &[&Case], limits: bool, conditions: &RunConditions) -> [Cell; 4] {
     let [case, others @ ..] = cases else { return ["–", "", "–", ""].map(Cell::from) };
-    let time = median(case).map_or_else(String::new, |time| time.to_string());
-    let share = share_of(case, false).unwrap_or_else(|| "–".into());
-    [variant(case), time.into(), share.into(), shorter(others, conditions).into()]
+    let share = share_of(case, limits).unwrap_or_else(|| "–".into());
+    [variant(case), time_of(case).into(), share.into(), shorter(others, conditions).into()]
+}
+
+fn time_of(case: &Case) -> String {
+    MEDIAN.text(case).unwrap_or_default()
 }
 
 /// The same in one cell, beside those of other sources.
@@ -972,12 +959,8 @@ fn standalone(svg: &str) -> String {
 
 /// Names in one line: "a, b and c", or how many there are of `what` beyond `most`; `None` without any.
 fn several(names: &[&str], most: usize, what: &str) -> Option<String> {
-    match names {
-        [] => None,
-        [only] => Some((*only).to_string()),
-        _ if names.len() > most => Some(format!("{} {what}", names.len())),
-        [first @ .., last] => Some(format!("{} and {last}", first.join(", "))),
-    }
+    let all = if names.len() > most { format!("{} {what}", names.len()) } else { in_words(names, "and") };
+    (!names.is_empty()).then_some(all)
 }
 
 /// The devices and days of some records, for a headline. Processors count only where nothing else was measured.
@@ -1028,19 +1011,6 @@ fn method(record: &Record) -> String {
 fn tally<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
     let counts = grouped(cases.map(|case| case.outcome.status()), |status| *status);
     counts.iter().map(|all| format!("{} {}", all.len(), all[0])).collect::<Vec<_>>().join(", ")
-}
-
-fn figures(case: &Case, m: &Measured) -> Vec<String> {
-    let rate = |rate: f64| if rate > 0.0 && rate.is_finite() { significant(rate * 1e-9) } else { "–".into() };
-    let error = m.summary.relative_error().filter(|error| error.is_finite());
-    vec![
-        case.shown(m.summary.median).to_string(),
-        error.map_or_else(|| "–".into(), percent),
-        case.shown(m.summary.min).to_string(),
-        rate(case.work.rate(m.summary.median).0),
-        rate(case.work.bandwidth(m.summary.median).0),
-        m.summary.count.to_string(),
-    ]
 }
 
 /// Why a case has no time, and what its algorithm says of it.
@@ -1130,11 +1100,16 @@ mod tests {
     use base64::Engine;
     use sha2::Digest;
 
-    #[test]
-    fn an_answer_that_nobody_checked_is_called_unverified() {
-        let page = |record| report(&[run(record)], None).html;
-        assert!(page(crate::record::fixture::unverified()).contains("unverified: no expected output was given"));
-        assert!(!page(six_cases()).contains("unverified"));
+    /// A page without styles, scripts and what is within charts.
+    fn outline(html: &str) -> String {
+        let mut rest = html.split_once("</style>").expect("a style").1;
+        let mut out = String::new();
+        while let Some((before, chart)) = rest.split_once("<svg ") {
+            let label = chart.split_once("aria-label=\"").and_then(|(_, label)| label.split_once('"'));
+            out += &format!("{before}[{}]", label.expect("a label").0);
+            rest = chart.split_once("</svg>").expect("an end").1;
+        }
+        out + rest.split_once("<script>").expect("a script").0
     }
 
     fn run(record: Record) -> NamedRecord {
@@ -1179,25 +1154,11 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_well_formed_and_has_charts_tables_and_a_roofline() {
+    fn a_page_has_winners_charts_with_a_roofline_tables_and_the_method() {
         let report = report(&[run(full())], None);
-        let page = document(&report.html);
-        let count = |tag: &str| page.descendants().filter(|node| node.tag_name().name() == tag).count();
-        // Rate, share, roofline and time, each wide and narrow, and the samples of four measured cases.
-        assert_eq!(count("svg"), 2 * (4 + 4));
-        assert_eq!(count("table"), 3);
+        document(&report.html);
         let charts: Vec<_> = report.charts.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(charts.len(), 4, "{charts:?}");
-        let kinds = ["rate", "share", "roofline", "time"];
-        assert!(charts.iter().zip(kinds).all(|(name, kind)| name.contains(kind)), "{charts:?}");
-        assert!(
-            report.html.contains("f32: 10.00 GFLOP/s</text>") && !report.html.contains("f64: 5.000"),
-            "{}",
-            report.html
-        );
-        assert!(
-            report.html.contains("memory 1.000 GB/s (64 MiB)") && report.html.contains("cache 4.000 GB/s (64 KiB)")
-        );
+        insta::assert_snapshot!(format!("{charts:#?}\n{}", outline(&report.html)));
         for (name, chart) in &report.charts {
             assert!(chart.contains("viewBox") && !chart.contains("NaN") && !chart.contains("inf"), "{name}\n{chart}");
             document(chart);
@@ -1233,11 +1194,9 @@ mod tests {
     fn several_runs_are_side_by_side() {
         let mut other = full();
         other.devices[0].name = "another".into();
-        let runs = [run(full()), run(other), run(full())];
-        let report = report(&runs, None);
+        let report = report(&[run(full()), run(other), run(crate::record::fixture::unverified())], None);
         document(&report.html);
-        assert!(report.html.contains("software (run.json)") && report.html.contains(">another<"));
-        assert!(report.html.contains("side by side with software (run.json)"));
+        insta::assert_snapshot!(outline(&report.html));
     }
 
     #[test]
@@ -1279,15 +1238,6 @@ mod tests {
         mixed.cases[0].computes = serde_json::from_str(r#"{"dtype": "f16", "operations": 1}"#).expect("halves");
         let [only] = &rooflines(mixed)[..] else { panic!("one roofline") };
         assert!(only.contains(">f32: 10.00 GFLOP/s</text>") && only.contains(">f16: 30.00 GFLOP/s</text>"), "{only}");
-    }
-
-    #[test]
-    fn the_page_begins_with_the_winner_of_each_size_and_ends_with_the_method() {
-        let html = report(&[run(full())], None).html;
-        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
-        assert!(at("Fastest at each size") < at(r#"<td class="w">local</td><td class="n">125.0 µs</td>"#));
-        assert!(at("125.0 µs</td>") < at("<figure>") && at("<figure>") < at("How it was measured"));
-        assert!(html.contains(r#"<p class="verdict">local is fastest"#), "{html}");
     }
 
     #[test]
@@ -1358,133 +1308,52 @@ mod tests {
             record.cases.truncate(2);
             // `naive` takes twice the time of `local`.
             record.cases[usize::from(!slower)].shortcuts = vec![Shortcut::LessAccurate];
-            report(&[run(record)], None).html
+            let page = outline(&report(&[run(record)], None).html);
+            page.split_once("<section class=\"group\"").expect("charts below").0.to_string()
         };
-        let html = page(false);
-        document(&html);
-        let answer = html.split_once("<figure>").expect("charts below").0;
-        let [exact, other] = [">naive</td>", ">local (less accurate) 125.0\u{a0}µs</td>"].map(|name| answer.find(name));
-        assert!(exact.is_some() && exact < other, "{answer}");
-        assert_eq!(answer.matches(r#"<th scope="row">64</th>"#).count(), 1, "a size has one row: {answer}");
-        assert!(answer.contains("<b>less accurate</b>: allowed larger errors"), "{answer}");
-        assert!(html.contains(">local (less accurate)</text>"), "charts name it so, too: {html}");
-        let answer = page(true);
-        let answer = answer.split_once("<figure>").expect("charts below").0;
-        assert!(answer.contains(">local</td>") && !answer.contains("naive"), "slower by a shortcut: {answer}");
+        insta::assert_snapshot!(page(false) + "\n========\n" + &page(true));
     }
 
     #[test]
     fn marks_are_explained_where_they_stand_and_the_run_has_its_sentence() {
         let mut record = crate::record::marks::tests::disturbed();
-        let page = |record: &Record| report(&[run(record.clone())], None).html;
-        let html = page(&record);
-        document(&html);
-        assert!(
-            html.contains(r#"<p class="quiet">Conditions: the device ran at 91 to 100 % of its best speed so far</p>"#),
-            "{html}"
-        );
-        assert_eq!(html.matches("<b>d</b> disturbed: the canary").count(), 1, "{html}");
-        assert_eq!(html.matches(">d</td>").count(), 1, "{html}");
         // Where it wins its size, above the charts too.
         let Outcome::Measured(measured) = &mut record.cases[3].outcome else { panic!("it is measured") };
         measured.summary.median = Nanos(1.0);
-        let html = page(&record);
-        assert_eq!(html.matches("<b>d</b> disturbed: the canary").count(), 2, "{html}");
-        assert!(html.find(">d</td>") < html.find("<figure>"), "{html}");
-    }
-
-    #[test]
-    fn two_records_have_a_verdict_and_share_their_charts() {
-        let (before, mut after) = (full(), full());
-        after.started = "2026-01-02T00:00:00Z".into();
-        let names = ["before.json", "after.json"];
-        let runs = names.into_iter().zip([before, after.clone()]);
-        let pair: Vec<_> = runs.map(|(name, record)| NamedRecord::new(name, record)).collect();
-        let shared = report(&pair, Some(&compared(&pair)));
-        document(&shared.html);
-        assert!(shared.html.contains("after.json compared with before.json: "), "{}", shared.html);
-        assert!(shared.html.contains("dashed: after.json"));
-        let rates = shared.charts.iter().filter(|(name, _)| name.contains("rate")).count();
-        assert_eq!(rates, 1, "both are in one chart");
-        after.devices[0].name = "another".into();
-        after.devices[0].uuid = "another".into();
-        let other = report(&[pair[0].clone(), NamedRecord::new("other.json", after)], None).html;
-        assert!(other.contains("No verdict") || other.contains("no case was measured on both sides"), "{other}");
-    }
-
-    #[test]
-    fn a_comparison_has_its_verdicts_tests_and_commands_on_the_page() {
-        let (before, mut after) = (full(), full());
-        after.started = "2026-01-02T00:00:00Z".into();
-        for case in &mut after.cases {
-            if let Outcome::Measured(m) = &mut case.outcome {
-                m.samples.iter_mut().for_each(|sample| sample.device = Nanos(2.0 * sample.device.0));
-            }
-        }
-        let pair = [NamedRecord::new("before.json", before), NamedRecord::new("after.json", after)];
-        let mut comparison = compared(&pair);
-        comparison.decide = Some("gpukern bench <lu>".into());
-        let html = report(&pair, Some(&comparison)).html;
+        let html = report(&[run(record)], None).html;
         document(&html);
-        let names = super::super::compare::plain_names(&comparison.sorted());
-        for (case, name) in comparison.cases.iter().zip(names) {
-            assert!(html.contains(&format!(r#"<th scope="row">{name}</th>"#)), "{name}");
-            assert!(html.contains(&escape(&case.test)), "{}", case.test);
-        }
-        assert!(
-            html.contains("<pre>gpukern bench &lt;lu&gt;</pre>")
-                && html.contains("<p>This should decide ")
-                && html.contains(", if nothing else runs meanwhile:")
-        );
-        assert!(!html.contains(CANARY));
-        comparison.cases[0].why.push("canary 5 % slower in the candidate".into());
-        assert_eq!(report(&pair, Some(&comparison)).html.matches(CANARY).count(), 1);
-        (comparison.remarks, comparison.decide) = (vec!["1 case is <odd>.".into()], None);
-        let html = report(&pair, Some(&comparison)).html;
-        assert!(html.contains("<p>1 case is &lt;odd&gt;.</p>") && !html.contains("<pre>"), "{html}");
-        assert!(html.matches("have no share of the hardware").count() < 2, "what is true of both sides is told once");
+        insta::assert_snapshot!(outline(&html));
     }
 
     #[test]
-    fn a_comparison_leads_with_what_changed_and_draws_it() {
+    fn two_records_have_verdicts_in_front_and_share_their_charts() {
         let (before, mut after) = (full(), full());
         after.started = "2026-01-02T00:00:00Z".into();
-        for case in after.cases.iter_mut().filter(|case| case.variant == "local") {
-            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
-            m.samples.iter_mut().for_each(|sample| sample.device = Nanos(4.0 * sample.device.0));
-            m.summary.median = Nanos(4.0 * m.summary.median.0);
-        }
-        let pair = [NamedRecord::new("before.json", before), NamedRecord::new("after.json", after)];
-        let mut comparison = compared(&pair);
+        let pair = |after: &Record| {
+            [NamedRecord::new("before.json", before.clone()), NamedRecord::new("after.json", after.clone())]
+        };
+        let runs = pair(&after);
+        let mut comparison = compared(&runs);
         for case in &mut comparison.cases {
             let changed = case.variant == "local";
             (case.verdict, case.ratio) =
                 if changed { (Verdict::Slower, Some(4.0)) } else { (Verdict::Same, Some(1.0)) };
+            case.why.push("canary 5 % slower in the candidate".into());
         }
-        let page = report(&pair, Some(&comparison));
+        (comparison.decide, comparison.remarks) = (Some("gpukern bench <lu>".into()), vec!["1 case is <odd>.".into()]);
+        let page = report(&runs, Some(&comparison));
         document(&page.html);
-        let at = |text: &str| page.html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
-        let headline =
-            at("<p class=\"verdict\">2 cases are slower, most of all matmul local 64, which takes 4× as long");
-        assert!(headline < at("<figure>") && at("<figure>") < at("<span class=\"slower\">SLOWER</span>"));
-        let (name, chart) = &page.charts[0];
-        assert!(
-            name.contains("ratios") && chart.contains(">4.00×</text>") && chart.contains(">slower</text>"),
-            "{chart}"
-        );
-        // A ratio stands beside the times that it is of.
-        assert!(
-            at("<td class=\"w\" data-name=\"verdict\">fastest changed: local → naive</td>")
-                > at("data-name=\"after.json\"")
-        );
+        let charts: Vec<_> = page.charts.iter().map(|(name, _)| name.as_str()).collect();
+        insta::assert_snapshot!(format!("{charts:#?}\n{}", outline(&page.html)));
         // Without a contest there is nothing beside the cases themselves.
-        let alone = |record: &Record| {
-            let mut record = record.clone();
-            record.cases.retain(|case| case.variant == "local");
-            record
-        };
-        let pair = pair.map(|run| NamedRecord::new(run.name, alone(&run.record)));
-        assert!(!report(&pair, Some(&comparison)).html.contains("fastest at each size"));
+        let alone = runs.clone().map(|mut run| {
+            run.record.cases.retain(|case| case.variant == "local");
+            run
+        });
+        assert!(!report(&alone, Some(&comparison)).html.contains("fastest at each size"));
+        after.devices[0].uuid = "another".into();
+        let refused = report(&pair(&after), None).html;
+        assert_eq!((refused.matches("No verdict").count(), refused.matches("SLOWER").count()), (1, 0), "{refused}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::basis::units::{Bytes, Nanos, significant};
 use crate::case::quantity::Pattern;
 use crate::device::capability::DeviceInfo;
 use crate::record::class::Class;
+use crate::record::figure;
 use crate::record::marks::RunConditions;
 use crate::record::peak::{Figure, Peak, Quantity};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Share};
@@ -491,12 +492,12 @@ impl Shown {
     }
 
     fn of(self, case: &Case, time: Nanos) -> Option<f64> {
-        let value = match self {
-            Self::Time => case.shown(time).0,
-            Self::Rate => case.work.rate(time).0 * 1e-9,
-            Self::Bandwidth => case.work.bandwidth(time).0 * 1e-9,
+        let (figure, scale) = match self {
+            Self::Time => (&figure::MEDIAN, 1.0),
+            Self::Rate => (&figure::RATE, 1e-9),
+            Self::Bandwidth => (&figure::BANDWIDTH, 1e-9),
         };
-        (value > 0.0 && value.is_finite()).then_some(value)
+        figure.at(case, time).map(|value| value * scale).filter(|value| *value > 0.0 && value.is_finite())
     }
 
     fn point(self, case: &Case) -> Option<Point> {

@@ -194,35 +194,10 @@ fn circle(x: u32, y: u32) -> String {
 mod tests {
     use super::super::chart::Colour;
     use super::*;
-    use crate::basis::units::{Nanos, Work};
-    use crate::compare::Sighting;
 
     fn case(verdict: Verdict, ratio: f64, interval: [f64; 2]) -> Compared {
-        let side = || Sighting { median: Nanos(1e6), processes: 5, samples: 40 };
-        let text = || "a <name>".to_string();
-        Compared {
-            id: text(),
-            algorithm: text(),
-            kind: text(),
-            subject: text(),
-            variant: text(),
-            row: text(),
-            device: text(),
-            baseline: side(),
-            candidate: side(),
-            ratio: Some(ratio),
-            interval: Some(interval),
-            p: None,
-            verdict,
-            test: "p < 0.0001".into(),
-            why: vec![],
-            obstacle: None,
-            canary: None,
-            chain: None,
-            work: Work::default(),
-            share: None,
-            spills: None,
-        }
+        let (ratio, interval) = (Some(ratio), Some(interval));
+        Compared { ratio, interval, ..crate::compare::fixture::compared("a <name>", verdict) }
     }
 
     fn drawn(cases: &[Compared], width: Width) -> Option<String> {

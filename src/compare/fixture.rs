@@ -1,0 +1,46 @@
+//! Comparisons for tests of every room above.
+
+use super::gate::Reached;
+use super::{Compared, Comparison, SCHEMA, Sighting, Verdict};
+use crate::basis::units::Nanos;
+
+/// A case of matmul that takes 5 % longer in the candidate.
+pub(crate) fn compared(variant: &str, verdict: Verdict) -> Compared {
+    let side = |median| Sighting { median: Nanos(median), processes: 3, samples: 60 };
+    Compared {
+        id: format!("matmul/{variant}/f32/64x64x64"),
+        algorithm: "matmul".into(),
+        variant: variant.into(),
+        kind: "matmul f32, uniform input".into(),
+        subject: "matmul f32".into(),
+        row: "64".into(),
+        device: "llvmpipe".into(),
+        baseline: side(1e6),
+        candidate: side(1.05e6),
+        ratio: Some(1.05),
+        interval: Some([1.04, 1.061]),
+        p: Some(1e-4),
+        verdict,
+        test: "p = 0.0001".into(),
+        why: vec!["clock 1980 → 1755 MHz".into()],
+        obstacle: None,
+        canary: None,
+        chain: None,
+        reached: Reached::default(),
+    }
+}
+
+/// A comparison of these cases, and of nothing else.
+pub(crate) fn comparison(cases: Vec<Compared>) -> Comparison {
+    Comparison {
+        schema: SCHEMA,
+        version: "0.0.0",
+        min_effect: 0.02,
+        differences: vec![],
+        cases,
+        remarks: vec![],
+        decide: None,
+        inspected: vec![],
+        unmatched: vec![],
+    }
+}

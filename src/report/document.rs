@@ -1,0 +1,263 @@
+//! A document: what a command shows, as a value that terminal, Markdown and pages print.
+
+use super::compare::to_paste;
+use super::table::Table;
+use crate::basis::printable::{
+    escape, escape_prose, markdown, markdown_code, markdown_prose, printable, printable_lines,
+};
+use crate::basis::prose::prose;
+use crate::record::marks::Mark;
+use std::fmt::Write;
+
+/// Kind of words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WordKind {
+    Plain,
+    /// A sentence of gpukern's own, in which backticks enclose commands.
+    Prose,
+    /// A name as programs know it.
+    Code,
+    Strong,
+    /// A word before a name.
+    Label,
+}
+
+/// A line, or more where the medium is narrow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Words(Vec<(WordKind, String)>);
+
+impl<T: Into<String>> From<T> for Words {
+    fn from(text: T) -> Self {
+        Self(vec![(WordKind::Plain, text.into())])
+    }
+}
+
+impl Words {
+    pub(crate) fn prose(text: impl Into<String>) -> Self {
+        Self(vec![(WordKind::Prose, text.into())])
+    }
+
+    pub(crate) fn strong(text: impl Into<String>) -> Self {
+        Self(vec![(WordKind::Strong, text.into())])
+    }
+
+    /// Returns a name behind a label: `limit  id`, as an item of Markdown "limit `id`".
+    pub(crate) fn label(label: impl Into<String>, name: impl Into<String>) -> Self {
+        Self(vec![(WordKind::Label, label.into())]).code(name)
+    }
+
+    /// Adds plain text.
+    pub(crate) fn plain(mut self, text: impl Into<String>) -> Self {
+        self.0.push((WordKind::Plain, text.into()));
+        self
+    }
+
+    /// Adds a name.
+    pub(crate) fn code(mut self, name: impl Into<String>) -> Self {
+        self.0.push((WordKind::Code, name.into()));
+        self
+    }
+
+    fn terminal(&self) -> String {
+        let gap = |kind: &WordKind| if *kind == WordKind::Label { "  " } else { "" };
+        self.0.iter().map(|(kind, text)| printable(text).into_owned() + gap(kind)).collect()
+    }
+
+    fn html(&self) -> String {
+        escape_prose(&self.0.iter().map(|(_, text)| text.as_str()).collect::<String>())
+    }
+
+    fn markdown(&self) -> String {
+        let texts = self.0.iter().map(|(kind, text)| match kind {
+            WordKind::Plain => markdown(text),
+            WordKind::Prose => markdown_prose(text),
+            WordKind::Code => markdown_code(text),
+            WordKind::Strong => format!("**{}**", markdown(text)),
+            WordKind::Label => format!("{} ", markdown(text)),
+        });
+        texts.collect()
+    }
+}
+
+/// A part of a document.
+#[derive(Clone, Debug)]
+enum Block {
+    Paragraph {
+        words: Words,
+        /// Columns by which a terminal indents all lines but the first.
+        hang: usize,
+        is_quiet: bool,
+    },
+    List(Vec<Words>),
+    Table(Table),
+    /// A document that Markdown and pages fold away below its summary.
+    Fold(String, Document),
+    /// Lines to paste into a shell.
+    Commands(String),
+    /// A heading of a level, below that of the page.
+    Heading(usize, String),
+    /// Markup of a chart for each width of page.
+    Charts(Vec<[String; 2]>),
+    /// Lines that are laid out already.
+    Verbatim(String),
+    /// An empty line on a terminal.
+    Gap,
+}
+
+/// A sequence of parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Document(Vec<Block>);
+
+/// Builders.
+impl Document {
+    /// Adds a paragraph.
+    pub(crate) fn line(&mut self, words: impl Into<Words>) {
+        self.hanging(2, words);
+    }
+
+    /// Adds a paragraph whose further lines are indented by `hang` columns.
+    pub(crate) fn hanging(&mut self, hang: usize, words: impl Into<Words>) {
+        self.0.push(Block::Paragraph { words: words.into(), hang, is_quiet: false });
+    }
+
+    /// Adds a paragraph beside the results.
+    pub(crate) fn quiet(&mut self, words: impl Into<Words>) {
+        self.0.push(Block::Paragraph { words: words.into(), hang: 2, is_quiet: true });
+    }
+
+    /// Adds a paragraph for each of `lines`.
+    pub(crate) fn lines(&mut self, lines: impl IntoIterator<Item = impl Into<Words>>) {
+        lines.into_iter().for_each(|words| self.line(words));
+    }
+
+    /// Adds a list; nothing if it is empty.
+    pub(crate) fn list(&mut self, items: impl IntoIterator<Item = impl Into<Words>>) {
+        let items: Vec<_> = items.into_iter().map(Into::into).collect();
+        if !items.is_empty() {
+            self.0.push(Block::List(items));
+        }
+    }
+
+    /// Adds the meanings of signs.
+    pub(crate) fn legend<'m>(&mut self, marks: impl IntoIterator<Item = &'m Mark>) {
+        marks.into_iter().for_each(|Mark { sign, meaning }| self.hanging(3, format!("{sign}  {meaning}")));
+    }
+
+    pub(crate) fn heading(&mut self, text: impl Into<String>) {
+        self.0.push(Block::Heading(2, text.into()));
+    }
+
+    pub(crate) fn subheading(&mut self, text: impl Into<String>) {
+        self.0.push(Block::Heading(3, text.into()));
+    }
+
+    pub(crate) fn table(&mut self, table: Table) {
+        self.0.push(Block::Table(table));
+    }
+
+    pub(crate) fn fold(&mut self, summary: impl Into<String>, document: Self) {
+        self.0.push(Block::Fold(summary.into(), document));
+    }
+
+    pub(crate) fn commands(&mut self, commands: impl Into<String>) {
+        self.0.push(Block::Commands(commands.into()));
+    }
+
+    pub(crate) fn charts(&mut self, charts: Vec<[String; 2]>) {
+        self.0.push(Block::Charts(charts));
+    }
+
+    pub(crate) fn verbatim(&mut self, text: impl Into<String>) {
+        self.0.push(Block::Verbatim(text.into()));
+    }
+
+    pub(crate) fn gap(&mut self) {
+        self.0.push(Block::Gap);
+    }
+
+    pub(crate) fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
+/// Printers.
+impl Document {
+    /// Prints in lines of at most `width` columns, where that is possible.
+    pub(crate) fn terminal(&self, width: usize) -> String {
+        let wrapped = |words: &Words, hang: usize| {
+            // Wrapping may put a command of a CI service at the beginning of a line.
+            printable_lines(&prose(&words.terminal(), width, hang)).into_owned()
+        };
+        let print = |block: &Block| match block {
+            Block::Paragraph { words, hang, .. } => wrapped(words, *hang),
+            Block::Heading(_, text) => wrapped(&text.as_str().into(), 2),
+            Block::List(items) => items.iter().map(|words| wrapped(words, 2)).collect(),
+            Block::Table(table) => table.terminal(width),
+            Block::Fold(_, document) => document.terminal(width),
+            Block::Commands(commands) => to_paste(commands, width),
+            Block::Verbatim(text) => text.clone(),
+            Block::Charts(_) => String::new(),
+            Block::Gap => "\n".into(),
+        };
+        self.0.iter().map(print).collect()
+    }
+
+    /// Prints GitHub's Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let print = |block: &Block| match block {
+            Block::Paragraph { words, .. } => words.markdown() + "\n\n",
+            Block::Heading(level, text) => format!("{} {}\n\n", "#".repeat(*level), markdown(text)),
+            Block::List(items) => {
+                items.iter().map(|words| format!("- {}\n", words.markdown())).collect::<String>() + "\n"
+            }
+            Block::Table(table) => table.markdown() + "\n",
+            Block::Fold(summary, document) => {
+                format!("<details><summary>{summary}</summary>\n\n{}</details>\n\n", document.markdown())
+            }
+            // Indented text is shown as it is.
+            Block::Commands(commands) => {
+                commands.lines().map(|line| format!("    {}\n", printable(line))).collect::<String>() + "\n"
+            }
+            Block::Verbatim(_) | Block::Charts(_) | Block::Gap => String::new(),
+        };
+        self.0.iter().map(print).collect()
+    }
+
+    /// Prints elements of a page.
+    pub(crate) fn html(&self) -> String {
+        let mut out = String::new();
+        for block in &self.0 {
+            let _ = match block {
+                Block::Paragraph { words, is_quiet, .. } => {
+                    let class = if *is_quiet { r#" class="quiet""# } else { "" };
+                    writeln!(out, "<p{class}>{}</p>", words.html())
+                }
+                Block::Heading(level, text) => writeln!(out, "<h{level}>{}</h{level}>", escape_prose(text)),
+                Block::List(items) => {
+                    let items = items.iter().map(|words| format!("<li>{}</li>\n", words.html()));
+                    writeln!(out, "<ul>\n{}</ul>", items.collect::<String>())
+                }
+                Block::Table(table) => write!(out, "{}", table.html("figures")),
+                Block::Fold(summary, document) => writeln!(
+                    out,
+                    "<details>\n<summary>{}</summary>\n{}</details>",
+                    escape_prose(summary),
+                    document.html()
+                ),
+                Block::Commands(commands) => writeln!(out, "<pre>{}</pre>", escape(commands)),
+                Block::Charts(charts) => {
+                    out.push_str("<div class=\"charts timelines\">\n");
+                    charts.iter().for_each(|chart| out.push_str(&figure(chart)));
+                    writeln!(out, "</div>")
+                }
+                Block::Verbatim(_) | Block::Gap => Ok(()),
+            };
+        }
+        out
+    }
+}
+
+/// Returns the element of a chart, drawn for each width of page.
+pub(super) fn figure([wide, narrow]: &[String; 2]) -> String {
+    format!("<figure><div class=\"wide\">{wide}</div><div class=\"narrow\">{narrow}</div></figure>\n")
+}
