@@ -2,7 +2,7 @@
 //! what programs read is never painted.
 
 use anstream::{AutoStream, ColorChoice};
-use clap::builder::styling::{AnsiColor, Style};
+use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 

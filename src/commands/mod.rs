@@ -16,6 +16,7 @@ mod journal;
 mod judging;
 mod listing;
 mod measuring;
+mod options;
 mod origin;
 mod peak;
 pub(crate) mod progress;
@@ -38,8 +39,9 @@ use crate::measure::executor::Observer;
 use crate::measure::measurement::{MeasureOptions, MeasuredPlan, Measurement};
 use crate::measure::session::{Isolation, Session, Setup};
 use crate::measure::worker::serve;
+use crate::plan::options::duration;
 use crate::plan::request::VulkanOptions;
-use crate::plan::{HOST, Plan, PlannedRun, options};
+use crate::plan::{HOST, Plan, PlannedRun};
 use crate::record::{Case, NamedRecord, Record, reader};
 use crate::run::{front_end, guarded};
 use crate::vulkan::Validation;
@@ -53,7 +55,6 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::OnceLock;
 
 /// The answer of a command: what to print, and the exit code.
 #[derive(Debug)]
@@ -167,7 +168,7 @@ pub fn run(mut cli: Cli) -> Result<CommandOutput, Error> {
         _ => Defaults::read()?,
     };
     color::choose(defaults.color(cli.color));
-    let _ = STATED.set(defaults.apply(&mut cli.command)?);
+    defaults.apply(&mut cli.command)?;
     answer(cli, &defaults).map(CommandOutput::colored)
 }
 
@@ -183,16 +184,16 @@ fn answer(cli: Cli, defaults: &Defaults) -> Result<CommandOutput, Error> {
         Command::Devices { device, json } => listing::devices(&device, &defaults.devices(), json, &setup),
         Command::List { algorithm, json } => listing::algorithms(algorithm.as_deref(), json),
         Command::Bench(mut args) => {
-            args.request.vulkan = cli.vulkan;
+            args.request.vulkan = cli.vulkan.0;
             bench::run(&args, &setup)
         }
         Command::Peak { on, quick, json } => peak::run(&on.device, quick, json.as_deref(), &setup),
         Command::Tune(args) => tune::run(args, &setup),
         Command::Verify(args) => verify::run(&args, &setup),
         Command::Compare(args) => compare::run(&args),
-        Command::Ab(args) => ab::run(&args, &setup),
+        Command::Ab(args) => ab::run(&args, &cli.vulkan, &setup),
         Command::Inspect(args) => inspect::run(&args, &setup),
-        Command::Run(args) => run::run(&args, cli.vulkan, &setup),
+        Command::Run(args) => run::run(&args, cli.vulkan.0, &setup),
         Command::Capture(args) => capture::run(&args, &setup),
         Command::Export { run, to, output } => records::export(&run, &to, output.as_deref()),
         Command::Report(args) => records::report(&args),
@@ -226,7 +227,7 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
         )));
     }
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
-    let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
+    let time = |name: &str, text: &str| duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
     guarded::limit(timeout, interrupt::flag());
     let loader = loader.clone().map(PathBuf::into_os_string);
@@ -273,27 +274,17 @@ fn beside(exit: Exit, trouble: Result<(), Error>, notes: &mut String) -> Exit {
     if exit == Exit::Rejected { exit } else { error.exit() }
 }
 
-/// The options that the user's defaults stand for.
-static STATED: OnceLock<Vec<String>> = OnceLock::new();
-
-/// The command line as it was typed, for documents and for commands to repeat, with the options that the user's defaults
-/// stand for: where it is repeated there may be others.
+/// The command line as it was typed, for documents.
 fn command_line() -> Vec<String> {
-    // A path need not be text, and a program that starts this one may give it no name.
-    let mut words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    match words.first_mut() {
-        Some(program) if program.is_empty() => *program = "gpukern".into(),
-        None => words.push("gpukern".into()),
-        Some(_) => {}
-    }
-    before_files(words, STATED.get().into_iter().flatten().cloned())
+    // A path need not be text.
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    std::iter::once(program()).chain(words.skip(1)).collect()
 }
 
-/// `words` with further options, which are none behind `--`.
-fn before_files(mut words: Vec<String>, options: impl IntoIterator<Item = String>) -> Vec<String> {
-    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    words.splice(end..end, options);
-    words
+/// The program as it was started, for commands to repeat. A program that starts this one may give it no name.
+fn program() -> String {
+    let name = std::env::args_os().next().map(|name| name.to_string_lossy().into_owned());
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "gpukern".into())
 }
 
 /// Says which drivers crash, and which of the devices that `selectors` name are of no use, before anything is measured

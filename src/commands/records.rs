@@ -1,12 +1,13 @@
 //! `gpukern export`, `gpukern report` and `gpukern merge`: records in other forms.
 
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, command_line, judging, read};
+use super::{CommandOutput, command_line, judging, program, read};
+use crate::basis::command_line::{arguments, stated};
 use crate::basis::error::{Error, Exit};
-use crate::basis::printable::Shown;
+use crate::basis::printable::{Shown, shown_word};
 use crate::basis::units::counted;
 use crate::commands::cli::ReportArgs;
-use crate::compare::recipe::{Kept, recipe};
+use crate::compare::recipe::{Again, Kept, recipe};
 use crate::compare::{self, Comparison};
 use crate::export::Format;
 use crate::record::merge::merge as merged;
@@ -90,8 +91,9 @@ fn shown(args: &ReportArgs, notes: &mut String) -> Result<(Vec<NamedRecord>, Opt
         Ok(()) => {
             let mut comparison = compare::compare(before, after, &settings);
             let kept = [0, 1].map(|side| Kept { records: &records[side], paths: &paths[side] });
-            (comparison.remarks, comparison.decide) =
-                recipe(&comparison, kept, &settings, &|_| (String::new(), command_line()));
+            let command = |_, replaced| with_records(args, replaced);
+            let again = Again { program: &program(), completes: false, command: &command };
+            (comparison.remarks, comparison.decide) = recipe(&comparison, kept, &settings, &again);
             Some(comparison)
         }
     };
@@ -108,6 +110,17 @@ fn shown(args: &ReportArgs, notes: &mut String) -> Result<(Vec<NamedRecord>, Opt
         Some(NamedRecord::new(name, Record::pooled(records)?))
     });
     Ok((shown.collect(), comparison))
+}
+
+/// The same report with other files in place of the first one of each side.
+fn with_records(args: &ReportArgs, replaced: [Option<String>; 2]) -> String {
+    let mut args = args.clone();
+    let first = match &mut args.run[..] {
+        [before, after] => [Some(before), Some(after)],
+        _ => [args.baseline.first_mut(), args.candidate.first_mut()],
+    };
+    judging::replace(first, replaced);
+    format!("{} report {}", shown_word(&program()), arguments(stated(&args, &ReportArgs::default())))
 }
 
 /// The name of a record's file.

@@ -173,6 +173,9 @@ pub struct Compared {
     /// How many times as long the canary took beside the candidate, where that and not other programs' load is the obstacle.
     #[serde(skip)]
     pub canary: Option<f64>,
+    /// Whether `why` tells of the canary.
+    #[serde(skip)]
+    pub canary_explains: bool,
     /// Operations of a chain, to show the time of one.
     pub chain: Option<u64>,
     /// Nominal work, for gates.

@@ -336,6 +336,7 @@ impl Pair<'_> {
             obstacle,
             canary: matches!(obstacle, Some(Obstacle::AnotherSpeed { .. }) if self.load().is_none())
                 .then(|| self.slowness().exp()),
+            canary_explains: self.tells_speeds(verdict) && why::canary_changed(&self.baseline, &self.candidate),
             chain: last.case.chain,
             work: last.case.work,
             share: last.case.share,
@@ -360,6 +361,12 @@ impl Pair<'_> {
         })
     }
 
+    /// Whether speeds of the device may explain a verdict. On the host's processors the canary never stands still; where it
+    /// moved too far, the test says so.
+    fn tells_speeds(&self, verdict: Verdict) -> bool {
+        verdict != Verdict::Same && (verdict != Verdict::Undecided || !self.on_host())
+    }
+
     /// What else may explain a verdict.
     fn explanations(&self, verdict: Verdict, settings: &Settings, driver: bool) -> Vec<String> {
         let mut why = vec![];
@@ -369,8 +376,7 @@ impl Pair<'_> {
                 why.push("the ratio is of the CPU time of a run, which other programs hardly change".into());
             }
         }
-        // On the host's processors the canary never stands still; where it moved too far, the test says so.
-        if verdict != Verdict::Same && (verdict != Verdict::Undecided || !self.on_host()) {
+        if self.tells_speeds(verdict) {
             why.extend(why::speeds(&self.baseline, &self.candidate));
         }
         if verdict != Verdict::Same {

@@ -332,6 +332,7 @@ mod tests {
             why: vec!["clock 1980 → 1755 MHz".into()],
             obstacle: None,
             canary: None,
+            canary_explains: false,
             chain: None,
             work: Work::default(),
             share: None,

@@ -538,6 +538,7 @@ mod tests {
                 why: vec!["device slower than its best on both sides".into(), format!("registers 32 → {at}")],
                 obstacle: None,
                 canary: None,
+                canary_explains: false,
                 chain: None,
                 work: Work::default(),
                 share: None,

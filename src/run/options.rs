@@ -1,7 +1,5 @@
 //! The fields of a description as options of the command line, and where descriptions come from.
 
-#![allow(rustdoc::broken_intra_doc_links, reason = "clap shows these texts, whose brackets are brackets")]
-
 use super::compile::ENDINGS;
 use super::description::{
     Bound, Check, CheckFigures, Described, Description, Dispatch, Formula, Inputs, Kernel, Listed, OutputFiles,
@@ -18,89 +16,29 @@ use std::path::{Path, PathBuf};
 pub(crate) const CASE: &str = "case.toml";
 
 /// What a kernel takes and computes, option by option; each wins over the same field of a description.
-#[derive(Clone, Debug, Default, PartialEq, clap::Args, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub(crate) struct Fields {
-    /// Set an axis: M=512..4096 · M=128..1024:128 · K=4096,14336 · N=M.
-    #[arg(long, short, value_name = "AXIS=VALUES")]
     pub(crate) size: Vec<String>,
-
-    /// Define a macro: NAME or NAME=TEXT.
-    #[arg(long, short = 'D', value_name = "NAME=TEXT")]
     pub(crate) define: Vec<String>,
-
-    /// Look for #include files in this folder too.
-    #[arg(long, short = 'I', value_name = "FOLDER")]
     pub(crate) include: Vec<String>,
-
-    /// Choose the entry point of a file that has several.
-    #[arg(long, value_name = "NAME")]
     pub(crate) entry: Option<String>,
-
-    /// Compile for this version of Vulkan: 1.2 or 1.3.
-    #[arg(long, value_name = "VERSION")]
     pub(crate) vulkan: Option<String>,
-
-    /// Set a specialization constant by name or id: BM=64, or a list for --tune: BM=64,128.
-    #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) spec: Vec<String>,
-
-    /// Skip combinations of axes and specialization constants that fail this condition.
-    #[arg(long = "where", value_name = "EXPRESSION")]
     #[serde(rename = "where")]
     pub(crate) conditions: Vec<String>,
-
-    /// Set a push constant by its member's name: stride=K.
-    #[arg(long, value_name = "NAME=EXPRESSION", allow_hyphen_values = true)]
     pub(crate) push: Vec<String>,
-
-    /// Set a member of a uniform block: Params.width=W.
-    #[arg(long, value_name = "BLOCK.MEMBER=EXPRESSION", allow_hyphen_values = true)]
     pub(crate) uniform: Vec<String>,
-
-    /// Require sub-groups of this size, or let several compete: 16,32,64.
-    #[arg(long, value_name = "SIZES")]
     pub(crate) subgroup: Option<String>,
-
-    /// Describe a buffer: A=f32[M,K]:uniform(-1,1) · D=f32[M,N] · T=bytes[64]:scratch.
-    #[arg(long, value_name = "NAME=TYPE[SHAPE]:FILL")]
     pub(crate) buffer: Vec<String>,
-
-    /// Bind a block to a buffer with another name, or at a byte offset: X=T+4*N.
-    #[arg(long, value_name = "BLOCK=BUFFER")]
     pub(crate) bind: Vec<String>,
-
-    /// Set a buffer's tolerance: D=rtol:1e-4,atol:1e-5 · D=nmse:1e-6 · D=ulp:4 · D=exact · D=set
-    /// · I=picks:KEYS · R=mean:0,deviation:1.
-    #[arg(long, value_name = "BUFFER=TOLERANCE")]
     pub(crate) check: Vec<String>,
-
-    /// Set the work-groups along x, y, z: cdiv(M,BM),cdiv(N,64).
-    #[arg(long, value_name = "X,Y,Z")]
     pub(crate) groups: Option<String>,
-
-    /// Take the right answer from a .npy or .bin file, a kernel, or a built-in algorithm: matmul[M,N,K].
-    #[arg(long = "right", alias = "reference", value_name = "FILE|KERNEL|ALGORITHM[EXTENTS]")]
     pub(crate) right: Option<String>,
-
-    /// Match a buffer of the built-in algorithm to one of yours: C=D.
-    #[arg(long, value_name = "PART=BUFFER")]
     pub(crate) role: Vec<String>,
-
-    /// Compute the right answer with a program: 'python3 ref.py {in} {out}'.
-    #[arg(long, alias = "reference-command", value_name = "COMMAND", conflicts_with = "right")]
     pub(crate) right_by: Option<String>,
-
-    /// Make inputs with a program: 'python3 make.py {out}'.
-    #[arg(long, value_name = "COMMAND")]
     pub(crate) inputs_by: Option<String>,
-
-    /// Count this many operations for each run: 2*M*N*K.
-    #[arg(long, value_name = "EXPRESSION")]
     pub(crate) flops: Option<String>,
-
-    /// Count this many bytes for each run [default: each input and each output once].
-    #[arg(long, value_name = "EXPRESSION")]
     pub(crate) bytes: Option<String>,
 }
 

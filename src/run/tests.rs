@@ -7,7 +7,6 @@ use super::resolved::{Fill, Reference, ResolvedRun, Tolerance};
 use crate::basis::error::Error;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::SlotKind;
-use clap::Parser;
 use std::path::{Path, PathBuf};
 
 /// Three aliases of one binding, a uniform block, a specialized work-group, push constants of several types.
@@ -246,16 +245,28 @@ fn a_description_goes_through_json_unchanged() {
     assert_eq!(serde_json::from_str::<ResolvedRun>(&text).expect("the same"), run);
 }
 
-#[derive(Parser)]
-struct Line {
-    kernel: Vec<PathBuf>,
-    #[command(flatten)]
-    fields: Fields,
-}
-
-fn typed(arguments: &[&str]) -> Result<ResolvedRun, String> {
-    let line = Line::try_parse_from(std::iter::once(&"run").chain(arguments)).map_err(|e| e.to_string())?;
-    let described = describe(&line.kernel, None, &line.fields).map_err(|e| e.to_string())?;
+/// The problem of files and of options, each of which stands before its value.
+fn typed(words: &[&str]) -> Result<ResolvedRun, String> {
+    let (mut files, mut fields) = (vec![], serde_json::to_value(Fields::default()).expect("JSON"));
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let name = match word.trim_start_matches('-') {
+            "s" => "size",
+            "D" => "define",
+            name if name != *word => name,
+            _ => {
+                files.push(PathBuf::from(word));
+                continue;
+            }
+        };
+        let value = words.next().copied().expect("a value");
+        match &mut fields[name] {
+            serde_json::Value::Array(values) => values.push(value.into()),
+            one => *one = value.into(),
+        }
+    }
+    let fields: Fields = serde_json::from_value(fields).expect("options");
+    let described = describe(&files, None, &fields).map_err(|e| e.to_string())?;
     resolve(&described).map_err(|e| e.to_string())
 }
 

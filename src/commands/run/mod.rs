@@ -56,7 +56,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     Files::of_measuring(&request, &args.output(), &all, setup.loader.as_ref()).check()?;
     let setup = &Setup { repeat: args.repeat.unwrap_or(0), ..setup.with_kernels(all.clone()) };
     if args.ab {
-        return ab::judge_run(args, runs, setup);
+        return ab::judge_run(args, &request, runs, setup);
     }
     let whole = Plan { runs, run_tables: vec![] };
     let plan = whole.clone().only(&request.only)?;
@@ -65,7 +65,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     }
     let planned = Planned { options_hash: plan.options(), whole, plan, shard: None, at_once: false };
     let more = |record: &Record| {
-        let best = all.iter().filter(|_| args.tune).map(|kernels| best_choices(record, kernels));
+        let best = all.iter().filter(|_| args.tune).map(|kernels| best_choices(record, kernels, &planned.whole));
         best.chain([captured::beside(record, &all)]).collect()
     };
     let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, &more)?;
@@ -187,7 +187,7 @@ pub(super) fn planned(
 }
 
 /// The choice of specialization constants that was fastest for each device and size, as lines of a description: for `--tune`.
-fn best_choices(record: &Record, kernels: &UserKernels) -> String {
+fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan) -> String {
     let mut text = String::new();
     let median = |case: &Case| case.measured().map(|measured| measured.summary.median);
     let mut seen: Vec<&Case> = vec![];
@@ -213,7 +213,9 @@ fn best_choices(record: &Record, kernels: &UserKernels) -> String {
             let times = median(first)?.0 / median(best)?.0;
             Some(format!(", {times:.2}× the speed of {}", named(first)))
         });
-        let extents = best.id.rsplit('/').next().unwrap_or_default();
+        let groups = plan.runs.iter().flat_map(|run| &run.groups);
+        let mut ids = groups.flat_map(|group| group.variants.iter().map(|variant| group.id(variant)));
+        let extents = ids.find(|id| id.to_string() == best.id).map(|id| id.extents).unwrap_or_default();
         let line = format!(
             "best of {}: {}, {} at {extents}{}",
             same().count(),

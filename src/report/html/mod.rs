@@ -430,8 +430,7 @@ impl Page {
         self.verdict_tables(&sorted, &names);
         self.line("</div>");
         self.explanations(super::compare::explanations(&sorted, &names));
-        if comparison.cases.iter().flat_map(|case| case.why.iter().chain([&case.test])).any(|of| of.contains("canary"))
-        {
+        if comparison.cases.iter().any(|case| case.canary_explains) {
             self.paragraph("quiet", &format!("canary: {CANARY}"));
         }
         for remark in &comparison.remarks {
@@ -1437,7 +1436,7 @@ mod tests {
                 && html.contains(", if nothing else runs meanwhile:")
         );
         assert!(!html.contains(CANARY));
-        comparison.cases[0].why.push("canary 5 % slower in the candidate".into());
+        comparison.cases[0].canary_explains = true;
         assert_eq!(report(&pair, Some(&comparison)).html.matches(CANARY).count(), 1);
         (comparison.remarks, comparison.decide) = (vec!["1 case is <odd>.".into()], None);
         let html = report(&pair, Some(&comparison)).html;

@@ -218,6 +218,7 @@ mod tests {
             why: vec![],
             obstacle: None,
             canary: None,
+            canary_explains: false,
             chain: None,
             work: Work::default(),
             share: None,
