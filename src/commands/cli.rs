@@ -1403,6 +1403,28 @@ mod tests {
         assert!(tried > 500, "{tried}");
     }
 
+    /// The text of `$'…'`, up to its end.
+    fn escaped(rest: &mut std::str::Chars<'_>) -> String {
+        let mut text = String::new();
+        while let Some(c) = rest.next().filter(|c| *c != '\'') {
+            let digits = match (c, rest.as_str().chars().next()) {
+                ('\\', Some('x')) => 2,
+                ('\\', Some('U')) => 8,
+                ('\\', _) => {
+                    text.extend(rest.next());
+                    continue;
+                }
+                _ => {
+                    text.push(c);
+                    continue;
+                }
+            };
+            let code: String = rest.by_ref().skip(1).take(digits).collect();
+            text.extend(u32::from_str_radix(&code, 16).ok().and_then(char::from_u32));
+        }
+        text
+    }
+
     /// The words of a command as a shell takes them.
     fn words(command: &str) -> Vec<OsString> {
         let (mut words, mut word, mut quoted) = (vec![], None::<String>, false);
@@ -1412,6 +1434,10 @@ mod tests {
                 '\'' => {
                     quoted = !quoted;
                     word.get_or_insert_default();
+                }
+                '$' if !quoted && rest.as_str().starts_with('\'') => {
+                    rest.next();
+                    word.get_or_insert_default().push_str(&escaped(&mut rest));
                 }
                 '\\' if !quoted => word.get_or_insert_default().extend(rest.next()),
                 ' ' if !quoted => words.extend(word.take().map(OsString::from)),
