@@ -2,7 +2,7 @@
 //! aligned; machine-readable output is never colored.
 
 use anstream::{AutoStream, ColorChoice};
-use clap::builder::styling::{AnsiColor, Style};
+use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
 
 /// Words to color if they fill a table cell, follow a number, or are the verdict of a sentence.

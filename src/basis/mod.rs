@@ -2,6 +2,7 @@
 
 pub(crate) mod alike;
 pub(crate) mod color;
+pub(crate) mod command_line;
 pub(crate) mod destination;
 pub(crate) mod dtype;
 pub(crate) mod error;

@@ -7,6 +7,7 @@ pub(crate) mod input;
 pub(crate) mod method;
 pub(crate) mod quantity;
 pub(crate) mod statistics;
+pub(crate) mod tile;
 
 use self::input::Input;
 use crate::basis::dtype::DType;

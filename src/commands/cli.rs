@@ -3,7 +3,9 @@
 #![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
 
 use super::old_options::OldOptions;
+use super::options::Typed;
 use super::{help, suggest};
+use crate::basis::command_line;
 use crate::basis::printable::printable;
 use crate::basis::units::Bytes;
 use crate::compare::{REFUSED, gate};
@@ -16,6 +18,7 @@ use crate::run::options::Fields;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -58,7 +61,7 @@ pub struct Cli {
 
     /// What a command that uses Vulkan loads, keeps and waits for.
     #[command(flatten)]
-    pub vulkan: VulkanOptions,
+    pub vulkan: Typed<VulkanOptions>,
 
     /// Hide progress; print only results, notes and errors
     #[arg(long, short, global = true, conflicts_with = "verbose")]
@@ -430,7 +433,7 @@ pub struct ConfigArgs {
 pub struct BenchArgs {
     /// What to measure, and how.
     #[command(flatten)]
-    pub request: Request,
+    pub request: Typed<Request>,
 
     /// Measure all devices at once, each in its own process
     ///
@@ -455,12 +458,14 @@ pub struct BenchArgs {
 }
 
 /// What becomes of a record: where it goes, how it is shown, what it is compared with.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct OutputArgs {
     /// Write the record as JSON to this file, or `-`
     ///
     /// `-` is standard output, in place of the table.
     #[arg(long, value_name = "PATH|-")]
+    #[serde(serialize_with = "command_line::path")]
     pub json: Option<PathBuf>,
 
     /// Complete the record of a run that was interrupted or killed
@@ -468,6 +473,7 @@ pub struct OutputArgs {
     /// Repeat the options of that run, with this one in place of --json. Cases already in the file or its journal
     /// (FILE.part) are not measured again.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    #[serde(serialize_with = "command_line::path")]
     pub resume: Option<PathBuf>,
 
     /// Save a reproducer for every case that was wrong, crashed or hung
@@ -475,6 +481,7 @@ pub struct OutputArgs {
     /// Each gets its own subfolder: SPIR-V, constants, inputs, wrong elements, the device, the driver's last words,
     /// and the command that runs the case alone.
     #[arg(long, value_name = "DIR")]
+    #[serde(serialize_with = "command_line::path")]
     pub keep_failures: Option<PathBuf>,
 
     /// Show published figures next to yours
@@ -482,6 +489,7 @@ pub struct OutputArgs {
     /// Each case gets its speed-up over them. FILE is a record, or CSV with the columns algorithm, dtype, size, time,
     /// source and, where relevant, layout, goal and input.
     #[arg(long, value_name = "FILE")]
+    #[serde(serialize_with = "command_line::path")]
     pub reference: Option<PathBuf>,
 
     /// The table: compact, long or both [default: compact]
@@ -501,12 +509,14 @@ pub struct OutputArgs {
 }
 
 /// Comparison of what is measured with earlier records, in further rounds, which are processes of their own.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Comparing {
     /// Compare with this record, as `compare` does
     ///
     /// Undecided cases are remeasured until --budget runs out. Repeat the option for each record of the baseline.
     #[arg(long, value_name = "RUN.json")]
+    #[serde(serialize_with = "command_line::paths")]
     pub compare: Vec<PathBuf>,
 
     /// Spend at most this long remeasuring undecided cases [default: 30s]
@@ -519,6 +529,7 @@ pub struct Comparing {
     ///
     /// They are named round-2.json and so on; the folder must be empty or new.
     #[arg(long, value_name = "DIR", requires = "compare")]
+    #[serde(serialize_with = "command_line::path")]
     pub rounds: Option<PathBuf>,
 
     /// How they are compared.
@@ -640,7 +651,7 @@ pub struct RunArgs {
 
     /// How to sample.
     #[command(flatten)]
-    pub sampling: SamplingArgs,
+    pub sampling: Typed<SamplingArgs>,
 
     /// Write the record as JSON to this file, or `-`
     ///
@@ -693,7 +704,7 @@ impl RunArgs {
             selection: Selection {
                 device: self.on.device.clone(),
                 axes: self.seed.into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed)),
-                sampling: self.sampling.clone(),
+                sampling: self.sampling.0.clone(),
                 ..Selection::default()
             },
             config: config.clone(),
@@ -739,7 +750,8 @@ impl OutputArgs {
 }
 
 /// How two sides are compared.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Judging {
     /// The smallest change that matters [default: 2%]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
@@ -764,7 +776,8 @@ pub struct Judging {
 }
 
 /// How results are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TableForm {
     /// A row for each size, a column for each variant.
     Compact,
@@ -807,7 +820,7 @@ pub struct TuneArgs {
 
     /// What is asked for beside the size.
     #[command(flatten)]
-    pub axes: AxisValues,
+    pub axes: Typed<AxisValues>,
 
     /// Where it runs.
     #[command(flatten)]
@@ -859,7 +872,7 @@ pub struct InspectArgs {
 
     /// What is asked for beside the size.
     #[command(flatten)]
-    pub axes: AxisValues,
+    pub axes: Typed<AxisValues>,
 
     /// Where it runs.
     #[command(flatten)]
@@ -985,7 +998,7 @@ pub struct VerifyArgs {
 
     /// What is asked for beside the size.
     #[command(flatten)]
-    pub axes: AxisValues,
+    pub axes: Typed<AxisValues>,
 
     /// Where it runs.
     #[command(flatten)]
@@ -1103,12 +1116,13 @@ impl VerifyArgs {
     pub fn selection(&self) -> Selection {
         let Self { algorithm, variant, size, axes, on, .. } = self;
         let (algorithm, variant, size) = (algorithm.clone(), variant.clone(), size.clone());
-        Selection { algorithm, variant, size, axes: axes.clone(), device: on.device.clone(), ..Selection::default() }
+        Selection { algorithm, variant, size, axes: axes.0.clone(), device: on.device.clone(), ..Selection::default() }
     }
 }
 
 /// Options of `compare`.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[command(
     after_long_help = "Exit codes: 0 all same or faster · 1 a case is slower, newly wrong, or breaks a limit of \
     --gate · 2 usage · 4 undecided\n\n\
@@ -1120,20 +1134,24 @@ impl VerifyArgs {
 pub struct CompareArgs {
     /// The record to compare with; `-` is standard input
     #[arg(value_name = "BASELINE", requires = "after")]
+    #[serde(serialize_with = "command_line::path")]
     pub before: Option<PathBuf>,
 
     /// The record to judge
     #[arg(value_name = "CANDIDATE")]
+    #[serde(serialize_with = "command_line::path")]
     pub after: Option<PathBuf>,
 
     /// More records of the baseline
     ///
     /// From other processes of the same program. Three or more on each side show how processes differ.
     #[arg(long, value_name = "FILE", num_args = 1..)]
+    #[serde(serialize_with = "command_line::paths")]
     pub baseline: Vec<PathBuf>,
 
     /// More records of the candidate
     #[arg(long, value_name = "FILE", num_args = 1..)]
+    #[serde(serialize_with = "command_line::paths")]
     pub candidate: Vec<PathBuf>,
 
     /// How they are compared.
@@ -1142,12 +1160,14 @@ pub struct CompareArgs {
 
     /// Limits that the candidate must stay within
     #[arg(long, value_name = "FILE", long_help = gate_help())]
+    #[serde(serialize_with = "command_line::path")]
     pub gate: Option<PathBuf>,
 
     /// Write the comparison as JSON to this file, or `-`
     ///
     /// `-` is standard output, in place of the table.
     #[arg(long, value_name = "PATH|-")]
+    #[serde(serialize_with = "command_line::path")]
     pub json: Option<PathBuf>,
 
     /// Print text, or markdown for a pull request
@@ -1158,22 +1178,27 @@ pub struct CompareArgs {
     ///
     /// For CI systems that show tests: slower cases fail, undecided ones are skipped.
     #[arg(long, value_name = "PATH|-")]
+    #[serde(serialize_with = "command_line::path")]
     pub junit: Option<PathBuf>,
 }
 
 /// Options of `report`.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct ReportArgs {
     /// Records that `bench --json` or `run --json` wrote
     #[arg(required_unless_present = "baseline", conflicts_with_all = ["baseline", "candidate"])]
+    #[serde(serialize_with = "command_line::paths")]
     pub run: Vec<PathBuf>,
 
     /// Compare: the records of the baseline, pooled
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "candidate")]
+    #[serde(serialize_with = "command_line::paths")]
     pub baseline: Vec<PathBuf>,
 
     /// The records of the candidate, pooled
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "baseline")]
+    #[serde(serialize_with = "command_line::paths")]
     pub candidate: Vec<PathBuf>,
 
     /// How they are compared.
@@ -1182,24 +1207,29 @@ pub struct ReportArgs {
 
     /// Write the page to this file; `-` is standard output
     #[arg(long, short, value_name = "PATH|-")]
+    #[serde(serialize_with = "command_line::one_path")]
     pub output: PathBuf,
 
     /// Also write the charts as SVG files to this folder
     #[arg(long, value_name = "DIR")]
+    #[serde(serialize_with = "command_line::path")]
     pub svg: Option<PathBuf>,
 }
 
 /// How a comparison is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ComparisonForm {
     /// A table for a terminal.
+    #[default]
     Text,
     /// GitHub-flavoured Markdown, for a comment on a pull request.
     Markdown,
 }
 
 /// Options of `ab`.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct AbArgs {
     /// The algorithm; `gpukern list` names them
     pub algorithm: String,
@@ -1221,20 +1251,24 @@ pub struct AbArgs {
     /// Its entry point is `main`; push constants, specialization constants and work-group size must be those of the
     /// kernel in glsl/ [default: the kernel itself].
     #[arg(long, value_name = "FILE")]
+    #[serde(serialize_with = "command_line::path")]
     pub a_spirv: Option<PathBuf>,
 
     /// Judge this SPIR-V [default: the kernel itself]
     #[arg(long, value_name = "FILE")]
+    #[serde(serialize_with = "command_line::path")]
     pub b_spirv: Option<PathBuf>,
 
     /// Baseline: the manifest of a Vulkan driver
     ///
     /// Each round runs in a process of its own with `VK_DRIVER_FILES` set to it.
     #[arg(long, value_name = "ICD.json")]
+    #[serde(serialize_with = "command_line::path")]
     pub a_driver: Option<PathBuf>,
 
     /// Judge this driver
     #[arg(long, value_name = "ICD.json")]
+    #[serde(serialize_with = "command_line::path")]
     pub b_driver: Option<PathBuf>,
 
     /// Sizes: 1024, a sweep 128..8192, or MxNxK; each has a verdict
@@ -1243,7 +1277,7 @@ pub struct AbArgs {
 
     /// What is asked for beside the size.
     #[command(flatten)]
-    pub axes: AxisValues,
+    pub axes: Typed<AxisValues>,
 
     /// The device: an index, part of a name, gpu, cpu
     ///
@@ -1265,12 +1299,14 @@ pub struct AbArgs {
     ///
     /// `-` is standard output, in place of the verdict.
     #[arg(long, value_name = "PATH|-")]
+    #[serde(serialize_with = "command_line::path")]
     pub json: Option<PathBuf>,
 
     /// Save a reproducer for a side that was wrong, crashed or hung
     ///
     /// Each gets its own subfolder, as with `bench`.
     #[arg(long, value_name = "DIR")]
+    #[serde(serialize_with = "command_line::path")]
     pub keep_failures: Option<PathBuf>,
 }
 
@@ -1278,6 +1314,8 @@ pub struct AbArgs {
 mod tests {
     use super::*;
     use crate::plan::axes::{AXES, Axis, Value as AxisKind};
+    use crate::record::Record;
+    use crate::record::fixture::four_cases;
     use clap::CommandFactory;
     use proptest::array::{uniform2, uniform4, uniform5};
     use proptest::collection::vec;
@@ -1314,7 +1352,7 @@ mod tests {
             let command = root.find_subcommand(name).expect("it is a command");
             for axis in AXES {
                 let arg = command.get_arguments().find(|arg| arg.get_id() == axis.name);
-                assert_eq!(arg.is_some(), axis.is_option_of(name), "{name} --{}", axis.name);
+                assert_eq!(arg.is_some(), axis.help.of(name).is_some(), "{name} --{}", axis.name);
             }
         }
         // Of users' kernels a seed is all that is asked.
@@ -1365,6 +1403,28 @@ mod tests {
         assert!(tried > 500, "{tried}");
     }
 
+    /// The text of `$'…'`, up to its end.
+    fn escaped(rest: &mut std::str::Chars<'_>) -> String {
+        let mut text = String::new();
+        while let Some(c) = rest.next().filter(|c| *c != '\'') {
+            let digits = match (c, rest.as_str().chars().next()) {
+                ('\\', Some('x')) => 2,
+                ('\\', Some('U')) => 8,
+                ('\\', _) => {
+                    text.extend(rest.next());
+                    continue;
+                }
+                _ => {
+                    text.push(c);
+                    continue;
+                }
+            };
+            let code: String = rest.by_ref().skip(1).take(digits).collect();
+            text.extend(u32::from_str_radix(&code, 16).ok().and_then(char::from_u32));
+        }
+        text
+    }
+
     /// The words of a command as a shell takes them.
     fn words(command: &str) -> Vec<OsString> {
         let (mut words, mut word, mut quoted) = (vec![], None::<String>, false);
@@ -1374,6 +1434,10 @@ mod tests {
                 '\'' => {
                     quoted = !quoted;
                     word.get_or_insert_default();
+                }
+                '$' if !quoted && rest.as_str().starts_with('\'') => {
+                    rest.next();
+                    word.get_or_insert_default().push_str(&escaped(&mut rest));
                 }
                 '\\' if !quoted => word.get_or_insert_default().extend(rest.next()),
                 ' ' if !quoted => words.extend(word.take().map(OsString::from)),
@@ -1388,14 +1452,14 @@ mod tests {
     fn request(command: &str) -> Request {
         let cli = Cli::parsed(&words(command)).expect("it parses");
         match cli.command {
-            Command::Bench(args) => Request { vulkan: cli.vulkan, ..args.request },
-            Command::Run(args) => args.request(cli.vulkan),
+            Command::Bench(args) => Request { vulkan: cli.vulkan.0, ..args.request.0 },
+            Command::Run(args) => args.request(cli.vulkan.0),
             _ => panic!("{command}"),
         }
     }
 
-    /// A text without a comma, which stands between the items of a list.
-    const ITEM: &str = "[ -+\\--~é]{1,8}";
+    /// A text without a comma, which stands between the items of a list, and without the spaces that may stand beside it.
+    const ITEM: &str = "[!-+\\--~é]([ -+\\--~é]{0,6}[!-+\\--~é])?";
     const TEXT: &str = "[ -~é]{1,10}";
 
     /// What an environment variable can say is said, so that none does.
@@ -1505,9 +1569,45 @@ mod tests {
         fn the_command_of_a_request_asks_for_the_same(of_bench in of_bench(), of_run in of_run()) {
             for asked in [of_bench, of_run] {
                 let command = asked.command();
-                prop_assert_eq!(request(&command), asked, "{}", command);
+                prop_assert_eq!(&request(&command), &asked, "{}", command);
             }
         }
+
+        #[test]
+        fn a_record_keeps_its_request(of_bench in of_bench(), of_run in of_run()) {
+            for asked in [of_bench, of_run] {
+                let text = serde_json::to_string(&Record { request: Some(asked.clone()), ..four_cases() }).expect("JSON");
+                let read: Record = serde_json::from_str(&text).expect("a record");
+                prop_assert_eq!(read.request, Some(asked), "{}", text);
+            }
+        }
+
+        #[test]
+        fn a_changed_request_asks_for_the_change_alone(asked in of_bench(), id in "[a-z/]{1,9}") {
+            let changed = Request { processes: Some(5), only: vec![id.clone()], ..asked.once() };
+            let again = request(&changed.command());
+            prop_assert_eq!((again.processes, again.noise, &again.only), (Some(5), None, &vec![id]));
+            let whole = Request { processes: asked.processes, noise: asked.noise, only: asked.only.clone(), ..again };
+            prop_assert_eq!(whole, asked);
+        }
+    }
+
+    #[test]
+    fn a_request_with_an_option_of_another_version_is_none() {
+        let asked = Request { shard: Some("1/2".into()), ..Request::default() };
+        let mut json = serde_json::to_value(Record { request: Some(asked), ..four_cases() }).expect("JSON");
+        for (place, value) in
+            [("/request/selection/axes-to-come", "x"), ("/request/to-come", "x"), ("/request/shard", "")]
+        {
+            let (group, name) = place.rsplit_once('/').expect("a place");
+            let mut other = json.clone();
+            other["request"]["selection"] = serde_json::json!({});
+            other.pointer_mut(group).expect("a group")[name] = value.into();
+            let read: Record = serde_json::from_value(other).expect("a record");
+            assert_eq!(read.request.is_some(), name == "shard", "{place}");
+        }
+        json["request"].take();
+        assert_eq!(serde_json::from_value::<Record>(json).expect("a record").request, None);
     }
 
     #[test]

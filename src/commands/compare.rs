@@ -3,13 +3,14 @@
 use super::document::{Document, Files, JSON, Target};
 use super::host::Host;
 use super::{CommandOutput, judging};
+use crate::basis::command_line::{arguments, stated};
 use crate::basis::error::Error;
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, excerpt, printable};
+use crate::basis::printable::{Shown, excerpt, printable, shown_word};
 use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare;
 use crate::compare::gate::{self, ComparisonDocument, GateLimit};
-use crate::compare::recipe::{Kept, recipe};
+use crate::compare::recipe::{Again, Kept, recipe};
 use crate::export::{junit, markdown};
 use crate::report;
 use std::path::{Path, PathBuf};
@@ -42,8 +43,10 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     let mut comparison = compare(&baseline, &candidate, &settings);
     judging::check_any(&comparison)?;
     let sides = [Kept { records: &baseline, paths: &paths[0] }, Kept { records: &candidate, paths: &paths[1] }];
-    (comparison.remarks, comparison.decide) =
-        recipe(&comparison, sides, &settings, &|_| (String::new(), host.command_line()));
+    let program = host.program_name();
+    let command = |_, replaced| with_records(args, &program, replaced);
+    let again = Again { program: &program, completes: false, command: &command };
+    (comparison.remarks, comparison.decide) = recipe(&comparison, sides, &settings, &again);
     let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;
@@ -60,6 +63,15 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     Ok(answer)
 }
 
+/// The same comparison with other files in place of the first one of each side.
+fn with_records(args: &CompareArgs, program: &str, replaced: [Option<String>; 2]) -> String {
+    let mut args = args.clone();
+    let first =
+        [args.before.as_mut().or(args.baseline.first_mut()), args.after.as_mut().or(args.candidate.first_mut())];
+    judging::replace(first, replaced);
+    format!("{} compare {}", shown_word(program), arguments(stated(&args, &CompareArgs::default())))
+}
+
 const JUNIT: Document = ["JUnit XML", "--junit"];
 
 fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
@@ -71,4 +83,27 @@ fn read_limits(path: &Path) -> Result<Vec<GateLimit>, Error> {
     let text = input_file::read_text(path)
         .map_err(|e| Error::Usage(format!("cannot read limits '{shown}': {e}; docs/compare.md shows a file")))?;
     gate::parse(&text).map_err(|reason| Error::Usage(format!("limits '{shown}' are not valid: {}", excerpt(&reason))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cli::{Cli, Command};
+    use super::*;
+
+    #[test]
+    fn a_new_record_takes_the_place_of_the_first_of_its_side_and_of_nothing_that_is_called_alike() {
+        let of = |line: &str, replaced: [Option<&str>; 2]| {
+            let words: Vec<_> = line.split(' ').map(std::ffi::OsString::from).collect();
+            let Command::Compare(args) = Cli::parsed(&words).expect("it parses").command else { panic!("{line}") };
+            let command = with_records(&args, "gpukern", replaced.map(|path| path.map(String::from)));
+            command.split_once(" compare ").expect("a comparison").1.to_string()
+        };
+        assert_eq!(of("gpukern compare compare b", [Some("c"), None]), "c b");
+        assert_eq!(of("gpukern compare --gate x --force x b", [Some("y"), None]), "y b --force --gate=x");
+        assert_eq!(
+            of("gpukern compare --json=- --baseline - d --candidate b", [Some("baseline.json"), Some("c")]),
+            "--baseline=baseline.json --baseline=d --candidate=c --json=-"
+        );
+        assert_eq!(of("gpukern compare - b --to markdown", [None, Some("c")]), "- c --to=markdown");
+    }
 }

@@ -116,32 +116,27 @@ impl Defaults {
         }
     }
 
-    /// Adds to a command what neither the command line nor the environment says, and returns the options that ask for
-    /// it: whoever repeats the command elsewhere has another file.
+    /// Adds to a command what neither the command line nor the environment says.
     ///
     /// # Errors
     /// When the command takes one device and the file names several.
-    pub(super) fn apply(&self, command: &mut Command) -> Result<Vec<String>, Error> {
-        let mut options = vec![];
+    pub(super) fn apply(&self, command: &mut Command) -> Result<(), Error> {
         match command {
-            Command::Bench(args) => options = self.apply_to_bench(args),
+            Command::Bench(args) => self.apply_to_bench(args),
             Command::Run(args) => {
-                options.extend(self.set_device(&mut args.on.device));
-                options.extend(self.set_precision(&mut args.sampling.precision));
+                self.set_device(&mut args.on.device);
+                self.set_precision(&mut args.sampling.precision);
                 if args.columns.is_empty() {
                     args.table = args.table.or(value(self.table.as_ref()));
                 }
             }
-            Command::Peak { on, .. } => options.extend(self.set_device(&mut on.device)),
-            Command::Tune(args) => options.extend(self.set_device(&mut args.on.device)),
-            Command::Verify(args) => options.extend(self.set_device(&mut args.on.device)),
-            Command::Inspect(args) => options.extend(self.set_device(&mut args.on.device)),
+            Command::Peak { on, .. } => self.set_device(&mut on.device),
+            Command::Tune(args) => self.set_device(&mut args.on.device),
+            Command::Verify(args) => self.set_device(&mut args.on.device),
+            Command::Inspect(args) => self.set_device(&mut args.on.device),
             Command::Ab(args) if args.device.is_none() => match self.device.as_ref() {
                 None => {}
-                Some(Stated { value, .. }) if value.len() == 1 => {
-                    args.device = value.first().cloned();
-                    options.push(format!("--device={}", value[0]));
-                }
+                Some(Stated { value, .. }) if value.len() == 1 => args.device = value.first().cloned(),
                 Some(Stated { value, line }) => {
                     let file = self.file.as_deref().unwrap_or(Path::new("config.toml")).shown();
                     return Err(Error::Usage(format!(
@@ -152,7 +147,7 @@ impl Defaults {
             },
             _ => {}
         }
-        Ok(options)
+        Ok(())
     }
 
     /// What chooses the devices of a command that names none.
@@ -164,30 +159,28 @@ impl Defaults {
         variable.or(value(self.device.as_ref())).unwrap_or_default()
     }
 
-    /// Chooses devices where none are chosen; returns the option that does the same.
-    fn set_device(&self, chosen: &mut Vec<String>) -> Option<String> {
-        let stated = value(self.device.as_ref()).filter(|_| chosen.is_empty())?;
-        *chosen = stated;
-        Some(format!("--device={}", chosen.join(",")))
+    /// Chooses devices where none are chosen.
+    fn set_device(&self, chosen: &mut Vec<String>) {
+        if chosen.is_empty() {
+            *chosen = value(self.device.as_ref()).unwrap_or_default();
+        }
     }
 
     /// The same for the precision.
-    fn set_precision(&self, chosen: &mut Option<String>) -> Option<String> {
-        let stated = value(self.precision.as_ref()).filter(|_| chosen.is_none())?;
-        Some(format!("--precision={}", chosen.insert(stated)))
+    fn set_precision(&self, chosen: &mut Option<String>) {
+        *chosen = chosen.take().or(value(self.precision.as_ref()));
     }
 
-    fn apply_to_bench(&self, args: &mut BenchArgs) -> Vec<String> {
+    fn apply_to_bench(&self, args: &mut BenchArgs) {
         let OutputArgs { table, columns, .. } = &mut args.output;
         if columns.is_empty() {
             *table = table.or(value(self.table.as_ref()));
         }
-        let request = &mut args.request;
-        // The fields of a configuration come first, and options would come before those.
-        let with_config = request.config.is_some();
-        let chosen = if with_config { &mut request.defaults } else { &mut request.selection };
-        let options = [self.set_device(&mut chosen.device), self.set_precision(&mut chosen.sampling.precision)];
-        options.into_iter().flatten().filter(|_| !with_config).collect()
+        let request = &mut args.request.0;
+        // The fields of a configuration come first.
+        let chosen = if request.config.is_some() { &mut request.defaults } else { &mut request.selection };
+        self.set_device(&mut chosen.device);
+        self.set_precision(&mut chosen.sampling.precision);
     }
 }
 
@@ -394,10 +387,7 @@ mod tests {
             {
                 args.request.selection.device.clear();
             }
-            let options = own.apply(&mut command).expect("no mistake").join(" ");
-            // Options would come before a configuration.
-            let open = !line.contains(" -d") && !line.contains("--config");
-            assert_eq!(options, if open { "--device=nvidia --precision=0.5%" } else { "" }, "{line}");
+            own.apply(&mut command).expect("no mistake");
             let Command::Bench(args) = command else { panic!("{line}") };
             args
         };

@@ -1,6 +1,7 @@
 //! The help of the commands: the same headings in each, one screen for `-h`, everything for `--help`.
 
 use super::cli::Cli;
+use super::options::Options;
 use crate::plan::request::VulkanOptions;
 use anstream::ColorChoice;
 use clap::{Arg, ArgAction, Command, CommandFactory};
@@ -56,14 +57,14 @@ const DEVICES_VERBOSE: &str = "Add features, all limits and what each variant ne
 pub(super) fn documented() -> Command {
     let root = Cli::command().arg(help());
     let global: Vec<Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
-    let vulkan = VulkanOptions::command_for_update();
-    let vulkan: Vec<&str> = vulkan.get_arguments().map(|arg| arg.get_id().as_str()).collect();
+    let vulkan = VulkanOptions::options("");
+    let vulkan: Vec<&str> = vulkan.iter().map(|entry| entry.id()).collect();
     root.clone().mut_subcommands(|command| {
         let uses_vulkan = USE_VULKAN.contains(&command.get_name());
         let shown = global.iter().filter(|arg| uses_vulkan || !vulkan.contains(&arg.get_id().as_str()));
         // `devices --verbose` is about something else, and `config` prints what --max-run is.
         let of_cases = match command.get_name() {
-            "devices" => &["max_run"][..],
+            "devices" => &["max-run"][..],
             "bench" | "run" | "peak" | "tune" | "verify" | "ab" => &[],
             _ => &["verbose"],
         };

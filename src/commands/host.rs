@@ -22,8 +22,6 @@ pub struct Host {
     /// The command line, the program's name first.
     arguments: Vec<OsString>,
     variables: BTreeMap<OsString, OsString>,
-    /// Options that stand for the user's defaults; a repeated command states them.
-    pub(super) stated: Vec<String>,
     pub(super) messages: Messages,
     /// Memory in place of standard output, in tests.
     memory: Option<Arc<Mutex<Vec<u8>>>>,
@@ -94,7 +92,6 @@ impl Host {
         let mut host = Self {
             arguments,
             variables,
-            stated: vec![],
             messages,
             memory,
             colors_output: false,
@@ -113,17 +110,17 @@ impl Host {
         &self.arguments
     }
 
-    /// The command line as it was typed, for documents and for commands to repeat, with the options that the user's defaults
-    /// stand for: another machine may have others.
+    /// The command line as it was typed, for documents.
     pub(super) fn command_line(&self) -> Vec<String> {
-        // A path need not be text, and a program that starts this one may give it no name.
-        let mut words: Vec<_> = self.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        match words.first_mut() {
-            Some(program) if program.is_empty() => *program = "gpukern".into(),
-            None => words.push("gpukern".into()),
-            Some(_) => {}
-        }
-        super::before_files(words, self.stated.iter().cloned())
+        // A path need not be text.
+        let words = self.arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
+        std::iter::once(self.program_name()).chain(words).collect()
+    }
+
+    /// The program as it was started, for commands to repeat. A program that starts this one may give it no name.
+    pub(super) fn program_name(&self) -> String {
+        let name = self.arguments.first().map(|name| name.to_string_lossy().into_owned());
+        name.filter(|name| !name.is_empty()).unwrap_or_else(|| "gpukern".into())
     }
 
     /// Every variable of the environment.

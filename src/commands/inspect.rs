@@ -67,7 +67,7 @@ fn planned(args: &InspectArgs) -> Result<(Plan, Vec<UserKernels>), Error> {
         algorithm: args.what.clone(),
         variant: args.variant.clone(),
         size: args.size.iter().flat_map(|sizes| sizes.split(',')).map(String::from).collect(),
-        axes: args.axes.clone(),
+        axes: args.axes.0.clone(),
         device: args.on.device.clone(),
         ..Selection::default()
     };

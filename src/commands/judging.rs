@@ -9,7 +9,7 @@ use crate::compare::{self, Change, Comparison, Difference, Settings, State, Unma
 use crate::record::Record;
 use crate::report;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The settings of a comparison, from its options.
 pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
@@ -43,6 +43,15 @@ pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record
         records.push(loaded.record);
     }
     Ok(records)
+}
+
+/// Puts other files in the place of the first one of each side, where there is one to be replaced.
+pub(super) fn replace(first: [Option<&mut PathBuf>; 2], replaced: [Option<String>; 2]) {
+    for (path, replaced) in first.into_iter().zip(replaced) {
+        if let (Some(path), Some(replaced)) = (path, replaced) {
+            *path = replaced.into();
+        }
+    }
 }
 
 /// Refuses records whose differences make times incomparable, unless told to compare them.

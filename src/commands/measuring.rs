@@ -9,7 +9,6 @@ use crate::basis::input_file;
 use crate::basis::printable::{Shown, excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
 use crate::commands::host::Host;
-use crate::compare::recipe::without;
 use crate::device::capability::DeviceKind;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
 use crate::measure::runner::Timing;
@@ -52,11 +51,12 @@ impl Planned {
         let origin = super::origin::here(request.label.as_deref(), host)?;
         let (options_hash, shard) = (Some(self.options_hash.clone()), self.shard);
         let options = MeasureOptions::new(Timing::Sample, limits, tuned, host.command_line());
-        Ok(MeasureOptions { origin, options_hash, shard, at_once: self.at_once, ..options })
+        let request = Some(request.clone());
+        Ok(MeasureOptions { request, origin, options_hash, shard, at_once: self.at_once, ..options })
     }
 
     /// What is measured where an `earlier` record is completed: one of all cases stays one of all, and `--only` then says
-    /// which of them `options` ask for. Whoever repeats its command completes all of them.
+    /// which of them `options` ask for. Whoever repeats its request completes all of them.
     fn completing<'a>(
         &'a self,
         earlier: Option<&Record>,
@@ -67,8 +67,7 @@ impl Planned {
             return &self.plan;
         }
         options.only = &request.only;
-        let words = without(options.command.iter().map(String::as_str), &["--only"], &[]);
-        options.command = words.into_iter().map(ToString::to_string).collect();
+        options.request = Some(Request { only: vec![], ..request.clone() });
         &self.whole
     }
 }
@@ -90,7 +89,7 @@ pub(super) fn carry_out(
     let mut options = MeasureOptions { processes, ..planned.options(request, limits, &tuned, host)? };
     let mut notes = String::new();
     let view = view(output, host, &mut notes)?;
-    let rounds = Rounds::new(&output.comparing, path, &mut notes)?;
+    let rounds = Rounds::new(&output.comparing, request, path, &mut notes)?;
     let target = path.map(|path| Target::open(JSON, path)).transpose()?;
     let kept = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
     let earlier = output.resume.as_deref().map(|path| journal::earlier(path, &mut notes)).transpose()?;

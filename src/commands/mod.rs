@@ -19,6 +19,7 @@ mod judging;
 mod listing;
 mod measuring;
 mod old_options;
+mod options;
 mod origin;
 mod peak;
 pub(crate) mod progress;
@@ -41,8 +42,9 @@ use crate::measure::executor::Observer;
 use crate::measure::measurement::{MeasureOptions, MeasuredPlan, Measurement};
 use crate::measure::session::{Isolation, Session, Setup};
 use crate::measure::worker::serve;
+use crate::plan::options::duration;
 use crate::plan::request::VulkanOptions;
-use crate::plan::{HOST, Plan, PlannedRun, options};
+use crate::plan::{HOST, Plan, PlannedRun};
 use crate::process::guarded::{self, FrontEnds, ProgramLimits};
 use crate::record::{Case, NamedRecord, Record, reader};
 use crate::run::front_end;
@@ -212,7 +214,7 @@ fn obey(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
         _ => Defaults::read(host)?,
     };
     host.choose_colors(defaults.color(cli.color, host));
-    host.stated = defaults.apply(&mut cli.command)?;
+    defaults.apply(&mut cli.command)?;
     let setup = setup(&cli.vulkan, host)?;
     host.cache = setup.cache.clone();
     Ok(answer(cli, &setup, &defaults, host)?)
@@ -226,16 +228,16 @@ fn answer(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<C
         Command::Devices { device, json } => listing::devices(&device, &defaults.devices(host), json, setup, host),
         Command::List { algorithm, json } => listing::algorithms(algorithm.as_deref(), json, host),
         Command::Bench(mut args) => {
-            args.request.vulkan = cli.vulkan;
+            args.request.vulkan = cli.vulkan.0;
             bench::run(&args, setup, host)
         }
         Command::Peak { on, quick, json } => peak::run(&on.device, quick, json.as_deref(), setup, host),
         Command::Tune(args) => tune::run(args, setup, host),
         Command::Verify(args) => verify::run(&args, setup, host),
         Command::Compare(args) => compare::run(&args, host),
-        Command::Ab(args) => ab::run(&args, setup, host),
+        Command::Ab(args) => ab::run(&args, &cli.vulkan, setup, host),
         Command::Inspect(args) => inspect::run(&args, setup, host),
-        Command::Run(args) => run::run(&args, cli.vulkan, setup, host),
+        Command::Run(args) => run::run(&args, cli.vulkan.0, setup, host),
         Command::Capture(args) => capture::run(&args, setup, host),
         Command::Export { run, to, output } => records::export(&run, &to, output.as_deref(), host),
         Command::Report(args) => records::report(&args, host),
@@ -269,7 +271,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
         )));
     }
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
-    let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
+    let time = |name: &str, text: &str| duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
     let front_ends = if *in_process { FrontEnds::Here } else { FrontEnds::Apart };
     // Only this program can be its own guard and its own compiler.
@@ -320,13 +322,6 @@ fn beside(exit: Exit, trouble: Result<(), Error>, notes: &mut String) -> Exit {
     let Err(error) = trouble else { return exit };
     let _ = writeln!(notes, "error: {error}");
     if exit == Exit::Rejected { exit } else { error.exit() }
-}
-
-/// `words` with further options, which are none behind `--`.
-fn before_files(mut words: Vec<String>, options: impl IntoIterator<Item = String>) -> Vec<String> {
-    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    words.splice(end..end, options);
-    words
 }
 
 /// Says which drivers crash, and which of the devices that `selectors` name are of no use, before anything is measured

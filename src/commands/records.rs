@@ -3,11 +3,12 @@
 use super::document::{Files, JSON, Target};
 use super::host::Host;
 use super::{CommandOutput, judging, read};
+use crate::basis::command_line::{arguments, stated};
 use crate::basis::error::{Error, Exit};
-use crate::basis::printable::Shown;
+use crate::basis::printable::{Shown, shown_word};
 use crate::basis::units::counted;
 use crate::commands::cli::ReportArgs;
-use crate::compare::recipe::{Kept, recipe};
+use crate::compare::recipe::{Again, Kept, recipe};
 use crate::compare::{self, Comparison};
 use crate::export::Format;
 use crate::record::merge::merge as merged;
@@ -91,8 +92,10 @@ fn shown(args: &ReportArgs, host: &Host, notes: &mut String) -> Result<(Vec<Name
         Ok(()) => {
             let mut comparison = compare::compare(before, after, &settings);
             let kept = [0, 1].map(|side| Kept { records: &records[side], paths: &paths[side] });
-            (comparison.remarks, comparison.decide) =
-                recipe(&comparison, kept, &settings, &|_| (String::new(), host.command_line()));
+            let program = host.program_name();
+            let command = |_, replaced| with_records(args, &program, replaced);
+            let again = Again { program: &program, completes: false, command: &command };
+            (comparison.remarks, comparison.decide) = recipe(&comparison, kept, &settings, &again);
             Some(comparison)
         }
     };
@@ -109,6 +112,17 @@ fn shown(args: &ReportArgs, host: &Host, notes: &mut String) -> Result<(Vec<Name
         Some(NamedRecord::new(name, Record::pooled(records)?))
     });
     Ok((shown.collect(), comparison))
+}
+
+/// The same report with other files in place of the first one of each side.
+fn with_records(args: &ReportArgs, program: &str, replaced: [Option<String>; 2]) -> String {
+    let mut args = args.clone();
+    let first = match &mut args.run[..] {
+        [before, after] => [Some(before), Some(after)],
+        _ => [args.baseline.first_mut(), args.candidate.first_mut()],
+    };
+    judging::replace(first, replaced);
+    format!("{} report {}", shown_word(program), arguments(stated(&args, &ReportArgs::default())))
 }
 
 /// The name of a record's file.

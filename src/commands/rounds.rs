@@ -5,18 +5,20 @@
 
 use super::document::{JSON, Target};
 use super::host::Host;
-use super::{before_files, judging, measure_afresh};
+use super::{judging, measure_afresh};
+use crate::basis::command_line::stated;
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::Shown;
 use crate::basis::units::{Nanos, about, counted};
-use crate::commands::cli::{Comparing, Judging};
+use crate::commands::cli::{Comparing, Judging, OutputArgs};
 use crate::compare::gate::Ruling;
-use crate::compare::recipe::{self, Kept};
+use crate::compare::recipe::{self, Again, Kept};
 use crate::compare::{Compared, Comparison, Obstacle, Settings, Verdict, compare};
 use crate::measure::measurement::MeasureOptions;
 use crate::measure::session::Setup;
 use crate::plan::Plan;
 use crate::plan::options;
+use crate::plan::request::Request;
 use crate::record::Record;
 use crate::report;
 use crate::run::algorithm::UserKernels;
@@ -31,10 +33,10 @@ const BUDGET: Duration = Duration::from_secs(30);
 /// The comparison that was asked for, and the rounds that may decide it.
 pub(super) struct Rounds {
     baseline: Vec<Record>,
-    /// The files of the baseline.
-    paths: Vec<PathBuf>,
+    comparing: Comparing,
     settings: Settings,
-    judging: Judging,
+    /// Request that is measured.
+    request: Request,
     /// The file of the record that is measured.
     record: Option<PathBuf>,
     budget: Duration,
@@ -45,7 +47,12 @@ pub(super) struct Rounds {
 impl Rounds {
     /// What the options ask for, if they do. Everything that can be wrong with them is found here, before a
     /// device is opened.
-    pub(super) fn new(comparing: &Comparing, record: Option<&Path>, notes: &mut String) -> Result<Option<Self>, Error> {
+    pub(super) fn new(
+        comparing: &Comparing,
+        request: &Request,
+        record: Option<&Path>,
+        notes: &mut String,
+    ) -> Result<Option<Self>, Error> {
         let Judging { min_effect, process_noise, allow, force } = &comparing.judging;
         if comparing.compare.is_empty() {
             let given = [
@@ -75,9 +82,9 @@ impl Rounds {
             settings: Settings { growing: !budget.is_zero(), ..judging::settings(&comparing.judging)? },
             keep: comparing.rounds.as_deref().map(empty_folder).transpose()?,
             baseline: judging::read_all(&paths, notes)?,
-            paths: comparing.compare.clone(),
-            judging: comparing.judging.clone(),
-            record: record.map(Path::to_path_buf),
+            comparing: comparing.clone(),
+            request: request.clone(),
+            record: record.filter(|path| *path != Path::new("-")).map(Path::to_path_buf),
             budget,
         }))
     }
@@ -103,8 +110,9 @@ impl Rounds {
                  nothing.",
                 counted(fewest, "process")
             );
-            let command = self.baseline.first().zip(self.paths.first());
-            let command = command.and_then(|(record, path)| recipe::completed(record, path, recipe::ENOUGH));
+            let command = self.baseline.first().zip(self.comparing.compare.first());
+            let command = command
+                .and_then(|(record, path)| recipe::completed(&host.program_name(), record, path, recipe::ENOUGH));
             let edited = self.baseline.iter().any(|record| edited(record, plan));
             let remedy = if command.is_some() && edited {
                 "Add more first, with the kernels and the description that it measured:"
@@ -139,7 +147,7 @@ impl Rounds {
     ) -> Result<(String, Exit), Error> {
         let planned = plan.ids();
         let mut candidate = vec![first];
-        judging::check_alike(&self.baseline, &candidate, &self.judging)?;
+        judging::check_alike(&self.baseline, &candidate, &self.comparing.judging)?;
         let mut comparison = compare(&self.baseline, &candidate, &self.settings);
         judging::check_any(&comparison)?;
         let begun = host.elapsed();
@@ -171,17 +179,18 @@ impl Rounds {
             last = Some(host.elapsed() - start);
             comparison = compare(&self.baseline, &candidate, &self.settings);
         }
+        let paths: Vec<&Path> = self.comparing.compare.iter().map(PathBuf::as_path).collect();
         let sides = [
-            Kept { records: &self.baseline, paths: &self.paths.iter().map(PathBuf::as_path).collect::<Vec<_>>() },
+            Kept { records: &self.baseline, paths: &paths },
             // This very command measures it again.
             Kept { records: &candidate, paths: &[] },
         ];
-        (comparison.remarks, comparison.decide) = recipe::recipe(&comparison, sides, &self.settings, &|processes| {
-            (
-                recipe::assignments(&super::origin::environment(host)),
-                again(&host.command_line(), processes, self.record.as_deref(), too_long),
-            )
-        });
+        let again = Again {
+            program: &host.program_name(),
+            completes: self.record.is_some(),
+            command: &|processes, [baseline, _]| self.again(processes, baseline, too_long, host),
+        };
+        (comparison.remarks, comparison.decide) = recipe::recipe(&comparison, sides, &self.settings, &again);
         // A reason first, then the commands that fit it.
         comparison.remarks.splice(0..0, prospects(&comparison));
         let ruling = Ruling::default();
@@ -196,6 +205,22 @@ impl Rounds {
             host.messages.line(&format!("error: {error}"));
         }
         Ok((text, exit))
+    }
+
+    /// The command that measures so many processes and compares again, with `baseline` in place of the first record that it
+    /// is compared with: into the record of this one where it is kept; with time for a few rounds where one was `too_long`.
+    fn again(&self, processes: usize, baseline: Option<String>, too_long: Option<Duration>, host: &Host) -> String {
+        let request = Request { processes: u32::try_from(processes).ok(), ..self.request.clone() };
+        let mut comparing = Comparing { rounds: None, ..self.comparing.clone() };
+        if let Some(round) = too_long {
+            comparing.budget = Some(format!("{}s", 3 * round.as_secs().max(1)));
+        }
+        if let (Some(first), Some(baseline)) = (comparing.compare.first_mut(), baseline) {
+            *first = baseline.into();
+        }
+        let output = OutputArgs { comparing, resume: self.record.clone(), ..OutputArgs::default() };
+        let command = request.command_with(&host.program_name(), stated(&output, &OutputArgs::default()));
+        recipe::assignments(&super::origin::environment(host)) + &command
     }
 
     /// Measures the cases `ids` of a plan in other processes; `None` when interrupted.
@@ -275,21 +300,6 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
     reasons.into_iter().filter(|(count, _)| *count > 0).map(line).collect()
 }
 
-/// The words of this command with so many processes, which the record at `path` gets where it is kept; with time for a
-/// few rounds where one was `too_long`.
-fn again(words: &[String], processes: usize, path: Option<&Path>, too_long: Option<Duration>) -> Vec<String> {
-    let ours = ["--json", "--resume", "--processes", "--rounds", "--budget"];
-    let ours = if too_long.is_some() { &ours[..] } else { &ours[..4] };
-    let kept = recipe::without(words.iter().map(String::as_str), ours, &[]).into_iter().map(String::from);
-    let budget = too_long.map(|round| ["--budget".to_string(), format!("{}s", 3 * round.as_secs().max(1))]);
-    let path = path.filter(|path| *path != Path::new("-")).map(|path| path.to_string_lossy().into_owned());
-    let resume = path.into_iter().flat_map(|path| ["--resume".to_string(), path]);
-    before_files(
-        kept.collect(),
-        ["--processes".into(), processes.to_string()].into_iter().chain(budget.into_iter().flatten()).chain(resume),
-    )
-}
-
 /// The ids of the cases that further rounds may decide; `None` where there are none.
 fn undecided<'a>(comparison: &'a Comparison, planned: &[String]) -> Option<Vec<&'a str>> {
     let mut ids: Vec<&str> = vec![];
@@ -338,14 +348,34 @@ mod tests {
         assert!(error.contains("it is not empty; name a new folder"), "{error}");
     }
 
+    /// Rounds beside a baseline that has no record.
+    fn rounds() -> Rounds {
+        Rounds {
+            baseline: vec![],
+            comparing: Comparing {
+                compare: vec!["a.json".into(), "b.json".into()],
+                budget: Some("5s".into()),
+                rounds: Some("rounds".into()),
+                ..Comparing::default()
+            },
+            settings: Settings::default(),
+            request: Request::default(),
+            record: None,
+            budget: BUDGET,
+            keep: None,
+        }
+    }
+
     #[test]
     fn the_command_that_repeats_it_has_time_for_a_round() {
-        let words: Vec<String> =
-            ["gpukern", "bench", "lu", "--compare", "a.json", "--budget", "5s"].map(String::from).into();
-        let of = |too_long| again(&words, 5, None, too_long).join(" ");
-        assert!(of(None).contains("--budget 5s"), "{}", of(None));
-        let longer = of(Some(Duration::from_millis(8200)));
-        assert!(longer.contains("--budget 24s") && !longer.contains("--budget 5s"), "{longer}");
+        let own = rounds();
+        let of = |baseline: Option<&str>, too_long| {
+            let command = own.again(5, baseline.map(String::from), too_long, &Host::in_memory([], [], "gpukern"));
+            command.split_once(" bench ").expect("a command").1.to_string()
+        };
+        assert_eq!(of(None, None), "--processes=5 --compare=a.json --compare=b.json --budget=5s");
+        let longer = of(Some("a-again.json"), Some(Duration::from_millis(8200)));
+        assert_eq!(longer, "--processes=5 --compare=a-again.json --compare=b.json --budget=24s");
     }
 
     #[test]
@@ -367,15 +397,7 @@ mod tests {
     #[test]
     fn what_no_further_round_could_decide_has_its_reason() {
         let record = reader(include_bytes!("../../tests/fixtures/run-1.json"));
-        let rounds = Rounds {
-            baseline: vec![],
-            paths: vec![],
-            settings: Settings::default(),
-            judging: Judging::default(),
-            record: None,
-            budget: BUDGET,
-            keep: None,
-        };
+        let rounds = rounds();
         let processes = std::cell::Cell::new(1);
         let said = |obstacle| {
             let mut comparison =

@@ -317,7 +317,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     });
     let variant = variant.collect::<Result<Vec<_>, _>>().map_err(Error::Usage)?.concat();
     let algorithms = vec![name];
-    let selection = Selection { algorithm: algorithms, variant, size, axes, device, ..Selection::default() };
+    let selection = Selection { algorithm: algorithms, variant, size, axes: axes.0, device, ..Selection::default() };
     let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
     let named = run.groups.first().map_or(&[][..], |group| &group.variants);
     let other = named.iter().map(|variant| &*variant.name).find(|name| !known.contains(name));

@@ -25,6 +25,7 @@ pub(crate) fn compared(variant: &str, verdict: Verdict) -> Compared {
         why: vec!["clock 1980 → 1755 MHz".into()],
         obstacle: None,
         canary: None,
+        canary_explains: false,
         chain: None,
         reached: Reached::default(),
     }

@@ -176,6 +176,9 @@ pub struct Compared {
     /// Ratio of the canary's times, candidate / baseline, if that and not other programs' load is the obstacle.
     #[serde(skip)]
     pub canary: Option<f64>,
+    /// Whether `why` tells of the canary.
+    #[serde(skip)]
+    pub canary_explains: bool,
     /// Operations of a chain, to show the time of one.
     pub chain: Option<u64>,
     /// Figures of the candidate, for gates.

@@ -343,6 +343,7 @@ impl Pair<'_> {
             obstacle,
             canary: matches!(obstacle, Some(Obstacle::AnotherSpeed { .. }) if self.load().is_none())
                 .then(|| self.slowness().exp()),
+            canary_explains: self.tells_speeds(verdict) && why::canary_changed(&self.baseline, &self.candidate),
             chain: last.case.chain,
             reached: Reached::of(last.case, Some(sighting(&self.candidate).median)),
         };
@@ -368,6 +369,12 @@ impl Pair<'_> {
         })
     }
 
+    /// Whether speeds of the device may explain a verdict. On the host's processors the canary always varies; if it
+    /// varied too much, the test column has it.
+    fn tells_speeds(&self, verdict: Verdict) -> bool {
+        verdict != Verdict::Same && (verdict != Verdict::Undecided || !self.on_host())
+    }
+
     /// Lists other possible explanations of a verdict.
     fn explanations(&self, verdict: Verdict, settings: &Settings, driver: bool) -> Vec<String> {
         let mut why = vec![];
@@ -377,8 +384,7 @@ impl Pair<'_> {
                 why.push("the ratio is of the CPU time of a run, which other programs hardly change".into());
             }
         }
-        // On the host's processors the canary always varies; if it varied too much, the test column has it.
-        if verdict != Verdict::Same && (verdict != Verdict::Undecided || !self.on_host()) {
+        if self.tells_speeds(verdict) {
             why.extend(why::speeds(&self.baseline, &self.candidate));
         }
         if verdict != Verdict::Same {

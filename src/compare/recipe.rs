@@ -1,17 +1,19 @@
 //! The commands that would decide what is undecided: more processes for the records of both sides, in turns, and the
-//! comparison again. They are to be pasted as they are, so they have the paths, the options and the drivers of the records.
+//! comparison again. They are to be pasted as they are, so they have the paths, the requests and the drivers of the records.
 
 use super::{Compared, Comparison, Difference, Obstacle, Settings, Verdict};
+use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::{printable, shown_word};
 use crate::basis::units::{Nanos, about, counted, significant, trimmed};
-use crate::plan::request::VulkanOptions;
+use crate::plan::options::Selection;
+use crate::plan::request::{Request, VulkanOptions};
 use crate::record::{CHOOSING, Case, Record};
 use crate::stats::bootstrap::{MIN_RUNS_FOR_SPREAD, Z};
 use crate::stats::{median, noise};
-use clap::CommandFactory;
-use std::borrow::Cow;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use toml::Table;
 
 /// Processes a side that find a change of 5 % on most machines.
 pub(crate) const ENOUGH: usize = 5;
@@ -42,10 +44,48 @@ pub(crate) struct Kept<'a> {
     pub(crate) paths: &'a [&'a Path],
 }
 
-/// What has to be typed for one side.
+/// The command that compares again.
+pub(crate) struct Again<'a> {
+    /// Path of this program.
+    pub(crate) program: &'a str,
+    /// Whether it also completes the candidate, whose record it keeps.
+    pub(crate) completes: bool,
+    /// The command for a number of processes a side, with the files that replace the first one of each side.
+    pub(crate) command: &'a dyn Fn(usize, [Option<String>; 2]) -> String,
+}
+
+/// The command that measures a side.
+#[derive(Clone, PartialEq)]
+struct Measure {
+    /// Variables that choose the driver.
+    variables: String,
+    request: Request,
+}
+
+/// The file that a measured side goes to, as a shell takes it.
+enum To<'a> {
+    New(&'a str),
+    Completed(&'a str),
+}
+
+impl Measure {
+    /// The command of `program` that gives a file so many processes, a text for the shell. A table for each process would
+    /// hide the verdict: a `quiet` command prints none.
+    fn line(&self, program: &str, quiet: bool, processes: &str, to: &To<'_>) -> String {
+        let Self { variables, request } = self;
+        let command = request.command_with(program, Table::new());
+        let (quiet, silent) = if quiet { (" -q", " > /dev/null") } else { ("", "") };
+        let (option, path) = match to {
+            To::New(path) => ("--json", path),
+            To::Completed(path) => ("--resume", path),
+        };
+        format!("{variables}{command}{quiet} --processes {processes} {option} {path}{silent}")
+    }
+}
+
+/// Processes that one side lacks, and the command that measures them.
 struct Part {
-    /// The words that measure it, with the variables that choose its driver.
-    measure: String,
+    measure: Measure,
     /// The file that gets more processes.
     path: String,
     /// Whether that file is a new one, because there is none that could be completed.
@@ -59,14 +99,13 @@ struct Part {
 }
 
 /// What keeps cases of `comparison` undecided, and the commands that would decide them; `None` where nothing is undecided, or
-/// no command would do. `again` has what repeats it, given the processes that a side will have: assignments of variables,
-/// and the words.
+/// no command would do.
 #[must_use]
 pub(crate) fn recipe(
     comparison: &Comparison,
     sides: [Kept<'_>; 2],
     settings: &Settings,
-    again: &dyn Fn(usize) -> (String, Vec<String>),
+    again: &Again<'_>,
 ) -> (Vec<String>, Option<String>) {
     let anew = anew(comparison, sides);
     let board = board(comparison, sides[1].records);
@@ -91,16 +130,15 @@ pub(crate) fn recipe(
         remarks.push(format!("Measure the {name} again: {cases}the device was slower or busier while it ran{others}."));
     }
     let alternated = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
-    let alternated = (alternated || hopeless(comparison) > 0).then(|| (alternated, alternating(sides)));
+    let alternated = (alternated || hopeless(comparison) > 0).then(|| (alternated, alternating(sides, again.program)));
     if let Some((true, None)) = alternated {
         remarks.push(ALTERNATE.into());
     }
     let alternated = alternated.and_then(|(_, commands)| commands);
     let processes = processes.max(anew.contains(&true).then_some(ENOUGH));
     let open = open(comparison);
-    let commands = processes.map_or_else(Vec::new, |processes| {
-        lines(comparison, sides, (anew, &open), processes, again(processes), &mut remarks)
-    });
+    let commands = processes
+        .map_or_else(Vec::new, |processes| lines(comparison, sides, (anew, &open), processes, again, &mut remarks));
     let commands: Vec<_> = commands.into_iter().chain(alternated).collect();
     (remarks, (!commands.is_empty()).then(|| commands.join("\n")))
 }
@@ -138,18 +176,21 @@ fn lines(
     sides: [Kept<'_>; 2],
     (anew, open): ([bool; 2], &[&str]),
     processes: usize,
-    (variables, mut words): (String, Vec<String>),
+    again: &Again<'_>,
     remarks: &mut Vec<String>,
 ) -> Vec<String> {
     let apart = difference(sides, comparison);
     let has = |records: &[Record]| records.iter().map(|record| processes_of(record, open)).sum::<usize>();
     let are_few = !anew.contains(&true) && open.len() <= MOST_NAMED && 2 * open.len() <= comparison.cases.len();
     let (mut parts, mut costs, mut last) = (vec![], vec![], None);
-    for (((side, name), with), anew) in sides.into_iter().zip(["baseline", "candidate"]).zip(apart).zip(anew) {
+    let mut replaced = [None, None];
+    for ((((side, name), with), anew), replaced) in
+        sides.into_iter().zip(["baseline", "candidate"]).zip(apart).zip(anew).zip(&mut replaced)
+    {
         let Some(record) = side.records.first() else { continue };
         let Some(path) = side.paths.first() else {
             // The last command measures it: anew, or what is missing.
-            let kept = if words.iter().any(|word| word == "--resume") { record.processes().len() } else { 0 };
+            let kept = if again.completes { record.processes().len() } else { 0 };
             costs.push((name, processes.saturating_sub(kept), time_of_process(record, &[])));
             last = with;
             continue;
@@ -162,19 +203,20 @@ fn lines(
         if lacks == 0 {
             continue;
         }
-        let Some(measure) = measure(record, path) else {
+        let Some(mut measure) = measure(record, path) else {
             remarks.push(format!(
-                "The {name} lacks {lacks} of {processes} processes, and '{}' does not say how to measure it: measure it \
-                 again with --processes {processes}.",
+                "The {name} lacks {lacks} of {processes} processes, and '{}' has no request to repeat: measure it again \
+                 with --processes {processes}.",
                 printable(&path.to_string_lossy())
             ));
             continue;
         };
         let fresh = anew || record.plan.is_none() || *path == Path::new("-");
         // What is begun anew has to have all of them.
-        let few = if fresh || !are_few || measure.contains("--only") { &[] } else { open };
-        let measure = few.iter().fold(measure, |measure, id| format!("{measure} --only {}", shown_word(id)));
-        let path = if fresh { fresh_path(path, name, &mut words) } else { path.to_string_lossy().into_owned() };
+        let few = if fresh || !are_few || !measure.request.only.is_empty() { &[] } else { open };
+        measure.request.only.extend(few.iter().map(ToString::to_string));
+        let path =
+            if fresh { replaced.insert(fresh_path(path, name)).clone() } else { path.to_string_lossy().into_owned() };
         // A new file takes the place of the old one.
         let own = processes_of(record, open);
         let (has, lacks) = if anew {
@@ -193,9 +235,9 @@ fn lines(
         lines.push(format!("# {}", cost(&costs)));
         // What is there now needs a word only behind another.
         let last = last.filter(|_| !parts.is_empty());
-        lines.extend(turns(&parts));
+        lines.extend(turns(&parts, again.program));
         lines.extend(last.map(|with| format!("# {with}:")));
-        lines.push(variables + &line(words.iter().map(String::as_str)));
+        lines.push((again.command)(processes, replaced));
     }
     lines
 }
@@ -217,12 +259,21 @@ fn anew(comparison: &Comparison, sides: [Kept<'_>; 2]) -> [bool; 2] {
     })
 }
 
+/// The command that alternates two drivers.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct DriverContest {
+    selection: Selection,
+    a_driver: String,
+    b_driver: String,
+    vulkan: VulkanOptions,
+}
+
 /// The command that alternates the drivers of two sides, where their records differ in nothing else; `None` where it is not
 /// known to be complete.
-fn alternating(sides: [Kept<'_>; 2]) -> Option<String> {
+fn alternating(sides: [Kept<'_>; 2], program: &str) -> Option<String> {
     let records = sides.map(|side| side.records.first());
     let [Some(before), Some(after)] = records else { return None };
-    let words = measured(before)?;
     let chooses = "VK_DRIVER_FILES";
     let manifest = |record: &Record| {
         let path = record.origin.environment.get(chooses)?;
@@ -232,23 +283,25 @@ fn alternating(sides: [Kept<'_>; 2]) -> Option<String> {
     let others = |record: &Record| {
         let mut variables = record.origin.environment.clone();
         variables.remove(chooses);
-        variables
+        assignments(&variables)
     };
-    let [a, b] = [manifest(before)?, manifest(after)?];
-    let alike = measured(after)? == words && others(before) == others(after) && before.origin.host == after.origin.host;
-    // What is left out does not change what is timed.
-    let typed = without(words[1..].iter().copied(), &[], &["--no-peak", "-q", "--quiet"]);
-    let ["bench", algorithm, options @ ..] = &typed[..] else { return None };
-    // Options that `ab` takes as `bench` does.
-    let taken = ["-V", "--variant", "-s", "--size", "-d", "--device", "-t", "--dtype", "--layout", "--seed"];
-    let known = |pair: &[&str]| pair.len() == 2 && taken.contains(&pair[0]);
-    let has = |names: [&str; 2]| options.iter().any(|word| names.contains(word));
-    let complete = options.chunks(2).all(known) && has(["-V", "--variant"]) && has(["-s", "--size"]);
-    let one = !algorithm.starts_with('-') && !algorithm.contains(['*', ',']);
-    (a != b && alike && complete && one).then(|| {
-        let sides = ["--a-driver", a.as_str(), "--b-driver", b.as_str()];
-        let words = [words[0], "ab", algorithm].into_iter().chain(options.iter().copied()).chain(sides);
-        assignments(&others(before)) + &line(words)
+    let [a_driver, b_driver] = [manifest(before)?, manifest(after)?];
+    let [request, other] = [before, after].map(unnamed);
+    let request = request.filter(|own| other.as_ref() == Some(own))?;
+    let alike = others(before) == others(after) && before.origin.host == after.origin.host;
+    // Without options that `ab` lacks.
+    let Selection { algorithm, variant, size, axes, device, .. } = request.selection.clone();
+    let axes = axes.without(|axis| axis.help.of("ab").is_none());
+    let selection = Selection { algorithm, variant, size, axes, device, ..Selection::default() };
+    let (no_peak, vulkan) = (request.no_peak, request.vulkan.clone());
+    let known = Request { selection, no_peak, vulkan, ..Request::default() };
+    let Selection { algorithm, variant, size, device, .. } = &known.selection;
+    let complete = known == request && !variant.is_empty() && !size.is_empty() && device.len() <= 1;
+    let one = matches!(&algorithm[..], [one] if !one.contains(['*', ',']));
+    (a_driver != b_driver && alike && complete && one).then(|| {
+        let contest = DriverContest { selection: known.selection, a_driver, b_driver, vulkan: known.vulkan };
+        let options = arguments(stated(&contest, &DriverContest::default()));
+        format!("{}{} ab {options}", others(before), shown_word(program))
     })
 }
 
@@ -294,73 +347,49 @@ fn cost(sides: &[(&str, usize, Nanos)]) -> String {
 
 /// The command that gives the record of a baseline so many processes; `None` where it is not known how it was measured.
 #[must_use]
-pub(crate) fn completed(record: &Record, path: &Path, processes: usize) -> Option<String> {
-    let path = path.to_string_lossy();
-    Some(format!("{} --processes {processes} --resume {}", measure(record, Path::new(&*path))?, shown_word(&path)))
+pub(crate) fn completed(program: &str, record: &Record, path: &Path, processes: usize) -> Option<String> {
+    let word = shown_word(&path.to_string_lossy());
+    Some(measure(record, path)?.line(program, false, &processes.to_string(), &To::Completed(&word)))
 }
 
 /// The lines that measure: in turns, so that both sides see the same machine, where nothing has to be changed in between.
-fn turns(parts: &[Part]) -> Vec<String> {
+fn turns(parts: &[Part], program: &str) -> Vec<String> {
     if let [a, b] = parts
         && [a, b].iter().all(|part| part.with.is_none() && !part.fresh)
         && a.lacks == b.lacks
     {
-        let count = |part: &Part| match part.has.cmp(&a.has) {
-            std::cmp::Ordering::Equal => "$n".to_string(),
-            std::cmp::Ordering::Greater => format!("$((n + {}))", part.has - a.has),
-            std::cmp::Ordering::Less => format!("$((n - {}))", a.has - part.has),
+        let take = |part: &Part, processes: &str, path: &str| {
+            format!("  {}", part.measure.line(program, true, processes, &To::Completed(path)))
         };
-        // A table for each process would hide the verdict.
-        let measure = |part: &Part| {
-            let quiet = if part.measure.split(' ').any(|word| word == "-q" || word == "--quiet") { "" } else { " -q" };
-            format!("  {}{quiet}", part.measure)
-        };
-        let take = |part: &Part| {
-            format!("{} --processes {} --resume {} > /dev/null", measure(part), count(part), shown_word(&part.path))
-        };
+        let [first, second] = [a, b].map(|part| shown_word(&part.path));
+        let counts = format!("for n in $(seq {} {}); do", a.has + 1, a.has + a.lacks);
         if a.measure == b.measure && a.has == b.has {
-            let [first, second] = [a, b].map(|part| shown_word(&part.path));
-            return vec![
-                format!("for n in $(seq {} {}); do for record in {first} {second}; do", a.has + 1, a.has + a.lacks),
-                format!("{} --processes $n --resume \"$record\" > /dev/null", measure(a)),
-                "done; done".into(),
-            ];
+            let head = format!("{counts} for record in {first} {second}; do");
+            return vec![head, take(a, "$n", "\"$record\""), "done; done".into()];
         }
-        let head = format!("for n in $(seq {} {}); do", a.has + 1, a.has + a.lacks);
-        return vec![head, take(a), take(b), "done".into()];
+        let processes = match b.has.cmp(&a.has) {
+            std::cmp::Ordering::Equal => "$n".to_string(),
+            std::cmp::Ordering::Greater => format!("$((n + {}))", b.has - a.has),
+            std::cmp::Ordering::Less => format!("$((n - {}))", a.has - b.has),
+        };
+        return vec![counts, take(a, "$n", &first), take(b, &processes, &second), "done".into()];
     }
     let take = |part: &Part| {
-        let option = if part.fresh { "--json" } else { "--resume" };
-        let command =
-            format!("{} --processes {} {option} {}", part.measure, part.has + part.lacks, shown_word(&part.path));
+        let (processes, path) = ((part.has + part.lacks).to_string(), shown_word(&part.path));
+        let to = if part.fresh { To::New(&path) } else { To::Completed(&path) };
+        let command = part.measure.line(program, false, &processes, &to);
         part.with.iter().map(|with| format!("# {with}:")).chain([command]).collect::<Vec<_>>()
     };
     parts.iter().flat_map(take).collect()
 }
 
 /// A file for a record that cannot be completed; the comparison has it in place of `path`.
-pub(super) fn fresh_path(path: &Path, name: &str, words: &mut [String]) -> String {
-    let own = path.to_string_lossy().into_owned();
-    let fresh = if own == "-" {
-        format!("{name}.json")
-    } else {
-        let name = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy().into_owned());
-        path.with_file_name(format!("{name}-again.json")).to_string_lossy().into_owned()
-    };
-    // A record may be called like a command or an algorithm.
-    let typed: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-    let command = 1 + subcommand(&typed);
-    let measures = words.get(command).is_some_and(|word| MEASURING.contains(&word.as_str()));
-    let reads = |before: &str| if measures { before == "--compare" } else { !OTHER_FILES.contains(&before) };
-    if let Some(at) = (command + 1..words.len()).find(|at| words[*at] == own && reads(&words[*at - 1])) {
-        words[at].clone_from(&fresh);
-    } else if let Some((at, option)) = words.iter().enumerate().find_map(|(at, word)| {
-        let option = word.strip_suffix(&own)?.strip_suffix('=').filter(|option| reads(option))?;
-        Some((at, option.to_string()))
-    }) {
-        words[at] = format!("{option}={fresh}");
+fn fresh_path(path: &Path, name: &str) -> String {
+    if path == Path::new("-") {
+        return format!("{name}.json");
     }
-    fresh
+    let name = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy().into_owned());
+    path.with_file_name(format!("{name}-again.json")).to_string_lossy().into_owned()
 }
 
 /// The processes a side that would decide what is undecided, and what is to be known beside them. Sides that are measured
@@ -530,9 +559,7 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
         return [&device.baseline, &device.candidate]
             .map(|name| Some(format!("on the machine with {}", printable(name))));
     }
-    // As they were typed, wherever that was.
-    let typed = |record| measure(record, Path::new(""));
-    if typed(a) != typed(b) {
+    if asked(a) != asked(b) {
         return kernels_in_place(a, b);
     }
     let differs = |what: fn(&Difference) -> bool| comparison.differences.iter().find(|difference| what(difference));
@@ -550,15 +577,15 @@ fn difference(sides: [Kept<'_>; 2], comparison: &Comparison) -> [Option<String>;
 
 /// What says that two records ran other kernels in cases of the same name. Which built-in ones they ran, other commands say.
 fn kernels_in_place(a: &Record, b: &Record) -> [Option<String>; 2] {
-    let files = |record| {
-        let words = measured(record).unwrap_or_default().into_iter().skip(1);
-        words.filter(|word| Path::new(word).extension().is_some()).map(ToString::to_string).collect::<Vec<_>>()
+    let files = |record: &Record| {
+        let request = record.request.clone()?;
+        Some((request.kernels.map(|kernels| kernels.kernel), request.config))
     };
     // Other files of the same name are in the commands.
     if files(a) != files(b) {
         return [None, None];
     }
-    let alike = measure(a, Path::new("")) == measure(b, Path::new(""));
+    let alike = asked(a) == asked(b);
     let hashes = |case: &Case| case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
     let before: BTreeMap<_, _> = a.cases.iter().map(|case| (&case.id, hashes(case))).collect();
     let changed = |case: &&Case| before.get(&case.id).is_some_and(|known| *known != hashes(case));
@@ -574,138 +601,36 @@ fn kernels_in_place(a: &Record, b: &Record) -> [Option<String>; 2] {
     [None, None]
 }
 
-/// The words that measure what the record at `path` has, with the variables that chose its driver; `None` where it is of no
-/// command that measures.
-fn measure(record: &Record, path: &Path) -> Option<String> {
-    let words: Vec<_> = measured(record)?.into_iter().map(|word| from_here(word, path)).collect();
-    Some(assignments(&record.origin.environment) + &line(words.iter().map(|word| &**word)))
+/// The request of a record with whatever number of processes, and without a name for the record.
+fn unnamed(record: &Record) -> Option<Request> {
+    Some(Request { label: None, ..record.request.as_ref()?.once() })
 }
 
-/// A word of a record's command as it is typed here. A command is repeated from other folders than the one where it was typed
-/// first: a file that is not here is looked for beside the record, and in the folders above that.
-fn from_here<'w>(word: &'w str, record: &Path) -> Cow<'w, str> {
-    let (option, file) = word.split_once('=').filter(|_| word.starts_with("--")).unwrap_or(("", word));
-    // Names of algorithms and devices have no extension.
-    if Path::new(file).extension().is_none() || Path::new(file).exists() {
-        return word.into();
-    }
-    let found = record.ancestors().skip(1).map(|folder| folder.join(file)).find(|path| path.is_file());
-    let path = found.map(|path| path.to_string_lossy().into_owned());
-    match path {
-        None => word.into(),
-        Some(path) if option.is_empty() => path.into(),
-        Some(path) => format!("{option}={path}").into(),
-    }
+/// The request of a record and the variables of its driver: what two records differ in that no command says is elsewhere.
+fn asked(record: &Record) -> Option<Measure> {
+    Some(Measure { variables: assignments(&record.origin.environment), request: unnamed(record)? })
 }
 
-/// The same words without variables, the program before all.
-fn measured(record: &Record) -> Option<Vec<&str>> {
-    let (program, rest) = record.command.split_first()?;
-    let words = measuring(rest.iter().map(String::as_str));
-    // Options behind `--` would be files.
-    let known =
-        !words.contains(&"--") && words.get(subcommand(&words)).is_some_and(|command| MEASURING.contains(command));
-    // The record may be anybody's: what is pasted runs this program.
-    let own = !program.contains('=')
-        && Path::new(program).file_name().is_some_and(|name| name.to_string_lossy().contains("gpukern"));
-    let program = if own { program } else { "gpukern" };
-    known.then(|| std::iter::once(program).chain(words).collect())
+/// The command that measures the record at `path`; `None` where it has no request. A command is repeated from other folders than the one
+/// where it was typed first: a file that is not here is looked for beside the record, and in the folders above that.
+fn measure(record: &Record, path: &Path) -> Option<Measure> {
+    let found = |file: &Path| -> Option<PathBuf> {
+        let mut beside = path.ancestors().skip(1).map(|folder| folder.join(file));
+        // Names of built-in algorithms have no extension.
+        let missing = file.extension().is_some() && !file.exists();
+        let found = if missing { beside.find(|path| path.is_file()) } else { None };
+        // The name of a file may begin as an option does.
+        let is_option = file.to_str().is_some_and(|name| name.starts_with('-'));
+        found.or_else(|| is_option.then(|| Path::new(".").join(file)))
+    };
+    let request = record.request.as_ref()?.once().with_files(found);
+    Some(Measure { variables: assignments(&record.origin.environment), request })
 }
 
-/// Variables that choose a driver, as a shell takes them before a command; others, which a record may have, are left out.
+/// Variables that choose a driver, as a shell takes them before a command; others, which a record may have, are left out, and
+/// so are those that stand for options of a request.
 pub(crate) fn assignments(environment: &BTreeMap<String, String>) -> String {
-    let variables = environment.iter().filter(|(name, _)| CHOOSING.contains(&name.as_str()));
+    let chooses = |name: &str| CHOOSING.contains(&name) && !name.starts_with("GPUKERN_");
+    let variables = environment.iter().filter(|(name, _)| chooses(name));
     variables.map(|(name, value)| format!("{name}={} ", shown_word(value))).collect()
-}
-
-/// Words as one line for a shell.
-pub(crate) fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    words.into_iter().map(shown_word).collect::<Vec<_>>().join(" ")
-}
-
-/// The place of the command among recorded words, behind options for all commands, whose values may be called like one.
-fn subcommand(words: &[&str]) -> usize {
-    let options = VulkanOptions::command_for_update();
-    let takes = |word: &str| {
-        if word == "--color" {
-            return true;
-        }
-        let found = options.get_arguments().find(|arg| arg.get_long() == word.strip_prefix("--"));
-        found.is_some_and(|arg| arg.get_action().takes_values())
-    };
-    let mut at = 0;
-    while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
-        at += if takes(word) { 2 } else { 1 };
-    }
-    at
-}
-
-/// The commands that measure records.
-const MEASURING: [&str; 2] = ["bench", "run"];
-
-/// Options of `compare` and `report` that name a file which is no record.
-const OTHER_FILES: [&str; 6] = ["--json", "--junit", "--gate", "--output", "-o", "--svg"];
-
-/// Options with a value that are this process's own: where its results go, how they are shown, what they are compared with.
-const OWN: [&str; 14] = [
-    "--allow",
-    "--budget",
-    "--columns",
-    "--compare",
-    "--json",
-    "--keep-failures",
-    "--min-effect",
-    "--print",
-    "--process-noise",
-    "--processes",
-    "--resume",
-    "--rounds",
-    "--save",
-    "--table",
-];
-
-/// Those that take no value, or one in the same word alone.
-const OWN_FLAGS: [&str; 2] = ["--force", "--noise"];
-
-/// The words of a recorded command line that say what is measured and how, for a person to measure it again.
-fn measuring<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    without(words, &OWN, &OWN_FLAGS)
-}
-
-/// `words` without these options, of which `flags` take no value in the next word.
-pub(crate) fn without<'a>(words: impl IntoIterator<Item = &'a str>, options: &[&str], flags: &[&str]) -> Vec<&'a str> {
-    let mut is_value = false;
-    let stays = |word: &&str| {
-        let (option, joined) = word.split_once('=').map_or((*word, false), |(option, _)| (option, true));
-        let is_option = !is_value && options.contains(&option);
-        let goes = is_value || is_option || flags.contains(&option);
-        is_value = is_option && !joined;
-        !goes
-    };
-    words.into_iter().filter(stays).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kept(line: &str) -> String {
-        measuring(line.split(' ')).join(" ")
-    }
-
-    #[test]
-    fn what_is_measured_stays_and_what_becomes_of_it_goes() {
-        assert_eq!(
-            kept("bench lu --json a.json -s 64 --noise --label=x --noise=8 --dtype f32"),
-            "bench lu -s 64 --label=x --dtype f32"
-        );
-        assert_eq!(
-            kept("run k.toml --min-effect=5% --allow driver --force --save D=d.npy --size 64"),
-            "run k.toml --size 64"
-        );
-        assert_eq!(
-            kept("k.toml --print=D --table both --compare a.json --compare b.json --no-peak"),
-            "k.toml --no-peak"
-        );
-    }
 }

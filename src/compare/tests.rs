@@ -1,11 +1,14 @@
-use super::recipe::{Kept, recipe};
+use super::recipe::{Again, Kept, recipe};
 use super::*;
 use crate::basis::units::Bytes;
 use crate::device::capability::DeviceKind;
+use crate::plan::axes::AxisValues;
+use crate::plan::options::Selection;
+use crate::plan::request::{KernelFiles, Request};
 use crate::record::reader;
 use crate::record::{Case, Correctness, Outcome, Sample};
 use crate::stats::Summary;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
 const FIXTURE: &str = include_str!("../../tests/fixtures/run-1.json");
@@ -549,7 +552,7 @@ fn another_board_of_one_model_is_no_change_of_the_code() {
     assert_eq!(of(&["1", "2", "3"], &["4", "5", "6"], &usual).0, Verdict::Slower);
     assert_eq!(of(&["1"], &["2"], &Settings { noise: Some(0.01), ..usual }).0, Verdict::Slower);
     let [a, b] = [boards("a", 1e6, &["1"]), boards("b", 1.08e6, &["2"])];
-    let (remarks, commands) = advice([&a, &b], ["a.json", "b.json"], "gpukern compare a.json b.json");
+    let (remarks, commands) = advice([&a, &b], ["a.json", "b.json"]);
     let remedy = "2 cases: the sides ran on different boards, which may differ by 10 %. Measure both on one of them (--device 2 is \
                   the candidate's)";
     assert!(remarks[0].starts_with(remedy) && commands.is_none(), "{remarks:?}");
@@ -600,10 +603,23 @@ fn no_pair_of_quiet_and_loaded_sides_on_the_host_gives_a_false_verdict() {
     }
 }
 
-/// A record that can be completed, of this command line.
-fn kept(started: &str, centre: f64, line: &str) -> Record {
+/// A request for LU at these sizes.
+fn lu(sizes: &[&str]) -> Request {
+    let size = sizes.iter().map(ToString::to_string).collect();
+    let selection = Selection { algorithm: vec!["lu".into()], size, ..Selection::default() };
+    Request { selection, ..Request::default() }
+}
+
+/// A request for users' kernels in these files.
+fn kernels(files: &[&str]) -> Request {
+    let kernel = files.iter().map(PathBuf::from).collect();
+    Request { kernels: Some(KernelFiles { kernel, ..KernelFiles::default() }), ..Request::default() }
+}
+
+/// A record that can be completed, of this request.
+fn kept(started: &str, centre: f64, request: Request) -> Record {
     let mut record = record(started, &times(centre, 0.01, 50, started.len() as u64));
-    record.command = line.split(' ').map(ToString::to_string).collect();
+    record.request = Some(request);
     record.plan = Some("1".into());
     record.devices[0].kind = DeviceKind::Cpu;
     record.wall_time = Nanos(40e9);
@@ -611,57 +627,67 @@ fn kept(started: &str, centre: f64, line: &str) -> Record {
 }
 
 /// The commands that would decide the comparison of two records, at these paths.
-fn decided(sides: [&[Record]; 2], paths: [&str; 2], typed: &str) -> Option<String> {
-    advice(sides, paths, typed).1
+fn decided(sides: [&[Record]; 2], paths: [&str; 2]) -> Option<String> {
+    advice(sides, paths).1
 }
 
 /// The same behind what is to be known beside them.
-fn advice(sides: [&[Record]; 2], paths: [&str; 2], typed: &str) -> (Vec<String>, Option<String>) {
+fn advice(sides: [&[Record]; 2], paths: [&str; 2]) -> (Vec<String>, Option<String>) {
     let settings = Settings::default();
     let found = compare(sides[0], sides[1], &settings);
     let paths = paths.map(|path| [Path::new(path)]);
     let kept = [0, 1].map(|side| Kept { records: sides[side], paths: &paths[side] });
-    recipe(&found, kept, &settings, &|_| (String::new(), typed.split(' ').map(ToString::to_string).collect()))
+    recipe(&found, kept, &settings, &again())
+}
+
+/// A command of `gpukern` that compares again, with the files that take the place of others.
+fn again() -> Again<'static> {
+    let command = &|_, replaced: [Option<String>; 2]| {
+        let [before, after] = replaced.map(|path| path.unwrap_or_else(|| "as-it-was".into()));
+        format!("gpukern compare {before} {after}")
+    };
+    Again { program: "gpukern", completes: false, command }
 }
 
 #[test]
-fn a_recipe_has_the_paths_the_driver_and_the_comparison_as_they_were_typed() {
-    let [mut a, mut b] = [("a", 1e6), ("bb", 1.05e6)]
-        .map(|(started, centre)| kept(started, centre, "./gpukern bench lu -s 64 --json x.json --force"));
+fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
+    let [mut a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, lu(&["64"])));
     let of = |name: &str, value: &str| (name.to_string(), value.to_string());
-    a.origin.environment = [of("VK_DRIVER_FILES", "my old.json"), of("LD_PRELOAD", "evil.so")].into();
+    a.origin.environment =
+        [of("VK_DRIVER_FILES", "my old.json"), of("LD_PRELOAD", "evil.so"), of("GPUKERN_DEVICE", "0")].into();
     b.origin.environment = [of("VK_DRIVER_FILES", "new.json")].into();
     b.devices[0].driver.info = "590.1".into();
-    let typed = "gpukern compare runs/old.json new.json --force --gate limits.toml";
-    let text = decided([from_ref(&a), from_ref(&b)], ["runs/old.json", "new.json"], typed).expect("a recipe");
+    let text = decided([from_ref(&a), from_ref(&b)], ["runs/old.json", "new.json"]).expect("a recipe");
     assert_eq!(
         text,
         "# about 5 min: 2 × 4 processes of 40 s\nfor n in $(seq 2 5); do\n  \
-         VK_DRIVER_FILES='my old.json' ./gpukern bench lu -s 64 -q --processes $n --resume runs/old.json > /dev/null\n  \
-         VK_DRIVER_FILES=new.json ./gpukern bench lu -s 64 -q --processes $n --resume new.json > /dev/null\n\
-         done\ngpukern compare runs/old.json new.json --force --gate limits.toml"
+         VK_DRIVER_FILES='my old.json' gpukern bench lu --size=64 -q --processes $n --resume runs/old.json > /dev/null\n  \
+         VK_DRIVER_FILES=new.json gpukern bench lu --size=64 -q --processes $n --resume new.json > /dev/null\n\
+         done\ngpukern compare as-it-was as-it-was"
     );
-    // The same command for both sides: the driver was installed anew in between.
+    // The same command for both sides: the driver was installed anew in between. A label chooses nothing.
     a.origin.environment.clone_from(&b.origin.environment);
-    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"], typed).expect("a recipe");
+    a.request = Some(Request { label: Some("old".into()), processes: Some(3), ..lu(&["64"]) });
+    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
     assert!(text.contains("\n# with driver NVIDIA 580") && text.contains("\n# with driver NVIDIA 590.1"), "{text}");
-    assert!(text.contains("--processes 5 --resume old.json\n#"), "{text}");
+    assert!(text.contains("lu --size=64 --label=old --processes 5 --resume old.json\n#"), "{text}");
     // What is the same takes turns in one line, and what cannot be completed is measured anew.
+    a.request.clone_from(&b.request);
     b.devices[0].driver = a.devices[0].driver.clone();
-    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"], typed).expect("a recipe");
+    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
     assert!(text.contains("\nfor n in $(seq 2 5); do for record in old.json new.json; do\n"), "{text}");
     b.plan = None;
     b.wall_time = Nanos(300e9);
-    let text = decided([&[a], &[b]], ["-", "new.json"], "gpukern compare - new.json --json -").expect("a recipe");
+    let text = decided([&[a], &[b]], ["-", "new.json"]).expect("a recipe");
     assert!(text.contains("--processes 5 --json baseline.json") && text.contains("--json new-again.json"), "{text}");
-    assert!(text.ends_with("\ngpukern compare baseline.json new-again.json --json -"), "{text}");
+    assert!(text.ends_with("\ngpukern compare baseline.json new-again.json"), "{text}");
     assert!(text.starts_with("# about 28 min: 2 × 5 processes of 3 min\n"), "{text}");
 }
 
 #[test]
 fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
     let sides = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| {
-        let mut record = kept(started, centre, "gpukern bench lu -s 64,96,128 --processes 3 --json x.json");
+        let mut record = kept(started, centre, lu(&["64", "96", "128"]));
         let of = |id: &str, centre: f64| {
             let case = self::record(started, &times(centre, 0.01, 50, 7)).cases.remove(0);
             Case { id: if id.is_empty() { case.id.clone() } else { id.into() }, ..case }
@@ -682,12 +708,12 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
     let found = compare(from_ref(&sides[0]), from_ref(&sides[1]), &Settings::default());
     let undecided: Vec<_> = found.cases.iter().filter(|case| case.verdict == Verdict::Undecided).collect();
     assert!(undecided.len() == 1 && undecided[0].id == open, "the records show what the test needs: {undecided:?}");
-    let typed = "gpukern compare a.json b.json";
     let text = |sides: &[Record; 2]| {
-        decided([from_ref(&sides[0]), from_ref(&sides[1])], ["a.json", "b.json"], typed).expect("a recipe")
+        decided([from_ref(&sides[0]), from_ref(&sides[1])], ["a.json", "b.json"]).expect("a recipe")
     };
     let alone = text(&sides);
-    assert!(alone.contains(&format!("bench lu -s 64,96,128 --only {open} -q --processes $n --resume")), "{alone}");
+    let measured = format!("bench lu --size=64 --size=96 --size=128 --only={open} -q --processes $n --resume");
+    assert!(alone.contains(&measured), "{alone}");
     assert!(alone.contains("\nfor n in $(seq 4 "), "{alone}");
     // One more process that measured another case alone leaves it where it was.
     let mut uneven = sides.clone();
@@ -701,14 +727,14 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
 
 #[test]
 fn a_recipe_that_would_measure_nothing_is_none() {
-    let [a, b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, "gpukern tune lu"));
-    let (remarks, commands) = advice([&[a], &[b]], ["a.json", "b.json"], "gpukern compare a.json b.json");
+    let [a, b] = [("a", 1e6), ("bb", 1.05e6)]
+        .map(|(started, centre)| Record { request: None, ..kept(started, centre, Request::default()) });
+    let (remarks, commands) = advice([&[a], &[b]], ["a.json", "b.json"]);
     assert_eq!((remarks.len(), commands), (2, None), "{remarks:?}");
-    let told =
-        |remark: &String| remark.ends_with("does not say how to measure it: measure it again with --processes 5.");
+    let told = |remark: &String| remark.ends_with("has no request to repeat: measure it again with --processes 5.");
     assert!(remarks.iter().all(told), "{remarks:?}");
     // A record of several processes has the time of those that its last command measured.
-    let mut whole = kept("a", 1e6, "gpukern bench lu");
+    let mut whole = kept("a", 1e6, lu(&[]));
     let process = |line: &str| crate::record::Process { command: vec![line.into()], ..whole.processes().remove(0) };
     whole.processes = ["first", "again", "again"].map(process).into();
     whole.command = vec!["again".into()];
@@ -727,9 +753,9 @@ fn a_recipe_that_would_measure_nothing_is_none() {
 
 #[test]
 fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
-    let [mut a, mut b] = [("a", "0", "base.json"), ("bb", "1", "new.json --no-peak")].map(|(started, hash, more)| {
-        let mut record =
-            kept(started, 1e6 + started.len() as f64 * 5e4, &format!("gpukern run k.toml k.comp --json {more}"));
+    let [mut a, mut b] = [("a", "0", false), ("bb", "1", true)].map(|(started, hash, no_peak)| {
+        let request = Request { no_peak, ..kernels(&["k.toml", "k.comp"]) };
+        let mut record = kept(started, 1e6 + started.len() as f64 * 5e4, request);
         let kernel = crate::case::compiled::CompiledKernel {
             name: "k/k.comp#0".into(),
             hash: hash.into(),
@@ -739,17 +765,14 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
         record.cases.iter_mut().for_each(|case| case.kernels = vec![kernel.clone()]);
         record
     });
-    let typed = "gpukern compare base.json new.json";
-    let of = |a: &Record, b: &Record| {
-        decided([from_ref(a), from_ref(b)], ["base.json", "new.json"], typed).expect("a recipe")
-    };
+    let of = |a: &Record, b: &Record| decided([from_ref(a), from_ref(b)], ["base.json", "new.json"]).expect("a recipe");
     let text = of(&a, &b);
     assert!(text.contains("\n# with the baseline's k.comp in place:\ngpukern run k.toml k.comp --processes"), "{text}");
     assert!(text.contains("\n# with the candidate's k.comp in place:\ngpukern run k.toml k.comp --no-peak"), "{text}");
     // Another file is in the command.
-    b.command[3] = "other/k.comp".into();
+    let own = b.request.replace(kernels(&["k.toml", "other/k.comp"]));
     assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
-    b.command[3] = "k.comp".into();
+    b.request = own;
     for (own, other) in a.cases.iter_mut().zip(&b.cases) {
         own.kernels.clone_from(&other.kernels);
     }
@@ -758,9 +781,9 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
 
 #[test]
 fn a_recipe_says_on_which_machine_each_side_is_measured() {
-    let [a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, "gpukern bench lu"));
+    let [a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, lu(&[])));
     b.devices[0].name = "NVIDIA H100".into();
-    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"], "gpukern compare old.json new.json");
+    let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]);
     let text = text.expect("a recipe");
     let first = format!("# on the machine with {}:\ngpukern bench lu", a.devices[0].name);
     assert!(text.contains(&first) && text.contains("# on the machine with NVIDIA H100:\ngpukern bench lu"), "{text}");
@@ -768,23 +791,23 @@ fn a_recipe_says_on_which_machine_each_side_is_measured() {
     let [mut a, mut b] = [a, b];
     a.origin.host = Some("here".into());
     b.origin.host = Some("here".into());
-    let text = decided([&[a], &[b]], ["old.json", "new.json"], "gpukern compare old.json new.json");
+    let text = decided([&[a], &[b]], ["old.json", "new.json"]);
     assert!(!text.expect("a recipe").contains("on the machine"));
 }
 
 #[test]
 fn a_cost_names_the_sides_that_differ() {
-    let [mut a, b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, "gpukern bench lu"));
+    let [mut a, b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, lu(&[])));
     a.plan = None;
-    let text = decided([&[a], &[b]], ["old.json", "new.json"], "gpukern compare old.json new.json").expect("a recipe");
+    let text = decided([&[a], &[b]], ["old.json", "new.json"]).expect("a recipe");
     assert!(text.starts_with("# about 6 min: baseline 5 processes of 40 s, candidate 4 processes of 40 s\n"), "{text}");
 }
 
-/// Five processes a side of this command on a CPU device, each with these conditions and this driver.
-fn five(name: &str, line: &str, driver: &str, conditions: crate::record::Conditions) -> Vec<Record> {
+/// Five processes a side of this request on a CPU device, each with these conditions and this driver.
+fn five(name: &str, request: &Request, driver: &str, conditions: crate::record::Conditions) -> Vec<Record> {
     let mut records = side(DeviceKind::Cpu, name, 1e6, 5, conditions);
     for record in &mut records {
-        record.command = line.split(' ').map(ToString::to_string).collect();
+        record.request = Some(request.clone());
         record.plan = Some("1".into());
         record.origin.environment = [("VK_DRIVER_FILES".to_string(), driver.to_string())].into();
     }
@@ -793,63 +816,73 @@ fn five(name: &str, line: &str, driver: &str, conditions: crate::record::Conditi
 
 #[test]
 fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_but_turns() {
-    let line = "gpukern bench matmul -V naive,tiled -s 64,128 --no-peak --processes 5 --json new.json";
-    let of = |line: &str, new: &str, canary: f64| {
-        let a = five("a", line, "old.json", seen(600.0, None));
-        let b = five("b", line, new, seen(600.0 * canary, None));
-        advice([&a, &b], ["a.json", "b.json"], "gpukern compare a.json b.json")
+    let matmul = |change: fn(&mut Selection)| {
+        let list = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let (algorithm, variant) = (list(&["matmul"]), list(&["naive", "tiled"]));
+        let mut selection = Selection { algorithm, variant, size: list(&["64", "128"]), ..Selection::default() };
+        change(&mut selection);
+        Request { selection, no_peak: true, processes: Some(5), ..Request::default() }
     };
-    let (remarks, commands) = of(line, "new icd.json", 1.8);
+    let own = matmul(|_| {});
+    let of = |request: &Request, new: &str, canary: f64| {
+        let a = five("a", request, "old.json", seen(600.0, None));
+        let b = five("b", request, new, seen(600.0 * canary, None));
+        advice([&a, &b], ["a.json", "b.json"])
+    };
+    let (remarks, commands) = of(&own, "new icd.json", 1.8);
     let said = "2 cases: the canary, a fixed test kernel, took 1.8 times as long beside the candidate. Either the device \
                 was busy or clocked lower then, or the candidate slows down every kernel; more processes cannot tell which.";
     assert_eq!(remarks, [said]);
-    let turns = "gpukern ab matmul -V naive,tiled -s 64,128 --a-driver old.json --b-driver 'new icd.json'";
+    let turns = "gpukern ab matmul --variant=naive --variant=tiled --size=64 --size=128 --a-driver=old.json \
+                 '--b-driver=new icd.json'";
     assert_eq!(commands.as_deref(), Some(turns));
-    assert!(of(line, "new.json", 1.25).0[0].contains(" took 25 % longer beside the candidate."));
-    let (remarks, commands) = of(line, "new.json", 0.5);
+    assert!(of(&own, "new.json", 1.25).0[0].contains(" took 25 % longer beside the candidate."));
+    let (remarks, commands) = of(&own, "new.json", 0.5);
     assert!(remarks[0].contains("took 2 times as long beside the baseline") && commands.is_some(), "{remarks:?}");
     assert!(remarks[0].contains("the candidate speeds up every kernel"), "{remarks:?}");
     // What `ab` does not take, or would not know, is left to the reader.
-    for (line, driver) in [
-        (line, "new.json:other.json"),
-        ("gpukern bench matmul -V naive -s 64 --host", "new.json"),
-        ("gpukern bench matmul -s 64", "new.json"),
-        ("gpukern bench mat* -V naive -s 64", "new.json"),
-        ("gpukern bench -V naive -s 64", "new.json"),
-        ("gpukern run k.toml -V naive -s 64", "new.json"),
+    for (request, driver) in [
+        (own.clone(), "new.json:other.json"),
+        (Request { host: true, ..own.clone() }, "new.json"),
+        (matmul(|own| own.variant.clear()), "new.json"),
+        (matmul(|own| own.size.clear()), "new.json"),
+        (matmul(|own| own.algorithm = vec!["mat*".into()]), "new.json"),
+        (matmul(|own| own.algorithm.clear()), "new.json"),
+        (matmul(|own| own.axes = AxisValues::default().with("eps", 0.5)), "new.json"),
+        (matmul(|own| own.sampling.clock = Some("host".into())), "new.json"),
+        (Request { selection: own.selection.clone(), ..kernels(&["k.toml"]) }, "new.json"),
     ] {
-        let (remarks, commands) = of(line, driver, 1.8);
-        assert_eq!(commands, None, "{line}");
-        assert!(remarks.len() == 2 && remarks[1].contains("docs/compare.md"), "{line}: {remarks:?}");
+        let (remarks, commands) = of(&request, driver, 1.8);
+        assert_eq!(commands, None, "{request:?}");
+        assert!(remarks.len() == 2 && remarks[1].contains("docs/compare.md"), "{request:?}: {remarks:?}");
     }
     // One driver does not slow its canary down by itself: the device was busy.
-    let (remarks, commands) = of(line, "old.json", 1.8);
+    let (remarks, commands) = of(&own, "old.json", 1.8);
     assert!(remarks[0].starts_with("Measure the candidate again: in all 2 cases the device was slower"), "{remarks:?}");
     assert!(commands.is_some_and(|commands| commands.contains("--json b-again.json")), "{remarks:?}");
 }
 
 #[test]
 fn a_side_that_other_programs_slowed_down_is_measured_anew() {
-    let line = "gpukern bench lu --processes 5 --json x.json";
+    let request = lu(&[]);
     let of = |before: f64, after: f64, paths: [&[&Path]; 2]| {
-        let a = five("a", line, "a.json", seen(600.0, Some(before)));
-        let b = five("b", line, "a.json", seen(600.0, Some(after)));
+        let a = five("a", &request, "a.json", seen(600.0, Some(before)));
+        let b = five("b", &request, "a.json", seen(600.0, Some(after)));
         let settings = Settings::default();
         // As one record of five processes is.
         let kept = [(&a, paths[0]), (&b, paths[1])].map(|(records, paths)| Kept { records, paths });
-        let again = |_| (String::new(), "gpukern compare a.json b.json".split(' ').map(String::from).collect());
-        recipe(&compare(&a, &b, &settings), kept, &settings, &again)
+        recipe(&compare(&a, &b, &settings), kept, &settings, &again())
     };
     let [a, b] = ["a.json", "b.json"].map(Path::new);
     for (before, after, name, fresh) in
-        [(0.0, 0.5, "candidate", ["a.json", "b-again.json"]), (0.5, 0.0, "baseline", ["a-again.json", "b.json"])]
+        [(0.0, 0.5, "candidate", ["as-it-was", "b-again.json"]), (0.5, 0.0, "baseline", ["a-again.json", "as-it-was"])]
     {
         let (remarks, commands) = of(before, after, [&[a], &[b]]);
         let said = format!("Measure the {name} again: in all 2 cases the device was slower or busier while it ran.");
         assert_eq!(remarks, [said]);
         let commands = commands.expect("commands");
         let file = fresh.iter().find(|file| file.contains("again")).expect("a new file");
-        assert!(commands.contains(&format!(" gpukern bench lu --processes 5 --json {file}\n")), "{commands}");
+        assert!(commands.contains(&format!("=a.json gpukern bench lu --processes 5 --json {file}\n")), "{commands}");
         assert!(commands.ends_with(&format!("\ngpukern compare {}", fresh.join(" "))), "{commands}");
         assert_eq!(commands.matches("gpukern bench").count(), 1, "{commands}");
     }
@@ -860,44 +893,18 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
 
 #[test]
 fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
-    let line = "gpukern bench lu --processes 3 --json old.json";
-    let a = five("a", line, "a.json", seen(900.0, None));
-    let b = five("b", line, "a.json", seen(600.0, None));
+    let a = five("a", &lu(&[]), "a.json", seen(900.0, None));
+    let b = five("b", &lu(&[]), "a.json", seen(600.0, None));
     let (a, b, settings) = (&a[..3], &b[..3], Settings { growing: true, ..Settings::default() });
     let old = [Path::new("old.json")];
     let kept = [Kept { records: a, paths: &old }, Kept { records: b, paths: &[] }];
-    let again = |_| (String::new(), "gpukern bench lu --compare old.json".split(' ').map(String::from).collect());
-    let (remarks, commands) = recipe(&compare(a, b, &settings), kept, &settings, &again);
+    let (remarks, commands) = recipe(&compare(a, b, &settings), kept, &settings, &again());
     assert!(remarks.len() == 1 && remarks[0].starts_with("Measure the baseline again: in all 2 cases "), "{remarks:?}");
     let commands = commands.expect("commands");
     assert!(
-        commands.contains("--processes 5 --json old-again.json\ngpukern bench lu --compare old-again.json"),
+        commands.contains("--processes 5 --json old-again.json\ngpukern compare old-again.json as-it-was"),
         "{commands}"
     );
-}
-
-#[test]
-fn a_new_record_takes_the_place_of_the_old_one_and_of_nothing_that_is_called_alike() {
-    let of = |path: &str, line: &str| {
-        let mut words: Vec<String> = line.split(' ').map(String::from).collect();
-        recipe::fresh_path(Path::new(path), "baseline", &mut words);
-        words.join(" ")
-    };
-    for (path, line, expected) in [
-        ("compare", "gpukern compare compare b", "gpukern compare compare-again.json b"),
-        ("compare", "gpukern --color always compare b compare", "gpukern --color always compare b compare-again.json"),
-        ("lu", "gpukern bench lu --compare lu", "gpukern bench lu --compare lu-again.json"),
-        ("lu", "gpukern bench lu --compare=lu", "gpukern bench lu --compare=lu-again.json"),
-        ("-", "gpukern compare --json=- --baseline=- b", "gpukern compare --json=- --baseline=baseline.json b"),
-        ("x", "gpukern compare --gate x --force x b", "gpukern compare --gate x --force x-again.json b"),
-        (
-            "x",
-            "gpukern compare --candidate b x --baseline c",
-            "gpukern compare --candidate b x-again.json --baseline c",
-        ),
-    ] {
-        assert_eq!(of(path, line), expected, "{path} in {line}");
-    }
 }
 
 #[test]
@@ -905,14 +912,14 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
     let side = |name: &str, spread: f64, centre: f64| -> Vec<Record> {
         let process = |i: usize| {
             let apart = [1.0, 1.0 + spread, 1.0 - spread, 1.0 + spread / 2.0, 1.0 - spread / 2.0][i];
-            kept(&format!("{name}{}", "-".repeat(i)), centre * apart, "gpukern bench lu")
+            kept(&format!("{name}{}", "-".repeat(i)), centre * apart, lu(&[]))
         };
         (0..5).map(process).collect()
     };
     let of = |spread: f64, centre: f64| {
         let [a, b] = [side("a", spread, 1e6), side("b", spread, centre)];
         let paths = ["a.json", "b.json"];
-        (compare(&a, &b, &Settings::default()), decided([&a, &b], paths, "gpukern compare"))
+        (compare(&a, &b, &Settings::default()), decided([&a, &b], paths))
     };
     let (found, text) = of(0.03, 1.0);
     assert_eq!(found.cases[0].verdict, Verdict::Faster);
@@ -925,7 +932,7 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
     assert!(found.cases[0].test.starts_with("wider than ±2 %"), "{:?}", found.cases[0].test);
     assert_eq!(text, None, "more will not do");
     let [a, b] = [side("a", 0.3, 1e6), side("b", 0.3, 1e6)];
-    let (remarks, _) = advice([&a, &b], ["a.json", "b.json"], "gpukern compare");
+    let (remarks, _) = advice([&a, &b], ["a.json", "b.json"]);
     let said =
         "2 cases would need more than 50 processes a side: this machine is too noisy to resolve 2 %. `gpukern ab`";
     assert!(remarks.len() == 2 && remarks[1].starts_with(said), "{remarks:?}");
@@ -936,27 +943,13 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
 }
 
 #[test]
-fn the_command_of_a_record_is_found_behind_options_whose_values_are_called_like_one() {
-    let of = |line: &str| recipe::completed(&kept("a", 1e6, line), Path::new("a b.json"), 5);
-    for line in [
-        "run k.toml",
-        "--cache-dir run run k.toml",
-        "-q --loader=bench --max-run compare bench lu",
-        "--color run bench lu",
-    ] {
-        let text = of(&format!("gpukern {line} --json x.json")).expect("it measures");
-        assert_eq!(text, format!("gpukern {line} --processes 5 --resume 'a b.json'"));
-    }
-    for line in ["tune lu", "--cache-dir bench tune lu", "--cache-dir", ""] {
-        assert_eq!(of(&format!("gpukern {line}")), None, "{line}");
-    }
-    assert!(
-        of("/tmp/other bench lu").is_some_and(|text| text.starts_with("gpukern bench")),
-        "whoever wrote the record"
-    );
-    // What a shell would take for a variable is no program, and options behind `--` would be files.
-    assert!(of("LD_PRELOAD=/tmp/gpukern bench lu").is_some_and(|text| text.starts_with("gpukern bench")));
-    assert_eq!(of("gpukern run -- -k.comp"), None);
+fn a_baseline_is_completed_by_this_program_with_options_that_stay_options() {
+    let of = |request: Request| {
+        recipe::completed("bin/gpukern", &kept("a", 1e6, request), Path::new("a b.json"), 5).expect("a command")
+    };
+    let noisy = Request { noise: Some(8), ..lu(&["64"]) };
+    assert_eq!(of(noisy), "bin/gpukern bench lu --size=64 --processes 5 --resume 'a b.json'");
+    assert_eq!(of(kernels(&["-k.comp"])), "bin/gpukern run ./-k.comp --processes 5 --resume 'a b.json'");
 }
 
 #[test]
@@ -967,13 +960,19 @@ fn a_command_names_its_files_as_they_are_found_from_here() {
     for file in ["all.toml", "runs/own.toml"] {
         std::fs::write(folder.path().join(file), "").expect("written");
     }
-    let line = "gpukern bench --config=all.toml --shapes own.toml --tuned gone.toml -s 64 lu";
-    let command = recipe::completed(&kept("a", 1e6, line), &runs.join("a.json"), 5).expect("a command");
+    let request = Request {
+        config: Some("all.toml".into()),
+        tuned: Some("gone.toml".into()),
+        ..kernels(&["own.toml", "gone.comp"])
+    };
+    let record = kept("a", 1e6, request);
+    let command = recipe::completed("gpukern", &record, &runs.join("a.json"), 5).expect("a command");
     let at = |name: &str| folder.path().join(name).display().to_string();
-    assert!(command.contains(&format!("--config={} --shapes {}", at("all.toml"), at("runs/own.toml"))), "{command}");
-    assert!(command.contains("--tuned gone.toml -s 64 lu"), "what is nowhere stays as it was typed: {command}");
-    let beside = recipe::completed(&kept("a", 1e6, line), Path::new("a.json"), 5).expect("a command");
-    assert!(beside.contains("--config=all.toml --shapes own.toml"), "{beside}");
+    let [own, all] = [at("runs/own.toml"), at("all.toml")];
+    let expected = format!("gpukern run {own} gone.comp --config={all} --tuned=gone.toml --processes 5");
+    assert!(command.starts_with(&expected), "what is nowhere stays as it was typed: {command}");
+    let beside = recipe::completed("gpukern", &record, Path::new("a.json"), 5).expect("a command");
+    assert!(beside.starts_with("gpukern run own.toml gone.comp --config=all.toml"), "{beside}");
 }
 
 #[test]

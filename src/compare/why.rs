@@ -60,15 +60,17 @@ pub(super) fn programs(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bo
             reasons.extend(new);
         }
     }
-    // Notes of one fact start with the same word: `tile 8×8, built in` and `tile 16×16, tuned`.
-    let before = |note: &str| {
-        let (fact, now) = note.split_once(' ')?;
-        let before = old.notes.iter().find(|old| old.split(' ').next() == Some(fact))?;
-        Some(format!("{before} → {now}"))
-    };
     let changed = new.notes.iter().filter(|note| !old.notes.contains(note));
-    reasons.extend(changed.map(|note| before(note).unwrap_or_else(|| note.clone())));
+    reasons.extend(changed.map(|note| match [&old.tile, &new.tile] {
+        [Some(before), Some(now)] if now.to_string() == *note => format!("{before} → {}", now.source()),
+        _ => note.clone(),
+    }));
     reasons
+}
+
+/// Whether the canary's time changed by as much as [`speeds`] tells.
+pub(super) fn canary_changed(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> bool {
+    canaries(baseline, candidate).is_some_and(|times| worth_a_word(&times))
 }
 
 fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String> {

@@ -3,6 +3,7 @@
 use super::event::{self, Event};
 use super::series::Series;
 use crate::algorithms;
+use crate::basis::command_line::arguments as arguments_of;
 use crate::basis::printable::shown_word;
 use crate::device::capability::DeviceKind;
 use crate::plan::HOST;
@@ -70,7 +71,7 @@ fn arguments(case: &Case, host: bool) -> Option<String> {
         axes: AxisValues::unusual(&case.options, &algorithm.options(case.dtype)),
         ..of_case
     };
-    Some(Request { selection, ..Request::default() }.arguments())
+    Some(arguments_of(Request { selection, ..Request::default() }.stated()))
 }
 
 #[cfg(test)]

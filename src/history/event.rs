@@ -37,17 +37,17 @@ impl Event {
 pub(crate) struct Change {
     /// Name of the fact, one of [`facts`].
     pub(super) what: &'static str,
-    /// Values before and after.
-    pub(super) values: [String; 2],
+    /// Values before and after: a name, empty but for drivers, and a text.
+    values: [[String; 2]; 2],
 }
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [old, new] = &self.values;
-        // Omit the repeated name of the driver.
-        let shared = old.split(' ').next().filter(|first| self.what == DRIVER && new.starts_with(&format!("{first} ")));
-        let without = |text: &str| shared.map_or(text, |first| text[first.len()..].trim_start()).to_string();
-        write!(f, "{} {} → {}", self.what, without(old), without(new))
+        let [[old_name, old], [new_name, new]] = &self.values;
+        if old_name == new_name {
+            return write!(f, "{} {old} → {new}", self.what);
+        }
+        write!(f, "{} {old_name} {old} → {new_name} {new}", self.what)
     }
 }
 
@@ -100,15 +100,16 @@ pub(super) fn changed_at(runs: &[NamedRecord], series: &Series, at: usize) -> Re
 }
 
 /// Returns the facts of the environment of a case.
-fn facts(seen: Seen<'_>) -> [(&'static str, Option<String>); 6] {
+fn facts(seen: Seen<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
     let (record, driver) = (seen.record, seen.device().map(|device| &device.driver));
+    let nameless = |text: Option<String>| text.map(|text| [String::new(), text]);
     [
-        (DRIVER, driver.map(|driver| format!("{} {}", driver.name, driver.info))),
-        (BUILD, driver.and_then(|driver| driver.build.clone())),
-        ("gpukern", Some(record.version.clone())),
-        ("host", record.origin.host.clone()),
-        ("system", record.origin.system.clone()),
-        (COMMIT, record.origin.commit.as_ref().map(|commit| commit.chars().take(12).collect())),
+        (DRIVER, driver.map(|driver| [driver.name.clone(), driver.info.clone()])),
+        (BUILD, nameless(driver.and_then(|driver| driver.build.clone()))),
+        ("gpukern", nameless(Some(record.version.clone()))),
+        ("host", nameless(record.origin.host.clone())),
+        ("system", nameless(record.origin.system.clone())),
+        (COMMIT, nameless(record.origin.commit.as_ref().map(|commit| commit.chars().take(12).collect()))),
     ]
 }
 

@@ -14,6 +14,7 @@ use crate::basis::error::Error;
 use crate::basis::random::generator;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::plan::request::Request;
 use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, estimate};
 use crate::record::{Case, Caveat, Kind, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
 use crate::tuning::tuned::{self, Tuned};
@@ -53,6 +54,7 @@ impl CaseGroup {
             computes: None,
             shortcuts: of_variant.map_or(&[][..], Variant::shortcuts).to_vec(),
             notes: vec![],
+            tile: None,
             kernels: vec![],
             share: None,
             structure: None,
@@ -70,6 +72,8 @@ pub(crate) struct MeasureOptions<'a> {
     pub(crate) tuned: &'a Tuned,
     /// The command line, as the record shows it.
     pub(crate) command: Vec<String>,
+    /// Request of the command, where it is one that makes records to be completed.
+    pub(crate) request: Option<Request>,
     /// Who measures, and at which commit.
     pub(crate) origin: Origin,
     /// The hash of what was asked for, and which part of it the plan is.
@@ -101,6 +105,7 @@ impl<'a> MeasureOptions<'a> {
             limits,
             tuned,
             command,
+            request: None,
             origin,
             options_hash,
             shard,
@@ -578,6 +583,7 @@ impl<'a> Measurement<'a> {
             version: env!("CARGO_PKG_VERSION").into(),
             started,
             command: options.command.clone(),
+            request: options.request.clone(),
             origin,
             plan: Some(self.plan.hash()),
             options: options.options_hash.clone(),

@@ -6,6 +6,7 @@ use crate::basis::printable::printable;
 use crate::case::compiled::CompiledKernel;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
+use crate::plan::request::Request;
 use crate::plan::{CaseGroup, PlannedRun, Shard};
 use crate::record::{Case, Method, Outcome, Record, Warning};
 use crate::tuning::tuned::{self, Configuration, Tuned};
@@ -25,7 +26,8 @@ pub(super) fn usable(
     changed: impl FnOnce(&Record) -> BTreeSet<String>,
 ) -> Result<Record, Error> {
     let refuse = |what: &str| {
-        let command = printable(&record.command.join(" ")).into_owned();
+        let command = record.request.as_ref().map_or_else(|| record.command.join(" "), Request::command);
+        let command = printable(&command).into_owned();
         Err(Error::Usage(format!("cannot resume: the run {what}; repeat the options of `{command}`, or measure anew")))
     };
     if record.version != env!("CARGO_PKG_VERSION") {

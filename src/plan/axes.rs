@@ -5,8 +5,6 @@
 use super::choose::{self, Choosing};
 use crate::basis::layout::Layout;
 use crate::case::{CaseOptions, Goal, StopRule};
-use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
-use clap::{Arg, ArgAction};
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -16,11 +14,11 @@ pub(crate) struct Axis {
     /// Its name: an option of the command line, a field of `[[bench]]`.
     pub name: &'static str,
     /// The letter of the option.
-    short: Option<char>,
+    pub short: Option<char>,
     /// What is typed.
     pub value: Value,
     /// The help of the commands that have the option.
-    help: Help,
+    pub help: Help,
     /// Makes cases of one: a case for each value that was typed, or for each default where none was.
     pub choose: Choose,
     /// The text that asks for the value of a case; `None` where leaving out the option does.
@@ -88,7 +86,7 @@ pub(crate) enum Value {
 }
 
 /// The help of an axis, for the commands that have it.
-struct Help {
+pub(crate) struct Help {
     bench: &'static str,
     verify: Option<&'static str>,
     tune: Option<&'static str>,
@@ -338,7 +336,7 @@ impl Help {
     }
 
     /// The help of a command, if it has the option.
-    fn of(&self, command: &str) -> Option<&'static str> {
+    pub(crate) fn of(&self, command: &str) -> Option<&'static str> {
         match command {
             "verify" => self.verify,
             "tune" => self.tune,
@@ -424,34 +422,6 @@ pub(crate) fn brief(options: &CaseOptions) -> String {
     words(options, |axis| axis.name != LAYOUT.name).join(" ")
 }
 
-impl Axis {
-    /// Whether a command has it.
-    #[cfg(test)]
-    pub(crate) fn is_option_of(&self, command: &str) -> bool {
-        self.help.of(command).is_some()
-    }
-
-    /// Its option of a command; `None` where the command has none.
-    fn option(&self, command: &str) -> Option<Arg> {
-        let help = self.help.of(command)?;
-        let arg = Arg::new(self.name).long(self.name).help(help);
-        let arg = self.short.into_iter().fold(arg, Arg::short);
-        Some(match self.value {
-            Value::Flag => arg.action(ArgAction::SetTrue),
-            Value::List(name) => arg.value_name(name).action(ArgAction::Append).value_delimiter(','),
-            Value::Word(name) => arg.value_name(name),
-            Value::Whole(name, most) => {
-                let parser = RangedU64ValueParser::<u64>::new().range(0..=most);
-                arg.value_name(name).value_parser(ValueParser::new(parser.map(|number| number.to_string())))
-            }
-            Value::Real(name) => {
-                let parser = |text: &str| text.parse::<f64>().map(|number| number.to_string());
-                arg.value_name(name).allow_negative_numbers(true).value_parser(parser)
-            }
-        })
-    }
-}
-
 /// The values of axes as they were typed, by the names of the axes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AxisValues(BTreeMap<&'static str, Vec<String>>);
@@ -492,7 +462,8 @@ impl AxisValues {
         self.of(&SEED).first()?.parse().ok()
     }
 
-    pub(super) fn set(&mut self, axis: &Axis, texts: Vec<String>) {
+    /// Sets what was typed for an axis, if that is anything.
+    pub(crate) fn set(&mut self, axis: &Axis, texts: Vec<String>) {
         if let (Some(axis), false) = (find(axis.name), texts.is_empty()) {
             self.0.insert(axis.name, texts);
         }
@@ -521,7 +492,7 @@ impl AxisValues {
 
     /// These values without those of some axes.
     #[must_use]
-    pub(super) fn without(mut self, left_out: fn(&Axis) -> bool) -> Self {
+    pub(crate) fn without(mut self, left_out: fn(&Axis) -> bool) -> Self {
         self.0.retain(|name, _| !find(name).is_some_and(left_out));
         self
     }
@@ -542,44 +513,6 @@ impl Serialize for AxisValues {
             };
             (name, value)
         }))
-    }
-}
-
-/// The options of the command into which they are flattened.
-impl clap::Args for AxisValues {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        let name = command.get_name().to_string();
-        command.args(AXES.iter().filter_map(|axis| axis.option(&name)))
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
-    }
-}
-
-impl clap::FromArgMatches for AxisValues {
-    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
-        let mut values = Self::default();
-        for axis in AXES {
-            // A command without the option has no such argument.
-            let texts = match axis.value {
-                Value::Flag => match matches.try_get_one::<bool>(axis.name) {
-                    Ok(Some(true)) => vec!["true".into()],
-                    _ => vec![],
-                },
-                _ => match matches.try_get_many::<String>(axis.name) {
-                    Ok(Some(texts)) => texts.cloned().collect(),
-                    _ => vec![],
-                },
-            };
-            values.set(axis, texts);
-        }
-        Ok(values)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
     }
 }
 

@@ -1,7 +1,5 @@
 //! The choices for a run as they are typed: the options of `bench`, which are also the fields of a configuration.
 
-#![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
-
 use super::Sampling;
 use super::axes::{self, AxisValues, Value};
 use crate::basis::error;
@@ -16,86 +14,41 @@ use std::time::Duration;
 
 /// The options that `bench` and the `[[bench]]` tables of a configuration share. Everything is optional text here;
 /// the plan gives it a meaning.
-#[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Selection {
-    /// Algorithms to measure; `gpukern list` names them
-    #[arg(value_name = "ALGORITHM")]
+    /// Names of algorithms.
     pub algorithm: Vec<String>,
-
-    /// Variants by name, alias or pattern; all; auto [default: all]
-    ///
-    /// In a pattern such as 'tile-*', `*` stands for any text. `auto` is the best variant for device, type and size:
-    /// the fastest that `tune` measured, otherwise the one that a model predicts.
-    #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
+    /// Names, aliases and patterns of variants.
     pub variant: Vec<String>,
-
-    /// Sizes: 1024, a sweep 128..8192, or MxNxK
-    ///
-    /// 1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 (step) · 2^16..2^25 · 1000x70x130 (M×N×K).
-    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
-    // A request of `run` has the sizes of its kernels under the same name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Sizes and sweeps.
     pub size: Vec<String>,
-
     /// The values of axes: element type, layout, input and the like.
-    #[command(flatten)]
     #[serde(flatten)]
     pub axes: AxisValues,
-
-    /// Devices: an index, part of a name, gpu, cpu, all
-    ///
-    /// A UUID also works. `host` is the CPU's cores, without Vulkan. [default: the best GPU, otherwise the software
-    /// device] [env: GPUKERN_DEVICE]
-    #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',', env = "GPUKERN_DEVICE", hide_env = true)]
+    /// Devices, as they are selected.
     pub device: Vec<String>,
-
     /// How to sample.
-    #[command(flatten)]
     #[serde(flatten)]
     pub sampling: SamplingArgs,
-
-    /// Wait this long before each sample, so that the device idles and lowers its clock. For tests.
-    #[arg(long, value_name = "TIME", hide = true)]
+    /// Time to idle before each sample, for tests.
     pub pause: Option<String>,
 }
 
 /// How cases are sampled, as it is typed: options of `bench` and of `run`.
-#[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SamplingArgs {
-    /// Precision of the median [default: 1%]
-    ///
-    /// Sampling ends when the 95 % confidence interval of the median is within ± this percentage.
-    #[arg(long, value_name = "PERCENT")]
+    /// Relative half-width of the median's interval at which sampling ends.
     pub precision: Option<String>,
-
-    /// Stop sampling a case after this time [default: 2s]
-    ///
-    /// It stops even if --precision is not reached.
-    #[arg(long, value_name = "TIME")]
+    /// Most time for the samples of a case.
     pub max_time: Option<String>,
-
-    /// Time samples with the device's clock or the host's [default: device]
-    ///
-    /// `device` reads timestamps around the work; `host` reads its own clock around a submission of at least 100 ms of
-    /// repetitions.
-    #[arg(long, value_name = "CLOCK")]
+    /// Clock of the samples: device or host.
     pub clock: Option<String>,
-
-    /// Caches before each run: hot or cold [default: hot]
-    ///
-    /// `hot` keeps what the last run left; `cold` flushes them by reading a GiB, or a quarter of the device's memory
-    /// if that is less.
-    #[arg(long, value_name = "STATE")]
+    /// Caches before each run: hot or cold.
     pub cache: Option<String>,
-
-    /// Also measure each case's energy
-    ///
-    /// After its samples, each case runs on for 2.5 seconds, back to back, while the energy counter of the board is
-    /// read (NVIDIA only, through NVML). The table then has joules per run and GFLOP/J.
-    #[arg(long)]
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Whether energy is measured too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub energy: bool,
 }
 
@@ -228,7 +181,7 @@ impl Selection {
                 let texts = match axis.value {
                     Value::List(..) => map.next_value::<OneOrMany>()?.texts(),
                     Value::Word(_) => vec![map.next_value()?],
-                    Value::Whole(..) => vec![map.next_value::<u64>()?.to_string()],
+                    Value::Whole(..) => vec![map.next_value::<Whole>()?.0.to_string()],
                     Value::Real(_) => vec![map.next_value::<f64>()?.to_string()],
                     Value::Flag if map.next_value()? => vec!["true".into()],
                     Value::Flag => vec![],
@@ -239,6 +192,17 @@ impl Selection {
         };
         *one = Some(map.next_value()?);
         Ok(())
+    }
+}
+
+/// A whole number, or the text of one that is too large for TOML.
+struct Whole(u64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        let number = value.as_str().and_then(|text| text.parse().ok());
+        number.map_or_else(|| u64::deserialize(value).map_err(D::Error::custom), Ok).map(Self)
     }
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn case(variant: &str, outcome: Outcome) -> Case {
         computes: None,
         shortcuts: vec![],
         notes: vec![],
+        tile: None,
         kernels: vec![],
         share: None,
         structure: None,
@@ -87,6 +88,7 @@ pub(crate) fn four_cases() -> Record {
         version: "0.0.0".into(),
         started: "2026-01-01T00:00:00Z".into(),
         command: vec![],
+        request: None,
         method: Method {
             validation: false,
             clock: Clock::DeviceTimestamps,

@@ -52,7 +52,7 @@ impl Whole {
         let device = |info: &DeviceInfo| Joined { info: info.clone(), hosts: [host.clone()].into() };
         let devices = record.devices.iter().map(device).collect();
         let cases = record.cases.iter().map(|case| ((case.device, case.id.clone()), name.clone())).collect();
-        (record.processes, record.plan, record.command) = (processes, None, command);
+        (record.processes, record.plan, record.request, record.command) = (processes, None, None, command);
         Self { name, record, devices, cases }
     }
 

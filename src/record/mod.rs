@@ -23,11 +23,13 @@ use crate::case::accepted::AcceptedMutation;
 use crate::case::check::{CheckMethod, CheckResult, WrongElements};
 use crate::case::compiled::CompiledKernel;
 use crate::case::method::{CacheState, Clock};
+use crate::case::tile::CaseTile;
 use crate::case::{CaseOptions, Form, Shortcut};
 use crate::device::capability::DeviceInfo;
 use crate::plan::Shard;
 use crate::plan::axes::{self, AxisValues};
 use crate::plan::options::Selection;
+use crate::plan::request::Request;
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
 pub(crate) use origin::{CHOOSING, LONGEST, Origin, is_commit};
@@ -53,6 +55,11 @@ pub struct Record {
     pub started: String,
     /// The command line.
     pub command: Vec<String>,
+    /// Request of the command: the options of `bench` or `run` that are not the usual ones, by their names. Absent in
+    /// records of other commands, and in those from before it was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::plan::request")]
+    #[cfg_attr(test, schemars(with = "Option<std::collections::BTreeMap<String, serde_json::Value>>"))]
+    pub request: Option<Request>,
     /// Who measured it, and at which commit; of several processes, what they agree on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub origin: Origin,
@@ -203,6 +210,10 @@ pub struct Case {
     /// What a reader should know beside the outcome: `float atomics: compare-exchange`.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The tile that it ran with, of which a note tells too; absent where there is none to choose, and in records from
+    /// before it was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tile: Option<CaseTile>,
     /// The kernels that it runs.
     #[serde(default)]
     pub kernels: Vec<CompiledKernel>,

@@ -5,11 +5,11 @@ use super::table::Cell;
 use crate::basis::alike::{distinct, grouped, grouped_alike};
 use crate::basis::error::Exit;
 use crate::basis::units::Nanos;
+use crate::case::tile::CaseTile;
 use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
 use crate::record::class::Class;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{AT_MOST, Case, Caveat, Outcome, Record};
-use crate::tuning::tuned::{BUILT_IN, TILE};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
@@ -176,10 +176,14 @@ fn remarked(record: &Record) -> impl Iterator<Item = &Case> {
 
 /// What problems and variants remark.
 fn remarks(record: &Record) -> String {
-    let all = || remarked(record).flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
+    let is_built_in = |tile: &CaseTile| matches!(tile, CaseTile::BuiltIn { .. });
     // Of a tile that was built in there is something to say beside a tuned one alone.
-    let tuned = all().any(|(_, note)| note.starts_with(TILE) && !note.ends_with(BUILT_IN));
-    let remarks = all().filter(|(_, note)| tuned || !note.ends_with(BUILT_IN));
+    let tuned = remarked(record).any(|case| case.tile.as_ref().is_some_and(|tile| !is_built_in(tile)));
+    let remarks = remarked(record).flat_map(|case| {
+        let usual = case.tile.as_ref().filter(|tile| !tuned && is_built_in(tile)).map(ToString::to_string);
+        let notes = case.notes.iter().filter(move |note| usual.as_ref() != Some(note));
+        notes.map(|note| (case.algorithm.as_str(), note))
+    });
     let line = |(algorithm, remark)| format!("note      {algorithm}: {remark}{}\n", whose(record, algorithm, remark));
     remarks.collect::<BTreeSet<_>>().into_iter().map(line).collect()
 }
@@ -302,9 +306,12 @@ pub(crate) mod tests {
     #[test]
     fn a_tile_that_is_built_in_has_a_note_beside_a_tuned_one_alone() {
         let mut record = four_cases();
-        record.cases[0].notes = vec!["tile 8×8×8 in 4×4, built in".into()];
+        let has = |case: &mut Case, tile: CaseTile| {
+            (case.notes, case.tile) = (vec![tile.to_string()], Some(tile));
+        };
+        has(&mut record.cases[0], CaseTile::BuiltIn { tile: "8×8×8 in 4×4".into() });
         assert!(!notes(&record).contains("tile"), "{}", notes(&record));
-        record.cases[1].notes = vec!["tile 16×8×8 in 4×4, tuned 2026-01-01".into()];
+        has(&mut record.cases[1], CaseTile::Tuned { tile: "16×8×8 in 4×4".into(), day: "2026-01-01".into() });
         assert_eq!(notes(&record).matches("tile").count(), 2, "{}", notes(&record));
     }
 

@@ -10,6 +10,7 @@ use crate::basis::input_file;
 use crate::basis::printable::{Shown, excerpt};
 use crate::basis::size::Size;
 use crate::case::CaseOptions;
+use crate::case::tile::CaseTile;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::plan::CaseGroup;
@@ -339,15 +340,18 @@ pub(crate) struct Configuration<'a> {
     pub variant: &'a Variant,
     /// The case with its tile.
     pub spec: CaseSpec,
-    /// Sources of tile and variant, for the notes of the case.
-    pub notes: Vec<String>,
+    /// The tile, where the variant has some to choose from.
+    pub tile: Option<CaseTile>,
+    /// Why `auto` chose it, if it did.
+    pub automatic: Option<String>,
 }
 
-/// How a note on a tile begins.
-pub(crate) const TILE: &str = "tile ";
-
-/// How it ends where nobody tuned the kernel.
-pub(crate) const BUILT_IN: &str = ", built in";
+impl Configuration<'_> {
+    /// Sources of tile and variant, for the notes of the case.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.tile.iter().map(ToString::to_string).chain(self.automatic.clone()).collect()
+    }
+}
 
 /// The variants of `group` as `device` runs them: those that were named, with the tiles that were kept for them, and
 /// the one that `auto` stands for.
@@ -361,7 +365,7 @@ pub(crate) fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tune
             chosen.push(with_tile(group, variant, device, tuned));
             chosen.len() - 1
         });
-        chosen[index].notes.push(format!("{} chosen by auto, {reason}", variant.name));
+        chosen[index].automatic = Some(format!("{} chosen by auto, {reason}", variant.name));
     }
     chosen
 }
@@ -374,32 +378,27 @@ pub(crate) fn with_tile<'a>(
     tuned: &Tuned,
 ) -> Configuration<'a> {
     let CaseGroup { ref algorithm, mut spec, .. } = *group;
-    let mut notes = vec![];
-    if let Some(tunable) = algorithm.tunable(variant) {
-        let built_in = tunable.built_in(&spec, device);
-        let note = match tuned.result(device, algorithm, &variant.name, &spec) {
-            Some((tile, kept)) => {
-                let with_tile = CaseSpec { tile: Some(tile), ..spec };
-                // A device that cannot run the variant at all says so of the built-in tile.
-                let reason = tunable.legal(&tile, &spec, device).err().or_else(|| {
-                    let reason = feasible(algorithm, variant, &with_tile, device).err()?;
-                    feasible(algorithm, variant, &spec, device).is_ok().then_some(reason)
-                });
-                match reason {
-                    None if tile == built_in && kept.gflops.is_none() => format!("{TILE}{built_in}{BUILT_IN}"),
-                    None => {
-                        spec = with_tile;
-                        let how = if kept.gflops.is_some() { "tuned" } else { "by inspection," };
-                        format!("{TILE}{tile}, {how} {}", kept.day())
-                    }
-                    Some(reason) => format!("{TILE}{built_in}{BUILT_IN}, as the tuned {tile} {reason}"),
-                }
-            }
-            None => format!("{TILE}{built_in}{BUILT_IN}"),
-        };
-        notes.push(note);
-    }
-    Configuration { algorithm, variant, spec, notes }
+    let tile = algorithm.tunable(variant).map(|tunable| {
+        let own = tunable.built_in(&spec, device);
+        let built_in = CaseTile::BuiltIn { tile: own.to_string() };
+        let Some((tile, kept)) = tuned.result(device, algorithm, &variant.name, &spec) else { return built_in };
+        let with_tile = CaseSpec { tile: Some(tile), ..spec };
+        // A device that cannot run the variant at all says so of the built-in tile.
+        let reason = tunable.legal(&tile, &spec, device).err().or_else(|| {
+            let reason = feasible(algorithm, variant, &with_tile, device).err()?;
+            feasible(algorithm, variant, &spec, device).is_ok().then_some(reason)
+        });
+        if let Some(reason) = reason {
+            return CaseTile::Refused { tile: own.to_string(), tuned: tile.to_string(), reason };
+        }
+        if tile == own && kept.gflops.is_none() {
+            return built_in;
+        }
+        spec = with_tile;
+        let (tile, day) = (tile.to_string(), kept.day().to_string());
+        if kept.gflops.is_some() { CaseTile::Tuned { tile, day } } else { CaseTile::Inspected { tile, day } }
+    });
+    Configuration { algorithm, variant, spec, tile, automatic: None }
 }
 
 /// The variant that `auto` stands for, and why. Kept rates decide where they include that of the model's
@@ -510,7 +509,7 @@ mod tests {
 
     fn chosen(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<(String, Option<String>, Vec<String>)> {
         let chosen = choose(group, device, tuned).into_iter();
-        chosen.map(|own| (own.variant.name.to_string(), own.spec.tile.map(String::from), own.notes)).collect()
+        chosen.map(|own| (own.variant.name.to_string(), own.spec.tile.map(String::from), own.notes())).collect()
     }
 
     #[test]

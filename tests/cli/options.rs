@@ -102,12 +102,15 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
         let said = stderr(&expect_exit(&mut with("\nprecision = '0.5'", arguments), 2));
         assert!(said.contains(&format!("{shown}, line 2: ")) && said.contains("0.5%"), "{said}");
     }
-    // What a record says of its command holds where there is another file.
+    // The request of a record holds where there is another file; its command is as it was typed.
     let record = folder.path().join("run.json");
     let arguments = ["bench", "lu", "-V", "naive", "-s", "8", "--no-peak", "--max-time=1ms", "--json"];
     expect_exit(with("device = 0\nprecision = '50%'", &arguments).arg(&record), 0);
-    let command = super::read_json(&record)["command"].to_string();
-    assert!(command.ends_with("\"--device=0\",\"--precision=50%\"]"), "{command}");
+    let record = super::read_json(&record);
+    let (command, selection) = (record["command"].to_string(), &record["request"]["selection"]);
+    assert!(command.contains("\"--no-peak\",\"--max-time=1ms\"") && !command.contains("--device"), "{command}");
+    let stated = serde_json::json!([["0"], "50%", "1ms"]);
+    assert_eq!(serde_json::json!([selection["device"], selection["precision"], selection["max-time"]]), stated);
     // Without a file, and where packages are built.
     expect_exit(with("nonsense", &["list"]).env("GPUKERN_CONFIG", ""), 0);
     expect_exit(&mut with("nonsense", &["completions", "bash"]), 0);

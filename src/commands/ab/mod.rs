@@ -4,11 +4,12 @@ mod pairs;
 
 use super::campaign::Campaign;
 use super::document::{Files, JSON, Target};
-use super::{CommandOutput, before_files, beside, failures, judging, measure_afresh};
+use super::{CommandOutput, beside, failures, judging, measure_afresh};
 use crate::algorithms::{self, Algorithm, Variant};
+use crate::basis::command_line::{arguments, stated};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, printable};
+use crate::basis::printable::{Shown, printable, shown_word};
 use crate::basis::random::generator;
 use crate::basis::random::orders_seed;
 use crate::basis::units::{Nanos, about};
@@ -27,7 +28,8 @@ use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
 use crate::measure::timekeeper::MOST_ROUNDS;
 use crate::plan::options;
-use crate::plan::options::Selection;
+use crate::plan::options::{SamplingArgs, Selection};
+use crate::plan::request::{Request, VulkanOptions};
 use crate::plan::{CaseGroup, Plan, PlannedRun, Purpose, Sampling};
 use crate::record::{Outcome, Record};
 use crate::report;
@@ -73,10 +75,12 @@ struct Contest<'a> {
     sampling: Sampling,
     min_effect: f64,
     max_time: Duration,
+    /// The command that gives each case more time.
+    longer: String,
     notes: String,
 }
 
-pub(super) fn run(args: &AbArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let files = Files::default()
         .read("the loader", &setup.loader)
@@ -85,12 +89,13 @@ pub(super) fn run(args: &AbArgs, setup: &Setup, host: &Host) -> Result<CommandOu
         .read("--a-driver", &args.a_driver)
         .read("--b-driver", &args.b_driver);
     files.written("--json", &args.json).written("--keep-failures", &args.keep_failures).check(host)?;
-    Contest::new(args)?.play(args.json.as_deref(), args.keep_failures.as_deref(), setup, host)
+    Contest::new(args, vulkan, host)?.play(args.json.as_deref(), args.keep_failures.as_deref(), setup, host)
 }
 
 /// Says which of the two kernels, or choices of constants, of a run is faster in each of its cases.
 pub(super) fn judge_run(
     args: &RunArgs,
+    request: &Request,
     runs: Vec<PlannedRun>,
     setup: &Setup,
     host: &Host,
@@ -114,12 +119,18 @@ pub(super) fn judge_run(
         let sides = Sides::Kernels(Box::new([a, b].map(|variant| Side::new(variant, None))));
         Ok(Match { labels, sides, group })
     });
+    let max_time = max_time(args.sampling.max_time.as_deref(), MOST_TIME)?;
+    let sampled = SamplingArgs { max_time: Some(longer(max_time)), ..request.selection.sampling.clone() };
+    let selection = Selection { sampling: sampled, ..request.selection.clone() };
+    let mut more = stated(&args.comparing.judging, &Judging::default());
+    more.insert("ab".into(), true.into());
     let contest = Contest {
         matches: matches.collect::<Result<_, _>>()?,
         devices,
         sampling,
         min_effect: judging::settings(&args.comparing.judging)?.min_effect,
-        max_time: max_time(args.sampling.max_time.as_deref(), MOST_TIME)?,
+        max_time,
+        longer: Request { selection, ..request.clone() }.command_with(&host.program_name(), more),
         notes: String::new(),
     };
     contest.play(args.json.as_deref(), args.keep_failures.as_deref(), setup, host)
@@ -166,21 +177,16 @@ fn wants_time(trial: &Trial) -> bool {
     open && (1..MOST_ROUNDS).contains(&trial.rounds.len())
 }
 
-/// The command line with ten times the time for each case, and the variables that chose the driver: what is undecided
-/// for want of rounds.
-fn with_more_time(max_time: Duration, host: &Host) -> String {
-    let words = host.command_line();
-    let kept = recipe::without(words.iter().map(String::as_str), &["--max-time"], &[]);
-    let time = match max_time.saturating_mul(10).as_millis().max(1) {
+/// Ten times as long, as it is typed: for a case that is undecided for want of rounds.
+fn longer(max_time: Duration) -> String {
+    match max_time.saturating_mul(10).as_millis().max(1) {
         whole if whole % 1000 == 0 => format!("{}s", whole / 1000),
         millis => format!("{millis}ms"),
-    };
-    let words = before_files(kept.into_iter().map(String::from).collect(), ["--max-time".into(), time]);
-    recipe::assignments(&super::origin::environment(host)) + &recipe::line(words.iter().map(String::as_str))
+    }
 }
 
 impl<'a> Contest<'a> {
-    fn new(args: &'a AbArgs) -> Result<Self, Error> {
+    fn new(args: &'a AbArgs, vulkan: &VulkanOptions, host: &Host) -> Result<Self, Error> {
         let algorithm = algorithms::find(&args.algorithm).map_err(Error::Usage)?;
         let of_drivers = args.a_driver.is_some() || args.b_driver.is_some();
         let of_files = args.a_spirv.is_some() || args.b_spirv.is_some();
@@ -204,7 +210,7 @@ impl<'a> Contest<'a> {
             algorithm: vec![args.algorithm.clone()],
             variant: [&against[..], &judged[..]].concat(),
             size: args.size.clone(),
-            axes: args.axes.clone(),
+            axes: args.axes.0.clone(),
             device: args.device.iter().cloned().collect(),
             ..Selection::default()
         };
@@ -217,12 +223,18 @@ impl<'a> Contest<'a> {
         } else {
             variants(algorithm, &against, &judged, &groups)?
         };
+        let usual = if of_drivers { MOST_TIME_OF_PROCESSES } else { MOST_TIME };
+        let max_time = max_time(args.max_time.as_deref(), usual)?;
+        let longer = AbArgs { max_time: Some(longer(max_time)), ..args.clone() };
+        let mut options = stated(&longer, &AbArgs::default());
+        options.extend(stated(vulkan, &VulkanOptions::default()));
         Ok(Self {
             matches,
             devices,
             sampling,
             min_effect: judging::settings(&judging)?.min_effect,
-            max_time: max_time(args.max_time.as_deref(), if of_drivers { MOST_TIME_OF_PROCESSES } else { MOST_TIME })?,
+            max_time,
+            longer: format!("{} ab {}", shown_word(&host.program_name()), arguments(options)),
             notes: notes.into_iter().map(|note| format!("note      {note}\n")).collect(),
         })
     }
@@ -286,7 +298,8 @@ impl<'a> Contest<'a> {
         trials.exit = exit as u8;
         let mut text = report::ab::text(&trials, host.width());
         if trials.cases.iter().any(wants_time) && !host.is_interrupted() {
-            let command = report::compare::to_paste(&with_more_time(self.max_time, host), host.width());
+            let command = recipe::assignments(&super::origin::environment(host)) + &self.longer;
+            let command = report::compare::to_paste(&command, host.width());
             let _ = write!(text, "to decide, give each case more time:\n{command}");
         }
         let mut answer = CommandOutput::new(text, notes, exit);

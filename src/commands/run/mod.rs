@@ -55,7 +55,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     Files::of_measuring(&request, &args.output(), &all, setup.loader.as_ref()).check(host)?;
     let setup = &Setup { repeat: args.repeat.unwrap_or(0), ..setup.with_kernels(all.clone()) };
     if args.ab {
-        return ab::judge_run(args, runs, setup, host);
+        return ab::judge_run(args, &request, runs, setup, host);
     }
     let whole = Plan { runs, run_tables: vec![] };
     let plan = whole.clone().only(&request.only)?;
@@ -64,7 +64,8 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     }
     let planned = Planned { options_hash: plan.options(), whole, plan, shard: None, at_once: false };
     let more = |record: &Record| {
-        let best = all.iter().filter(|_| args.tune).map(|kernels| best_choices(record, kernels, host.width()));
+        let best = all.iter().filter(|_| args.tune);
+        let best = best.map(|kernels| best_choices(record, kernels, &planned.whole, host.width()));
         best.chain([captured::beside(record, &all)]).collect()
     };
     let mut answer = measuring::carry_out(&planned, &request, &args.output(), setup, host, &more)?;
@@ -185,7 +186,7 @@ pub(super) fn planned(
 }
 
 /// The choice of specialization constants that was fastest for each device and size, as lines of a description: for `--tune`.
-fn best_choices(record: &Record, kernels: &UserKernels, width: usize) -> String {
+fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usize) -> String {
     let mut text = String::new();
     let median = |case: &Case| case.measured().map(|measured| measured.summary.median);
     let mut seen: Vec<&Case> = vec![];
@@ -211,7 +212,9 @@ fn best_choices(record: &Record, kernels: &UserKernels, width: usize) -> String 
             let times = median(first)?.0 / median(best)?.0;
             Some(format!(", {times:.2}× the speed of {}", named(first)))
         });
-        let extents = best.id.rsplit('/').next().unwrap_or_default();
+        let groups = plan.runs.iter().flat_map(|run| &run.groups);
+        let mut ids = groups.flat_map(|group| group.variants.iter().map(|variant| group.id(variant)));
+        let extents = ids.find(|id| id.to_string() == best.id).map(|id| id.extents).unwrap_or_default();
         let line = format!(
             "best of {}: {}, {} at {extents}{}",
             same().count(),

@@ -48,7 +48,8 @@ impl Inspector {
                 Err(reason) => case.outcome = Outcome::Skipped { reason },
                 Ok(_) if interrupted.load(Ordering::Relaxed) => case.outcome = Outcome::Interrupted,
                 Ok(program) => {
-                    case.notes = program.note.map(String::from).into_iter().chain(chosen.notes).collect();
+                    case.notes = program.note.map(String::from).into_iter().chain(chosen.notes()).collect();
+                    case.tile.clone_from(&chosen.tile);
                     (case.launches, case.computes) = (program.launches(), program.computes);
                     match self.pipelines.inspect(&program, self.texts) {
                         Ok(kernels) => case.kernels = kernels,

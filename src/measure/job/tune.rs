@@ -279,8 +279,13 @@ impl<'a> TileSearch<'a> {
         // The reason that keeps the case itself from running is said once, not of every tile.
         let built_in = tunable.built_in(&spec, &info);
         algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
-        let chosen =
-            Configuration { algorithm, variant, spec: CaseSpec { tile: Some(built_in), ..spec }, notes: vec![] };
+        let chosen = Configuration {
+            algorithm,
+            variant,
+            spec: CaseSpec { tile: Some(built_in), ..spec },
+            tile: None,
+            automatic: None,
+        };
         runner.check_execution().map_err(|outcome| Refusal::Failed(outcome.failure().unwrap_or_default()))?;
         if let Some(reason) = runner.too_long(&chosen, problem.as_ref()) {
             return Err(Refusal::Unsupported(reason));

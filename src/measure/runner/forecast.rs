@@ -227,7 +227,8 @@ mod tests {
             algorithm: &MATMUL,
             variant: MATMUL.variant(variant).expect("in the table"),
             spec,
-            notes: vec![],
+            tile: None,
+            automatic: None,
         }
     }
 

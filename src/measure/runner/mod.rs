@@ -470,7 +470,8 @@ impl Runner {
         let blind_spot = planned.as_ref().ok().and_then(Program::blind_spot);
         let note = planned.as_ref().ok().and_then(|program| program.note);
         // Where a tile comes from says something of times alone.
-        let sources = chosen.notes.iter().filter(|_| self.timing == Timing::Sample).cloned();
+        let sources = if self.timing == Timing::Sample { chosen.notes() } else { vec![] };
+        case.tile = chosen.tile.clone().filter(|_| self.timing == Timing::Sample);
         let note = note.map(String::from).into_iter().chain(blind_spot);
         case.notes = note.chain(sources).chain(shared.problem.warnings()).collect();
         (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));

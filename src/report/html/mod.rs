@@ -431,8 +431,7 @@ impl Page {
         self.verdict_tables(&sorted, &names);
         self.line("</div>");
         self.explanations(super::compare::explanations(&sorted, &names));
-        if comparison.cases.iter().flat_map(|case| case.why.iter().chain([&case.test])).any(|of| of.contains("canary"))
-        {
+        if comparison.cases.iter().any(|case| case.canary_explains) {
             self.paragraph("quiet", &format!("canary: {CANARY}"));
         }
         for remark in &comparison.remarks {

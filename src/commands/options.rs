@@ -1,0 +1,429 @@
+//! The options that state a request: one entry each, with its help and the field that it sets. The first paragraph of a
+//! help is what `-h` shows, `--help` has all of it.
+
+use crate::plan::axes::{AXES, AxisValues, Value};
+use crate::plan::options::{SamplingArgs, Selection};
+use crate::plan::request::{Request, VulkanOptions};
+use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde::Serialize;
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+
+/// A value whose fields options of the command line state.
+pub trait Options: Default {
+    /// The options of a command.
+    fn options(command: &str) -> Vec<Entry<Self>>;
+}
+
+/// An option, and the field that it sets.
+pub struct Entry<T> {
+    arg: Arg,
+    set: Box<dyn Fn(&mut T, &ArgMatches)>,
+}
+
+/// A value as the command line states it.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct Typed<T>(pub T);
+
+impl<T> Deref for Typed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Typed<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T: Options> clap::Args for Typed<T> {
+    fn augment_args(command: Command) -> Command {
+        let entries = T::options(command.get_name());
+        command.args(entries.into_iter().map(|entry| entry.arg))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<T: Options> clap::FromArgMatches for Typed<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut value = T::default();
+        for entry in T::options("") {
+            // Not every command has every option.
+            if matches.try_contains_id(entry.arg.get_id().as_str()).unwrap_or(false) {
+                (entry.set)(&mut value, matches);
+            }
+        }
+        Ok(Self(value))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl<T: 'static> Entry<T> {
+    fn new<V: Clone + Send + Sync + 'static>(arg: Arg, set: impl Fn(&mut T, Vec<V>) + 'static) -> Self {
+        let id = arg.get_id().clone();
+        let set = move |own: &mut T, matches: &ArgMatches| {
+            set(own, matches.get_many(id.as_str()).into_iter().flatten().cloned().collect());
+        };
+        Self { arg, set: Box::new(set) }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        self.arg.get_id().as_str()
+    }
+
+    /// The same option, with `change` made to its argument.
+    fn with(self, change: impl FnOnce(Arg) -> Arg) -> Self {
+        Self { arg: change(self.arg), ..self }
+    }
+
+    /// The same option of a value that has this one at `at`.
+    fn within<U: 'static>(self, at: fn(&mut U) -> &mut T) -> Entry<U> {
+        Entry { arg: self.arg, set: Box::new(move |own, matches| (self.set)(at(own), matches)) }
+    }
+}
+
+/// An argument with the paragraphs of its help.
+fn documented(name: &'static str, help: &'static str) -> Arg {
+    let arg = Arg::new(name).long(name);
+    match help.split_once("\n\n") {
+        None => arg.help(help),
+        Some((first, _)) => arg.help(first.trim_end_matches('.')).long_help(help),
+    }
+}
+
+fn flag<T: 'static>(name: &'static str, help: &'static str, of: fn(&mut T) -> &mut bool) -> Entry<T> {
+    let set = move |own: &mut T, values: Vec<bool>| *of(own) = values == [true];
+    Entry::new(documented(name, help).action(ArgAction::SetTrue), set)
+}
+
+fn text<T: 'static>(
+    name: &'static str,
+    value: &'static str,
+    help: &'static str,
+    of: fn(&mut T) -> &mut Option<String>,
+) -> Entry<T> {
+    let set = move |own: &mut T, mut values: Vec<String>| *of(own) = values.pop();
+    Entry::new(documented(name, help).value_name(value), set)
+}
+
+/// A text with a default.
+fn word<T: 'static>(
+    name: &'static str,
+    default: &'static str,
+    help: &'static str,
+    of: fn(&mut T) -> &mut String,
+) -> Entry<T> {
+    let set = move |own: &mut T, values: Vec<String>| *of(own) = values.concat();
+    Entry::new(documented(name, help).value_name("TIME").default_value(default), set)
+}
+
+fn number<T: 'static>(name: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<u32>) -> Entry<T> {
+    let set = move |own: &mut T, mut values: Vec<u32>| *of(own) = values.pop();
+    Entry::new(documented(name, help).value_name("N").value_parser(value_parser!(u32)), set)
+}
+
+fn path<T: 'static>(
+    name: &'static str,
+    value: &'static str,
+    help: &'static str,
+    of: fn(&mut T) -> &mut Option<PathBuf>,
+) -> Entry<T> {
+    let set = move |own: &mut T, mut values: Vec<PathBuf>| *of(own) = values.pop();
+    Entry::new(documented(name, help).value_name(value).value_parser(value_parser!(PathBuf)), set)
+}
+
+/// An option that can be repeated.
+fn list<T: 'static>(
+    name: &'static str,
+    value: &'static str,
+    help: &'static str,
+    of: fn(&mut T) -> &mut Vec<String>,
+) -> Entry<T> {
+    let set = move |own: &mut T, values: Vec<String>| *of(own) = values;
+    Entry::new(documented(name, help).value_name(value).action(ArgAction::Append), set)
+}
+
+fn from_environment(arg: Arg, variable: &'static str) -> Arg {
+    arg.env(variable).hide_env(true)
+}
+
+impl Options for Request {
+    fn options(command: &str) -> Vec<Entry<Self>> {
+        let selected =
+            Selection::options(command).into_iter().map(|entry| entry.within(|own: &mut Self| &mut own.selection));
+        selected.chain(sources()).chain(processes()).collect()
+    }
+}
+
+/// Options that say where a request comes from and which part of it is measured.
+fn sources() -> Vec<Entry<Request>> {
+    vec![
+        path(
+            "config",
+            "FILE",
+            "Read what to measure from this TOML file\n\nOptions on the command line override its fields. \
+             benches-config/ has examples.",
+            |own: &mut Request| &mut own.config,
+        ),
+        flag(
+            "no-commands",
+            "Refuse descriptions that run commands\n\nUse this for descriptions that you do not trust: [reference] \
+             and [inputs] may have a command.",
+            |own: &mut Request| &mut own.no_commands,
+        ),
+        text(
+            "shard",
+            "I/N",
+            "Measure part I of N of the cases\n\nParts take about the same time, and are the same on every machine; \
+             `merge` joins their records.",
+            |own: &mut Request| &mut own.shard,
+        ),
+        text(
+            "label",
+            "TEXT",
+            "Name the record in histories and reports: mesa-main, nightly\n\n[env: GPUKERN_LABEL]",
+            |own: &mut Request| &mut own.label,
+        )
+        .with(|arg| from_environment(arg, "GPUKERN_LABEL")),
+        flag(
+            "host",
+            "Add a CPU library's time for the same work, and the speed-ups\n\n`--device host` measures the CPU alone, \
+             without Vulkan.",
+            |own: &mut Request| &mut own.host,
+        ),
+    ]
+}
+
+/// Options that say how its cases are measured.
+fn processes() -> Vec<Entry<Request>> {
+    vec![
+        flag("no-peak", "Do not show shares of the device's limits", |own: &mut Request| &mut own.no_peak),
+        path(
+            "tuned",
+            "FILE",
+            "Use the tiles that `gpukern tune` kept in this file\n\n[default: gpukern/tuned.toml in your \
+             configuration folder, if it exists] [env: GPUKERN_TUNED]",
+            |own: &mut Request| &mut own.tuned,
+        )
+        .with(|arg| from_environment(arg, "GPUKERN_TUNED")),
+        flag("no-tuned", "Use the built-in tiles, and let `auto` use its model", |own: &mut Request| &mut own.no_tuned),
+        number(
+            "processes",
+            "Measure each case in N fresh processes\n\nThey run one after another, each with the cases in random \
+             order. One record holds all of them; tables show the median of the processes' medians, with ± between \
+             processes, and `compare` counts N processes.",
+            |own: &mut Request| &mut own.processes,
+        ),
+        number(
+            "noise",
+            "Show how much N processes differ [default: 8 processes]\n\nLike --processes, with a table of their \
+             spread and of the smallest changes that a comparison can detect here.",
+            |own: &mut Request| &mut own.noise,
+        )
+        .with(|arg| {
+            let arg = arg.num_args(0..=1).require_equals(true).default_missing_value("8");
+            arg.conflicts_with_all(["compare", "processes"])
+        }),
+        list(
+            "only",
+            "ID",
+            "Measure only the case with this id; repeatable\n\nUse the id from a record or an error: \
+             matmul/naive/f32/64x64x64. With --resume, complete only this case of a record of all.",
+            |own: &mut Request| &mut own.only,
+        ),
+    ]
+}
+
+impl Options for Selection {
+    fn options(command: &str) -> Vec<Entry<Self>> {
+        let comma = |arg: Arg| arg.value_delimiter(',');
+        let set = |own: &mut Self, values| own.algorithm = values;
+        let algorithm = Arg::new("algorithm").value_name("ALGORITHM").action(ArgAction::Append).num_args(1..);
+        let own = vec![
+            Entry::new(algorithm.help("Algorithms to measure; `gpukern list` names them"), set),
+            list(
+                "variant",
+                "NAME,..",
+                "Variants by name, alias or pattern; all; auto [default: all]\n\nIn a pattern such as 'tile-*', `*` \
+                 stands for any text. `auto` is the best variant for device, type and size: the fastest that `tune` \
+                 measured, otherwise the one that a model predicts.",
+                |own: &mut Self| &mut own.variant,
+            )
+            .with(|arg| comma(arg).short('V')),
+            list(
+                "size",
+                "SWEEP",
+                "Sizes: 1024, a sweep 128..8192, or MxNxK\n\n1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 \
+                 (step) · 2^16..2^25 · 1000x70x130 (M×N×K).",
+                |own: &mut Self| &mut own.size,
+            )
+            .with(|arg| comma(arg).short('s').allow_negative_numbers(true)),
+            list(
+                "device",
+                "DEVICE,..",
+                "Devices: an index, part of a name, gpu, cpu, all\n\nA UUID also works. `host` is the CPU's cores, \
+                 without Vulkan. [default: the best GPU, otherwise the software device] [env: GPUKERN_DEVICE]",
+                |own: &mut Self| &mut own.device,
+            )
+            .with(|arg| from_environment(comma(arg).short('d'), "GPUKERN_DEVICE")),
+            text(
+                "pause",
+                "TIME",
+                "Wait this long before each sample, so that the device idles and lowers its clock. For tests",
+                |own: &mut Self| &mut own.pause,
+            )
+            .with(|arg| arg.hide(true)),
+        ];
+        let axes = AxisValues::options(command).into_iter().map(|entry| entry.within(|own: &mut Self| &mut own.axes));
+        let sampling = SamplingArgs::options(command).into_iter();
+        own.into_iter()
+            .chain(axes)
+            .chain(sampling.map(|entry| entry.within(|own: &mut Self| &mut own.sampling)))
+            .collect()
+    }
+}
+
+impl Options for AxisValues {
+    fn options(command: &str) -> Vec<Entry<Self>> {
+        let entry = |axis: &&'static crate::plan::axes::Axis| {
+            let axis = *axis;
+            let arg = Arg::new(axis.name).long(axis.name).help(axis.help.of(command)?);
+            let arg = axis.short.into_iter().fold(arg, Arg::short);
+            let set = |own: &mut Self, texts| own.set(axis, texts);
+            Some(match axis.value {
+                Value::Flag => Entry::new(arg.action(ArgAction::SetTrue), |own: &mut Self, values: Vec<bool>| {
+                    own.set(axis, values.into_iter().filter(|set| *set).map(|_| "true".into()).collect());
+                }),
+                Value::List(name) => {
+                    Entry::new(arg.value_name(name).action(ArgAction::Append).value_delimiter(','), set)
+                }
+                Value::Word(name) => Entry::new(arg.value_name(name), set),
+                Value::Whole(name, most) => {
+                    let parser = RangedU64ValueParser::<u64>::new().range(0..=most).map(|number| number.to_string());
+                    Entry::new(arg.value_name(name).value_parser(ValueParser::new(parser)), set)
+                }
+                Value::Real(name) => {
+                    let parser = |text: &str| text.parse::<f64>().map(|number| number.to_string());
+                    Entry::new(arg.value_name(name).allow_negative_numbers(true).value_parser(parser), set)
+                }
+            })
+        };
+        AXES.iter().filter_map(entry).collect()
+    }
+}
+
+impl Options for SamplingArgs {
+    fn options(_: &str) -> Vec<Entry<Self>> {
+        vec![
+            text(
+                "precision",
+                "PERCENT",
+                "Precision of the median [default: 1%]\n\nSampling ends when the 95 % confidence interval of the median \
+                 is within ± this percentage.",
+                |own: &mut Self| &mut own.precision,
+            ),
+            text(
+                "max-time",
+                "TIME",
+                "Stop sampling a case after this time [default: 2s]\n\nIt stops even if --precision is not reached.",
+                |own: &mut Self| &mut own.max_time,
+            ),
+            text(
+                "clock",
+                "CLOCK",
+                "Time samples with the device's clock or the host's [default: device]\n\n`device` reads timestamps \
+                 around the work; `host` reads its own clock around a submission of at least 100 ms of repetitions.",
+                |own: &mut Self| &mut own.clock,
+            ),
+            text(
+                "cache",
+                "STATE",
+                "Caches before each run: hot or cold [default: hot]\n\n`hot` keeps what the last run left; `cold` \
+                 flushes them by reading a GiB, or a quarter of the device's memory if that is less.",
+                |own: &mut Self| &mut own.cache,
+            ),
+            flag(
+                "energy",
+                "Also measure each case's energy\n\nAfter its samples, each case runs on for 2.5 seconds, back to back, \
+                 while the energy counter of the board is read (NVIDIA only, through NVML). The table then has joules \
+                 per run and GFLOP/J.",
+                |own: &mut Self| &mut own.energy,
+            ),
+        ]
+    }
+}
+
+impl Options for VulkanOptions {
+    fn options(_: &str) -> Vec<Entry<Self>> {
+        let own = vec![
+            flag(
+                "validation",
+                "Run under the Khronos validation layer; any message is an error\n\nSynchronization validation is on. \
+                 [env: GPUKERN_VALIDATION]",
+                |own: &mut Self| &mut own.validation,
+            )
+            .with(|arg| from_environment(arg.value_parser(truth), "GPUKERN_VALIDATION")),
+            path(
+                "loader",
+                "FILE",
+                "Load Vulkan from this library instead of the system's\n\n[env: GPUKERN_LOADER]",
+                |own: &mut Self| &mut own.loader,
+            )
+            .with(|arg| from_environment(arg, "GPUKERN_LOADER")),
+            path(
+                "cache-dir",
+                "DIR",
+                "Keep compiled kernels and measured limits in this folder\n\n[default: gpukern in your cache folder] \
+                 [env: GPUKERN_CACHE]",
+                |own: &mut Self| &mut own.cache_dir,
+            )
+            .with(|arg| from_environment(arg, "GPUKERN_CACHE")),
+            word(
+                "timeout",
+                "30s",
+                "Abandon a driver call, and its case, after this time\n\nPipeline compilation and a description's \
+                 commands get ten times this; a call that was slow last time gets ten times that long.",
+                |own: &mut Self| &mut own.timeout,
+            ),
+            word(
+                "max-run",
+                "60s",
+                "Skip runs predicted to take longer than this; print the prediction",
+                |own: &mut Self| &mut own.max_run,
+            ),
+            flag(
+                "in-process",
+                "Do all device work in this process, for debuggers\n\nA driver that crashes ends gpukern, and there is \
+                 no timeout for one that hangs.",
+                |own: &mut Self| &mut own.in_process,
+            ),
+        ];
+        // The last of several counts.
+        let global = |arg: Arg| {
+            let id = arg.get_id().clone();
+            arg.global(true).hide(true).overrides_with(id)
+        };
+        own.into_iter().map(|entry| entry.with(global)).collect()
+    }
+}
+
+/// The value of a flag that a variable of the environment states; an empty one states none.
+fn truth(text: &str) -> Result<bool, String> {
+    match text.to_lowercase().as_str() {
+        "1" | "true" | "t" | "yes" | "y" | "on" => Ok(true),
+        "" | "0" | "false" | "f" | "no" | "n" | "off" => Ok(false),
+        _ => Err("set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, no or off".into()),
+    }
+}
