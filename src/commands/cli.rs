@@ -1094,21 +1094,21 @@ pub struct HistoryArgs {
 fn columns_help() -> String {
     format!(
         "Columns of the long table, or `all` [default: those that fit]\n\nBy name or heading: {}. Size and variant are always \
-         there. Implies --table long",
+         there. Implies --table long.",
         LongColumn::list()
     )
 }
 
 fn gate_help() -> String {
     let names = gate::names("`");
-    format!("Limits that the candidate must stay within\n\nA TOML file of `[[limit]]` tables: `case`, and {names}")
+    format!("Limits that the candidate must stay within\n\nA TOML file of `[[limit]]` tables: `case`, and {names}.")
 }
 
 fn formats_help() -> String {
     format!("The format: {}", Format::list())
 }
 
-const FORMATS_OF_THE_ACTION: &str = "\n\nThe last two are those of github-action-benchmark";
+const FORMATS_OF_THE_ACTION: &str = "\n\nThe last two are those of github-action-benchmark.";
 
 impl VerifyArgs {
     /// What to verify.

@@ -40,8 +40,9 @@ fn shortened<V>(name: &str, taken: &BTreeMap<String, V>) -> String {
     let name = if name.is_empty() { "unnamed" } else { name };
     let candidate = |number: usize| {
         let ending = if number == 0 { String::new() } else { format!("… {number}") };
-        let most = if number == 0 { name.len() } else { LONGEST_NAME - ending.len() };
-        format!("{}{ending}", &name[..name.floor_char_boundary(most)])
+        let most = if number == 0 { name.len() } else { name.len().min(LONGEST_NAME - ending.len()) };
+        let end = (0..=most).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+        format!("{}{ending}", &name[..end])
     };
     let is_free = |candidate: &String| candidate.len() <= LONGEST_NAME && !taken.contains_key(candidate);
     // One more candidate than names that are taken: one is free.

@@ -48,10 +48,10 @@ struct Problem {
 fn document(suites: &[Suite<'_>]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     // The schema has `skipped` for a suite alone.
-    let (all, _) = counts(suites.iter().flat_map(|suite| &suite.tests));
+    let (all, _) = counts(&suites.iter().flat_map(|suite| &suite.tests));
     let _ = writeln!(out, "<testsuites name=\"gpukern\" {all}>");
     for suite in suites {
-        let (counted, skipped) = counts(suite.tests.iter());
+        let (counted, skipped) = counts(&suite.tests.iter());
         let timestamp = suite.timestamp.map_or_else(String::new, |time| format!(r#" timestamp="{}""#, escape(time)));
         let name = escape(suite.name);
         let _ = writeln!(out, r#"  <testsuite name="{name}" {counted} skipped="{skipped}"{timestamp}>"#);
@@ -86,7 +86,7 @@ impl Test {
 }
 
 /// The attributes that count and add up, and the number of skipped tests.
-fn counts<'a>(tests: impl Iterator<Item = &'a Test> + Clone) -> (String, usize) {
+fn counts<'a>(tests: &(impl Iterator<Item = &'a Test> + Clone)) -> (String, usize) {
     let count = |element: &str| {
         tests.clone().filter(|test| test.problem.as_ref().is_some_and(|problem| problem.element == element)).count()
     };

@@ -50,6 +50,8 @@ pub enum Format {
     JsonLines,
 }
 
+type WriteRecord = fn(&Record) -> Result<String, Error>;
+
 impl Format {
     /// All formats, in the order that lists show them.
     pub const ALL: [Self; 10] = [
@@ -66,7 +68,7 @@ impl Format {
     ];
 
     /// Returns the name used on the command line, and the function that writes a record.
-    fn facts(self) -> (&'static str, fn(&Record) -> Result<String, Error>) {
+    fn facts(self) -> (&'static str, WriteRecord) {
         match self {
             Self::Csv => ("csv", rows::csv),
             Self::JsonLines => ("jsonl", rows::json_lines),

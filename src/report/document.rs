@@ -81,7 +81,7 @@ impl Words {
 
 /// A part of a document.
 #[derive(Clone, Debug)]
-enum Block {
+enum DocumentPart {
     Paragraph {
         words: Words,
         /// Columns by which a terminal indents all lines but the first.
@@ -106,7 +106,7 @@ enum Block {
 
 /// A sequence of parts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Document(Vec<Block>);
+pub(crate) struct Document(Vec<DocumentPart>);
 
 /// Builders.
 impl Document {
@@ -117,12 +117,17 @@ impl Document {
 
     /// Adds a paragraph whose further lines are indented by `hang` columns.
     pub(crate) fn hanging(&mut self, hang: usize, words: impl Into<Words>) {
-        self.0.push(Block::Paragraph { words: words.into(), hang, is_quiet: false });
+        self.0.push(DocumentPart::Paragraph { words: words.into(), hang, is_quiet: false });
     }
 
     /// Adds a paragraph beside the results.
     pub(crate) fn quiet(&mut self, words: impl Into<Words>) {
-        self.0.push(Block::Paragraph { words: words.into(), hang: 2, is_quiet: true });
+        self.0.push(DocumentPart::Paragraph { words: words.into(), hang: 2, is_quiet: true });
+    }
+
+    /// Adds a paragraph beside the results for each of `lines`.
+    pub(crate) fn quiet_lines(&mut self, lines: impl IntoIterator<Item = impl Into<Words>>) {
+        lines.into_iter().for_each(|words| self.quiet(words));
     }
 
     /// Adds a paragraph for each of `lines`.
@@ -134,7 +139,7 @@ impl Document {
     pub(crate) fn list(&mut self, items: impl IntoIterator<Item = impl Into<Words>>) {
         let items: Vec<_> = items.into_iter().map(Into::into).collect();
         if !items.is_empty() {
-            self.0.push(Block::List(items));
+            self.0.push(DocumentPart::List(items));
         }
     }
 
@@ -144,35 +149,35 @@ impl Document {
     }
 
     pub(crate) fn heading(&mut self, text: impl Into<String>) {
-        self.0.push(Block::Heading(2, text.into()));
+        self.0.push(DocumentPart::Heading(2, text.into()));
     }
 
     pub(crate) fn subheading(&mut self, text: impl Into<String>) {
-        self.0.push(Block::Heading(3, text.into()));
+        self.0.push(DocumentPart::Heading(3, text.into()));
     }
 
     pub(crate) fn table(&mut self, table: Table) {
-        self.0.push(Block::Table(table));
+        self.0.push(DocumentPart::Table(table));
     }
 
     pub(crate) fn fold(&mut self, summary: impl Into<String>, document: Self) {
-        self.0.push(Block::Fold(summary.into(), document));
+        self.0.push(DocumentPart::Fold(summary.into(), document));
     }
 
     pub(crate) fn commands(&mut self, commands: impl Into<String>) {
-        self.0.push(Block::Commands(commands.into()));
+        self.0.push(DocumentPart::Commands(commands.into()));
     }
 
     pub(crate) fn charts(&mut self, charts: Vec<[String; 2]>) {
-        self.0.push(Block::Charts(charts));
+        self.0.push(DocumentPart::Charts(charts));
     }
 
     pub(crate) fn verbatim(&mut self, text: impl Into<String>) {
-        self.0.push(Block::Verbatim(text.into()));
+        self.0.push(DocumentPart::Verbatim(text.into()));
     }
 
     pub(crate) fn gap(&mut self) {
-        self.0.push(Block::Gap);
+        self.0.push(DocumentPart::Gap);
     }
 
     pub(crate) fn append(&mut self, other: Self) {
@@ -188,37 +193,37 @@ impl Document {
             // Wrapping may put a command of a CI service at the beginning of a line.
             printable_lines(&prose(&words.terminal(), width, hang)).into_owned()
         };
-        let print = |block: &Block| match block {
-            Block::Paragraph { words, hang, .. } => wrapped(words, *hang),
-            Block::Heading(_, text) => wrapped(&text.as_str().into(), 2),
-            Block::List(items) => items.iter().map(|words| wrapped(words, 2)).collect(),
-            Block::Table(table) => table.terminal(width),
-            Block::Fold(_, document) => document.terminal(width),
-            Block::Commands(commands) => to_paste(commands, width),
-            Block::Verbatim(text) => text.clone(),
-            Block::Charts(_) => String::new(),
-            Block::Gap => "\n".into(),
+        let print = |block: &DocumentPart| match block {
+            DocumentPart::Paragraph { words, hang, .. } => wrapped(words, *hang),
+            DocumentPart::Heading(_, text) => wrapped(&text.as_str().into(), 2),
+            DocumentPart::List(items) => items.iter().map(|words| wrapped(words, 2)).collect(),
+            DocumentPart::Table(table) => table.terminal(width),
+            DocumentPart::Fold(_, document) => document.terminal(width),
+            DocumentPart::Commands(commands) => to_paste(commands, width),
+            DocumentPart::Verbatim(text) => text.clone(),
+            DocumentPart::Charts(_) => String::new(),
+            DocumentPart::Gap => "\n".into(),
         };
         self.0.iter().map(print).collect()
     }
 
     /// Prints GitHub's Markdown.
     pub(crate) fn markdown(&self) -> String {
-        let print = |block: &Block| match block {
-            Block::Paragraph { words, .. } => words.markdown() + "\n\n",
-            Block::Heading(level, text) => format!("{} {}\n\n", "#".repeat(*level), markdown(text)),
-            Block::List(items) => {
+        let print = |block: &DocumentPart| match block {
+            DocumentPart::Paragraph { words, .. } => words.markdown() + "\n\n",
+            DocumentPart::Heading(level, text) => format!("{} {}\n\n", "#".repeat(*level), markdown(text)),
+            DocumentPart::List(items) => {
                 items.iter().map(|words| format!("- {}\n", words.markdown())).collect::<String>() + "\n"
             }
-            Block::Table(table) => table.markdown() + "\n",
-            Block::Fold(summary, document) => {
+            DocumentPart::Table(table) => table.markdown() + "\n",
+            DocumentPart::Fold(summary, document) => {
                 format!("<details><summary>{summary}</summary>\n\n{}</details>\n\n", document.markdown())
             }
             // Indented text is shown as it is.
-            Block::Commands(commands) => {
+            DocumentPart::Commands(commands) => {
                 commands.lines().map(|line| format!("    {}\n", printable(line))).collect::<String>() + "\n"
             }
-            Block::Verbatim(_) | Block::Charts(_) | Block::Gap => String::new(),
+            DocumentPart::Verbatim(_) | DocumentPart::Charts(_) | DocumentPart::Gap => String::new(),
         };
         self.0.iter().map(print).collect()
     }
@@ -228,29 +233,29 @@ impl Document {
         let mut out = String::new();
         for block in &self.0 {
             let _ = match block {
-                Block::Paragraph { words, is_quiet, .. } => {
+                DocumentPart::Paragraph { words, is_quiet, .. } => {
                     let class = if *is_quiet { r#" class="quiet""# } else { "" };
                     writeln!(out, "<p{class}>{}</p>", words.html())
                 }
-                Block::Heading(level, text) => writeln!(out, "<h{level}>{}</h{level}>", escape_prose(text)),
-                Block::List(items) => {
+                DocumentPart::Heading(level, text) => writeln!(out, "<h{level}>{}</h{level}>", escape_prose(text)),
+                DocumentPart::List(items) => {
                     let items = items.iter().map(|words| format!("<li>{}</li>\n", words.html()));
                     writeln!(out, "<ul>\n{}</ul>", items.collect::<String>())
                 }
-                Block::Table(table) => write!(out, "{}", table.html("figures")),
-                Block::Fold(summary, document) => writeln!(
+                DocumentPart::Table(table) => write!(out, "{}", table.html("figures")),
+                DocumentPart::Fold(summary, document) => writeln!(
                     out,
                     "<details>\n<summary>{}</summary>\n{}</details>",
                     escape_prose(summary),
                     document.html()
                 ),
-                Block::Commands(commands) => writeln!(out, "<pre>{}</pre>", escape(commands)),
-                Block::Charts(charts) => {
+                DocumentPart::Commands(commands) => writeln!(out, "<pre>{}</pre>", escape(commands)),
+                DocumentPart::Charts(charts) => {
                     out.push_str("<div class=\"charts timelines\">\n");
-                    charts.iter().for_each(|chart| out.push_str(&figure(chart)));
+                    out.extend(charts.iter().map(figure));
                     writeln!(out, "</div>")
                 }
-                Block::Verbatim(_) | Block::Gap => Ok(()),
+                DocumentPart::Verbatim(_) | DocumentPart::Gap => Ok(()),
             };
         }
         out

@@ -222,13 +222,12 @@ impl<'a> Shown<'a> {
         heading(&mut document, &self.section, conditions);
         document.line(format!("{times}{shares}"));
         document.gap();
-        match shown {
-            Some(table) => document.table(table.clone()),
-            None => {
-                // In parts below each other, the way that needs fewer lines.
-                let parts = [5, 4].map(|form| self.forms[form].terminal(width));
-                document.verbatim(parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default());
-            }
+        if let Some(table) = shown {
+            document.table(table.clone());
+        } else {
+            // In parts below each other, the way that needs fewer lines.
+            let parts = [5, 4].map(|form| self.forms[form].terminal(width));
+            document.verbatim(parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default());
         }
         if let Some(fastest) = &self.fastest {
             document.gap();

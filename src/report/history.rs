@@ -28,7 +28,9 @@ pub(crate) fn text(history: &History, width: usize) -> String {
         let series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
         let tables = COLUMNS.map(|columns| {
             let mut table = Table::default().text(["case"]).numbers(["runs", "level", "±", "trend", "steps"]);
-            series.iter().for_each(|series| table.row(row(series, columns)));
+            for series in &series {
+                table.row(row(series, columns));
+            }
             table
         });
         let mut table =

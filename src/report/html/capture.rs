@@ -34,11 +34,11 @@ pub(crate) fn page(profile: &Profile, top: usize) -> String {
             if !device.kernels.is_empty() {
                 document.table(kernels(device, top, usize::MAX).without_bars());
             }
-            footers(device).iter().for_each(|line| document.quiet(line.trim_start()));
+            document.quiet_lines(footers(device).iter().map(|line| line.trim_start()));
         }
-        notes(process).into_iter().for_each(|note| document.quiet(note));
+        document.quiet_lines(notes(process));
     }
-    serialised(profile).into_iter().for_each(|note| document.quiet(note));
+    document.quiet_lines(serialised(profile));
     page.html.push_str(&document.html());
     page.close();
     page.html

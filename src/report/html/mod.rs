@@ -1105,7 +1105,7 @@ mod tests {
         let mut out = String::new();
         while let Some((before, chart)) = rest.split_once("<svg ") {
             let label = chart.split_once("aria-label=\"").and_then(|(_, label)| label.split_once('"'));
-            out += &format!("{before}[{}]", label.expect("a label").0);
+            let _ = write!(out, "{before}[{}]", label.expect("a label").0);
             rest = chart.split_once("</svg>").expect("an end").1;
         }
         out + rest.split_once("<script>").expect("a script").0
