@@ -6,7 +6,7 @@
 
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
-use crate::history::{History, Series};
+use crate::history::{CaseSeries, History};
 use crate::record::NamedRecord;
 use serde_json::{Map, json};
 
@@ -37,7 +37,7 @@ pub(crate) fn documents(history: &History) -> Result<Vec<(String, String)>, Erro
     Ok(files)
 }
 
-fn csv(history: &History, series: &Series) -> Result<String, Error> {
+fn csv(history: &History, series: &CaseSeries) -> Result<String, Error> {
     let failure = |reason: String| Error::Failure(reason);
     let mut writer = csv::Writer::from_writer(vec![]);
     let headings = ["time"].into_iter().chain(ATTRIBUTES).chain(["time_ns"]);

@@ -25,7 +25,7 @@ use crate::measure::executor::{Executor, Side};
 use crate::measure::measurement::{LimitPolicy, MeasureOptions};
 use crate::measure::runner::Timing;
 use crate::measure::session::{Session, Setup};
-use crate::measure::timekeeper::MOST_ROUNDS;
+use crate::measure::timekeeper::MAX_ROUNDS;
 use crate::plan::options;
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, Plan, PlannedRun, Purpose, Sampling};
@@ -158,7 +158,7 @@ fn skipped(trial: &Trial) -> Option<(&SideResult, &str)> {
 fn wants_time(trial: &Trial) -> bool {
     let measured = trial.sides().iter().all(|(_, side)| side.case.measured().is_some());
     let open = measured && trial.verdict().is_none_or(|verdict| verdict == Verdict::Undecided);
-    open && (1..MOST_ROUNDS).contains(&trial.rounds.len())
+    open && (1..MAX_ROUNDS).contains(&trial.rounds.len())
 }
 
 /// The command line with ten times the time for each case, and the variables that chose the driver: what is undecided

@@ -8,7 +8,7 @@ use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::Program;
 use crate::measure::executor::Question;
-use crate::measure::timekeeper::{Timed, failed};
+use crate::measure::timekeeper::{SampleSource, failed};
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
