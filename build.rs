@@ -23,7 +23,7 @@ mod required;
 mod table;
 
 use interface::Interface;
-use pragmas::{Kernel, Pragmas};
+use pragmas::{KernelPragma, Pragmas};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -164,7 +164,7 @@ fn compile(
     let folder = path.parent().and_then(Path::file_name).and_then(|s| s.to_str()).expect("kernels are in folders");
     let Pragmas { lists, mut kernels } = pragmas::read(source, &shown)?;
     if kernels.is_empty() {
-        kernels.push(Kernel { name: stem, macros: vec![], dtypes: vec![] });
+        kernels.push(KernelPragma { name: stem, macros: vec![], dtypes: vec![] });
     }
     // Without a pragma the source is compiled once, for no particular element type or layout.
     let choices = |names: Option<&Vec<_>>| names.map_or(vec![None], |names| names.iter().copied().map(Some).collect());
@@ -172,7 +172,7 @@ fn compile(
     let newest = lists.contains_key("vulkan");
     let mut table = vec![];
     let mut binaries = BTreeMap::new();
-    for Kernel { name, macros, dtypes } in &kernels {
+    for KernelPragma { name, macros, dtypes } in &kernels {
         let mut entries = String::new();
         let dtypes = choices(if dtypes.is_empty() { lists.get("dtypes") } else { Some(dtypes) });
         for (dtype, layout) in dtypes.iter().flat_map(|dtype| layouts.iter().map(move |layout| (*dtype, *layout))) {

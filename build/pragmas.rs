@@ -22,12 +22,12 @@ pub(crate) struct Pragmas<'a> {
     /// Names listed by each of the [`LISTS`] pragmas that the source has.
     pub lists: BTreeMap<&'static str, Vec<&'a str>>,
     /// Kernels declared by `#pragma kernel` lines; empty for a source with one kernel, named after its file.
-    pub kernels: Vec<Kernel<'a>>,
+    pub kernels: Vec<KernelPragma<'a>>,
 }
 
 /// A line `#pragma kernel NAME MACRO… dtype…`.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Kernel<'a> {
+pub(crate) struct KernelPragma<'a> {
     pub name: &'a str,
     /// Macros defined for this kernel.
     pub macros: Vec<&'a str>,
@@ -49,7 +49,7 @@ pub(crate) fn read<'a>(source: &'a str, shown: &str) -> Result<Pragmas<'a>, Stri
             return Err(place(format!("'#pragma {pragma}' lists '{}' twice; leave one out", names[twice])));
         }
         if pragma == KERNEL {
-            let kernel = Kernel::new(&names).map_err(place)?;
+            let kernel = KernelPragma::new(&names).map_err(place)?;
             if found.kernels.iter().any(|other| other.name == kernel.name) {
                 return Err(place(format!("a second kernel '{}'; give it another name", kernel.name)));
             }
@@ -74,7 +74,7 @@ pub(crate) fn read<'a>(source: &'a str, shown: &str) -> Result<Pragmas<'a>, Stri
     Ok(found)
 }
 
-impl<'a> Kernel<'a> {
+impl<'a> KernelPragma<'a> {
     fn new(words: &[&'a str]) -> Result<Self, String> {
         let Some((name, rest)) = words.split_first() else {
             return Err("'#pragma kernel' names no kernel; write a name, and the macros to define for it".into());
@@ -106,7 +106,7 @@ fn pragma(line: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kernel, read};
+    use super::{KernelPragma, read};
 
     #[test]
     fn pragmas_list_what_a_kernel_is_compiled_for_and_those_of_glsl_are_left_alone() {
@@ -123,7 +123,8 @@ mod tests {
         let source =
             "#pragma kernel sum\n#pragma kernel sum-texel TEXEL f32\n#pragma kernel sum-cas CAS WIDE_2 i32 i8\n";
         let kernels = read(source, "k.comp").expect("pragmas").kernels;
-        let kernel = |name, macros: &[_], dtypes: &[_]| Kernel { name, macros: macros.into(), dtypes: dtypes.into() };
+        let kernel =
+            |name, macros: &[_], dtypes: &[_]| KernelPragma { name, macros: macros.into(), dtypes: dtypes.into() };
         let [texel, cas] =
             [kernel("sum-texel", &["TEXEL"], &["f32"]), kernel("sum-cas", &["CAS", "WIDE_2"], &["i32", "i8"])];
         assert_eq!(kernels, [kernel("sum", &[], &[]), texel, cas]);

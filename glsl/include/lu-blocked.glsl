@@ -1,5 +1,5 @@
-// What the blocked factorisations share. All matrices but the inputs and results have rows of `stride` elements, a
-// multiple of the block width, so that no kernel has a ragged edge inside: W, what is left to factorise, is A or a copy of
+// Common definitions of the blocked factorisations. All matrices but the inputs and results have rows of `stride` elements, a
+// multiple of the block width, so that no kernel has a ragged edge inside. W, the trailing matrix, is A or a copy of
 // it with ones on the diagonal beyond n; P has the columns of L of one outer block, k by k, Q its rows of U.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
@@ -29,7 +29,7 @@ struct Divisor {
     float scale, value, reciprocal;
 };
 
-// What brings a divisor away from the ends of the range.
+// Power of two that scales a divisor away from overflow and underflow: 2^64 or 2^-64 near the ends of the range, else 1.
 float scale_of(float value) {
     uint exponent = floatBitsToUint(value) >> 23 & 0xffu;
     return exponent < 64 ? 18446744073709551616.0 : (exponent > 190 ? 5.421010862427522e-20 : 1.0);

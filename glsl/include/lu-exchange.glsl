@@ -1,8 +1,8 @@
 // The exchange of rows at the end of a panel: 32 pivots change places with the rows that stood in theirs, in the columns of the
 // outer block up to this inner block, which are in P, and in `rows`. Rows of U come to their place at the same time.
 //
-// Who includes it declares LANES, of which there are 64 at least, the arguments P, rows, stride, first and plane, and pivots, the
-// places of the pivots from `first` on, in shared memory; and defines ROW_OF_U(i, d), an element of U in column d of pivot i.
+// The including kernel declares LANES, at least 64; the arguments P, rows, stride, first and plane; and `pivots`, the places of
+// the pivots from `first` on, in shared memory. It defines ROW_OF_U(i, d), the element of U in column d of pivot i.
 shared uint near, stays;  // bits: of pivots among the first 32 rows, and of those rows
 shared uint sources[2 * INNER], targets[2 * INNER], moved;
 
@@ -36,7 +36,7 @@ void exchange(uint lane) {
         targets[lane] = first + lane;
         if (place >= INNER) targets[INNER + bitCount(~near & before)] = first + place;
         if ((stays >> lane & 1u) == 0) sources[INNER + bitCount(~stays & before)] = first + lane;
-        // They are as many as those, unless a column of zeros had no pivot: then one row is taken for two, which fails the case.
+        // Both counts are equal, unless a column of zeros had no pivot: then a row is counted twice, and the case fails.
         if (lane == 0) moved = INNER + min(bitCount(~near), bitCount(~stays));
     }
     barrier();

@@ -1,4 +1,4 @@
-// What the kernels share that refine a solution of A·x = b in f64 with factors of A in f32.
+// Common definitions of the kernels that refine a solution of A·x = b in f64 with factors of A in f32.
 #include "dtype.glsl"
 #extension GL_EXT_control_flow_attributes : require
 

@@ -12,8 +12,8 @@ layout(constant_id = 4) const uint CHAINED = 0;
 const uint NB = 128;            // positions of a block
 const uint PARTS = NB / INNER;
 
-// What `solve-prepare` leaves of a block for `solve-block`, in quads of columns, the rows of a quad of columns one after the
-// other: its columns in the block before, its columns in itself, and the inverses of its diagonal blocks of 32 positions.
+// Layout of a block as `solve-prepare` packs it for `solve-block`, in quads of columns, row after row within a quad: the block's
+// columns in the preceding block, its columns in itself, and the inverses of its diagonal blocks of 32 positions.
 const uint QUADS = INNER / 4;   // of the columns of a part
 const uint OWN = NB / 4 * NB;
 const uint INVERSES = 2 * OWN;

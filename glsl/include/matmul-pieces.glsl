@@ -1,4 +1,4 @@
-// What coopmat.comp moves at a time, where no component changes its place: a piece of 16 bytes.
+// Copies of 16-byte pieces, the unit in which coopmat.comp moves operands that need no transposition.
 //
 // Rows start at multiples of STEP components (of A_STEP or B_STEP), a power of two: pieces are loaded as wide as that
 // allows, down to words of 4 bytes, between which components are shifted where rows start anywhere. The last words may

@@ -63,7 +63,7 @@ void main() {
         uint row = first + 8 * i + lane % 8;
         places[i] = PERMUTED != 0 ? rows.at[row] : row;
     }
-    // What is beyond the end is not stored.
+    // Columns beyond the end are computed like the others, but not stored.
     vec4 x[INNER * COLUMN_QUADS];
     [[unroll]] for (uint r = 0; r < INNER; ++r) {
         uint row = subgroupShuffle(places[r / 8], r % 8);

@@ -1,4 +1,4 @@
-// What lies beside and below a factorised diagonal block: rows of U from L·U = W (SIDE 0), columns of L from L·U = W
+// Triangular solves beside and below a factorised diagonal block: rows of U from L·U = W (SIDE 0), columns of L from L·U = W
 // (SIDE 1), by substitution, so that the error bound of elimination holds whatever the condition of the block. A work-group
 // has a strip of 32 columns of U, or rows of L, which with the strip laid down are the same. Part by part,
 // an invocation solves for one of them, then all update the rest in tiles of 4×4.
@@ -101,7 +101,7 @@ void main() {
                     [[unroll]] for (uint c = 0; c < 4; ++c) if (c > k) a[c] -= line[c] * a[k];
                 }
                 vec4 solved = vec4(a[0], a[1], a[2], a[3]);
-                // What lies behind the part is taken from what nobody asks for.
+                // Lines are clamped at the end of the part: the values behind it that this spoils are never read.
                 [[unroll]] for (uint q = 1; q < PART / 4; ++q) {
                     vec4 values = vec4(a[4 * q], a[4 * q + 1], a[4 * q + 2], a[4 * q + 3]);
                     [[unroll]] for (uint k = 0; k < 4; ++k) values -= block[min(corner + k * LINE + q, PART * LINE - 1)] * solved[k];

@@ -60,7 +60,7 @@ void main() {
         row = l / 4 / (ACROSS / 2) * 2 + l / 2 % 2;
         column = l / 4 % (ACROSS / 2) * 2 + l % 2;
     }
-    // Its first row and column within the block, in quads.
+    // First row and column of the invocation's tile within the block, in quads.
     uint y = lane / WARP / WARPS_ACROSS * (WM / 4) + row;
     uint x = lane / WARP % WARPS_ACROSS * (WN / 4) + column;
 

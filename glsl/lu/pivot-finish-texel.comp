@@ -1,4 +1,4 @@
-// What pivot-finish does, for software devices: L from W, its rows in the order of the pivots, W through a texel view.
+// Counterpart of pivot-finish for software devices: L from W, its rows in the order of the pivots, W through a texel view.
 // Mapping: x is four columns and then every 4·GROUP behind them, y the row.
 #version 460
 #pragma dtypes f32

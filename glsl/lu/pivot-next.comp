@@ -76,7 +76,7 @@ void main() {
                     [[unroll]] for (uint c = 0; c < 4; ++c) if (c > k) a[c] -= line[c] * a[k];
                 }
                 vec4 solved = vec4(a[0], a[1], a[2], a[3]);
-                // What lies behind the part is taken from what nobody asks for.
+                // Lines are clamped at the end of the block: the values behind the part that this spoils are never read.
                 [[unroll]] for (uint q = 1; q < PART / 4; ++q) {
                     vec4 values = vec4(a[4 * q], a[4 * q + 1], a[4 * q + 2], a[4 * q + 3]);
                     [[unroll]] for (uint k = 0; k < 4; ++k) {

@@ -1,4 +1,4 @@
-// What pivot-panel does, for panels of so few rows that all 32 columns are in registers at once.
+// Counterpart of pivot-panel for panels of so few rows that all 32 columns are in registers at once.
 //
 // A step is a maximum over the rows of an invocation, one over its sub-group, a barrier, and one over the sub-groups; each of those
 // has left its candidate's row beside its maximum, so that the row of the pivot can be read at once.
@@ -43,7 +43,7 @@ void main() {
     uint lane = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
 #define PLACE(r) ((r) * LANES + lane)
 #define X(r, d) x[(r) * COLUMNS + (d)]
-    // What a pivot leaves of its own row is zero: that is no pivot, and what is taken from it is zero times something.
+    // Elimination leaves zeros in the pivot's own row: it is no candidate again, and later updates subtract zero from it.
     float x[ROWS * COLUMNS];
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {

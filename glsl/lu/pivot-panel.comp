@@ -159,7 +159,7 @@ void main() {
                 }
             }
         }
-        // What is done is zero from then on: it is no pivot, and what is taken from it is zero times something.
+        // Rows that have been pivots are set to zero: they are no candidates again, and later updates subtract zero from them.
         [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
             [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, c) = DONE(r) ? 0.0 : X(r, c);
         }
@@ -218,7 +218,7 @@ void main() {
                 if (!beyond(q, lane)) Quads(P).at[quad(plane + s + c, q, lane)] = values;
             }
         }
-        // They are on their way while rows of U are solved for.
+        // Loads the next columns early, to overlap their latency with the solve for rows of U.
         if (rest > 0) {
             FETCH(next_set)
         }

@@ -1,4 +1,4 @@
-// What pivot-store does, for software devices: P through a texel view, which has four rows of one column. A lane has four
+// Counterpart of pivot-store for software devices: P through a texel view, which has four rows of one column. A lane has four
 // rows, and what it fetches of four columns is a quad of each.
 // Mapping: x is a block of 32 positions, y an inner block of 32 columns; 8 invocations.
 #version 460

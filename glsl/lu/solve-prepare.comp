@@ -1,4 +1,4 @@
-// What solving for a block of 128 positions needs of L or U, where and in the order in which it is needed: its columns in the
+// Packs the parts of L or U that solving for a block of 128 positions needs, in the order of their use: its columns in the
 // block before and in itself, with zeros above the diagonal, and the inverses of its diagonal blocks of 32 positions, by
 // substitution in the columns of the identity. Beyond the last position is the identity.
 // Mapping: a work-group has 32 positions of a block; a sub-group of 32 a row, a lane of it a column.
@@ -79,7 +79,7 @@ void main() {
         for (uint i = 0; i < INNER; ++i) {
             float solved = quotient(column[0], Divisor(divisors[i].x, divisors[i].y, divisors[i].z));
             inverse[i * INNER + lane] = solved;
-            // What is read below the last row is of no use to anybody.
+            // Rows are clamped at the last one: the values computed from the clamped ones are never used.
             [[unroll]] for (uint d = 1; d < INNER; ++d) {
                 column[d - 1] = column[d] - tiles[block + min(i + d, INNER - 1) * PITCH + i] * solved;
             }

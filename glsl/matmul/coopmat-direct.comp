@@ -174,7 +174,7 @@ void main() {
         sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
     }
 
-    // What is on its way while the other is multiplied.
+    // Double buffers of operands: one is loaded while the other is multiplied.
     uint even_a[4 * LINES_A], even_b[4 * LINES_B], odd_a[4 * LINES_A], odd_b[4 * LINES_B];
     uint deep = ((K + DEPTH - 1) / DEPTH + SHARING - 1) / SHARING * DEPTH;
     uint end = min(K, (sharer + 1) * deep);

@@ -78,7 +78,7 @@ void main() {
 #endif
         }
 #if defined(LAYOUT_NT)
-        // Those of B beyond K are what lies there, which could be NaN too: zeros.
+        // Elements of B beyond K are replaced by zeros, because the memory there could hold NaN.
         [[unroll]] for (uint q = 0; q < QUADS; ++q) {
             vec4 columns[4];
             [[unroll]] for (uint i = 0; i < 4; ++i) {

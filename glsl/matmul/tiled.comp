@@ -114,14 +114,14 @@ shared QUAD tile_b[BK * STRIDE_B];
 // or for slot `to` of the sums of blocks that groups share (see matmul-evenly.glsl), where C is another's.
 void compute(uint first_row, uint first_column, uint k, uint end, bool whole, uint to) {
     uint lane = gl_LocalInvocationID.x;
-    // This invocation's row and column in its warp: in blocks of 2×2, so that lanes i and i ^ 1 read the same quad of A
+    // Row and column of this invocation in its warp, in blocks of 2×2, so that lanes i and i ^ 1 read the same quad of A
     // and lanes i and i ^ 2 the same quad of B.
     uint lane_of_warp = lane % LANES_PER_WARP, lane_row = lane_of_warp / ACROSS, lane_column = lane_of_warp % ACROSS;
     if (DOWN % 2 == 0 && ACROSS % 2 == 0) {
         lane_row = lane_of_warp / 4 / (ACROSS / 2) * 2 + lane_of_warp / 2 % 2;
         lane_column = lane_of_warp / 4 % (ACROSS / 2) * 2 + lane_of_warp % 2;
     }
-    // Its first row and column within the block, in quads.
+    // First row and column of the invocation's tile within the block, in quads.
     uint quad_y = lane / LANES_PER_WARP / WARPS_ACROSS * (WM / 4) + lane_row;
     uint quad_x = lane / LANES_PER_WARP % WARPS_ACROSS * (WN / 4) + lane_column;
 

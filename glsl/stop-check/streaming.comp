@@ -59,7 +59,7 @@ void main() {
     for (uint j = 0; j < count; j += UNROLL) {
         vec4 own[UNROLL];
         float next[UNROLL];
-        // What lies beyond the end is the last quad again.
+        // Indices beyond the end are clamped to the last quad, which changes no result.
         [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
             uint q = min(first + (j + u) * GROUP, max(quads, 1) - 1);
             own[u] = quads > 0 ? Quads(s).at[q] : vec4(0);

@@ -41,7 +41,7 @@ void main() {
     uint first = group * count * GROUP + place();
     for (uint j = 0; j < count; j += UNROLL) {
         vec4 values[UNROLL];
-        // What lies beyond the end is the last quad again.
+        // Indices beyond the end are clamped to the last quad, which changes no maximum.
         [[unroll]] for (uint u = 0; u < UNROLL; ++u) values[u] = X_QUAD(min(first + (j + u) * GROUP, max(quads, 1) - 1));
         [[unroll]] for (uint u = 0; u < UNROLL; ++u) found = max(found, values[u]);
     }

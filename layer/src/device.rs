@@ -1,12 +1,12 @@
 //! Devices: the next layer's functions, and the state that the layer tracks for each of them.
 
-use crate::format::Event;
-use crate::instance::{self, Instance, key};
+use crate::format::LayerEvent;
+use crate::instance::{self, LayerInstance, key};
 use crate::loader;
 use crate::objects::Objects;
 use crate::record::Recordings;
 use crate::submit::Pending;
-use crate::tell::{Teller, teller};
+use crate::writer::{EventWriter, event_writer};
 use ash::vk;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// A device that the program created.
-pub(crate) struct Device {
+pub(crate) struct LayerDevice {
     /// Number of the device in events.
     pub(crate) index: u32,
     pub(crate) functions: ash::Device,
@@ -24,13 +24,13 @@ pub(crate) struct Device {
     pub(crate) labels: ash::ext::debug_utils::DeviceFn,
     pub(crate) memory: vk::PhysicalDeviceMemoryProperties,
     pub(crate) families: Vec<vk::QueueFamilyProperties>,
-    pub(crate) teller: &'static Teller,
-    state: Mutex<State>,
+    pub(crate) writer: &'static EventWriter,
+    state: Mutex<DeviceState>,
 }
 
 /// Tracked state of a device's objects. One lock guards all of it; it is never held while the layer waits.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct DeviceState {
     pub(crate) objects: Objects,
     pub(crate) recordings: Recordings,
     /// Submissions not yet seen to have finished, in order of submission.
@@ -41,21 +41,21 @@ pub(crate) struct State {
     pub(crate) fences: Vec<vk::Fence>,
     /// Fences whose submissions may still be pending; destroyed with the device.
     pub(crate) abandoned: Vec<vk::Fence>,
-    /// Number of commands of each kind that carry no timestamps, since the last [`Event::Beyond`].
+    /// Number of commands of each kind that carry no timestamps, since the last [`LayerEvent::Beyond`].
     pub(crate) beyond: BTreeMap<&'static str, u64>,
 }
 
 /// Every device by its dispatch key (see [`instance::key`]).
-static DEVICES: RwLock<BTreeMap<usize, Known>> = RwLock::new(BTreeMap::new());
-struct Known {
+static DEVICES: RwLock<BTreeMap<usize, KnownDevice>> = RwLock::new(BTreeMap::new());
+struct KnownDevice {
     next: vk::PFN_vkGetDeviceProcAddr,
-    watched: Option<Arc<Device>>,
+    watched: Option<Arc<LayerDevice>>,
 }
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the device that a device, queue or command-buffer handle belongs to; `None` where the layer is inactive.
-pub(crate) fn of(object: impl vk::Handle) -> Option<Arc<Device>> {
+pub(crate) fn of(object: impl vk::Handle) -> Option<Arc<LayerDevice>> {
     DEVICES.read().unwrap_or_else(PoisonError::into_inner).get(&key(object))?.watched.clone()
 }
 
@@ -71,8 +71,8 @@ pub(crate) unsafe fn next(device: vk::Device, name: &CStr) -> Option<(*const (),
     Some((function as *const (), known.watched.is_some()))
 }
 
-impl Device {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+impl LayerDevice {
+    pub(crate) fn state(&self) -> MutexGuard<'_, DeviceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -91,54 +91,57 @@ pub(crate) unsafe extern "system" fn create(
     allocator: *const vk::AllocationCallbacks<'_>,
     device: *mut vk::Device,
 ) -> vk::Result {
-    const FAILED: vk::Result = vk::Result::ERROR_INITIALIZATION_FAILED;
+    const INITIALIZATION_FAILED: vk::Result = vk::Result::ERROR_INITIALIZATION_FAILED;
     // SAFETY: the program's arguments, valid by Vulkan's rules; the `pNext` chain holds the loader's link.
     unsafe {
         let link = loader::take_link((*info).p_next, vk::StructureType::LOADER_DEVICE_CREATE_INFO);
-        let (Some(instance), Some(link)) = (instance::of(physical), link) else { return FAILED };
+        let (Some(instance), Some(link)) = (instance::of(physical), link) else { return INITIALIZATION_FAILED };
         let handle = instance.functions.handle();
         let (Some(next), Some(create)) = (link.device, (link.instance)(handle, c"vkCreateDevice".as_ptr())) else {
-            return FAILED;
+            return INITIALIZATION_FAILED;
         };
         let create: vk::PFN_vkCreateDevice = transmute(create);
         let result = create(physical, info, allocator, device);
         if result == vk::Result::SUCCESS {
-            let watched = teller().map(|teller| Arc::new(watch(&instance, physical, &*info, next, *device, teller)));
+            let watched =
+                event_writer().map(|writer| Arc::new(watch(&instance, physical, &*info, next, *device, writer)));
             let mut devices = DEVICES.write().unwrap_or_else(PoisonError::into_inner);
-            devices.insert(key(*device), Known { next, watched });
+            devices.insert(key(*device), KnownDevice { next, watched });
         }
         result
     }
 }
 
-/// Sets up the tracking of a new device, and writes its [`Event::Device`].
+/// Sets up the tracking of a new device, and writes its [`LayerEvent::Device`].
 ///
 /// # Safety
 /// The handles are valid, and the functions belong to them.
 unsafe fn watch(
-    instance: &Instance,
+    instance: &LayerInstance,
     physical: vk::PhysicalDevice,
     info: &vk::DeviceCreateInfo<'_>,
     next: vk::PFN_vkGetDeviceProcAddr,
     device: vk::Device,
-    teller: &'static Teller,
-) -> Device {
+    writer: &'static EventWriter,
+) -> LayerDevice {
     // SAFETY: guaranteed by the caller.
     unsafe {
         let group: Option<&vk::DeviceGroupDeviceCreateInfo<'_>> =
             loader::find(info.p_next, vk::StructureType::DEVICE_GROUP_DEVICE_CREATE_INFO);
         let mut families = instance.functions.get_physical_device_queue_family_properties(physical);
         if group.is_some_and(|group| group.physical_device_count > 1) {
-            teller.tell(&Event::Stopped { why: "a group of several devices is neither timed nor taken".into() });
+            writer.write_event(&LayerEvent::Stopped {
+                why: "a group of several devices is neither timed nor taken".into(),
+            });
             families.clear();
         }
         let index = COUNT.fetch_add(1, Ordering::Relaxed);
         let names = loader::list(info.pp_enabled_extension_names, info.enabled_extension_count);
         let extensions = names.iter().filter_map(|name| loader::text(*name)).collect();
-        teller.tell(&Event::Device(instance.describe(physical, index, extensions)));
+        writer.write_event(&LayerEvent::Device(instance.describe(physical, index, extensions)));
         let get = |name: &CStr| next(device, name.as_ptr());
         let load = |name: &CStr| loader::under_any_name(name, get);
-        Device {
+        LayerDevice {
             index,
             functions: ash::Device::load_with(load, device),
             push: ash::khr::push_descriptor::DeviceFn::load(load),
@@ -146,7 +149,7 @@ unsafe fn watch(
             labels: ash::ext::debug_utils::DeviceFn::load(load),
             memory: instance.functions.get_physical_device_memory_properties(physical),
             families,
-            teller,
+            writer,
             state: Mutex::default(),
         }
     }

@@ -1,5 +1,5 @@
-//! Exchange format between the layer and `gpukern capture`: a folder with the [`Settings`] of the layer and, for each
-//! process that creates a Vulkan device, a file of [`Event`]s and files with the contents of buffers.
+//! Exchange format between the layer and `gpukern capture`: a folder with the [`CaptureSettings`] of the layer and, for each
+//! process that creates a Vulkan device, a file of [`LayerEvent`]s and files with the contents of buffers.
 //!
 //! A file of events is [`MAGIC`], then frames: the length of an event in bytes (u32, little-endian) and the event as
 //! [postcard](https://postcard.jamesmunns.com/wire-format). Each frame is one `write` call, so that a program that is
@@ -13,14 +13,14 @@ use std::io;
 pub const MAGIC: [u8; 8] = *b"gpukcap\x01";
 /// Environment variable with the path of the folder. Without it the layer is inactive.
 pub const FOLDER: &str = "GPUKERN_CAPTURE";
-/// Name of the file of [`Settings`] in that folder.
+/// Name of the file of [`CaptureSettings`] in that folder.
 pub const SETTINGS: &str = "settings";
 /// Extension of the files of events; their names start with the process id.
 pub const ENDING: &str = "events";
 
 /// Settings of the layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct CaptureSettings {
     /// Let dispatches overlap, as in the program without the layer; their timestamps then overlap as well.
     pub overlapped: bool,
     /// Selection of the dispatches to capture; none without it.
@@ -42,18 +42,18 @@ pub struct Take {
 
 /// Event in a process. Host times are nanoseconds since the process's first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Event {
+pub enum LayerEvent {
     /// First event of each file.
-    Process(Process),
-    Device(Device),
-    Pipeline(Pipeline),
+    Process(ProcessInfo),
+    Device(DeviceProperties),
+    Pipeline(PipelineInfo),
     /// Debug name that the program gives to a pipeline after its creation.
     Name {
         pipeline: u32,
         name: String,
     },
     Submission(Submission),
-    Case(Case),
+    Case(CapturedDispatch),
     /// Number of commands of a kind that the layer does not time, such as "draws", since the last event of this kind.
     Beyond {
         what: String,
@@ -67,7 +67,7 @@ pub enum Event {
 
 /// Process that loaded the layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Process {
+pub struct ProcessInfo {
     pub id: u32,
     /// Command line.
     pub arguments: Vec<String>,
@@ -80,7 +80,7 @@ pub struct Process {
 
 /// Device that the program created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Device {
+pub struct DeviceProperties {
     /// Number of the device in other events: 0, 1, ….
     pub device: u32,
     pub name: String,
@@ -100,7 +100,7 @@ pub struct Device {
 
 /// Compute pipeline, recorded at its creation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pipeline {
+pub struct PipelineInfo {
     /// Number of the pipeline in other events: 0, 1, …, over all devices of a process.
     pub pipeline: u32,
     pub device: u32,
@@ -129,7 +129,7 @@ pub struct Submission {
     /// Host time of the submission; `done` is when the layer saw that the batch had finished.
     pub submitted: u64,
     pub done: u64,
-    pub dispatches: Vec<Dispatch>,
+    pub dispatches: Vec<DispatchEvent>,
     pub others: Vec<Other>,
 }
 
@@ -137,16 +137,16 @@ pub struct Submission {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Other {
     pub what: String,
-    /// Timestamps in ticks, as in [`Dispatch`].
+    /// Timestamps in ticks, as in [`DispatchEvent`].
     pub begin: u64,
     pub end: u64,
 }
 
 /// Dispatch in a submission, in order of recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Dispatch {
+pub struct DispatchEvent {
     pub pipeline: u32,
-    /// Number of workgroups; zeros for an indirect dispatch, whose [`Case`] holds them if it was captured.
+    /// Number of workgroups; zeros for an indirect dispatch, whose [`CapturedDispatch`] holds them if it was captured.
     pub groups: [u32; 3],
     pub indirect: bool,
     /// Device timestamps in ticks at the start and the end; equal on a queue without timestamps.
@@ -160,7 +160,7 @@ pub struct Dispatch {
 
 /// Captured dispatch: all memory that it can access, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Case {
+pub struct CapturedDispatch {
     pub pipeline: u32,
     /// Number of the call of this pipeline and grid, from 1.
     pub call: u64,
@@ -170,8 +170,8 @@ pub struct Case {
     pub indirect: bool,
     /// Push constants from byte 0 on; bytes that the program did not set are 0.
     pub push: Vec<u8>,
-    pub bindings: Vec<Binding>,
-    pub regions: Vec<Region>,
+    pub bindings: Vec<DescriptorBinding>,
+    pub regions: Vec<CapturedRegion>,
     pub label: Option<String>,
     /// Reason why the capture failed, such as the limit on bytes.
     pub lost: Option<String>,
@@ -179,14 +179,14 @@ pub struct Case {
 
 /// Buffer range or inline block that a descriptor refers to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Binding {
+pub struct DescriptorBinding {
     pub set: u32,
     pub binding: u32,
     /// Element of the descriptor array.
     pub element: u32,
     /// `VkDescriptorType`.
     pub kind: i32,
-    /// Index of the [`Region`]; `None` for an inline uniform block.
+    /// Index of the [`CapturedRegion`]; `None` for an inline uniform block.
     pub region: Option<u32>,
     /// Offset from the region's start in bytes, dynamic offset included.
     pub offset: u64,
@@ -198,7 +198,7 @@ pub struct Binding {
 /// Range of a buffer: the union of the overlapping ranges of descriptors and addresses, so that aliased bindings share
 /// their bytes. The start is a multiple of 256 bytes in the buffer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Region {
+pub struct CapturedRegion {
     pub bytes: u64,
     /// Device address of the first byte, for a buffer that has one.
     pub address: Option<u64>,
@@ -212,7 +212,7 @@ pub struct Region {
 /// # Panics
 /// Never: postcard can encode every field.
 #[must_use]
-pub fn frame(event: &Event) -> Vec<u8> {
+pub fn frame(event: &LayerEvent) -> Vec<u8> {
     let body = postcard::to_stdvec(event).expect("every event has bytes");
     let length = u32::try_from(body.len()).expect("an event is smaller than 4 GiB");
     let mut bytes = length.to_le_bytes().to_vec();
@@ -224,7 +224,7 @@ pub fn frame(event: &Event) -> Vec<u8> {
 ///
 /// # Errors
 /// The bytes are another kind of file or another version, or a frame cannot be decoded.
-pub fn events(bytes: &[u8]) -> io::Result<Vec<Event>> {
+pub fn events(bytes: &[u8]) -> io::Result<Vec<LayerEvent>> {
     let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let Some((magic, mut rest)) = bytes.split_first_chunk::<8>() else {
         return if MAGIC.starts_with(bytes) { Ok(vec![]) } else { Err(wrong("is no file of a capture".into())) };
@@ -247,13 +247,13 @@ pub fn events(bytes: &[u8]) -> io::Result<Vec<Event>> {
 /// # Panics
 /// Never: postcard can encode every field.
 #[must_use]
-pub fn settings(settings: &Settings) -> Vec<u8> {
+pub fn settings(settings: &CaptureSettings) -> Vec<u8> {
     postcard::to_stdvec(settings).expect("settings have bytes")
 }
 
 /// Decodes the contents of the file [`SETTINGS`]; `None` for invalid bytes.
 #[must_use]
-pub fn read_settings(bytes: &[u8]) -> Option<Settings> {
+pub fn read_settings(bytes: &[u8]) -> Option<CaptureSettings> {
     postcard::from_bytes(bytes).ok()
 }
 
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_cut_off_anywhere_has_the_events_before() {
-        let some = [Event::Name { pipeline: 1, name: "x".into() }, Event::Stopped { why: "fork".into() }];
+        let some = [LayerEvent::Name { pipeline: 1, name: "x".into() }, LayerEvent::Stopped { why: "fork".into() }];
         let frames = some.each_ref().map(frame);
         let whole: Vec<u8> = MAGIC.into_iter().chain(frames.iter().flatten().copied()).collect();
         for cut in 0..=whole.len() {

@@ -2,7 +2,7 @@
 
 use crate::format;
 use crate::loader::{self, Next};
-use crate::tell;
+use crate::writer;
 use ash::vk::{self, Handle};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -10,14 +10,14 @@ use std::mem::transmute;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// An instance that the program created.
-pub(crate) struct Instance {
+pub(crate) struct LayerInstance {
     pub(crate) next: Next,
     pub(crate) functions: ash::Instance,
     /// Whether `vkGetPhysicalDeviceProperties2` is available: Vulkan 1.1, or the extension.
     properties2: bool,
 }
 
-static INSTANCES: RwLock<BTreeMap<usize, Arc<Instance>>> = RwLock::new(BTreeMap::new());
+static INSTANCES: RwLock<BTreeMap<usize, Arc<LayerInstance>>> = RwLock::new(BTreeMap::new());
 
 /// Returns the loader's dispatch-table pointer, which all objects of an instance or of a device share. It maps a
 /// physical device to its instance, and a queue or command buffer to its device.
@@ -27,7 +27,7 @@ pub(crate) fn key(object: impl Handle) -> usize {
 }
 
 /// Returns the instance that an instance or physical-device handle belongs to.
-pub(crate) fn of(object: impl Handle) -> Option<Arc<Instance>> {
+pub(crate) fn of(object: impl Handle) -> Option<Arc<LayerInstance>> {
     INSTANCES.read().unwrap_or_else(PoisonError::into_inner).get(&key(object)).cloned()
 }
 
@@ -53,16 +53,16 @@ pub(crate) unsafe extern "system" fn create(
         let version = application.map_or(0, |a| a.api_version);
         if let Some(a) = application {
             let names = (loader::text(a.p_application_name), loader::text(a.p_engine_name));
-            *tell::APPLICATION.lock().unwrap_or_else(PoisonError::into_inner) = names;
+            *writer::APPLICATION.lock().unwrap_or_else(PoisonError::into_inner) = names;
         }
         let wanted = loader::list((*info).pp_enabled_extension_names, (*info).enabled_extension_count);
         // Creates the file now: its first event names the program, even if no device follows.
-        let _ = tell::teller();
+        let _ = writer::event_writer();
         let properties2 = version >= vk::API_VERSION_1_1
             || wanted.iter().any(|name| CStr::from_ptr(*name) == vk::KHR_GET_PHYSICAL_DEVICE_PROPERTIES2_NAME);
         let get = |name: &CStr| (next.instance)(*instance, name.as_ptr());
         let functions = ash::Instance::load_with(|name| loader::under_any_name(name, get), *instance);
-        let made = Arc::new(Instance { next, functions, properties2 });
+        let made = Arc::new(LayerInstance { next, functions, properties2 });
         INSTANCES.write().unwrap_or_else(PoisonError::into_inner).insert(key(*instance), made);
         result
     }
@@ -79,14 +79,14 @@ pub(crate) unsafe extern "system" fn destroy(instance: vk::Instance, allocator: 
     }
 }
 
-impl Instance {
+impl LayerInstance {
     /// Returns the properties of a physical device, as an event holds them.
     pub(crate) fn describe(
         &self,
         physical: vk::PhysicalDevice,
         device: u32,
         extensions: Vec<String>,
-    ) -> format::Device {
+    ) -> format::DeviceProperties {
         let mut driver = vk::PhysicalDeviceDriverProperties::default();
         let mut ids = vk::PhysicalDeviceIDProperties::default();
         // SAFETY: the handle is valid; Vulkan leaves structures that the device does not support unchanged.
@@ -103,7 +103,7 @@ impl Instance {
             let bytes: Vec<u8> = name.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        format::Device {
+        format::DeviceProperties {
             device,
             name: text(&p.device_name),
             vendor: p.vendor_id,

@@ -4,7 +4,7 @@
 //! `gpukern` starts the program with environment variables that make the Vulkan loader insert this library between the
 //! program and the driver, for that process alone. Every intercepted function calls the next layer's function; besides,
 //! the layer tracks objects ([`objects`]), records timestamps around dispatches ([`record`]) and copies around captured
-//! ones ([`take`]), and once a submission has finished ([`submit`]) writes its events to a file ([`tell`]) in the
+//! ones ([`take`]), and once a submission has finished ([`submit`]) writes its events to a file ([`writer`]) in the
 //! exchange [`format`]. Without [`format::FOLDER`] in the environment the layer only forwards calls.
 //!
 //! The `unsafe` code relies on the program's handles, pointers and `pNext` chains to be valid, as Vulkan requires. A
@@ -21,7 +21,7 @@ mod objects;
 mod record;
 mod submit;
 mod take;
-mod tell;
+mod writer;
 
 use ash::vk::{self, Handle};
 pub use loader::Negotiation;
@@ -63,7 +63,7 @@ unsafe extern "system" fn get_instance_proc_addr(
         // SAFETY: the caller's arguments, valid by Vulkan's rules.
         _ => unsafe {
             let next = (instance::of(instance)?.next.instance)(instance, name)?;
-            tell::teller().and_then(|_| function(text)).unwrap_or(next as *const ())
+            writer::event_writer().and_then(|_| function(text)).unwrap_or(next as *const ())
         },
     };
     // SAFETY: each function is handed out under its own name; the caller casts it back to that function's type.

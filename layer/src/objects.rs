@@ -1,7 +1,7 @@
 //! Tracked objects of a device, and the intercepted functions that create, change and destroy them.
 
-use crate::device::{self, Device, State};
-use crate::format::{Event, Pipeline};
+use crate::device::{self, DeviceState, LayerDevice};
+use crate::format::{LayerEvent, PipelineInfo};
 use crate::loader::{self, find, list};
 use crate::module::Resources;
 use crate::name;
@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Objects of a device that dispatches refer to.
 #[derive(Default)]
 pub(crate) struct Objects {
-    pub buffers: HashMap<vk::Buffer, Buffer>,
-    modules: HashMap<vk::ShaderModule, Module>,
+    pub buffers: HashMap<vk::Buffer, TrackedBuffer>,
+    modules: HashMap<vk::ShaderModule, TrackedModule>,
     layouts: HashMap<vk::DescriptorSetLayout, Arc<SetLayout>>,
     pub pipeline_layouts: HashMap<vk::PipelineLayout, Vec<Option<Arc<SetLayout>>>>,
-    pub pipelines: HashMap<vk::Pipeline, Arc<Kernel>>,
+    pub pipelines: HashMap<vk::Pipeline, Arc<TrackedPipeline>>,
     pub sets: HashMap<vk::DescriptorSet, Set>,
     pools: HashMap<vk::DescriptorPool, Vec<vk::DescriptorSet>>,
     pub templates: HashMap<vk::DescriptorUpdateTemplate, Arc<[vk::DescriptorUpdateTemplateEntry]>>,
@@ -26,7 +26,7 @@ pub(crate) struct Objects {
 
 /// Tracked buffer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Buffer {
+pub(crate) struct TrackedBuffer {
     pub size: u64,
     /// Memory that the buffer is bound to, and the offset in bytes.
     pub memory: Option<(vk::DeviceMemory, u64)>,
@@ -38,7 +38,7 @@ pub(crate) struct Buffer {
 }
 
 #[derive(Clone)]
-struct Module {
+struct TrackedModule {
     spirv: Arc<[u32]>,
     name: Option<String>,
 }
@@ -55,12 +55,12 @@ pub(crate) struct SetLayout {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Set {
     pub layout: Arc<SetLayout>,
-    pub written: BTreeMap<(u32, u32), Written>,
+    pub written: BTreeMap<(u32, u32), WrittenDescriptor>,
 }
 
 /// Written descriptor.
 #[derive(Clone, Debug)]
-pub(crate) enum Written {
+pub(crate) enum WrittenDescriptor {
     Buffer {
         kind: vk::DescriptorType,
         buffer: vk::Buffer,
@@ -74,7 +74,7 @@ pub(crate) enum Written {
 
 /// Tracked compute pipeline.
 #[derive(Debug)]
-pub(crate) struct Kernel {
+pub(crate) struct TrackedPipeline {
     /// Number of the pipeline in events.
     pub pipeline: u32,
     /// Names that the selection of kernels matches: source file or entry point, debug name of the shader module, hash,
@@ -85,7 +85,7 @@ pub(crate) struct Kernel {
 
 static PIPELINES: AtomicU32 = AtomicU32::new(0);
 
-impl Buffer {
+impl TrackedBuffer {
     /// Returns the memory and the byte range in it that the buffer occupies.
     pub(crate) fn place(&self) -> Option<(vk::DeviceMemory, std::ops::Range<u64>)> {
         self.memory.map(|(memory, offset)| (memory, offset..offset + self.size))
@@ -101,7 +101,7 @@ impl Set {
     }
 
     /// Writes consecutive descriptors from `binding` and `element` on.
-    fn write(&mut self, binding: u32, element: u32, all: impl Iterator<Item = Written>) {
+    fn write(&mut self, binding: u32, element: u32, all: impl Iterator<Item = WrittenDescriptor>) {
         let places: Vec<_> = self.places(binding, element).zip(all).collect();
         self.written.extend(places);
     }
@@ -109,8 +109,8 @@ impl Set {
     /// Writes bytes of an inline uniform block from `offset` on.
     fn write_inline(&mut self, binding: u32, offset: usize, bytes: &[u8]) {
         let size = self.layout.bindings.get(&binding).map_or(0, |(_, bytes)| *bytes as usize);
-        let entry = self.written.entry((binding, 0)).or_insert_with(|| Written::Inline(vec![0; size]));
-        if let Written::Inline(all) = entry
+        let entry = self.written.entry((binding, 0)).or_insert_with(|| WrittenDescriptor::Inline(vec![0; size]));
+        if let WrittenDescriptor::Inline(all) = entry
             && let Some(part) = all.get_mut(offset..offset + bytes.len())
         {
             part.copy_from_slice(bytes);
@@ -136,7 +136,7 @@ impl Set {
                 let infos = list(write.p_buffer_info, write.descriptor_count);
                 self.write(binding, element, infos.iter().map(|info| buffer(kind, info)));
             } else {
-                self.write(binding, element, (0..write.descriptor_count).map(|_| Written::Other));
+                self.write(binding, element, (0..write.descriptor_count).map(|_| WrittenDescriptor::Other));
             }
         }
     }
@@ -158,15 +158,15 @@ impl Set {
                     let one = |n| buffer(kind, &at(n).cast::<vk::DescriptorBufferInfo>().read_unaligned());
                     self.write(binding, element, (0..count).map(one));
                 } else {
-                    self.write(binding, element, (0..count).map(|_| Written::Other));
+                    self.write(binding, element, (0..count).map(|_| WrittenDescriptor::Other));
                 }
             }
         }
     }
 }
 
-fn buffer(kind: vk::DescriptorType, info: &vk::DescriptorBufferInfo) -> Written {
-    Written::Buffer { kind, buffer: info.buffer, offset: info.offset, range: info.range }
+fn buffer(kind: vk::DescriptorType, info: &vk::DescriptorBufferInfo) -> WrittenDescriptor {
+    WrittenDescriptor::Buffer { kind, buffer: info.buffer, offset: info.offset, range: info.range }
 }
 
 /// Returns whether the descriptor type refers to a buffer range.
@@ -237,7 +237,7 @@ pub(crate) unsafe extern "system" fn create_buffer(
                 external.is_some_and(|e| !e.handle_types.is_empty()).then_some("shares its memory with another program")
             };
             let addressable = usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
-            let buffer = Buffer { size: info.size, addressable, beyond, ..Buffer::default() };
+            let buffer = TrackedBuffer { size: info.size, addressable, beyond, ..TrackedBuffer::default() };
             d.state().objects.buffers.insert(*made, buffer);
         }
         result
@@ -272,7 +272,7 @@ pub(crate) unsafe extern "system" fn destroy_buffer(
 }
 
 /// Stores the memory that a buffer was bound to, and its device address.
-fn bound(d: &Device, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64) {
+fn bound(d: &LayerDevice, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64) {
     let mut state = d.state();
     let Some(known) = state.objects.buffers.get_mut(&buffer) else { return };
     known.memory = Some((memory, offset));
@@ -327,7 +327,7 @@ pub(crate) unsafe extern "system" fn create_shader_module(
     unsafe {
         let result = (d.functions.fp_v1_0().create_shader_module)(device, info, allocator, made);
         if result == vk::Result::SUCCESS {
-            let module = Module { spirv: code(&*info), name: None };
+            let module = TrackedModule { spirv: code(&*info), name: None };
             d.state().objects.modules.insert(*made, module);
         }
         result
@@ -429,10 +429,10 @@ pub(crate) unsafe extern "system" fn create_compute_pipelines(
     let Some(d) = device::of(device) else { return vk::Result::ERROR_DEVICE_LOST };
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
-        let start = d.teller.now();
+        let start = d.writer.now();
         let create = d.functions.fp_v1_0().create_compute_pipelines;
         let result = create(device, cache, count, infos, allocator, made);
-        let took = (d.teller.now() - start) / u64::from(count.max(1));
+        let took = (d.writer.now() - start) / u64::from(count.max(1));
         let mut state = d.state();
         for (info, made) in list(infos, count).iter().zip(list(made, count)) {
             // Creation of a batch may succeed for some pipelines only; failed ones are null.
@@ -445,21 +445,26 @@ pub(crate) unsafe extern "system" fn create_compute_pipelines(
     }
 }
 
-/// Writes the [`Event::Pipeline`] of a new pipeline and returns its tracked state.
+/// Writes the [`LayerEvent::Pipeline`] of a new pipeline and returns its tracked state.
 ///
 /// # Safety
 /// `info` is valid by Vulkan's rules.
-unsafe fn describe(d: &Device, state: &State, info: &vk::ComputePipelineCreateInfo<'_>, took: u64) -> Kernel {
+unsafe fn describe(
+    d: &LayerDevice,
+    state: &DeviceState,
+    info: &vk::ComputePipelineCreateInfo<'_>,
+    took: u64,
+) -> TrackedPipeline {
     let stage = &info.stage;
     // SAFETY: guaranteed by the caller.
     unsafe {
         let module = state.objects.modules.get(&stage.module).cloned().or_else(|| {
             let inline: Option<&vk::ShaderModuleCreateInfo<'_>> =
                 find(stage.p_next, vk::StructureType::SHADER_MODULE_CREATE_INFO);
-            inline.map(|inline| Module { spirv: code(inline), name: None })
+            inline.map(|inline| TrackedModule { spirv: code(inline), name: None })
         });
         let known = module.is_some();
-        let module = module.unwrap_or_else(|| Module { spirv: [].into(), name: None });
+        let module = module.unwrap_or_else(|| TrackedModule { spirv: [].into(), name: None });
         let entry = loader::text(stage.p_name).unwrap_or_default();
         let specialization = stage.p_specialization_info.as_ref().map_or(vec![], |values| {
             let data: &[u8] = list(values.p_data.cast(), values.data_size as u32);
@@ -479,7 +484,7 @@ unsafe fn describe(d: &Device, state: &State, info: &vk::ComputePipelineCreateIn
             resources.beyond = Some("its module is not given to Vulkan as SPIR-V".into());
         }
         let pipeline = PIPELINES.fetch_add(1, Ordering::Relaxed);
-        d.teller.tell(&Event::Pipeline(Pipeline {
+        d.writer.write_event(&LayerEvent::Pipeline(PipelineInfo {
             pipeline,
             device: d.index,
             spirv: module.spirv.to_vec(),
@@ -492,10 +497,10 @@ unsafe fn describe(d: &Device, state: &State, info: &vk::ComputePipelineCreateIn
             took,
         }));
         if let Some(name) = &module.name {
-            d.teller.tell(&Event::Name { pipeline, name: name.clone() });
+            d.writer.write_event(&LayerEvent::Name { pipeline, name: name.clone() });
         }
         let own = [name::of_module(&module.spirv, &entry), module.name, Some(name::hash(&module.spirv))];
-        Kernel { pipeline, names: own.into_iter().flatten().collect(), resources }
+        TrackedPipeline { pipeline, names: own.into_iter().flatten().collect(), resources }
     }
 }
 
@@ -527,10 +532,10 @@ pub(crate) unsafe extern "system" fn set_object_name(
             }
             (vk::ObjectType::PIPELINE, Some(name)) => {
                 if let Some(kernel) = state.objects.pipelines.get_mut(&vk::Pipeline::from_raw(handle)) {
-                    let Kernel { pipeline, ref names, ref resources } = **kernel;
+                    let TrackedPipeline { pipeline, ref names, ref resources } = **kernel;
                     let names = names.iter().chain([&name]).cloned().collect();
-                    *kernel = Arc::new(Kernel { pipeline, names, resources: resources.clone() });
-                    d.teller.tell(&Event::Name { pipeline, name });
+                    *kernel = Arc::new(TrackedPipeline { pipeline, names, resources: resources.clone() });
+                    d.writer.write_event(&LayerEvent::Name { pipeline, name });
                 }
             }
             _ => {}
@@ -586,7 +591,7 @@ pub(crate) unsafe extern "system" fn free_descriptor_sets(
 }
 
 /// Removes a pool and its descriptor sets from the tracked objects.
-fn forget_pool(d: &Device, pool: vk::DescriptorPool) {
+fn forget_pool(d: &LayerDevice, pool: vk::DescriptorPool) {
     let mut state = d.state();
     for set in state.objects.pools.remove(&pool).unwrap_or_default() {
         state.objects.sets.remove(&set);
@@ -634,8 +639,8 @@ pub(crate) unsafe extern "system" fn update_descriptor_sets(
         for copy in list(copies, copy_count) {
             let Some(from) = state.objects.sets.get(&copy.src_set) else { continue };
             let places = from.places(copy.src_binding, copy.src_array_element).take(copy.descriptor_count as usize);
-            let all: Vec<Written> =
-                places.map(|place| from.written.get(&place).cloned().unwrap_or(Written::Other)).collect();
+            let all: Vec<WrittenDescriptor> =
+                places.map(|place| from.written.get(&place).cloned().unwrap_or(WrittenDescriptor::Other)).collect();
             if let Some(to) = state.objects.sets.get_mut(&copy.dst_set) {
                 to.write(copy.dst_binding, copy.dst_array_element, all.into_iter());
             }

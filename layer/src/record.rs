@@ -1,16 +1,16 @@
 //! Command buffers: the tracked commands and bindings, and the timestamps that the layer records around commands.
 
-use crate::device::{self, Device, State};
+use crate::device::{self, DeviceState, LayerDevice};
 use crate::loader::{self, list};
-use crate::objects::{Kernel, Objects, Set, is_dynamic};
-use crate::take::Taking;
+use crate::objects::{Objects, Set, TrackedPipeline, is_dynamic};
+use crate::take::Capture;
 use ash::vk;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
 /// Number of queries in a timestamp pool; even, because timestamps are used in pairs.
-pub(crate) const CHUNK: u32 = 512;
+pub(crate) const QUERIES_PER_POOL: u32 = 512;
 
 /// Recordings of a device's command buffers, with the query pools for their timestamps.
 #[derive(Default)]
@@ -30,20 +30,20 @@ pub(crate) struct Recordings {
 pub(crate) struct Recording {
     /// Whether the queue family of the pool supports timestamps.
     stamps: bool,
-    pub pipeline: Option<Arc<Kernel>>,
+    pub pipeline: Option<Arc<TrackedPipeline>>,
     /// Descriptor sets bound for compute, by set number.
-    pub sets: Vec<Option<Bound>>,
+    pub sets: Vec<Option<BoundSet>>,
     pub push: Vec<u8>,
     labels: Vec<String>,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RecordedCommand>,
     pub queries: Vec<vk::QueryPool>,
     /// Number of timestamps in use.
     pub used: u32,
-    pub takings: Vec<Taking>,
+    pub captures: Vec<Capture>,
 }
 
 /// Descriptor set bound to a set number.
-pub(crate) enum Bound {
+pub(crate) enum BoundSet {
     Set { set: vk::DescriptorSet, offsets: Vec<u32> },
     Pushed(Set),
 }
@@ -52,10 +52,10 @@ pub(crate) enum Bound {
 type Offsets = HashMap<(u32, u32), u32>;
 
 /// Recorded command, with the number of the first timestamp of its pair.
-pub(crate) enum Entry {
+pub(crate) enum RecordedCommand {
     Dispatch {
-        kernel: Option<Arc<Kernel>>,
-        grid: Grid,
+        kernel: Option<Arc<TrackedPipeline>>,
+        grid: DispatchGrid,
         label: Option<String>,
         beyond: Option<String>,
         stamp: Option<u32>,
@@ -69,14 +69,14 @@ pub(crate) enum Entry {
 
 /// Grid of a dispatch in workgroups.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Grid {
+pub(crate) struct DispatchGrid {
     pub base: [u32; 3],
     pub groups: [u32; 3],
     /// Buffer with the grid of an indirect dispatch, and the offset in bytes.
     pub indirect: Option<(vk::Buffer, u64)>,
 }
 
-impl Bound {
+impl BoundSet {
     /// Returns the set's descriptors and its dynamic offsets by binding and element; `None` if the set has been freed.
     pub(crate) fn contents<'a>(&'a self, objects: &'a Objects) -> Option<(&'a Set, Offsets)> {
         match self {
@@ -93,16 +93,16 @@ impl Bound {
 
 impl Recordings {
     /// Empties the recording of a command buffer that is reset or freed, and releases its query pools and captures.
-    fn clear(&mut self, d: &Device, commands: vk::CommandBuffer) {
+    fn clear(&mut self, d: &LayerDevice, commands: vk::CommandBuffer) {
         let Some(recording) = self.all.get_mut(&commands) else { return };
         let stamps = recording.stamps;
         let old = std::mem::replace(recording, Recording { stamps, ..Recording::default() });
         self.free.extend(old.queries);
-        old.takings.into_iter().for_each(|taking| taking.free(d));
+        old.captures.into_iter().for_each(|capture| capture.free(d));
     }
 
     /// Destroys all query pools and captures.
-    pub(crate) fn destroy(&mut self, d: &Device) {
+    pub(crate) fn destroy(&mut self, d: &LayerDevice) {
         let all: Vec<_> = self.all.keys().copied().collect();
         for commands in all {
             self.clear(d, commands);
@@ -115,18 +115,24 @@ impl Recordings {
 impl Recording {
     /// Allocates and resets a pair of timestamps, and returns the first one's number; `None` if the queue has no
     /// timestamps or no query pool can be created.
-    fn stamp_pair(&mut self, d: &Device, commands: vk::CommandBuffer, free: &mut Vec<vk::QueryPool>) -> Option<u32> {
+    fn stamp_pair(
+        &mut self,
+        d: &LayerDevice,
+        commands: vk::CommandBuffer,
+        free: &mut Vec<vk::QueryPool>,
+    ) -> Option<u32> {
         if !self.stamps {
             return None;
         }
         let first = self.used;
-        if first / CHUNK == self.queries.len() as u32 {
-            let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(CHUNK);
+        if first / QUERIES_PER_POOL == self.queries.len() as u32 {
+            let info =
+                vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(QUERIES_PER_POOL);
             // SAFETY: the device is valid; dispatches and transfers are recorded outside of render passes, as the reset
             // of queries has to be.
             unsafe {
                 let pool = free.pop().map_or_else(|| d.functions.create_query_pool(&info, None), Ok).ok()?;
-                d.functions.cmd_reset_query_pool(commands, pool, 0, CHUNK);
+                d.functions.cmd_reset_query_pool(commands, pool, 0, QUERIES_PER_POOL);
                 self.queries.push(pool);
             }
         }
@@ -136,16 +142,16 @@ impl Recording {
 
     /// Records the timestamp `number`: after all earlier commands for `BOTTOM_OF_PIPE`, as soon as it is reached for
     /// `TOP_OF_PIPE`.
-    fn stamp(&self, d: &Device, commands: vk::CommandBuffer, stage: vk::PipelineStageFlags, number: u32) {
-        let pool = self.queries[(number / CHUNK) as usize];
+    fn stamp(&self, d: &LayerDevice, commands: vk::CommandBuffer, stage: vk::PipelineStageFlags, number: u32) {
+        let pool = self.queries[(number / QUERIES_PER_POOL) as usize];
         // SAFETY: the query was reset when it was allocated.
-        unsafe { d.functions.cmd_write_timestamp(commands, stage, pool, number % CHUNK) };
+        unsafe { d.functions.cmd_write_timestamp(commands, stage, pool, number % QUERIES_PER_POOL) };
     }
 
     /// Records `call` between a pair of timestamps and returns the first one's number.
     fn around(
         &mut self,
-        d: &Device,
+        d: &LayerDevice,
         commands: vk::CommandBuffer,
         free: &mut Vec<vk::QueryPool>,
         call: impl FnOnce(),
@@ -155,7 +161,7 @@ impl Recording {
             return None;
         };
         let (top, bottom) = (vk::PipelineStageFlags::TOP_OF_PIPE, vk::PipelineStageFlags::BOTTOM_OF_PIPE);
-        if d.teller.settings.overlapped {
+        if d.writer.settings.overlapped {
             self.stamp(d, commands, top, first);
         } else {
             // Barrier before timestamp: in the other order the measured time would include the barrier, 3 µs on an
@@ -174,7 +180,7 @@ impl Recording {
 }
 
 /// Records a full barrier: all later commands wait for all earlier ones.
-pub(crate) fn wait(d: &Device, commands: vk::CommandBuffer) {
+pub(crate) fn wait(d: &LayerDevice, commands: vk::CommandBuffer) {
     let all = vk::PipelineStageFlags::ALL_COMMANDS;
     let access = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
     let barrier = [vk::MemoryBarrier::default().src_access_mask(access).dst_access_mask(access)];
@@ -185,33 +191,33 @@ pub(crate) fn wait(d: &Device, commands: vk::CommandBuffer) {
 }
 
 /// Records a dispatch between timestamps, and with copies of its buffers if it is captured.
-fn dispatch(d: &Device, commands: vk::CommandBuffer, grid: Grid, call: impl FnOnce()) {
+fn dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchGrid, call: impl FnOnce()) {
     let mut state = d.state();
-    let State { objects, recordings, .. } = &mut *state;
+    let DeviceState { objects, recordings, .. } = &mut *state;
     let Some(mut recording) = recordings.all.remove(&commands) else { return call() };
-    let taking = Taking::begin(d, commands, objects, recordings, &recording, grid);
+    let capture = Capture::begin(d, commands, objects, recordings, &recording, grid);
     let stamp = recording.around(d, commands, &mut recordings.free, call);
-    let beyond = match taking {
-        Ok(Some(taking)) => {
-            taking.end(d, commands);
-            recording.takings.push(taking);
+    let beyond = match capture {
+        Ok(Some(capture)) => {
+            capture.end(d, commands);
+            recording.captures.push(capture);
             None
         }
         Ok(None) => None,
         Err(why) => Some(why),
     };
     let (kernel, label) = (recording.pipeline.clone(), recording.label());
-    recording.entries.push(Entry::Dispatch { kernel, grid, label, beyond, stamp });
+    recording.entries.push(RecordedCommand::Dispatch { kernel, grid, label, beyond, stamp });
     recordings.all.insert(commands, recording);
 }
 
 /// Records a transfer command between timestamps, or counts it if the queue has none.
-fn other(d: &Device, commands: vk::CommandBuffer, what: &'static str, call: impl FnOnce()) {
+fn other(d: &LayerDevice, commands: vk::CommandBuffer, what: &'static str, call: impl FnOnce()) {
     let mut state = d.state();
-    let State { recordings, beyond, .. } = &mut *state;
+    let DeviceState { recordings, beyond, .. } = &mut *state;
     let Some(recording) = recordings.all.get_mut(&commands) else { return call() };
     match recording.around(d, commands, &mut recordings.free, call) {
-        Some(stamp) => recording.entries.push(Entry::Other { what, stamp }),
+        Some(stamp) => recording.entries.push(RecordedCommand::Other { what, stamp }),
         None => *beyond.entry(what).or_default() += 1,
     }
 }
@@ -235,7 +241,7 @@ pub(crate) unsafe extern "system" fn create_command_pool(
 
 /// Empties the recordings of command buffers that are no longer in use, after reading the results of their submissions;
 /// with `gone`, removes them.
-fn clear(d: &Device, all: &[vk::CommandBuffer], gone: bool) {
+fn clear(d: &LayerDevice, all: &[vk::CommandBuffer], gone: bool) {
     d.settle(all);
     let mut state = d.state();
     for commands in all {
@@ -349,9 +355,9 @@ pub(crate) unsafe extern "system" fn cmd_bind_pipeline(
 }
 
 /// Stores the descriptor sets bound from the set number `first` on, each with its dynamic offsets.
-fn bind(d: &Device, commands: vk::CommandBuffer, first: u32, sets: &[vk::DescriptorSet], mut offsets: &[u32]) {
+fn bind(d: &LayerDevice, commands: vk::CommandBuffer, first: u32, sets: &[vk::DescriptorSet], mut offsets: &[u32]) {
     let mut state = d.state();
-    let State { objects, recordings, .. } = &mut *state;
+    let DeviceState { objects, recordings, .. } = &mut *state;
     let Some(recording) = recordings.all.get_mut(&commands) else { return };
     let first = first as usize;
     if recording.sets.len() < first + sets.len() {
@@ -363,7 +369,7 @@ fn bind(d: &Device, commands: vk::CommandBuffer, first: u32, sets: &[vk::Descrip
         let count: u32 = dynamic.filter(|(kind, _)| is_dynamic(*kind)).map(|(_, count)| count).sum();
         let (own, rest) = offsets.split_at((count as usize).min(offsets.len()));
         offsets = rest;
-        *place = Some(Bound::Set { set: *set, offsets: own.to_vec() });
+        *place = Some(BoundSet::Set { set: *set, offsets: own.to_vec() });
     }
 }
 
@@ -406,14 +412,14 @@ pub(crate) unsafe extern "system" fn cmd_bind_descriptor_sets2(
 
 /// Applies `write` to the push descriptors of a set number.
 fn push_set(
-    d: &Device,
+    d: &LayerDevice,
     commands: vk::CommandBuffer,
     layout: vk::PipelineLayout,
     set: u32,
     write: impl FnOnce(&mut Set, &Objects),
 ) {
     let mut state = d.state();
-    let State { objects, recordings, .. } = &mut *state;
+    let DeviceState { objects, recordings, .. } = &mut *state;
     let Some(recording) = recordings.all.get_mut(&commands) else { return };
     let at = set as usize;
     let layout = objects.pipeline_layouts.get(&layout).and_then(|sets| sets.get(at)?.clone()).unwrap_or_default();
@@ -422,11 +428,11 @@ fn push_set(
     }
     // Push descriptors accumulate: earlier writes with the same layout stay valid.
     let mut pushed = match recording.sets[at].take() {
-        Some(Bound::Pushed(before)) if Arc::ptr_eq(&before.layout, &layout) => before,
+        Some(BoundSet::Pushed(before)) if Arc::ptr_eq(&before.layout, &layout) => before,
         _ => Set { layout, ..Set::default() },
     };
     write(&mut pushed, objects);
-    recording.sets[at] = Some(Bound::Pushed(pushed));
+    recording.sets[at] = Some(BoundSet::Pushed(pushed));
 }
 
 pub(crate) unsafe extern "system" fn cmd_push_descriptor_set(
@@ -485,7 +491,7 @@ pub(crate) unsafe extern "system" fn cmd_push_descriptor_set_with_template(
 }
 
 /// Stores push constants from the byte `offset` on.
-fn push(d: &Device, commands: vk::CommandBuffer, offset: u32, bytes: &[u8]) {
+fn push(d: &LayerDevice, commands: vk::CommandBuffer, offset: u32, bytes: &[u8]) {
     let mut state = d.state();
     let Some(recording) = state.recordings.all.get_mut(&commands) else { return };
     let (start, end) = (offset as usize, offset as usize + bytes.len());
@@ -530,7 +536,7 @@ pub(crate) unsafe extern "system" fn cmd_push_constants2(
 
 pub(crate) unsafe extern "system" fn cmd_dispatch(commands: vk::CommandBuffer, x: u32, y: u32, z: u32) {
     let Some(d) = device::of(commands) else { return };
-    let grid = Grid { groups: [x, y, z], ..Grid::default() };
+    let grid = DispatchGrid { groups: [x, y, z], ..DispatchGrid::default() };
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     dispatch(&d, commands, grid, || unsafe { (d.functions.fp_v1_0().cmd_dispatch)(commands, x, y, z) });
 }
@@ -545,7 +551,7 @@ pub(crate) unsafe extern "system" fn cmd_dispatch_base(
     z: u32,
 ) {
     let Some(d) = device::of(commands) else { return };
-    let grid = Grid { base: [base_x, base_y, base_z], groups: [x, y, z], indirect: None };
+    let grid = DispatchGrid { base: [base_x, base_y, base_z], groups: [x, y, z], indirect: None };
     let next = d.functions.fp_v1_1().cmd_dispatch_base;
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     dispatch(&d, commands, grid, || unsafe { next(commands, base_x, base_y, base_z, x, y, z) });
@@ -557,7 +563,7 @@ pub(crate) unsafe extern "system" fn cmd_dispatch_indirect(
     offset: vk::DeviceSize,
 ) {
     let Some(d) = device::of(commands) else { return };
-    let grid = Grid { indirect: Some((buffer, offset)), ..Grid::default() };
+    let grid = DispatchGrid { indirect: Some((buffer, offset)), ..DispatchGrid::default() };
     let next = d.functions.fp_v1_0().cmd_dispatch_indirect;
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     dispatch(&d, commands, grid, || unsafe { next(commands, buffer, offset) });
@@ -573,7 +579,9 @@ pub(crate) unsafe extern "system" fn cmd_execute_commands(
     unsafe {
         let mut state = d.state();
         if let Some(recording) = state.recordings.all.get_mut(&commands) {
-            recording.entries.extend(list(secondaries, count).iter().map(|secondary| Entry::Execute(*secondary)));
+            recording
+                .entries
+                .extend(list(secondaries, count).iter().map(|secondary| RecordedCommand::Execute(*secondary)));
             // Executing secondary command buffers invalidates the bound state.
             (recording.pipeline, recording.sets) = (None, vec![]);
         }

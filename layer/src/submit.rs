@@ -1,9 +1,9 @@
 //! Queues: submissions, and the events written once they have finished.
 
-use crate::device::{self, Device, State};
-use crate::format::{Dispatch, Event, Other, Submission};
+use crate::device::{self, DeviceState, LayerDevice};
+use crate::format::{DispatchEvent, LayerEvent, Other, Submission};
 use crate::loader::{find, list};
-use crate::record::{CHUNK, Entry, Recordings};
+use crate::record::{QUERIES_PER_POOL, RecordedCommand, Recordings};
 use ash::vk;
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -26,12 +26,12 @@ pub(crate) struct Pending {
 
 /// Limit for a wait on a submission that the program knows to have finished: the layer's fence is signalled right after
 /// the program's.
-const LIMIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 /// Limit for a wait on the earlier submission of a command buffer that is submitted again. It has to be finite, because
 /// the earlier submission may wait for a semaphore of the later one.
-const AGAIN: Duration = Duration::from_millis(200);
+const MAX_RESUBMISSION_WAIT: Duration = Duration::from_millis(200);
 
-impl Device {
+impl LayerDevice {
     /// Waits until no submission for which `which` holds is pending, and writes the events of those that finish.
     fn wait_for(&self, which: impl Fn(&Pending) -> bool, limit: Duration) {
         let start = Instant::now();
@@ -57,7 +57,7 @@ impl Device {
     /// Waits for the submissions of command buffers that the program knows to have finished.
     pub(crate) fn settle(&self, commands: &[vk::CommandBuffer]) {
         let uses = |pending: &Pending| pending.all.iter().any(|one| commands.contains(one));
-        self.wait_for(uses, LIMIT);
+        self.wait_for(uses, MAX_WAIT);
         // Drops submissions that did not signal in time, as on a lost device: their results are never read.
         let mut state = self.state();
         let state = &mut *state;
@@ -67,7 +67,7 @@ impl Device {
     }
 
     /// Writes the events of submissions that have finished, and of untimed commands.
-    fn poll(&self, state: &mut State) {
+    fn poll(&self, state: &mut DeviceState) {
         let mut at = 0;
         while let Some(pending) = state.pending.get(at) {
             // SAFETY: the fence is the layer's own.
@@ -86,19 +86,19 @@ impl Device {
             }
         }
         for (what, count) in std::mem::take(&mut state.beyond) {
-            self.teller.tell(&Event::Beyond { what: what.into(), count });
+            self.writer.write_event(&LayerEvent::Beyond { what: what.into(), count });
         }
     }
 
     /// Writes the events of a finished submission and of its captures.
-    fn report(&self, state: &mut State, pending: &Pending) {
-        let done = self.teller.now();
+    fn report(&self, state: &mut DeviceState, pending: &Pending) {
+        let done = self.writer.now();
         let recordings = &mut state.recordings;
         let ticks: HashMap<_, _> =
             pending.all.iter().map(|commands| (*commands, self.ticks(recordings, *commands))).collect();
         for batch in &pending.batches {
             let queue = state.queues.get(&pending.queue).copied().unwrap_or_default();
-            let mut told = Submission {
+            let mut submission = Submission {
                 device: self.index,
                 queue,
                 submitted: pending.submitted,
@@ -107,14 +107,14 @@ impl Device {
                 others: vec![],
             };
             for commands in batch {
-                gather(recordings, &ticks, *commands, &mut told);
+                gather(recordings, &ticks, *commands, &mut submission);
             }
-            self.teller.tell(&Event::Submission(told));
+            self.writer.write_event(&LayerEvent::Submission(submission));
         }
         for commands in &pending.all {
             if let Some(recording) = recordings.all.get_mut(commands) {
-                for taking in &mut recording.takings {
-                    taking.tell(self);
+                for capture in &mut recording.captures {
+                    capture.write(self);
                 }
             }
         }
@@ -124,7 +124,7 @@ impl Device {
     fn ticks(&self, recordings: &Recordings, commands: vk::CommandBuffer) -> Vec<u64> {
         let Some(recording) = recordings.all.get(&commands) else { return vec![] };
         let mut ticks = vec![0u64; recording.used as usize];
-        for (pool, ticks) in recording.queries.iter().zip(ticks.chunks_mut(CHUNK as usize)) {
+        for (pool, ticks) in recording.queries.iter().zip(ticks.chunks_mut(QUERIES_PER_POOL as usize)) {
             // SAFETY: the submission that writes the queries has finished. Queries never executed stay 0.
             let _ = unsafe { self.functions.get_query_pool_results(*pool, 0, ticks, vk::QueryResultFlags::TYPE_64) };
         }
@@ -133,9 +133,9 @@ impl Device {
 
     /// Writes the last events of a device: waits for pending submissions, then destroys the layer's objects.
     pub(crate) fn finish(&self) {
-        self.wait_for(|_| true, LIMIT);
+        self.wait_for(|_| true, MAX_WAIT);
         let mut state = self.state();
-        let State { recordings, fences, abandoned, pending, .. } = &mut *state;
+        let DeviceState { recordings, fences, abandoned, pending, .. } = &mut *state;
         recordings.destroy(self);
         let pending = pending.drain(..).map(|pending| pending.fence);
         // SAFETY: the program destroys the device, so that no object is in use.
@@ -181,7 +181,7 @@ impl Device {
     fn before_again(&self, batches: &[Vec<vk::CommandBuffer>]) {
         let all = with_executed(&self.state().recordings, batches.iter().flatten().copied());
         let again = |pending: &Pending| pending.all.iter().any(|commands| all.contains(commands));
-        self.wait_for(again, AGAIN);
+        self.wait_for(again, MAX_RESUBMISSION_WAIT);
         let mut state = self.state();
         let state = &mut *state;
         for lost in state.pending.extract_if(.., |pending| again(pending)) {
@@ -199,7 +199,7 @@ fn with_executed(recordings: &Recordings, commands: impl Iterator<Item = vk::Com
         all.push(primary);
         let entries = recordings.all.get(&primary).map_or(&[][..], |recording| &recording.entries);
         all.extend(entries.iter().filter_map(|entry| match entry {
-            Entry::Execute(secondary) => Some(*secondary),
+            RecordedCommand::Execute(secondary) => Some(*secondary),
             _ => None,
         }));
     }
@@ -211,7 +211,7 @@ fn gather(
     recordings: &Recordings,
     ticks: &HashMap<vk::CommandBuffer, Vec<u64>>,
     commands: vk::CommandBuffer,
-    told: &mut Submission,
+    submission: &mut Submission,
 ) {
     let Some(recording) = recordings.all.get(&commands) else { return };
     let pair = |stamp: u32| {
@@ -220,14 +220,14 @@ fn gather(
     };
     for entry in &recording.entries {
         match entry {
-            Entry::Execute(secondary) => gather(recordings, ticks, *secondary, told),
-            Entry::Other { what, stamp } => {
+            RecordedCommand::Execute(secondary) => gather(recordings, ticks, *secondary, submission),
+            RecordedCommand::Other { what, stamp } => {
                 let (begin, end) = pair(*stamp);
-                told.others.push(Other { what: (*what).into(), begin, end });
+                submission.others.push(Other { what: (*what).into(), begin, end });
             }
-            Entry::Dispatch { kernel, grid, label, beyond, stamp } => {
+            RecordedCommand::Dispatch { kernel, grid, label, beyond, stamp } => {
                 let (begin, end) = stamp.map_or((0, 0), pair);
-                told.dispatches.push(Dispatch {
+                submission.dispatches.push(DispatchEvent {
                     pipeline: kernel.as_ref().map_or(u32::MAX, |kernel| kernel.pipeline),
                     groups: grid.groups,
                     indirect: grid.indirect.is_some(),
@@ -276,7 +276,7 @@ unsafe extern "system" fn queue_submit(
         let batches: Vec<Vec<_>> =
             infos_.iter().map(|info| list(info.p_command_buffers, info.command_buffer_count).to_vec()).collect();
         d.before_again(&batches);
-        let submitted = d.teller.now();
+        let submitted = d.writer.now();
         let result = (d.functions.fp_v1_0().queue_submit)(queue, count, infos, fence);
         if result == vk::Result::SUCCESS {
             let mut signals = vec![];
@@ -310,7 +310,7 @@ unsafe extern "system" fn queue_submit2(
         };
         let batches: Vec<Vec<_>> = infos_.iter().map(commands).collect();
         d.before_again(&batches);
-        let submitted = d.teller.now();
+        let submitted = d.writer.now();
         let result = (d.functions.fp_v1_3().queue_submit2)(queue, count, infos, fence);
         if result == vk::Result::SUCCESS {
             let signals = infos_.iter().flat_map(|info| {
@@ -339,7 +339,7 @@ unsafe extern "system" fn wait_for_fences(
             let fences = list(fences, count);
             // A wait for any of several fences does not tell which one was signalled.
             let known = all != vk::FALSE || count == 1;
-            d.wait_for(|pending| known && fences.contains(&pending.program_fence), LIMIT);
+            d.wait_for(|pending| known && fences.contains(&pending.program_fence), MAX_WAIT);
         }
         result
     }
@@ -350,7 +350,7 @@ unsafe extern "system" fn get_fence_status(device: vk::Device, fence: vk::Fence)
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     let result = unsafe { (d.functions.fp_v1_0().get_fence_status)(device, fence) };
     if result == vk::Result::SUCCESS {
-        d.wait_for(|pending| pending.program_fence == fence, LIMIT);
+        d.wait_for(|pending| pending.program_fence == fence, MAX_WAIT);
     }
     result
 }
@@ -372,7 +372,7 @@ unsafe extern "system" fn wait_semaphores(
             let done = |(semaphore, value): &(vk::Semaphore, u64)| {
                 reached.iter().any(|(s, reached)| *s == semaphore && value <= reached)
             };
-            d.wait_for(|pending| known && pending.signals.iter().any(done), LIMIT);
+            d.wait_for(|pending| known && pending.signals.iter().any(done), MAX_WAIT);
         }
         result
     }
@@ -389,7 +389,7 @@ unsafe extern "system" fn get_semaphore_counter_value(
         let result = (d.functions.fp_v1_2().get_semaphore_counter_value)(device, semaphore, value);
         if result == vk::Result::SUCCESS {
             let reached = *value;
-            d.wait_for(|p| p.signals.iter().any(|(s, value)| *s == semaphore && *value <= reached), LIMIT);
+            d.wait_for(|p| p.signals.iter().any(|(s, value)| *s == semaphore && *value <= reached), MAX_WAIT);
         }
         result
     }
@@ -400,7 +400,7 @@ unsafe extern "system" fn queue_wait_idle(queue: vk::Queue) -> vk::Result {
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     let result = unsafe { (d.functions.fp_v1_0().queue_wait_idle)(queue) };
     if result == vk::Result::SUCCESS {
-        d.wait_for(|pending| pending.queue == queue, LIMIT);
+        d.wait_for(|pending| pending.queue == queue, MAX_WAIT);
     }
     result
 }
@@ -410,7 +410,7 @@ unsafe extern "system" fn device_wait_idle(device: vk::Device) -> vk::Result {
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     let result = unsafe { (d.functions.fp_v1_0().device_wait_idle)(device) };
     if result == vk::Result::SUCCESS {
-        d.wait_for(|_| true, LIMIT);
+        d.wait_for(|_| true, MAX_WAIT);
     }
     result
 }

@@ -1,16 +1,16 @@
 //! Captures a dispatch: the device copies all memory that the dispatch can access, before and after it.
 
-use crate::device::Device;
-use crate::format::{Binding, Case, Event, Region};
-use crate::objects::{Objects, Written};
-use crate::record::{Grid, Recording, Recordings, wait};
+use crate::device::LayerDevice;
+use crate::format::{CapturedDispatch, CapturedRegion, DescriptorBinding, LayerEvent};
+use crate::objects::{Objects, WrittenDescriptor};
+use crate::record::{DispatchGrid, Recording, Recordings, wait};
 use ash::vk;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Capture of a dispatch, from recording to its event.
-pub(crate) struct Taking {
-    case: Case,
+pub(crate) struct Capture {
+    case: CapturedDispatch,
     copies: Vec<Copy>,
     /// Offset of an indirect grid's copy in the staging buffer.
     grid: Option<u64>,
@@ -18,7 +18,7 @@ pub(crate) struct Taking {
     /// Number of the capture in the process, part of its files' names.
     number: u32,
     /// Whether the event was written.
-    told: bool,
+    written: bool,
 }
 
 /// Number of captures so far in this process.
@@ -32,6 +32,15 @@ struct Copy {
     /// Offset of the copy before the dispatch in the staging buffer.
     before: u64,
     after: Option<u64>,
+}
+
+/// Layout of the staging buffer of a capture.
+struct StagingLayout {
+    copies: Vec<Copy>,
+    /// Offset of an indirect grid's copy.
+    grid: Option<u64>,
+    /// Size of the staging buffer.
+    bytes: u64,
 }
 
 /// Host-visible buffer that the copies go to.
@@ -56,18 +65,18 @@ struct Reach {
 /// Alignment of regions in bytes: the largest that Vulkan lets a device require of descriptor offsets.
 const ALIGNMENT: u64 = 256;
 
-impl Taking {
+impl Capture {
     /// Decides whether the next dispatch is captured, and records the copies of the memory that it can access.
     ///
     /// # Errors
     /// The reason why the dispatch cannot be captured, whether or not it is selected.
     pub(crate) fn begin(
-        d: &Device,
+        d: &LayerDevice,
         commands: vk::CommandBuffer,
         objects: &Objects,
         recordings: &mut Recordings,
         recording: &Recording,
-        grid: Grid,
+        grid: DispatchGrid,
     ) -> Result<Option<Self>, String> {
         let Some(kernel) = &recording.pipeline else { return Err("its shader is not a pipeline's".into()) };
         if let Some(why) = &kernel.resources.beyond {
@@ -77,13 +86,13 @@ impl Taking {
         *call += 1;
         let call = *call;
         let (bindings, reached) = reach(objects, recording)?;
-        let Some(take) = d.teller.settings.take.as_ref().filter(|_| !d.families.is_empty()) else { return Ok(None) };
+        let Some(take) = d.writer.settings.take.as_ref().filter(|_| !d.families.is_empty()) else { return Ok(None) };
         let due = call >= take.call
             && (call - take.call).checked_rem(take.every.unwrap_or(0)).unwrap_or(call - take.call) == 0;
         if !due || !named(take.kernel.as_deref(), &kernel.names, recording) {
             return Ok(None);
         }
-        let mut case = Case {
+        let mut case = CapturedDispatch {
             pipeline: kernel.pipeline,
             call,
             groups: grid.groups,
@@ -95,7 +104,7 @@ impl Taking {
             label: None,
             lost: None,
         };
-        let (copies, grid_at, bytes) = plan(objects, reached, grid, &mut case);
+        let StagingLayout { copies, grid: grid_offset, bytes } = staging_layout(objects, reached, grid, &mut case);
         let staging = if recordings.spent + bytes > take.max_bytes {
             Err(format!("its buffers need {bytes} bytes, {} are left of the limit", take.max_bytes - recordings.spent))
         } else {
@@ -104,27 +113,27 @@ impl Taking {
         match staging {
             Err(why) => {
                 case.lost = Some(why);
-                d.teller.tell(&Event::Case(case));
+                d.writer.write_event(&LayerEvent::Case(case));
                 Ok(None)
             }
             Ok(staging) => {
                 recordings.spent += bytes;
                 let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-                let taking = Self { case, copies, grid: grid_at, staging, number, told: false };
-                taking.copy(d, commands, grid.indirect, |copy| Some(copy.before));
-                Ok(Some(taking))
+                let capture = Self { case, copies, grid: grid_offset, staging, number, written: false };
+                capture.copy(d, commands, grid.indirect, |copy| Some(copy.before));
+                Ok(Some(capture))
             }
         }
     }
 
     /// Records the copies of the written ranges after the dispatch.
-    pub(crate) fn end(&self, d: &Device, commands: vk::CommandBuffer) {
+    pub(crate) fn end(&self, d: &LayerDevice, commands: vk::CommandBuffer) {
         self.copy(d, commands, None, |copy| copy.after);
     }
 
     fn copy(
         &self,
-        d: &Device,
+        d: &LayerDevice,
         commands: vk::CommandBuffer,
         grid: Option<(vk::Buffer, u64)>,
         to: impl Fn(&Copy) -> Option<u64>,
@@ -150,8 +159,8 @@ impl Taking {
 
     /// Writes the captured bytes and the event after the first execution; later executions of the command buffer are
     /// ignored.
-    pub(crate) fn tell(&mut self, d: &Device) {
-        if std::mem::replace(&mut self.told, true) {
+    pub(crate) fn write(&mut self, d: &LayerDevice) {
+        if std::mem::replace(&mut self.written, true) {
             return;
         }
         // SAFETY: the copies have finished, and the range lies within the mapped memory.
@@ -162,26 +171,26 @@ impl Taking {
         for (copy, region) in self.copies.iter().zip(&mut self.case.regions) {
             let before = at(copy.before, copy.bytes);
             let after = copy.after.map(|start| at(start, copy.bytes)).filter(|after| *after != before);
-            let name = format!("{}-{}-{}", d.teller.prefix(), self.number, copy.before);
-            let mut keep = |name: String, bytes| {
-                if let Err(e) = d.teller.keep(&name, bytes) {
+            let name = format!("{}-{}-{}", d.writer.prefix(), self.number, copy.before);
+            let mut write = |name: String, bytes| {
+                if let Err(e) = d.writer.write_file(&name, bytes) {
                     failed = Some(format!("cannot write {name}: {e}"));
                 }
                 name
             };
-            region.before = keep(format!("{name}.before"), before);
-            region.after = after.map(|after| keep(format!("{name}.after"), after));
+            region.before = write(format!("{name}.before"), before);
+            region.after = after.map(|after| write(format!("{name}.after"), after));
         }
         if let Some(start) = self.grid {
             let word = |n: usize| u32::from_le_bytes(at(start, 12)[4 * n..4 * n + 4].try_into().unwrap_or_default());
             self.case.groups = [word(0), word(1), word(2)];
         }
         self.case.lost = failed;
-        d.teller.tell(&Event::Case(self.case.clone()));
+        d.writer.write_event(&LayerEvent::Case(self.case.clone()));
     }
 
     /// Destroys the staging buffer.
-    pub(crate) fn free(self, d: &Device) {
+    pub(crate) fn free(self, d: &LayerDevice) {
         // SAFETY: no pending submission uses the buffer.
         unsafe {
             d.functions.destroy_buffer(self.staging.buffer, None);
@@ -202,7 +211,7 @@ fn named(wanted: Option<&str>, names: &[String], recording: &Recording) -> bool 
 /// Returns the descriptors of the next dispatch and the buffer ranges that it can access through them and through
 /// addresses in push constants. A binding's `region` is an index into the ranges, its `offset` is relative to the
 /// buffer.
-fn reach(objects: &Objects, recording: &Recording) -> Result<(Vec<Binding>, Vec<Reach>), String> {
+fn reach(objects: &Objects, recording: &Recording) -> Result<(Vec<DescriptorBinding>, Vec<Reach>), String> {
     let (mut bindings, mut reached) = (vec![], vec![]);
     let Some(kernel) = &recording.pipeline else { return Ok((bindings, reached)) };
     for &(set, binding) in &kernel.resources.buffers {
@@ -214,16 +223,17 @@ fn reach(objects: &Objects, recording: &Recording) -> Result<(Vec<Binding>, Vec<
         }
         for (&(_, element), written) in contents.written.range((binding, 0)..=(binding, u32::MAX)) {
             let place = format!("binding {set}.{binding}");
-            let mut one = Binding { set, binding, element, kind: 0, region: None, offset: 0, range: 0, inline: vec![] };
+            let mut one =
+                DescriptorBinding { set, binding, element, kind: 0, region: None, offset: 0, range: 0, inline: vec![] };
             match written {
-                Written::Other => return Err(format!("{place} is neither a storage nor a uniform buffer")),
-                Written::Inline(bytes) => {
+                WrittenDescriptor::Other => return Err(format!("{place} is neither a storage nor a uniform buffer")),
+                WrittenDescriptor::Inline(bytes) => {
                     one.kind = vk::DescriptorType::INLINE_UNIFORM_BLOCK.as_raw();
                     (one.range, one.inline) = (bytes.len() as u64, bytes.clone());
                 }
                 // A null descriptor, which the device feature nullDescriptor permits.
-                Written::Buffer { buffer, .. } if *buffer == vk::Buffer::null() => continue,
-                Written::Buffer { kind, buffer, offset, range } => {
+                WrittenDescriptor::Buffer { buffer, .. } if *buffer == vk::Buffer::null() => continue,
+                WrittenDescriptor::Buffer { kind, buffer, offset, range } => {
                     let known =
                         objects.buffers.get(buffer).ok_or_else(|| format!("{place} has a buffer that is gone"))?;
                     if let Some(why) = known.beyond {
@@ -250,8 +260,9 @@ fn reach(objects: &Objects, recording: &Recording) -> Result<(Vec<Binding>, Vec<
     if kernel.resources.addresses {
         for word in recording.push.windows(8).step_by(4) {
             let address = u64::from_le_bytes(word.try_into().unwrap_or_default());
-            let at =
-                |b: &crate::objects::Buffer| b.address.is_some_and(|start| (start..start + b.size).contains(&address));
+            let at = |b: &crate::objects::TrackedBuffer| {
+                b.address.is_some_and(|start| (start..start + b.size).contains(&address))
+            };
             for (buffer, known) in objects.buffers.iter().filter(|(_, known)| at(known)) {
                 reached.push(Reach { buffer: *buffer, start: 0, end: known.size, written: true });
             }
@@ -281,9 +292,13 @@ fn aliased(objects: &Objects, reached: &[Reach]) -> Result<(), String> {
     Ok(())
 }
 
-/// Merges overlapping ranges, places their copies in the staging buffer, and fills in the regions of the case. Returns
-/// the copies, the offset of an indirect grid, and the size of the staging buffer in bytes.
-fn plan(objects: &Objects, reached: Vec<Reach>, grid: Grid, case: &mut Case) -> (Vec<Copy>, Option<u64>, u64) {
+/// Merges overlapping ranges, places their copies in the staging buffer, and fills in the regions of the case.
+fn staging_layout(
+    objects: &Objects,
+    reached: Vec<Reach>,
+    grid: DispatchGrid,
+    case: &mut CapturedDispatch,
+) -> StagingLayout {
     let parts: Vec<(vk::Buffer, u64)> = reached.iter().map(|reach| (reach.buffer, reach.start)).collect();
     let mut sorted = reached;
     for reach in &mut sorted {
@@ -324,18 +339,18 @@ fn plan(objects: &Objects, reached: Vec<Reach>, grid: Grid, case: &mut Case) -> 
         .collect();
     let grid = grid.indirect.map(|_| place(12));
     let address = |reach: &Reach| objects.buffers.get(&reach.buffer)?.address.map(|address| address + reach.start);
-    let region = |reach: &Reach| Region {
+    let region = |reach: &Reach| CapturedRegion {
         bytes: reach.end - reach.start,
         address: address(reach),
         before: String::new(),
         after: None,
     };
     case.regions = united.iter().map(region).collect();
-    (copies, grid, used)
+    StagingLayout { copies, grid, bytes: used }
 }
 
 impl Staging {
-    fn new(d: &Device, bytes: u64) -> Result<Self, vk::Result> {
+    fn new(d: &LayerDevice, bytes: u64) -> Result<Self, vk::Result> {
         let info = vk::BufferCreateInfo::default().size(bytes.max(16)).usage(vk::BufferUsageFlags::TRANSFER_DST);
         // SAFETY: the device is valid; the buffer is destroyed if the allocation fails.
         unsafe {
@@ -352,7 +367,7 @@ impl Staging {
     ///
     /// # Safety
     /// The buffer is not bound to memory yet.
-    unsafe fn fill(d: &Device, buffer: vk::Buffer) -> Result<Self, vk::Result> {
+    unsafe fn fill(d: &LayerDevice, buffer: vk::Buffer) -> Result<Self, vk::Result> {
         use vk::MemoryPropertyFlags as M;
         // SAFETY: guaranteed by the caller; the memory is freed if binding or mapping fails.
         unsafe {

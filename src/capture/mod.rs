@@ -6,7 +6,7 @@ pub(crate) mod profile;
 pub(crate) mod trace;
 
 use crate::basis::printable::Shown;
-use gpukern_layer::format::{self, Event};
+use gpukern_layer::format::{self, LayerEvent};
 use std::io;
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When the folder or a file in it cannot be read, or a file is of another version; the message names it.
-pub(crate) fn read(folder: &Path) -> io::Result<Vec<Vec<Event>>> {
+pub(crate) fn read(folder: &Path) -> io::Result<Vec<Vec<LayerEvent>>> {
     let mut processes = vec![];
     for entry in folder.read_dir()? {
         let path = entry?.path();
@@ -32,7 +32,7 @@ pub(crate) fn read(folder: &Path) -> io::Result<Vec<Vec<Event>>> {
         }
     }
     processes.sort_by_key(|events| match events.first() {
-        Some(Event::Process(process)) => (process.started, process.id),
+        Some(LayerEvent::Process(process)) => (process.started, process.id),
         _ => (u64::MAX, 0),
     });
     Ok(processes)
@@ -41,10 +41,10 @@ pub(crate) fn read(folder: &Path) -> io::Result<Vec<Vec<Event>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpukern_layer::format::Process;
+    use gpukern_layer::format::ProcessInfo;
 
     /// The file of events that a process writes.
-    fn file(events: &[Event]) -> Vec<u8> {
+    fn file(events: &[LayerEvent]) -> Vec<u8> {
         format::MAGIC.into_iter().chain(events.iter().flat_map(format::frame)).collect()
     }
 
@@ -52,7 +52,7 @@ mod tests {
     fn processes_come_in_the_order_of_their_start_and_other_files_are_none() {
         let folder = tempfile::tempdir().expect("a folder");
         let process = |id, started| {
-            vec![Event::Process(Process { id, arguments: vec![], started, application: None, engine: None })]
+            vec![LayerEvent::Process(ProcessInfo { id, arguments: vec![], started, application: None, engine: None })]
         };
         let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).expect("written");
         write("9.events", &file(&process(9, 2)));

@@ -4,7 +4,7 @@ use crate::basis::units::Nanos;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
 use crate::stats::Summary;
-use gpukern_layer::format::{self, Event};
+use gpukern_layer::format::{self, LayerEvent};
 use gpukern_layer::name;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) const SCHEMA: &str = "gpukern-profile/1";
 
 /// Hexadecimal digits of a kernel's hash, if it serves as the name, or if it distinguishes kernels with equal names.
-const DIGITS: usize = 8;
-const DIGITS_APART: usize = 4;
+const HASH_DIGITS: usize = 8;
+const DISTINGUISHING_DIGITS: usize = 4;
 
 /// Fewest bits of a device's clock (Vulkan: `timestampValidBits` is 0, or from 36 to 64).
-const LEAST_BITS: u32 = 36;
+const MIN_CLOCK_BITS: u32 = 36;
 
 /// Profile of a program.
 #[derive(Clone, Debug, Serialize)]
@@ -36,13 +36,14 @@ pub(crate) struct Profile {
     /// Whether dispatches could overlap as in the unprofiled program. If not, each waited for the one before.
     pub(crate) overlapped: bool,
     /// Processes that used Vulkan, in the order of their start.
-    pub(crate) processes: Vec<Process>,
+    pub(crate) processes: Vec<ProfiledProcess>,
 }
 
 /// Process of the program.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Process {
+#[cfg_attr(test, schemars(rename = "Process"))]
+pub(crate) struct ProfiledProcess {
     /// Process id.
     pub(crate) id: u32,
     /// Command line.
@@ -55,7 +56,7 @@ pub(crate) struct Process {
     /// Engine name passed to Vulkan.
     pub(crate) engine: Option<String>,
     /// Devices that it created.
-    pub(crate) devices: Vec<Device>,
+    pub(crate) devices: Vec<ProfiledDevice>,
     /// Counts of commands that were not timed: draws, rays.
     pub(crate) untimed: BTreeMap<String, u64>,
     /// Reasons why the profiling stopped, if it did.
@@ -65,7 +66,8 @@ pub(crate) struct Process {
 /// Device that a process created, with its commands.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Device {
+#[cfg_attr(test, schemars(rename = "Device"))]
+pub(crate) struct ProfiledDevice {
     /// Name of the device.
     pub(crate) name: String,
     /// Kind of device.
@@ -77,7 +79,7 @@ pub(crate) struct Device {
     /// UUID in hexadecimal.
     pub(crate) uuid: String,
     /// Kernels and other timed commands, those with the most time first.
-    pub(crate) kernels: Vec<Kernel>,
+    pub(crate) kernels: Vec<ProfiledKernel>,
     /// Number of dispatches.
     pub(crate) dispatches: usize,
     /// Number of dispatches, copies, fills and updates on queues without timestamps.
@@ -118,7 +120,8 @@ pub(crate) struct Times {
 /// without shader and grid.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Kernel {
+#[cfg_attr(test, schemars(rename = "Kernel"))]
+pub(crate) struct ProfiledKernel {
     /// Name: from the module's debug information, or the program's name for the pipeline or the dispatch, or else the
     /// start of `spirv`.
     pub(crate) name: String,
@@ -178,7 +181,7 @@ pub(crate) struct Span {
     pub(crate) end: f64,
 }
 
-impl Kernel {
+impl ProfiledKernel {
     /// Returns the grid as text.
     #[must_use]
     pub(crate) fn grid_text(&self) -> String {
@@ -198,7 +201,7 @@ impl Kernel {
 
 impl Profile {
     /// Iterates over the devices, each with the process that created it.
-    pub(crate) fn devices(&self) -> impl Iterator<Item = (&Process, &Device)> {
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (&ProfiledProcess, &ProfiledDevice)> {
         self.processes.iter().flat_map(|process| process.devices.iter().map(move |device| (process, device)))
     }
 }
@@ -210,32 +213,33 @@ impl Times {
     }
 }
 
-impl Process {
+impl ProfiledProcess {
     /// Builds the profile of a process from its events.
     #[must_use]
-    pub(crate) fn of(events: &[Event]) -> Self {
+    pub(crate) fn of(events: &[LayerEvent]) -> Self {
         let mut process = Self::default();
         let (mut pipelines, mut names) = (HashMap::new(), HashMap::new());
         for event in events {
             match event {
-                Event::Process(own) => {
+                LayerEvent::Process(own) => {
                     process.id = own.id;
                     process.arguments.clone_from(&own.arguments);
                     process.started = own.started;
                     process.application.clone_from(&own.application);
                     process.engine.clone_from(&own.engine);
                 }
-                Event::Pipeline(own) => drop(pipelines.insert(own.pipeline, own)),
+                LayerEvent::Pipeline(own) => drop(pipelines.insert(own.pipeline, own)),
                 // A program may rename a pipeline; the last name counts.
-                Event::Name { pipeline, name } => drop(names.insert(*pipeline, name.as_str())),
-                Event::Beyond { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
-                Event::Stopped { why } => process.stopped.push(why.clone()),
-                Event::Device(_) | Event::Submission(_) | Event::Case(_) => {}
+                LayerEvent::Name { pipeline, name } => drop(names.insert(*pipeline, name.as_str())),
+                LayerEvent::Beyond { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
+                LayerEvent::Stopped { why } => process.stopped.push(why.clone()),
+                LayerEvent::Device(_) | LayerEvent::Submission(_) | LayerEvent::Case(_) => {}
             }
         }
-        let pipelines = pipelines.iter().map(|(id, own)| (*id, Shader::of(own, names.get(id).copied()))).collect();
+        let pipelines =
+            pipelines.iter().map(|(id, own)| (*id, PipelineIdentity::of(own, names.get(id).copied()))).collect();
         for event in events {
-            if let Event::Device(device) = event {
+            if let LayerEvent::Device(device) = event {
                 process.devices.push(of_device(device, events, &pipelines));
             }
         }
@@ -244,8 +248,8 @@ impl Process {
 }
 
 /// Properties of a pipeline that its kernels share.
-struct Shader<'e> {
-    told: &'e format::Pipeline,
+struct PipelineIdentity<'e> {
+    told: &'e format::PipelineInfo,
     /// Name from the module or the pipeline; otherwise labels or the hash decide.
     name: Option<String>,
     spirv: String,
@@ -254,8 +258,8 @@ struct Shader<'e> {
     content: String,
 }
 
-impl<'e> Shader<'e> {
-    fn of(told: &'e format::Pipeline, name: Option<&str>) -> Self {
+impl<'e> PipelineIdentity<'e> {
+    fn of(told: &'e format::PipelineInfo, name: Option<&str>) -> Self {
         let bytes: Vec<u8> = told.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
         let constants = told.specialization.iter().map(|(id, data)| [&id.to_le_bytes(), &data[..]].concat());
         let constants: Vec<Vec<u8>> = constants.collect();
@@ -270,22 +274,30 @@ impl<'e> Shader<'e> {
     }
 }
 
-/// Key of a kernel: name, content, grid unless there is none, and whether the dispatch is indirect.
-type Key<'e> = (String, &'e str, Option<[u32; 3]>, bool);
+/// Key that distinguishes the kernels of a device.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+struct KernelKey<'e> {
+    name: String,
+    /// Hash of the pipeline's content; empty without a pipeline.
+    content: &'e str,
+    /// Workgroups; `None` for an indirect dispatch or a transfer.
+    grid: Option<[u32; 3]>,
+    indirect: bool,
+}
 
 /// Returns the name of a pipeline's kernel, unless the label around a dispatch decides.
-pub(crate) fn name_of(events: &[Event], pipeline: &format::Pipeline) -> String {
+pub(crate) fn name_of(events: &[LayerEvent], pipeline: &format::PipelineInfo) -> String {
     let named = events.iter().rev().find_map(|event| match event {
-        Event::Name { pipeline: of, name } if *of == pipeline.pipeline => Some(name.as_str()),
+        LayerEvent::Name { pipeline: of, name } if *of == pipeline.pipeline => Some(name.as_str()),
         _ => None,
     });
-    let Shader { name, spirv, .. } = Shader::of(pipeline, named);
-    name.unwrap_or_else(|| spirv[..DIGITS].to_string())
+    let PipelineIdentity { name, spirv, .. } = PipelineIdentity::of(pipeline, named);
+    name.unwrap_or_else(|| spirv[..HASH_DIGITS].to_string())
 }
 
 /// Dispatches of a kernel, in accumulation.
 struct Counted<'e> {
-    shader: Option<&'e Shader<'e>>,
+    shader: Option<&'e PipelineIdentity<'e>>,
     calls: usize,
     times: Vec<Nanos>,
     /// Calls and time for each reason.
@@ -295,14 +307,14 @@ struct Counted<'e> {
 /// Commands of a device, in accumulation.
 #[derive(Default)]
 struct Counting<'e> {
-    clock: Clock,
-    places: HashMap<Key<'e>, usize>,
-    counted: Vec<(Key<'e>, Counted<'e>)>,
-    timed: Vec<Timed>,
+    clock: TickClock,
+    places: HashMap<KernelKey<'e>, usize>,
+    counted: Vec<(KernelKey<'e>, Counted<'e>)>,
+    timed: Vec<TimedCommand>,
 }
 
 /// Command with a time.
-struct Timed {
+struct TimedCommand {
     /// Indices of its kernel and of its submission.
     kernel: usize,
     submission: usize,
@@ -314,8 +326,8 @@ impl<'e> Counting<'e> {
     /// Adds a command that ran on `queue` in `submission` from tick `begin` to `end`.
     fn add(
         &mut self,
-        key: Key<'e>,
-        shader: Option<&'e Shader<'e>>,
+        key: KernelKey<'e>,
+        shader: Option<&'e PipelineIdentity<'e>>,
         [queue, submission]: [usize; 2],
         [begin, end]: [u64; 2],
         beyond: Option<&'e str>,
@@ -334,14 +346,18 @@ impl<'e> Counting<'e> {
             let (calls, total) = own.beyond.entry(why).or_default();
             (*calls, *total) = (*calls + 1, *total + time.unwrap_or_default());
         }
-        self.timed.extend(span.map(|span| Timed { kernel, submission, span }));
+        self.timed.extend(span.map(|span| TimedCommand { kernel, submission, span }));
     }
 }
 
-fn of_device(told: &format::Device, events: &[Event], shaders: &HashMap<u32, Shader<'_>>) -> Device {
+fn of_device(
+    told: &format::DeviceProperties,
+    events: &[LayerEvent],
+    shaders: &HashMap<u32, PipelineIdentity<'_>>,
+) -> ProfiledDevice {
     let mut device = described(told);
     let mine = events.iter().filter_map(|event| match event {
-        Event::Submission(submission) if submission.device == told.device => Some(submission),
+        LayerEvent::Submission(submission) if submission.device == told.device => Some(submission),
         _ => None,
     });
     let submissions: Vec<&format::Submission> = mine.collect();
@@ -358,7 +374,13 @@ fn of_device(told: &format::Device, events: &[Event], shaders: &HashMap<u32, Sha
             counting.add(key(own, shader), shader, [queue, at], [own.begin, own.end], own.beyond.as_deref());
         }
         for own in &submission.others {
-            counting.add((own.what.clone(), "", None, false), None, [queue, at], [own.begin, own.end], None);
+            counting.add(
+                KernelKey { name: own.what.clone(), ..KernelKey::default() },
+                None,
+                [queue, at],
+                [own.begin, own.end],
+                None,
+            );
         }
         device.dispatches += submission.dispatches.len();
         commands += submission.dispatches.len() + submission.others.len();
@@ -374,9 +396,9 @@ fn of_device(told: &format::Device, events: &[Event], shaders: &HashMap<u32, Sha
     device
 }
 
-impl Device {
+impl ProfiledDevice {
     /// Sorts the timed commands, finds the gaps between them, and converts to the host's clock.
-    fn place(&mut self, mut timed: Vec<Timed>, submissions: &[&format::Submission]) {
+    fn place(&mut self, mut timed: Vec<TimedCommand>, submissions: &[&format::Submission]) {
         timed.sort_by(|a, b| a.span.begin.total_cmp(&b.span.begin));
         let offset = timed.iter().map(|own| submissions[own.submission].submitted as f64 - own.span.begin);
         // No dispatch starts before its submission: the largest difference is the tightest possible offset.
@@ -384,7 +406,7 @@ impl Device {
         let (mut within, mut between) = (vec![], vec![]);
         // End of the last command on each queue, with its submission.
         let mut ends: Vec<Option<(f64, usize)>> = vec![None; self.timeline.queues.len()];
-        for Timed { submission, span, .. } in &mut timed {
+        for TimedCommand { submission, span, .. } in &mut timed {
             let last = &mut ends[span.queue];
             if let Some((end, of)) = *last
                 && span.begin > end
@@ -397,7 +419,7 @@ impl Device {
             (span.begin, span.end) = (span.begin + offset, span.end + offset);
         }
         (self.gaps_within, self.gaps_between) = (Times::of(&within), Times::of(&between));
-        self.total = timed.iter().map(|Timed { span, .. }| Nanos(span.end - span.begin)).sum();
+        self.total = timed.iter().map(|TimedCommand { span, .. }| Nanos(span.end - span.begin)).sum();
         self.busy = covered(timed.iter().map(|own| &own.span));
         let begin = timed.first().map_or(0.0, |own| own.span.begin);
         self.span = Nanos(timed.iter().map(|own| own.span.end - begin).fold(0.0, f64::max));
@@ -407,17 +429,17 @@ impl Device {
     }
 
     /// Builds the kernels from the accumulated commands, those with the most time first.
-    fn rank(&mut self, counted: &[(Key<'_>, Counted<'_>)]) {
+    fn rank(&mut self, counted: &[(KernelKey<'_>, Counted<'_>)]) {
         let whole = self.total.0.max(f64::MIN_POSITIVE);
         // Different kernels with the same name.
         let mut contents: HashMap<String, Vec<&str>> = HashMap::new();
-        for ((name, content, ..), _) in counted {
+        for (KernelKey { name, content, .. }, _) in counted {
             let of_name = contents.entry(name.clone()).or_default();
             if !of_name.contains(content) {
                 of_name.push(content);
             }
         }
-        let kernel = |((name, content, grid, indirect), own): &(Key<'_>, Counted<'_>)| {
+        let kernel = |(KernelKey { name, content, grid, indirect }, own): &(KernelKey<'_>, Counted<'_>)| {
             let times = Times::of(&own.times);
             let is_one = contents.get(name).is_none_or(|contents| contents.len() == 1);
             let told = own.shader.map(|shader| shader.told);
@@ -426,8 +448,8 @@ impl Device {
                 calls: *calls,
                 share: total.0 / whole,
             });
-            Kernel {
-                name: if is_one { name.clone() } else { format!("{name}~{}", &content[..DIGITS_APART]) },
+            ProfiledKernel {
+                name: if is_one { name.clone() } else { format!("{name}~{}", &content[..DISTINGUISHING_DIGITS]) },
                 spirv: own.shader.map_or_else(String::new, |shader| shader.spirv.clone()),
                 hash: own.shader.map_or_else(String::new, |shader| shader.hash.clone()),
                 entry: told.map_or_else(String::new, |told| told.entry.clone()),
@@ -440,7 +462,7 @@ impl Device {
                 beyond: beyond.collect(),
             }
         };
-        let mut kernels: Vec<(usize, Kernel)> = counted.iter().map(kernel).enumerate().collect();
+        let mut kernels: Vec<(usize, ProfiledKernel)> = counted.iter().map(kernel).enumerate().collect();
         kernels.sort_by(|(_, a), (_, b)| b.total().0.total_cmp(&a.total().0).then(b.calls.cmp(&a.calls)));
         let mut places = vec![0; kernels.len()];
         kernels.iter().enumerate().for_each(|(place, (before, _))| places[*before] = place);
@@ -449,7 +471,7 @@ impl Device {
     }
 }
 
-fn specialization(told: &format::Pipeline) -> BTreeMap<u32, String> {
+fn specialization(told: &format::PipelineInfo) -> BTreeMap<u32, String> {
     told.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect()
 }
 
@@ -458,7 +480,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Builds a device without its commands.
-fn described(told: &format::Device) -> Device {
+fn described(told: &format::DeviceProperties) -> ProfiledDevice {
     let kind = match told.kind {
         1 => DeviceKind::IntegratedGpu,
         2 => DeviceKind::DiscreteGpu,
@@ -467,26 +489,26 @@ fn described(told: &format::Device) -> Device {
         _ => DeviceKind::Other,
     };
     let version = told.api_version;
-    Device {
+    ProfiledDevice {
         name: told.name.clone(),
         kind,
         driver: if told.driver_info.is_empty() { &told.driver } else { &told.driver_info }.clone(),
         api_version: format!("{}.{}.{}", version >> 22 & 0x7f, version >> 12 & 0x3ff, version & 0xfff),
         uuid: hex(&told.uuid),
-        ..Device::default()
+        ..ProfiledDevice::default()
     }
 }
 
-fn key<'e>(dispatch: &format::Dispatch, shader: Option<&'e Shader<'e>>) -> Key<'e> {
-    let hash = |shader: &Shader<'_>| shader.spirv[..DIGITS].to_string();
+fn key<'e>(dispatch: &format::DispatchEvent, shader: Option<&'e PipelineIdentity<'e>>) -> KernelKey<'e> {
+    let hash = |shader: &PipelineIdentity<'_>| shader.spirv[..HASH_DIGITS].to_string();
     let name = shader.and_then(|shader| shader.name.clone()).or_else(|| dispatch.label.clone());
     let name = name.or_else(|| shader.map(hash)).unwrap_or_else(|| format!("pipeline {}", dispatch.pipeline));
-    (
+    KernelKey {
         name,
-        shader.map_or("", |shader| &shader.content),
-        (!dispatch.indirect).then_some(dispatch.groups),
-        dispatch.indirect,
-    )
+        content: shader.map_or("", |shader| &shader.content),
+        grid: (!dispatch.indirect).then_some(dispatch.groups),
+        indirect: dispatch.indirect,
+    }
 }
 
 /// Returns the time that spans, sorted by start, cover together.
@@ -501,7 +523,7 @@ fn covered<'s>(spans: impl Iterator<Item = &'s Span>) -> Nanos {
 
 /// Device clock that wraps around after its number of bits.
 #[derive(Default)]
-struct Clock {
+struct TickClock {
     /// Nanoseconds per tick; 0 without timestamps.
     period: f64,
     /// First tick, to which times are relative: the nanoseconds since boot may exceed a float's precision.
@@ -513,7 +535,7 @@ struct Clock {
     bits: Option<u32>,
 }
 
-impl Clock {
+impl TickClock {
     /// Converts ticks to nanoseconds; `None` without timestamps.
     fn span(&mut self, begin: u64, end: u64) -> Option<(f64, f64)> {
         if self.period <= 0.0 || (begin, end) == (0, 0) {
@@ -534,7 +556,7 @@ impl Clock {
     /// Extends a tick beyond wrap-arounds. A decrease by more than half the clock's range is a wrap-around; an increase
     /// by as much afterwards is a late tick from before it, on a different queue.
     fn unwrapped(&mut self, tick: u64) -> u128 {
-        let bits = self.bits.unwrap_or((u64::BITS - self.last.leading_zeros()).max(LEAST_BITS));
+        let bits = self.bits.unwrap_or((u64::BITS - self.last.leading_zeros()).max(MIN_CLOCK_BITS));
         let half = 1 << (bits - 1);
         if self.last.checked_sub(tick).is_some_and(|fallen| fallen > half) {
             self.bits = Some(bits);
@@ -553,11 +575,11 @@ impl Clock {
 pub(crate) mod tests {
     use super::*;
     use crate::record::tests::assert_committed;
-    use gpukern_layer::format::{Dispatch, Other, Submission};
+    use gpukern_layer::format::{DispatchEvent, Other, Submission};
 
     /// Returns a pipeline with this SPIR-V, distinguished only by its words.
-    fn pipeline(id: u32, device: u32, spirv: &[u32], entry: &str) -> Event {
-        Event::Pipeline(format::Pipeline {
+    fn pipeline(id: u32, device: u32, spirv: &[u32], entry: &str) -> LayerEvent {
+        LayerEvent::Pipeline(format::PipelineInfo {
             pipeline: id,
             device,
             spirv: spirv.to_vec(),
@@ -571,8 +593,8 @@ pub(crate) mod tests {
         })
     }
 
-    fn device(id: u32, period: f32) -> Event {
-        Event::Device(format::Device {
+    fn device(id: u32, period: f32) -> LayerEvent {
+        LayerEvent::Device(format::DeviceProperties {
             device: id,
             name: format!("device {id}"),
             vendor: 0x10005,
@@ -588,27 +610,27 @@ pub(crate) mod tests {
         })
     }
 
-    fn process(id: u32) -> Event {
+    fn process(id: u32) -> LayerEvent {
         let arguments = vec!["python".into(), "infer.py".into()];
-        Event::Process(format::Process { id, arguments, started: 1_000_000, application: None, engine: None })
+        LayerEvent::Process(format::ProcessInfo { id, arguments, started: 1_000_000, application: None, engine: None })
     }
 
-    fn dispatch(pipeline: u32, groups: u32, begin: u64, end: u64) -> Dispatch {
+    fn dispatch(pipeline: u32, groups: u32, begin: u64, end: u64) -> DispatchEvent {
         let (groups, indirect, label, beyond) = ([groups, 1, 1], false, None, None);
-        Dispatch { pipeline, groups, indirect, begin, end, label, beyond }
+        DispatchEvent { pipeline, groups, indirect, begin, end, label, beyond }
     }
 
-    fn submission(device: u32, [submitted, done]: [u64; 2], dispatches: Vec<Dispatch>) -> Event {
+    fn submission(device: u32, [submitted, done]: [u64; 2], dispatches: Vec<DispatchEvent>) -> LayerEvent {
         let (queue, others) = ((0, 0), vec![]);
-        Event::Submission(Submission { device, queue, submitted, done, dispatches, others })
+        LayerEvent::Submission(Submission { device, queue, submitted, done, dispatches, others })
     }
 
     /// Returns two kernels over three submissions, a copy, a gap within a submission and gaps between them.
-    pub(crate) fn told() -> Vec<Event> {
+    pub(crate) fn told() -> Vec<LayerEvent> {
         let mut sample = dispatch(1, 4, 1800, 2000);
         sample.beyond = Some("binding 0.3 is an image".into());
         let mut last = submission(0, [5000, 9000], vec![dispatch(0, 64, 3000, 3500)]);
-        if let Event::Submission(last) = &mut last {
+        if let LayerEvent::Submission(last) = &mut last {
             last.others.push(Other { what: "copy".into(), begin: 3600, end: 3700 });
         }
         vec![
@@ -617,14 +639,14 @@ pub(crate) mod tests {
             pipeline(0, 0, &[1; 8], "mul_mat"),
             pipeline(1, 0, &[2; 8], "main"),
             submission(0, [1000, 3000], vec![dispatch(0, 64, 1000, 1300), dispatch(0, 64, 1300, 1700), sample]),
-            Event::Name { pipeline: 1, name: "pool".into() },
+            LayerEvent::Name { pipeline: 1, name: "pool".into() },
             last,
-            Event::Beyond { what: "draws".into(), count: 2 },
-            Event::Beyond { what: "draws".into(), count: 3 },
+            LayerEvent::Beyond { what: "draws".into(), count: 2 },
+            LayerEvent::Beyond { what: "draws".into(), count: 3 },
         ]
     }
 
-    pub(crate) fn profile(processes: &[Vec<Event>]) -> Profile {
+    pub(crate) fn profile(processes: &[Vec<LayerEvent>]) -> Profile {
         Profile {
             schema: SCHEMA.into(),
             version: "0.1.0".into(),
@@ -632,13 +654,13 @@ pub(crate) mod tests {
             ending: "exit code 0".into(),
             wall: Nanos(10_000.0),
             overlapped: false,
-            processes: processes.iter().map(|events| Process::of(events)).collect(),
+            processes: processes.iter().map(|events| ProfiledProcess::of(events)).collect(),
         }
     }
 
     #[test]
     fn kernels_have_their_calls_times_and_shares_in_the_device_s_unit() {
-        let process = Process::of(&told());
+        let process = ProfiledProcess::of(&told());
         let [device] = &process.devices[..] else { panic!("{process:?}") };
         let rows = device.kernels.iter().map(|kernel| {
             (&*kernel.name, kernel.grid_text(), kernel.calls, kernel.total().0, (kernel.share * 100.0).round())
@@ -662,7 +684,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_device_s_clock_is_as_close_to_the_host_s_as_submissions_allow() {
-        let device = &Process::of(&told()).devices[0];
+        let device = &ProfiledProcess::of(&told()).devices[0];
         let begins: Vec<_> = device.timeline.dispatches.iter().map(|(kernel, span)| (*kernel, span.begin)).collect();
         // The second submission came 4 µs after the first, and its dispatch started 4 µs after the first dispatch.
         assert_eq!(begins, [(0, 1000.0), (0, 1600.0), (1, 2600.0), (0, 5000.0), (2, 6200.0)]);
@@ -671,8 +693,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_name_comes_from_the_module_the_program_a_label_or_a_hash_and_never_hides_two_kernels() {
-        let labelled = |pipeline, label: &str| Dispatch { label: Some(label.into()), ..dispatch(pipeline, 1, 10, 20) };
-        let indirect = Dispatch { indirect: true, groups: [0; 3], ..dispatch(0, 1, 40, 50) };
+        let labelled =
+            |pipeline, label: &str| DispatchEvent { label: Some(label.into()), ..dispatch(pipeline, 1, 10, 20) };
+        let indirect = DispatchEvent { indirect: true, groups: [0; 3], ..dispatch(0, 1, 40, 50) };
         let events = [
             process(1),
             device(0, 1.0),
@@ -683,7 +706,7 @@ pub(crate) mod tests {
             pipeline(3, 0, &[3; 8], "main"),
             // A different module of the same name.
             pipeline(4, 0, &[4; 8], "entry"),
-            Event::Name { pipeline: 0, name: "never used".into() },
+            LayerEvent::Name { pipeline: 0, name: "never used".into() },
             submission(
                 0,
                 [0, 100],
@@ -699,11 +722,11 @@ pub(crate) mod tests {
             ),
         ];
         let called = |at: usize| match &events[at] {
-            Event::Pipeline(own) => name_of(&events, own),
+            LayerEvent::Pipeline(own) => name_of(&events, own),
             other => panic!("{other:?}"),
         };
         assert_eq!([2, 4].map(called), ["entry".into(), fingerprint(&[&[3, 0, 0, 0].repeat(8)])[..8].to_string()]);
-        let process = Process::of(&events);
+        let process = ProfiledProcess::of(&events);
         let mut names: Vec<_> = process.devices[0].kernels.iter().map(|own| (own.name.clone(), own.calls)).collect();
         names.sort();
         let hash = fingerprint(&[&[3, 0, 0, 0].repeat(8)]);
@@ -715,14 +738,14 @@ pub(crate) mod tests {
 
     #[test]
     fn a_clock_that_starts_again_goes_on_also_for_a_tick_that_comes_late() {
-        let mut clock = Clock { period: 1.0, ..Clock::default() };
+        let mut clock = TickClock { period: 1.0, ..TickClock::default() };
         let end = 1u64 << 36;
         let ticks = [end - 100, end - 10, 5, end - 3, 40];
         assert_eq!(ticks.map(|tick| clock.nanos(tick)), [0.0, 90.0, 105.0, 97.0, 140.0]);
         assert_eq!(clock.span(50, 40), Some((150.0, 150.0)), "no time is negative");
         assert_eq!(clock.span(0, 0), None);
         // A queue that lags a little does not count as a wrap-around.
-        let mut clock = Clock { period: 1.0, ..Clock::default() };
+        let mut clock = TickClock { period: 1.0, ..TickClock::default() };
         assert_eq!(
             [1 << 36, (1 << 36) - 100, u64::MAX].map(|tick| clock.nanos(tick)),
             [0.0, -100.0, (u64::MAX - (1 << 36)) as f64]
@@ -732,7 +755,7 @@ pub(crate) mod tests {
     #[test]
     fn processes_devices_and_queues_are_apart_and_what_has_no_time_is_counted() {
         let mut other = submission(1, [0, 10], vec![dispatch(0, 1, 0, 0), dispatch(0, 1, 0, 0)]);
-        if let Event::Submission(other) = &mut other {
+        if let LayerEvent::Submission(other) = &mut other {
             other.queue = (1, 0);
         }
         let events = [
@@ -741,22 +764,22 @@ pub(crate) mod tests {
             device(1, 0.0),
             submission(0, [0, 10], vec![dispatch(0, 1, 10, 20)]),
             other,
-            Event::Stopped { why: "it forked".into() },
+            LayerEvent::Stopped { why: "it forked".into() },
         ];
-        let process = Process::of(&events);
+        let process = ProfiledProcess::of(&events);
         let [first, second] = &process.devices[..] else { panic!("{process:?}") };
         assert_eq!((first.dispatches, first.total.0), (1, 10.0));
         assert_eq!((second.dispatches, second.commands_without_times, second.total.0), (2, 2, 0.0));
         assert!(second.kernels[0].times.is_none() && second.kernels[0].calls == 2 && second.gaps_between.is_none());
         assert_eq!(second.timeline.queues, [(1, 0)]);
         assert_eq!(process.stopped, ["it forked"]);
-        assert!(Process::of(&[]).devices.is_empty());
+        assert!(ProfiledProcess::of(&[]).devices.is_empty());
     }
 
     #[test]
     fn time_of_overlapping_dispatches_is_counted_once_where_the_device_is_busy() {
         let overlapping = vec![dispatch(0, 1, 100, 200), dispatch(0, 1, 150, 180), dispatch(0, 1, 190, 260)];
-        let process = Process::of(&[process(1), device(0, 1.0), submission(0, [0, 10], overlapping)]);
+        let process = ProfiledProcess::of(&[process(1), device(0, 1.0), submission(0, [0, 10], overlapping)]);
         let device = &process.devices[0];
         assert_eq!((device.total.0, device.busy.0, device.span.0), (200.0, 160.0, 160.0));
         assert!(device.gaps_within.is_none());

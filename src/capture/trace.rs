@@ -1,7 +1,7 @@
 //! Converts a profile to a trace of events in the format of Chrome's tracing, which Perfetto reads:
 //! <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>.
 
-use super::profile::{Device, Process, Profile, Span};
+use super::profile::{Profile, ProfiledDevice, ProfiledProcess, Span};
 use serde_json::{Value, json};
 
 /// Returns the trace: a row per process, with tracks for the dispatches and the submissions of each queue.
@@ -22,7 +22,7 @@ pub(crate) fn trace(profile: &Profile) -> Value {
 
 /// Writer of a process's tracks.
 struct Tracks<'a> {
-    process: &'a Process,
+    process: &'a ProfiledProcess,
     /// Nanoseconds from the start of the first process to the start of this one.
     begun: f64,
     /// Number of tracks written.
@@ -36,7 +36,7 @@ impl Tracks<'_> {
         self.events.push(json!({ "ph": "M", "name": what, "pid": id, "tid": track, "args": { "name": name } }));
     }
 
-    fn device(&mut self, device: &Device) {
+    fn device(&mut self, device: &ProfiledDevice) {
         let timeline = &device.timeline;
         for (at, (family, index)) in timeline.queues.iter().enumerate() {
             let queue = format!("queue {family}.{index} of {}", device.name);

@@ -8,7 +8,7 @@ use crate::basis::printable::{Shown, brief, ending, printable};
 use crate::basis::threads::{CANNOT_START, explained};
 use crate::basis::units::Nanos;
 use crate::capture::case::chosen;
-use crate::capture::profile::{Process, Profile, SCHEMA, name_of};
+use crate::capture::profile::{Profile, ProfiledProcess, SCHEMA, name_of};
 use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
 use crate::commands::host::Host;
@@ -18,7 +18,7 @@ use crate::measure::session::Setup;
 use crate::report;
 use crate::run::command_files;
 use gpukern_layer::NAME as LAYER_NAME;
-use gpukern_layer::format::{self, Event, Settings, Take};
+use gpukern_layer::format::{self, CaptureSettings, LayerEvent, Take};
 use serde_json::json;
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -86,14 +86,14 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
 }
 
 /// What the layer is to do.
-fn settings(args: &CaptureArgs) -> Result<Settings, Error> {
+fn settings(args: &CaptureArgs) -> Result<CaptureSettings, Error> {
     if let Some(pattern) = &args.kernel {
         regex_lite::Regex::new(pattern)
             .map_err(|e| Error::Usage(format!("--kernel '{}' is no regular expression: {e}", brief(pattern))))?;
     }
     let CaptureArgs { overlapped, kernel, call, every, max_bytes, .. } = args;
     let take = Take { kernel: kernel.clone(), call: *call, every: *every, max_bytes: max_bytes.0 };
-    Ok(Settings { overlapped: *overlapped, take: args.output.as_ref().map(|_| take) })
+    Ok(CaptureSettings { overlapped: *overlapped, take: args.output.as_ref().map(|_| take) })
 }
 
 fn files(args: &CaptureArgs) -> Files {
@@ -129,11 +129,11 @@ fn cases(
     args: &CaptureArgs,
     spool: &Path,
     output: &Path,
-    told: &[Vec<Event>],
+    told: &[Vec<LayerEvent>],
     setup: &Setup,
     host: &Host,
 ) -> Result<(String, bool), Error> {
-    let called = |process: usize, pipeline: &format::Pipeline| name_of(&told[process], pipeline);
+    let called = |process: usize, pipeline: &format::PipelineInfo| name_of(&told[process], pipeline);
     let chosen = chosen(told, Some(args.top as usize), &called);
     let (mut text, mut all_verified) = (String::new(), true);
     for Written { name, folder, verified } in write_cases(&chosen, spool, output, Some((setup, host)))? {
@@ -217,7 +217,7 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
     Error::Usage(format!("cannot start '{}': {error}; {remedy}", brief(&shown)))
 }
 
-fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, told: &[Vec<Event>]) -> Profile {
+fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, told: &[Vec<LayerEvent>]) -> Profile {
     Profile {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -225,12 +225,12 @@ fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, told: &[Vec<Even
         ending: ending(status),
         wall,
         overlapped: args.overlapped,
-        processes: told.iter().map(|events| Process::of(events)).collect(),
+        processes: told.iter().map(|events| ProfiledProcess::of(events)).collect(),
     }
 }
 
 /// The answer where no process of the program made a device.
-fn without_device(program: &OsStr, status: ExitStatus, told: &[Vec<Event>]) -> CommandOutput {
+fn without_device(program: &OsStr, status: ExitStatus, told: &[Vec<LayerEvent>]) -> CommandOutput {
     let why = if told.is_empty() {
         "it does not use Vulkan, it runs with privileges that the loader does not pass layers to (setuid), or it is linked \
          with its own loader, which loads no layers; VK_LOADER_DEBUG=layer shows what the loader finds"

@@ -9,7 +9,7 @@ use crate::basis::printable::{Shown, brief};
 use crate::commands::cli::HistoryArgs;
 use crate::compare::gate;
 use crate::export::otava;
-use crate::history::{APART, History, MIN_EFFECT, Order, Settings, store};
+use crate::history::{History, HistorySettings, MIN_EFFECT, RunOrder, SEPARATING_TRAITS, store};
 use crate::record::is_commit;
 use crate::report;
 use std::fmt::Write;
@@ -29,7 +29,7 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
         (Some(other), _) => return Err(Error::Usage(error::unknown("format", other, "", &["otava"]))),
     };
     let (records, left_out) = store::files(&args.folder)?;
-    let list = Some(&args.order).filter(|_| matches!(settings.order, Order::Listed(_)));
+    let list = Some(&args.order).filter(|_| matches!(settings.order, RunOrder::Listed(_)));
     let files = Files::default().read("a record", &records).read("--order", list);
     let files = files.written("--output", args.output.as_ref().filter(|_| !otava));
     files.check(host)?;
@@ -71,14 +71,14 @@ fn write_folder(folder: &Path, files: &[(String, String)]) -> Result<(), Error> 
     Ok(())
 }
 
-fn settings(args: &HistoryArgs) -> Result<Settings, Error> {
+fn settings(args: &HistoryArgs) -> Result<HistorySettings, Error> {
     let apart = args.apart.iter().map(|text| {
-        let names = APART.map(|(name, _)| name);
-        let found = APART.into_iter().find(|(name, _)| name == text);
+        let names = SEPARATING_TRAITS.map(|(name, _)| name);
+        let found = SEPARATING_TRAITS.into_iter().find(|(name, _)| name == text);
         found.map(|(_, apart)| apart).ok_or_else(|| Error::Usage(error::unknown("--apart", text, "", &names)))
     });
     let min_effect = args.min_effect.as_deref().map(gate::percentage).transpose();
-    Ok(Settings {
+    Ok(HistorySettings {
         order: order(&args.order)?,
         apart: apart.collect::<Result<_, _>>()?,
         min_effect: min_effect.map_err(|e| Error::Usage(format!("--min-effect: {e}")))?.unwrap_or(MIN_EFFECT),
@@ -86,10 +86,10 @@ fn settings(args: &HistoryArgs) -> Result<Settings, Error> {
 }
 
 /// The order that `--order` names: a word, or a file of commits.
-fn order(text: &str) -> Result<Order, Error> {
+fn order(text: &str) -> Result<RunOrder, Error> {
     match text {
-        "started" => return Ok(Order::Started),
-        "committed" => return Ok(Order::Committed),
+        "started" => return Ok(RunOrder::Started),
+        "committed" => return Ok(RunOrder::Committed),
         _ => {}
     }
     let refuse = |reason: String| {
@@ -105,6 +105,6 @@ fn order(text: &str) -> Result<Order, Error> {
     match commits.iter().find(|commit| !is_commit(commit)) {
         Some(other) => Err(refuse(format!("'{}' is no commit", brief(other)))),
         None if commits.is_empty() => Err(refuse("it has no commits".into())),
-        None => Ok(Order::Listed(commits)),
+        None => Ok(RunOrder::Listed(commits)),
     }
 }

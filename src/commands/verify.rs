@@ -7,7 +7,7 @@ use crate::basis::input_file;
 use crate::basis::printable::Shown;
 use crate::commands::cli::VerifyArgs;
 use crate::commands::host::Host;
-use crate::compare::known::{self, Expectations, Known};
+use crate::compare::known::{self, Expectations, KnownFailure};
 use crate::device::capability::DeviceKind;
 use crate::export::Format;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
@@ -91,14 +91,14 @@ const EXAMPLE: &str =
     "write, for example:\n  [[known]]\n  case = \"matmul/tiled/f16/*\"\n  reason = \"driver bug 123\"";
 
 /// Reads a file of known failures.
-fn read_known(path: &Path) -> Result<Vec<Known>, Error> {
+fn read_known(path: &Path) -> Result<Vec<KnownFailure>, Error> {
     let refuse = |reason: String| Error::Usage(format!("cannot read known failures in '{}': {reason}", path.shown()));
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     known::parse(&text).map_err(|reason| refuse(format!("{reason}\n{EXAMPLE}")))
 }
 
 /// The exit code where some failures are known: that of the others, and 1 where known ones pass.
-fn judge(record: &Record, known: &[Known], notes: &mut String) -> Exit {
+fn judge(record: &Record, known: &[KnownFailure], notes: &mut String) -> Exit {
     let Expectations { expected, gone, absent } = Expectations::of(record, known);
     let mut others = record.clone();
     let mut index = 0..;

@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 /// Contents of a file of limits.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    limit: Vec<Table>,
+struct LimitsFile {
+    limit: Vec<LimitTable>,
 }
 
 /// Limit as written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Table {
+struct LimitTable {
     case: String,
     max_slowdown: Option<String>,
     max_time: Option<String>,
@@ -136,20 +136,20 @@ pub(crate) struct Violation {
 /// Parses a file of limits.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// A TOML error, or the invalid entry.
 pub(crate) fn parse(text: &str) -> Result<Vec<GateLimit>, String> {
-    let file: File = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
+    let file: LimitsFile = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
     if file.limit.is_empty() {
         return Err("it limits nothing; add a [[limit]] table".into());
     }
     file.limit.into_iter().map(GateLimit::try_from).collect()
 }
 
-impl TryFrom<Table> for GateLimit {
+impl TryFrom<LimitTable> for GateLimit {
     type Error = String;
 
-    fn try_from(table: Table) -> Result<Self, String> {
-        let Table { case, max_slowdown, max_time, min_share, min_rate, min_bandwidth, max_spills } = table;
+    fn try_from(table: LimitTable) -> Result<Self, String> {
+        let LimitTable { case, max_slowdown, max_time, min_share, min_rate, min_bandwidth, max_spills } = table;
         let given = [
             max_time.map(|text| time(&text).map(|time| time.0)),
             min_share.map(|text| percentage(&text)),

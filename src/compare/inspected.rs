@@ -1,7 +1,7 @@
 //! What a compiler made of the same case on both sides: a verdict without statistics.
 
 use super::gate::Reached;
-use super::side::Seen;
+use super::side::SeenCase;
 use crate::case::compiled::CompiledKernel;
 use crate::case::statistics::CompilerStatistic;
 use serde::Serialize;
@@ -92,7 +92,7 @@ impl Inspected {
 }
 
 /// The last of each side; both were inspected.
-pub(super) fn inspected(baseline: &Seen<'_>, candidate: &Seen<'_>) -> Inspected {
+pub(super) fn inspected(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>) -> Inspected {
     let mut changes = vec![];
     let mut left: Vec<&CompiledKernel> = baseline.case.kernels.iter().collect();
     for kernel in &candidate.case.kernels {

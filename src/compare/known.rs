@@ -8,19 +8,19 @@ use serde::Deserialize;
 /// Contents of a file of known failures.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct KnownFailuresFile {
     #[serde(default)]
-    known: Vec<Known>,
+    known: Vec<KnownFailure>,
 }
 
 /// Cases that are known to fail.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Known {
+pub(crate) struct KnownFailure {
     /// Case id, or a pattern; `*` matches any text.
     case: String,
     /// Kind of failure; any if not given.
-    status: Option<Status>,
+    status: Option<FailureStatus>,
     /// Reason: a bug report, a missing feature.
     reason: String,
 }
@@ -28,14 +28,14 @@ pub(crate) struct Known {
 /// Kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Status {
+enum FailureStatus {
     Rejected,
     Failed,
     Crashed,
     TimedOut,
 }
 
-impl Status {
+impl FailureStatus {
     fn of(outcome: &Outcome) -> Option<Self> {
         match outcome {
             Outcome::Rejected(_) => Some(Self::Rejected),
@@ -53,31 +53,31 @@ pub(crate) struct Expectations {
     /// Indices of the cases that fail as expected.
     pub(crate) expected: Vec<usize>,
     /// Known failures whose cases all pass, as far as they ran.
-    pub(crate) gone: Vec<Known>,
+    pub(crate) gone: Vec<KnownFailure>,
     /// Known failures that match no case of the record.
-    pub(crate) absent: Vec<Known>,
+    pub(crate) absent: Vec<KnownFailure>,
 }
 
 /// Parses a file of known failures.
 ///
 /// # Errors
-/// What is wrong with the file.
-pub(crate) fn parse(text: &str) -> Result<Vec<Known>, String> {
-    let file: File = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
+/// A TOML error, or the invalid entry.
+pub(crate) fn parse(text: &str) -> Result<Vec<KnownFailure>, String> {
+    let file: KnownFailuresFile = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
     match file.known.iter().find(|known| known.reason.trim().is_empty()) {
         Some(known) => Err(format!("'{}' has no reason; say why it fails", known.case)),
         None => Ok(file.known),
     }
 }
 
-impl Known {
+impl KnownFailure {
     fn is_of(&self, case: &Case) -> bool {
         matches(&self.case, &case.id)
     }
 
     /// Whether `case` fails in this way.
     fn expects(&self, case: &Case) -> bool {
-        let status = Status::of(&case.outcome);
+        let status = FailureStatus::of(&case.outcome);
         self.is_of(case) && status.is_some() && (self.status.is_none() || self.status == status)
     }
 
@@ -89,7 +89,7 @@ impl Known {
 
 impl Expectations {
     /// Applies `known` to the cases of `record`.
-    pub(crate) fn of(record: &Record, known: &[Known]) -> Self {
+    pub(crate) fn of(record: &Record, known: &[KnownFailure]) -> Self {
         let cases = || record.cases.iter().enumerate();
         let expected = cases().filter(|(_, case)| known.iter().any(|known| known.expects(case)));
         let mut found = Self { expected: expected.map(|(index, _)| index).collect(), ..Self::default() };
@@ -99,7 +99,7 @@ impl Expectations {
             if of_it.peek().is_none() {
                 found.absent.push(known.clone());
             } else if record.cases.iter().any(|case| known.is_of(case) && passes(case))
-                && of_it.all(|case| Status::of(&case.outcome).is_none())
+                && of_it.all(|case| FailureStatus::of(&case.outcome).is_none())
             {
                 found.gone.push(known.clone());
             }
@@ -113,8 +113,8 @@ mod tests {
     use super::*;
     use crate::record::fixture::six_cases;
 
-    fn known(case: &str, status: Option<Status>) -> Known {
-        Known { case: case.into(), status, reason: "a driver's bug".into() }
+    fn known(case: &str, status: Option<FailureStatus>) -> KnownFailure {
+        KnownFailure { case: case.into(), status, reason: "a driver's bug".into() }
     }
 
     #[test]
@@ -123,8 +123,8 @@ mod tests {
         let broken = record.cases.iter().position(|case| case.variant == "broken").expect("a failed case");
         for (pattern, status, expected) in [
             ("matmul/broken/f32/64x64x64", None, true),
-            ("*/broken/*", Some(Status::Failed), true),
-            ("*/broken/*", Some(Status::Crashed), false),
+            ("*/broken/*", Some(FailureStatus::Failed), true),
+            ("*/broken/*", Some(FailureStatus::Crashed), false),
             ("matmul/broken/f32/6", None, false),
         ] {
             let found = Expectations::of(&record, &[known(pattern, status)]);

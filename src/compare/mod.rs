@@ -26,7 +26,7 @@ use crate::stats::significance::benjamini_hochberg;
 pub(crate) use inspected::{Change, Inspected};
 use rayon::prelude::*;
 use serde::Serialize;
-pub(crate) use side::{Seen, State};
+pub(crate) use side::{SeenCase, State};
 pub(crate) use why::reasons;
 
 /// Name and version of the JSON document of a comparison.
@@ -40,7 +40,7 @@ pub(crate) const SCHEMA: &str = "gpukern-compare/1";
 pub(crate) const FALSE_DISCOVERIES: f64 = 0.01;
 
 /// Fewest samples of a side: fewer cannot give a median with an interval of 95 %.
-const LEAST_SAMPLES: usize = 6;
+const MIN_SAMPLES: usize = 6;
 
 /// Parameters of the verdicts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -271,7 +271,7 @@ impl Compared {
             Some(Obstacle::AnotherSpeed { baseline }) => baseline || self.candidate.processes >= recipe::ENOUGH,
             None => false,
         };
-        self.verdict == Verdict::Undecided && samples >= LEAST_SAMPLES && median.0 > 0.0 && !hopeless
+        self.verdict == Verdict::Undecided && samples >= MIN_SAMPLES && median.0 > 0.0 && !hopeless
     }
 
     /// Whether the case is undecided because the device's speed differed between the sides.
@@ -346,7 +346,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
         .enumerate()
         .map(|(index, pair)| pair.ratio(settings, &mut generator(1, index as u64)))
         .collect();
-    let penalised = |(pair, ratio): (&pair::Pair<'_>, &Option<bootstrap::Ratio>)| {
+    let penalised = |(pair, ratio): (&pair::CasePair<'_>, &Option<bootstrap::Ratio>)| {
         let looks = if settings.growing { spent(pair.looks()) } else { 1.0 };
         Some((ratio.as_ref()?.p * looks).min(1.0))
     };

@@ -2,9 +2,9 @@
 
 use super::differences::work;
 use super::gate::Reached;
-use super::side::{Seen, State, state};
+use super::side::{SeenCase, State, state};
 use super::{
-    Compared, FALSE_DISCOVERIES, Inspected, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, inspected,
+    Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, inspected,
     judge, why,
 };
 use crate::basis::random::generator;
@@ -18,36 +18,36 @@ use std::collections::BTreeSet;
 /// Ratio by which other programs may change a run's CPU time: its threads share cores, caches and clock with them.
 /// Measured with four busy loops on one side: 0.92 to 1.21 between five processes per side on two cores (103
 /// comparisons), 1.45 between the extremes of single processes on two hyper-threads.
-const SHARED_CORES: f64 = 1.3;
+const SHARED_CORES_RATIO: f64 = 1.3;
 
 /// Ratio by which other programs may change the CPU time of a run whose data exceed a core's caches: they take a share
 /// of the memory bandwidth. Measured with four array copies on two cores: 1.6 to 2.3.
-const SHARED_MEMORY: f64 = 4.0;
+const SHARED_MEMORY_RATIO: f64 = 4.0;
 
 /// Bytes that a core's own caches hold, without shared caches.
-const CACHED: u64 = 1 << 20;
+const CORE_CACHE_BYTES: u64 = 1 << 20;
 
 /// Ratio by which a canary on the host's processors varies between processes without a cause.
-const STEADY: f64 = 1.02;
+const MAX_CANARY_NOISE: f64 = 1.02;
 
 /// Case with samples on both sides.
-pub(super) struct Pair<'a> {
-    pub(super) baseline: Vec<Seen<'a>>,
-    pub(super) candidate: Vec<Seen<'a>>,
+pub(super) struct CasePair<'a> {
+    pub(super) baseline: Vec<SeenCase<'a>>,
+    pub(super) candidate: Vec<SeenCase<'a>>,
 }
 
 /// Returns the samples of both sides, or why they cannot be compared. Cases of different problems are compared only if
 /// the settings allow it.
 pub(super) fn pair<'a>(
-    baseline: &[Seen<'a>],
-    candidate: &[Seen<'a>],
+    baseline: &[SeenCase<'a>],
+    candidate: &[SeenCase<'a>],
     settings: &Settings,
-) -> Result<Pair<'a>, Box<Unmatched>> {
+) -> Result<CasePair<'a>, Box<Unmatched>> {
     let [before, after] = [state(baseline), state(candidate)];
     let another = if settings.other_problems { None } else { another_problem(baseline, candidate) };
     if [before.0, after.0] == [State::Measured; 2] && another.is_none() {
-        let timed = |side: &[Seen<'a>]| side.iter().filter(|seen| !seen.samples().is_empty()).copied().collect();
-        return Ok(Pair { baseline: timed(baseline), candidate: timed(candidate) });
+        let timed = |side: &[SeenCase<'a>]| side.iter().filter(|seen| !seen.samples().is_empty()).copied().collect();
+        return Ok(CasePair { baseline: timed(baseline), candidate: timed(candidate) });
     }
     let any = baseline.first().or(candidate.first());
     Err(Box::new(Unmatched {
@@ -68,13 +68,13 @@ pub(super) fn pair<'a>(
 }
 
 /// Compares a case that was inspected on both sides.
-pub(super) fn inspected(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<Inspected> {
+pub(super) fn inspected(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<Inspected> {
     let both = [baseline, candidate].iter().all(|side| state(side).0 == State::Inspected);
     baseline.last().zip(candidate.last()).filter(|_| both).map(|(before, after)| inspected::inspected(before, after))
 }
 
 /// Describes how the problem differs between the sides: buffers, inputs, or work.
-fn another_problem(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<String> {
+fn another_problem(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<String> {
     let both = || baseline.iter().flat_map(|before| candidate.iter().map(move |after| (before.case, after.case)));
     // Older records lack buffers.
     let known = |(before, after): &(&Case, &Case)| !before.buffers.is_empty() && !after.buffers.is_empty();
@@ -98,15 +98,15 @@ fn another_problem(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<Stri
         .map(|(before, after)| format!("its work changed: {} → {}", work(before), work(after)))
 }
 
-pub(super) fn runs(side: &[Seen<'_>]) -> Vec<ProcessSamples> {
-    let times = |seen: &Seen<'_>| seen.samples().iter().map(|sample| sample.device.0).collect::<Vec<_>>();
+pub(super) fn runs(side: &[SeenCase<'_>]) -> Vec<ProcessSamples> {
+    let times = |seen: &SeenCase<'_>| seen.samples().iter().map(|sample| sample.device.0).collect::<Vec<_>>();
     side.iter().filter_map(|seen| ProcessSamples::new(&times(seen))).collect()
 }
 
-impl Pair<'_> {
+impl CasePair<'_> {
     /// Whether both sides consist of the same processes.
     pub(super) fn shared(&self) -> bool {
-        self.baseline.iter().map(Seen::process).eq(self.candidate.iter().map(Seen::process))
+        self.baseline.iter().map(SeenCase::process).eq(self.candidate.iter().map(SeenCase::process))
     }
 
     /// Counts the looks at the candidate so far: one per record.
@@ -127,7 +127,7 @@ impl Pair<'_> {
             let count: usize = side.iter().map(|seen| seen.samples().len()).sum();
             match count {
                 _ if timeless(side) => Some(format!("{name} has a median of zero")),
-                0..LEAST_SAMPLES => Some(format!("{name} has {count} samples, {LEAST_SAMPLES} are needed")),
+                0..MIN_SAMPLES => Some(format!("{name} has {count} samples, {MIN_SAMPLES} are needed")),
                 _ => None,
             }
         })
@@ -137,7 +137,7 @@ impl Pair<'_> {
         self.baseline
             .iter()
             .chain(&self.candidate)
-            .filter_map(Seen::device)
+            .filter_map(SeenCase::device)
             .any(|device| device.kind.runs_on_host_cores())
     }
 
@@ -170,7 +170,7 @@ impl Pair<'_> {
         let [baseline, candidate] = [runs(&self.baseline), runs(&self.candidate)];
         // Converts the difference exceeded in 5 % of cases to the standard deviation of one process.
         let floor = self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2);
-        let noise = |runs: &[ProcessSamples], side: &[Seen<'_>]| {
+        let noise = |runs: &[ProcessSamples], side: &[SeenCase<'_>]| {
             if self.shared() {
                 return 0.0;
             }
@@ -198,7 +198,7 @@ impl Pair<'_> {
         if others.any(|own| own != first) {
             return None;
         }
-        let times = |side: &[Seen<'_>]| -> Option<Vec<ProcessSamples>> {
+        let times = |side: &[SeenCase<'_>]| -> Option<Vec<ProcessSamples>> {
             side.iter().map(|seen| ProcessSamples::new(&[seen.case.measured()?.conditions.cpu_time?.0])).collect()
         };
         let noise = self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2);
@@ -207,7 +207,7 @@ impl Pair<'_> {
         let sides = |slowness, generator: &mut _| bootstrap::ratio(baseline, candidate, slowness, generator);
         let sign = sides(0.0, &mut generator.clone()).value.ln().signum();
         let moved = self.candidate.iter().map(|seen| seen.case.work.bytes.0).max().unwrap_or(0);
-        let shared = if moved > CACHED { SHARED_MEMORY } else { SHARED_CORES };
+        let shared = if moved > CORE_CACHE_BYTES { SHARED_MEMORY_RATIO } else { SHARED_CORES_RATIO };
         Some(sides(sign * shared.ln(), generator))
     }
 
@@ -235,7 +235,7 @@ impl Pair<'_> {
     fn slowness(&self) -> f64 {
         let Some([before, after]) = why::canaries(&self.baseline, &self.candidate) else { return 0.0 };
         let slowness = (after / before).ln();
-        if self.shared() || (self.on_host() && slowness.abs() < STEADY.ln()) { 0.0 } else { slowness }
+        if self.shared() || (self.on_host() && slowness.abs() < MAX_CANARY_NOISE.ln()) { 0.0 } else { slowness }
     }
 
     /// Whether the device, on the host's processors, differed in speed between the sides, by its canary or by other
@@ -248,8 +248,8 @@ impl Pair<'_> {
     /// Whether the sides ran on different boards of one model, with too few boards to know their spread. Two H100s
     /// differed by 8 % in a kernel of 8 µs.
     fn another_board(&self) -> bool {
-        let boards = |side: &[Seen<'_>]| -> BTreeSet<(String, String)> {
-            let known = side.iter().filter_map(Seen::device).filter(|device| !device.uuid.is_empty());
+        let boards = |side: &[SeenCase<'_>]| -> BTreeSet<(String, String)> {
+            let known = side.iter().filter_map(SeenCase::device).filter(|device| !device.uuid.is_empty());
             known.map(|device| (device.name.clone(), device.uuid.clone())).collect()
         };
         let [before, after] = [boards(&self.baseline), boards(&self.candidate)];
@@ -413,7 +413,7 @@ impl Pair<'_> {
             return if timeless {
                 "a median of zero".into()
             } else {
-                format!("{}, needs {LEAST_SAMPLES}", counted(samples, "sample"))
+                format!("{}, needs {MIN_SAMPLES}", counted(samples, "sample"))
             };
         };
         match (case.obstacle, found) {
@@ -507,7 +507,7 @@ pub(crate) fn significance(p: f64) -> (char, String) {
 }
 
 /// Whether a process has no time, or a median of zero, which cannot be a divisor.
-fn timeless(side: &[Seen<'_>]) -> bool {
+fn timeless(side: &[SeenCase<'_>]) -> bool {
     side.iter().any(|seen| seen.case.measured().is_none_or(|m| m.summary.median.0 <= 0.0))
 }
 
@@ -517,7 +517,7 @@ pub(super) fn canary_drift(measured: &Measured) -> Option<f64> {
     (before.0 > 0.0 && after.0 > 0.0).then(|| (after.0 / before.0).ln().abs())
 }
 
-pub(super) fn sighting(side: &[Seen<'_>]) -> Sighting {
+pub(super) fn sighting(side: &[SeenCase<'_>]) -> Sighting {
     let medians: Vec<f64> = side.iter().filter_map(|seen| Some(seen.case.measured()?.summary.median.0)).collect();
     Sighting {
         median: Nanos(crate::stats::median(&medians).unwrap_or_default()),

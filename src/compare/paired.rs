@@ -1,7 +1,7 @@
 //! Duels: two contestants and a control that take turns. The ratio of their rounds, a schedule of looks, and the
 //! correction for several cases.
 
-use super::{LEAST_SAMPLES, Verdict, judge, spent};
+use super::{MIN_SAMPLES, Verdict, judge, spent};
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::case::method::Round;
@@ -34,7 +34,7 @@ impl Schedule {
     /// Verdicts are strict enough to hold whatever the other `cases` show.
     #[must_use]
     pub(crate) fn new(first: usize, min_effect: f64, cases: usize) -> Self {
-        Self { next: first.max(LEAST_SAMPLES), looks: 0, min_effect, cases, finding: None, looked: 0 }
+        Self { next: first.max(MIN_SAMPLES), looks: 0, min_effect, cases, finding: None, looked: 0 }
     }
 
     /// Looks at `rounds` if a look is due; returns whether there is a verdict.
@@ -58,7 +58,7 @@ impl Schedule {
         self.looked = rounds.len();
         self.looks += 1;
         self.next = rounds.len() + (rounds.len() / 2).max(1);
-        if rounds.len() < LEAST_SAMPLES || rounds.iter().flatten().any(|time| time.0 <= 0.0) {
+        if rounds.len() < MIN_SAMPLES || rounds.iter().flatten().any(|time| time.0 <= 0.0) {
             return None;
         }
         // The control is A as well; the geometric mean estimates A's time.

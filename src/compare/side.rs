@@ -6,8 +6,16 @@ use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
-/// Key that joins the cases of two sides: device name, number among devices of that name, and case id.
-pub(super) type Key = (String, usize, String);
+/// Key that joins the cases of two sides.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct MatchKey {
+    /// Name of the device; empty if devices are matched only in order.
+    device: String,
+    /// Index among the devices of that name.
+    number: usize,
+    /// Case id.
+    id: String,
+}
 
 /// Whether the devices of two sides are matched by name, and in order among equal names. If no name occurs on both
 /// sides, they are matched only in order: `--force` compares two devices.
@@ -18,31 +26,31 @@ fn by_name(baseline: &[Record], candidate: &[Record]) -> bool {
     !names(baseline).is_disjoint(&names(candidate))
 }
 
-fn key(record: &Record, case: &Case, by_name: bool) -> Key {
+fn key(record: &Record, case: &Case, by_name: bool) -> MatchKey {
     let place = record.devices.iter().position(|device| device.index == case.device);
     let Some(place) = place.filter(|_| by_name) else {
-        return (String::new(), place.unwrap_or(usize::MAX), case.id.clone());
+        return MatchKey { device: String::new(), number: place.unwrap_or(usize::MAX), id: case.id.clone() };
     };
     let name = &record.devices[place].name;
     let number = record.devices[..place].iter().filter(|device| device.name == *name).count();
-    (name.clone(), number, case.id.clone())
+    MatchKey { device: name.clone(), number, id: case.id.clone() }
 }
 
 /// Case of one process.
 #[derive(Clone, Copy)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct SeenCase<'a> {
     pub(crate) record: &'a Record,
     pub(crate) case: &'a Case,
 }
 
 /// Returns the matching cases of baseline and candidate, in the order of the baseline; a side without the case is
 /// empty.
-pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Vec<[Vec<Seen<'a>>; 2]> {
+pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Vec<[Vec<SeenCase<'a>>; 2]> {
     let by_name = by_name(baseline, candidate);
-    let mut matched: Vec<(Key, [Vec<Seen<'a>>; 2])> = vec![];
+    let mut matched: Vec<(MatchKey, [Vec<SeenCase<'a>>; 2])> = vec![];
     for (side, records) in [baseline, candidate].into_iter().enumerate() {
         let first_new = matched.len();
-        let mut places: HashMap<Key, usize> = matched.iter().map(|(key, _)| key.clone()).zip(0..).collect();
+        let mut places: HashMap<MatchKey, usize> = matched.iter().map(|(key, _)| key.clone()).zip(0..).collect();
         for record in records {
             for case in &record.cases {
                 let key = key(record, case, by_name);
@@ -50,7 +58,7 @@ pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Ve
                 if place == matched.len() {
                     matched.push((key, [vec![], vec![]]));
                 }
-                matched[place].1[side].push(Seen { record, case });
+                matched[place].1[side].push(SeenCase { record, case });
             }
         }
         // With several processes per side, each has its own random order of cases.
@@ -61,7 +69,7 @@ pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Ve
     matched.into_iter().map(|(_, sides)| sides).collect()
 }
 
-impl Seen<'_> {
+impl SeenCase<'_> {
     pub(super) fn samples(&self) -> &[Sample] {
         self.case.measured().map_or(&[], |measured| &measured.samples)
     }
@@ -129,8 +137,8 @@ impl fmt::Display for State {
 }
 
 /// Returns the state of a case on a side, and the reason.
-pub(super) fn state(side: &[Seen<'_>]) -> (State, String) {
-    let say = |seen: &Seen<'_>| match &seen.case.outcome {
+pub(super) fn state(side: &[SeenCase<'_>]) -> (State, String) {
+    let say = |seen: &SeenCase<'_>| match &seen.case.outcome {
         Outcome::Rejected(_) => State::Rejected,
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => State::Failed,
         Outcome::Measured(measured) if !measured.samples.is_empty() => State::Measured,

@@ -1,6 +1,6 @@
 //! Possible explanations of a changed time.
 
-use super::side::Seen;
+use super::side::SeenCase;
 use crate::basis::units::significant;
 use crate::case::compiled::CompiledKernel;
 use crate::case::statistics;
@@ -9,19 +9,19 @@ use crate::stats;
 use std::collections::BTreeSet;
 
 /// Smallest relative change of a clock, or of the canary's time, that is mentioned.
-const WORTH_A_WORD: f64 = 0.02;
+const MIN_MENTIONED_CHANGE: f64 = 0.02;
 
 /// Lists changes of a case that may explain a different time: clock, canary, kernels, and the driver if `driver` says
 /// that it differs. Takes constant properties from the last process of each side.
 #[must_use]
-pub(crate) fn reasons(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bool) -> Vec<String> {
+pub(crate) fn reasons(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver: bool) -> Vec<String> {
     let mut reasons = speeds(baseline, candidate);
     reasons.extend(programs(baseline, candidate, driver));
     reasons
 }
 
 /// Lists changes of the device's clock, its canary and other programs' CPU use.
-pub(super) fn speeds(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<String> {
+pub(super) fn speeds(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
     let mut reasons = vec![];
     if let Some([before, after]) = medians(baseline, candidate, clock).filter(worth_a_word) {
         reasons.push(format!("clock {} → {} MHz", significant(before), significant(after)));
@@ -39,7 +39,7 @@ pub(super) fn speeds(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<Strin
 }
 
 /// Lists changes of the program: driver, kernels, sub-group sizes, notes.
-pub(super) fn programs(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bool) -> Vec<String> {
+pub(super) fn programs(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver: bool) -> Vec<String> {
     let mut reasons = vec![];
     if driver {
         reasons.push("another driver".to_string());
@@ -69,7 +69,7 @@ pub(super) fn programs(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bo
 }
 
 /// Whether the canary's time changed by as much as [`speeds`] tells.
-pub(super) fn canary_changed(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> bool {
+pub(super) fn canary_changed(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> bool {
     canaries(baseline, candidate).is_some_and(|times| worth_a_word(&times))
 }
 
@@ -92,39 +92,39 @@ fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String
 
 /// Returns the medians of a figure on both sides.
 fn medians(
-    baseline: &[Seen<'_>],
-    candidate: &[Seen<'_>],
-    figure: impl Fn(&Seen<'_>) -> Option<f64>,
+    baseline: &[SeenCase<'_>],
+    candidate: &[SeenCase<'_>],
+    figure: impl Fn(&SeenCase<'_>) -> Option<f64>,
 ) -> Option<[f64; 2]> {
-    let median = |side: &[Seen<'_>]| stats::median(&side.iter().filter_map(&figure).collect::<Vec<_>>());
+    let median = |side: &[SeenCase<'_>]| stats::median(&side.iter().filter_map(&figure).collect::<Vec<_>>());
     Some([median(baseline)?, median(candidate)?])
 }
 
 fn worth_a_word(&[before, after]: &[f64; 2]) -> bool {
-    before > 0.0 && after > 0.0 && (after / before).ln().abs() > WORTH_A_WORD
+    before > 0.0 && after > 0.0 && (after / before).ln().abs() > MIN_MENTIONED_CHANGE
 }
 
 /// Returns the canary's times on both sides; `None` if they come from different canaries.
-pub(super) fn canaries(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<[f64; 2]> {
+pub(super) fn canaries(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
     let lengths: BTreeSet<_> = baseline.iter().chain(candidate).filter_map(canary_steps).collect();
     medians(baseline, candidate, canary).filter(|[before, after]| lengths.len() == 1 && *before > 0.0 && *after > 0.0)
 }
 
 /// Returns other programs' shares of the host's processors on both sides.
-pub(super) fn others(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<[f64; 2]> {
+pub(super) fn others(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
     medians(baseline, candidate, |seen| seen.case.measured()?.conditions.others)
 }
 
-fn clock(seen: &Seen<'_>) -> Option<f64> {
+fn clock(seen: &SeenCase<'_>) -> Option<f64> {
     let [before, after] = seen.case.measured()?.conditions.clock_mhz?;
     Some(f64::midpoint(before, after))
 }
 
-fn canary(seen: &Seen<'_>) -> Option<f64> {
+fn canary(seen: &SeenCase<'_>) -> Option<f64> {
     seen.case.measured()?.conditions.canary().map(|time| time.0)
 }
 
-fn canary_steps(seen: &Seen<'_>) -> Option<u32> {
+fn canary_steps(seen: &SeenCase<'_>) -> Option<u32> {
     let conditions = &seen.case.measured()?.conditions;
     conditions.canary.map(|_| conditions.canary_steps.unwrap_or(2048))
 }
@@ -133,14 +133,14 @@ const TIME_LIMIT: &str = "stopped at --max-time";
 const DRIFT: &str = "speed changed while sampling";
 const SLOW_CLOCK: &str = "device slower than its best";
 /// Warnings that do not matter if both sides have them.
-const USUAL: [&str; 3] = [TIME_LIMIT, DRIFT, SLOW_CLOCK];
+const IGNORED_ON_BOTH_SIDES: [&str; 3] = [TIME_LIMIT, DRIFT, SLOW_CLOCK];
 
 /// Lists the warnings of the records, each with its side.
-pub(super) fn warnings(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<String> {
+pub(super) fn warnings(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
     let [before, after] = [warning_names(baseline), warning_names(candidate)];
     let whose = |name: &&'static str| match (before.contains(name), after.contains(name)) {
         // A usual warning on both sides does not distinguish them.
-        (true, true) if USUAL.contains(name) => None,
+        (true, true) if IGNORED_ON_BOTH_SIDES.contains(name) => None,
         (true, true) => Some(format!("{name} on both sides")),
         (true, false) => Some(format!("{name} in the baseline")),
         _ => Some(format!("{name} in the candidate")),
@@ -149,7 +149,7 @@ pub(super) fn warnings(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Vec<Str
 }
 
 /// Returns the names of the warnings of a side.
-fn warning_names(side: &[Seen<'_>]) -> BTreeSet<&'static str> {
+fn warning_names(side: &[SeenCase<'_>]) -> BTreeSet<&'static str> {
     let name = |warning: &Warning| match warning {
         Warning::UnstableClock => "times never settled",
         Warning::TimeLimit => TIME_LIMIT,

@@ -7,7 +7,7 @@
 use super::{json, write_csv};
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
-use crate::history::{History, Series};
+use crate::history::{CaseSeries, History};
 use crate::record::NamedRecord;
 use serde_json::{Map, json};
 
@@ -40,7 +40,7 @@ pub(crate) fn documents(history: &History) -> Result<Vec<(String, String)>, Erro
     Ok(files)
 }
 
-fn rows(history: &History, series: &Series) -> impl Iterator<Item = [String; 8]> {
+fn rows(history: &History, series: &CaseSeries) -> impl Iterator<Item = [String; 8]> {
     series.points.iter().map(|point| {
         let NamedRecord { name, record, .. } = &history.runs[point.run];
         let [commit, branch, label] = [&record.origin.commit, &record.origin.branch, &record.origin.label]

@@ -1,7 +1,7 @@
 //! Commands that confirm a step.
 
-use super::event::{self, Event};
-use super::series::Series;
+use super::event::{self, HistoryEvent};
+use super::series::CaseSeries;
 use crate::algorithms;
 use crate::basis::command_line::arguments as arguments_of;
 use crate::basis::printable::shown_word;
@@ -13,13 +13,13 @@ use crate::plan::request::Request;
 use crate::record::{Case, NamedRecord};
 
 /// Processes per side in a suggested command, enough to know their spread.
-const PROCESSES: usize = 5;
+const PROCESSES_PER_SIDE: usize = 5;
 
 /// Number of records before a step to compare a new run with.
-const RECORDS: usize = 3;
+const BASELINE_RECORDS: usize = 3;
 
 /// Returns the commands that confirm the step of the case that changed most; none if this version cannot run the case.
-pub(super) fn commands(runs: &[NamedRecord], series: &[Series], event: &Event) -> Vec<String> {
+pub(super) fn commands(runs: &[NamedRecord], series: &[CaseSeries], event: &HistoryEvent) -> Vec<String> {
     let Some(most) = event.moves.first() else { return vec![] };
     let (series, own) = (&series[most.series], !most.changes.is_empty());
     let step = &series.steps[most.step];
@@ -30,7 +30,7 @@ pub(super) fn commands(runs: &[NamedRecord], series: &[Series], event: &Event) -
     let Some(arguments) = arguments(case, host) else { return vec![] };
     let has = |what| event.changes.iter().any(|change| change.what == what);
     let commits = [before, after].map(|point| runs[point.run].record.origin.commit.clone());
-    let bench = format!("gpukern bench {arguments} --processes {PROCESSES} --json");
+    let bench = format!("gpukern bench {arguments} --processes {PROCESSES_PER_SIDE} --json");
     if (has(event::DRIVER) || has(event::BUILD)) && !host && case.stop.is_none() {
         return vec![format!("gpukern ab {arguments} --a-driver BEFORE_icd.json --b-driver AFTER_icd.json")];
     }
@@ -41,7 +41,7 @@ pub(super) fn commands(runs: &[NamedRecord], series: &[Series], event: &Event) -
             "gpukern compare before.json after.json".into(),
         ],
         _ => {
-            let earlier = series.points[..step.at].iter().rev().take(RECORDS).rev();
+            let earlier = series.points[..step.at].iter().rev().take(BASELINE_RECORDS).rev();
             let names: Vec<_> = earlier.map(|point| shown_word(&runs[point.run].name)).collect();
             vec![
                 format!("{bench} now.json"),
@@ -77,7 +77,7 @@ fn arguments(case: &Case, host: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::history::tests::{driver_change, run, settings};
-    use crate::history::{History, Order, Settings};
+    use crate::history::{History, HistorySettings, RunOrder};
 
     #[test]
     fn commits_are_measured_in_several_processes_where_the_driver_is_the_same() {
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn a_history_in_another_order_still_says_what_changed() {
-        let order = Order::Listed((0..40).map(|number| format!("{:07x}", 0xc0_ffee + number)).collect());
-        let history = History::new(driver_change(), vec![], &Settings { order, ..settings() });
+        let order = RunOrder::Listed((0..40).map(|number| format!("{:07x}", 0xc0_ffee + number)).collect());
+        let history = History::new(driver_change(), vec![], &HistorySettings { order, ..settings() });
         assert_eq!((history.events.len(), run(0, [1.0, 1.0]).name), (1, "000.json".into()));
     }
 }

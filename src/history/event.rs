@@ -1,28 +1,28 @@
 //! Places of a history where cases changed, with other changes at the same place.
 
-use super::series::Series;
-use crate::compare::{self, Seen};
+use super::series::CaseSeries;
+use crate::compare::{self, SeenCase};
 use crate::record::NamedRecord;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Points on each side of a step whose clocks and canaries are compared.
-const NEAR: usize = 7;
+const NEIGHBOURHOOD_POINTS: usize = 7;
 
 /// Pair of consecutive runs between which cases changed.
 #[derive(Debug)]
-pub(crate) struct Event {
+pub(crate) struct HistoryEvent {
     /// Index of the last run before the change.
     pub(crate) before: usize,
     /// Index of the first run after the change.
     pub(crate) after: usize,
     /// Changed facts that were recorded for all cases.
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<FactChange>,
     /// Cases that changed, the largest change first.
     pub(crate) moves: Vec<Move>,
 }
 
-impl Event {
+impl HistoryEvent {
     /// Returns the changed facts in words.
     pub(crate) fn changes_in_words(&self) -> String {
         if self.changes.is_empty() {
@@ -34,14 +34,14 @@ impl Event {
 
 /// Changed fact of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct FactChange {
     /// Name of the fact, one of [`facts`].
     pub(super) what: &'static str,
     /// Values before and after: a name, empty but for drivers, and a text.
     values: [[String; 2]; 2],
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for FactChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [[old_name, old], [new_name, new]] = &self.values;
         if old_name == new_name {
@@ -67,15 +67,15 @@ pub(crate) struct Move {
 }
 
 /// Returns the case at a point of a series, with its record.
-fn seen<'a>(runs: &'a [NamedRecord], series: &Series, at: usize) -> Seen<'a> {
+fn seen<'a>(runs: &'a [NamedRecord], series: &CaseSeries, at: usize) -> SeenCase<'a> {
     let point = &series.points[at];
     let record = &runs[point.run].record;
-    Seen { record, case: &record.cases[point.case] }
+    SeenCase { record, case: &record.cases[point.case] }
 }
 
 /// Kind of recorded change between a point of a series and the one before, in ascending order of relevance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Recorded {
+pub(super) enum RecordedChange {
     Nothing,
     /// The commit, whatever it contains.
     Commit,
@@ -84,23 +84,23 @@ pub(super) enum Recorded {
 }
 
 /// Returns the kind of recorded change between a point of a series and the one before.
-pub(super) fn changed_at(runs: &[NamedRecord], series: &Series, at: usize) -> Recorded {
+pub(super) fn changed_at(runs: &[NamedRecord], series: &CaseSeries, at: usize) -> RecordedChange {
     if at == 0 || at >= series.points.len() {
-        return Recorded::Nothing;
+        return RecordedChange::Nothing;
     }
     let [before, after] = [at - 1, at].map(|at| seen(runs, series, at));
-    let hashes = |seen: Seen<'_>| seen.case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
+    let hashes = |seen: SeenCase<'_>| seen.case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
     let changed = facts(before).into_iter().zip(facts(after)).filter(|((_, old), (_, new))| old != new);
     let changed: Vec<_> = changed.map(|((what, _), _)| what).collect();
     match (hashes(before) != hashes(after), &changed[..]) {
-        (false, []) => Recorded::Nothing,
-        (false, [COMMIT]) => Recorded::Commit,
-        _ => Recorded::Cause,
+        (false, []) => RecordedChange::Nothing,
+        (false, [COMMIT]) => RecordedChange::Commit,
+        _ => RecordedChange::Cause,
     }
 }
 
 /// Returns the facts of the environment of a case.
-fn facts(seen: Seen<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
+fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
     let (record, driver) = (seen.record, seen.device().map(|device| &device.driver));
     let nameless = |text: Option<String>| text.map(|text| [String::new(), text]);
     [
@@ -114,20 +114,20 @@ fn facts(seen: Seen<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
 }
 
 /// Lists the environment's changes between two points.
-fn recorded(before: Seen<'_>, after: Seen<'_>) -> Vec<Change> {
-    let mut changes: Vec<Change> = vec![];
+fn recorded(before: SeenCase<'_>, after: SeenCase<'_>) -> Vec<FactChange> {
+    let mut changes: Vec<FactChange> = vec![];
     for ((what, old), (_, new)) in facts(before).into_iter().zip(facts(after)) {
         let (Some(old), Some(new)) = (old, new) else { continue };
         let implied = what == BUILD && changes.iter().any(|change| change.what == DRIVER);
         if old != new && !implied {
-            changes.push(Change { what, values: [old, new] });
+            changes.push(FactChange { what, values: [old, new] });
         }
     }
     changes
 }
 
 /// Collects every place of `series` with steps, in the order of the runs.
-pub(super) fn all(runs: &[NamedRecord], series: &[Series]) -> Vec<Event> {
+pub(super) fn all(runs: &[NamedRecord], series: &[CaseSeries]) -> Vec<HistoryEvent> {
     let mut places: BTreeMap<(usize, usize), Vec<(usize, usize)>> = BTreeMap::new();
     for (index, one) in series.iter().enumerate() {
         for (number, step) in one.steps.iter().enumerate() {
@@ -136,7 +136,7 @@ pub(super) fn all(runs: &[NamedRecord], series: &[Series]) -> Vec<Event> {
         }
     }
     let event = |((after, before), moved): ((usize, usize), Vec<(usize, usize)>)| {
-        let mut changes: Vec<Change> = vec![];
+        let mut changes: Vec<FactChange> = vec![];
         let mut moves = vec![];
         for (index, number) in moved {
             let (beside, own) = changes_of(runs, &series[index], number);
@@ -145,15 +145,18 @@ pub(super) fn all(runs: &[NamedRecord], series: &[Series]) -> Vec<Event> {
         }
         let size = |of: &Move| series[of.series].steps[of.step].ratio().ln().abs();
         moves.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        Event { before, after, changes, moves }
+        HistoryEvent { before, after, changes, moves }
     };
     places.into_iter().map(event).collect()
 }
 
 /// Lists the changes at a step: of the environment, and of the case.
-fn changes_of(runs: &[NamedRecord], series: &Series, number: usize) -> (Vec<Change>, Vec<String>) {
+fn changes_of(runs: &[NamedRecord], series: &CaseSeries, number: usize) -> (Vec<FactChange>, Vec<String>) {
     let (at, bounds) = (series.steps[number].at, series.bounds());
-    let [start, end] = [bounds[number].max(at.saturating_sub(NEAR)), bounds[number + 2].min(at + NEAR)];
+    let [start, end] = [
+        bounds[number].max(at.saturating_sub(NEIGHBOURHOOD_POINTS)),
+        bounds[number + 2].min(at + NEIGHBOURHOOD_POINTS),
+    ];
     let seen = |at| seen(runs, series, at);
     // Constant properties are taken from the last of each side: the two points next to the step.
     let before: Vec<_> = (start..at).map(seen).collect();

@@ -6,9 +6,9 @@ mod event;
 mod series;
 pub(crate) mod store;
 
-pub(crate) use event::Event;
-pub(crate) use series::{APART, Apart, Series, Step};
-pub(crate) use store::Order;
+pub(crate) use event::HistoryEvent;
+pub(crate) use series::{CaseSeries, SEPARATING_TRAITS, SeparatingTrait, SeriesStep};
+pub(crate) use store::RunOrder;
 
 use crate::record::NamedRecord;
 use crate::stats::steps;
@@ -21,10 +21,10 @@ pub(crate) const MIN_EFFECT: f64 = 0.01;
 
 /// Parameters of a history.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) order: Order,
+pub(crate) struct HistorySettings {
+    pub(crate) order: RunOrder,
     /// Traits by which series are separated, in addition to the device.
-    pub(crate) apart: Vec<Apart>,
+    pub(crate) apart: Vec<SeparatingTrait>,
     /// Smallest reported step, as a ratio minus 1.
     pub(crate) min_effect: f64,
 }
@@ -35,9 +35,9 @@ pub(crate) struct History {
     /// Runs, in order.
     pub(crate) runs: Vec<NamedRecord>,
     /// One series per case and device.
-    pub(crate) series: Vec<Series>,
+    pub(crate) series: Vec<CaseSeries>,
     /// Places where cases changed, in order.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<HistoryEvent>,
     /// Files that are not included, with reasons.
     pub(crate) left_out: Vec<String>,
     pub(crate) min_effect: f64,
@@ -46,16 +46,16 @@ pub(crate) struct History {
 impl History {
     /// Returns the commands that confirm an event.
     #[must_use]
-    pub(crate) fn confirming(&self, event: &Event) -> Vec<String> {
+    pub(crate) fn confirming(&self, event: &HistoryEvent) -> Vec<String> {
         confirm::commands(&self.runs, &self.series, event)
     }
 
     /// Builds the history of `runs`; `left_out` lists files that were not read, with reasons.
     #[must_use]
-    pub(crate) fn new(runs: Vec<NamedRecord>, mut left_out: Vec<String>, settings: &Settings) -> Self {
+    pub(crate) fn new(runs: Vec<NamedRecord>, mut left_out: Vec<String>, settings: &HistorySettings) -> Self {
         let runs = store::ordered(runs, &settings.order, &mut left_out);
         let mut series = series::all(&runs, &settings.apart);
-        let values: Vec<Vec<f64>> = series.iter().map(Series::values).collect();
+        let values: Vec<Vec<f64>> = series.iter().map(CaseSeries::values).collect();
         let slices: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
         let found = steps::find(&slices, FALSE_DISCOVERIES);
         for (series, steps) in series.iter_mut().zip(found) {
@@ -75,8 +75,8 @@ pub(crate) mod tests {
     use crate::record::{Origin, Outcome};
     use crate::stats::Summary;
 
-    pub(crate) fn settings() -> Settings {
-        Settings { order: Order::Started, apart: vec![], min_effect: MIN_EFFECT }
+    pub(crate) fn settings() -> HistorySettings {
+        HistorySettings { order: RunOrder::Started, apart: vec![], min_effect: MIN_EFFECT }
     }
 
     /// Returns the run of minute `number`, whose first two cases take `times` (µs).
@@ -188,11 +188,11 @@ pub(crate) mod tests {
         let history = History::new(runs(), vec![], &settings());
         assert_eq!(names(&history), ["000.json", "001.json", "002.json", "003.json"]);
         let commits: Vec<_> = [2, 0, 3].map(|number| format!("{:07x}", 0xc0_ffee + number)).to_vec();
-        let listed = Settings { order: Order::Listed(commits), ..settings() };
+        let listed = HistorySettings { order: RunOrder::Listed(commits), ..settings() };
         let history = History::new(runs(), vec![], &listed);
         assert_eq!(names(&history), ["002.json", "000.json", "003.json"]);
         assert!(history.left_out[0].starts_with("'001.json'"), "{:?}", history.left_out);
-        let history = History::new(runs(), vec![], &Settings { order: Order::Committed, ..settings() });
+        let history = History::new(runs(), vec![], &HistorySettings { order: RunOrder::Committed, ..settings() });
         assert_eq!((history.runs.len(), history.left_out.len()), (0, 4));
     }
 
@@ -214,8 +214,8 @@ pub(crate) mod tests {
             run.record.origin.host = Some(format!("node-{}", number % 2));
             run.record.devices[0].name = format!("llvmpipe (LLVM {number})");
         }
-        let count = |apart| History::new(runs.clone(), vec![], &Settings { apart, ..settings() }).series.len();
-        assert_eq!((count(vec![]), count(vec![APART[1].1])), (2, 4));
+        let count = |apart| History::new(runs.clone(), vec![], &HistorySettings { apart, ..settings() }).series.len();
+        assert_eq!((count(vec![]), count(vec![SEPARATING_TRAITS[1].1])), (2, 4));
     }
 
     /// Minimal content of a record.

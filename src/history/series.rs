@@ -9,17 +9,17 @@ use crate::stats::steps::{MIN_SIDE_LEN, deviation};
 use std::collections::HashMap;
 
 /// Fewest points for a meaningful interquartile range.
-const LEAST_SPREAD: usize = 3;
+const MIN_POINTS_FOR_SPREAD: usize = 3;
 
 /// Largest cost, in mean deviations from the levels, of moving a step to a nearby recorded change: with
 /// Laplace-distributed noise, the times are then at most e³, twenty times, as likely elsewhere.
-const MOST_COST: f64 = 3.0;
+const MAX_SNAP_COST: f64 = 3.0;
 
 /// Function that returns a trait of a case that must be equal throughout a series.
-pub(crate) type Apart = fn(&Record, &DeviceInfo, &Case) -> String;
+pub(crate) type SeparatingTrait = fn(&Record, &DeviceInfo, &Case) -> String;
 
 /// Traits that can separate series, by name; `driver` includes its version.
-pub(crate) const APART: [(&str, Apart); 4] = [
+pub(crate) const SEPARATING_TRAITS: [(&str, SeparatingTrait); 4] = [
     ("driver", |_, device, _| device.driver.info.clone()),
     ("host", |record, _, case| origin(record, case).host.clone().unwrap_or_else(|| "unknown host".into())),
     ("branch", |record, _, case| origin(record, case).branch.clone().unwrap_or_else(|| "no branch".into())),
@@ -33,19 +33,19 @@ fn origin<'a>(record: &'a Record, case: &Case) -> &'a Origin {
 
 /// Times of a case on a device over the runs.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub(crate) struct CaseSeries {
     /// Name of the device in the last run that has it, followed by the separating traits.
     pub(crate) device: String,
     /// Case id.
     pub(crate) id: String,
     /// Time in each run that measured it, in the order of the runs.
-    pub(crate) points: Vec<Point>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) points: Vec<SeriesPoint>,
+    pub(crate) steps: Vec<SeriesStep>,
 }
 
 /// Time of a case in a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Point {
+pub(crate) struct SeriesPoint {
     /// Index of the run.
     pub(crate) run: usize,
     /// Index of the case in the run; that of the first process if there are several.
@@ -56,7 +56,7 @@ pub(crate) struct Point {
 
 /// Step between two levels.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct SeriesStep {
     /// Index of the first point after the step.
     pub(crate) at: usize,
     /// Position according to the values alone, if the step was moved to a nearby recorded change.
@@ -69,14 +69,14 @@ pub(crate) struct Step {
     pub(crate) q: f64,
 }
 
-impl Step {
+impl SeriesStep {
     /// Returns the level after the step divided by the one before.
     pub(crate) fn ratio(&self) -> f64 {
         self.levels[1].0 / self.levels[0].0
     }
 }
 
-impl Series {
+impl CaseSeries {
     /// Returns the times in nanoseconds.
     pub(crate) fn values(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.time.0).collect()
@@ -100,7 +100,7 @@ impl Series {
         let mut around: Vec<f64> = bounds.windows(2).flat_map(relative).collect();
         around.sort_by(f64::total_cmp);
         let half = |around: &[f64]| (stats::quantile(around, 0.75) - stats::quantile(around, 0.25)) / 2.0;
-        (around.len() >= LEAST_SPREAD).then(|| half(&around))
+        (around.len() >= MIN_POINTS_FOR_SPREAD).then(|| half(&around))
     }
 
     /// Returns the boundaries of the levels, as indices of points.
@@ -109,9 +109,20 @@ impl Series {
     }
 }
 
-/// Key that identifies a case in every run: device, separating traits, number among equal devices, id, and problem with
-/// method.
-type Key = (String, Vec<String>, usize, String, String);
+/// Key that identifies a case in every run.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct SeriesKey {
+    /// Identity of the device.
+    device: String,
+    /// Values of the separating traits.
+    traits: Vec<String>,
+    /// Index among the equal devices that have the case.
+    number: usize,
+    /// Case id.
+    id: String,
+    /// Problem and method of measurement.
+    problem: String,
+}
 
 /// Identifies a device independent of the driver's version, which software devices and some drivers include in the
 /// name.
@@ -128,22 +139,22 @@ fn problem(record: &Record, case: &Case) -> String {
 }
 
 /// Collects the series of every case of `runs`, in order of first appearance.
-pub(super) fn all(runs: &[NamedRecord], apart: &[Apart]) -> Vec<Series> {
-    let mut places: HashMap<Key, usize> = HashMap::new();
-    let mut all: Vec<Series> = vec![];
+pub(super) fn all(runs: &[NamedRecord], apart: &[SeparatingTrait]) -> Vec<CaseSeries> {
+    let mut places: HashMap<SeriesKey, usize> = HashMap::new();
+    let mut all: Vec<CaseSeries> = vec![];
     for (at, run) in runs.iter().enumerate() {
         for ((key, device), cases) in cases_of(run, apart) {
             let index = *places.entry(key.clone()).or_insert_with(|| {
-                all.push(Series { device: String::new(), id: key.3.clone(), points: vec![], steps: vec![] });
+                all.push(CaseSeries { device: String::new(), id: key.id.clone(), points: vec![], steps: vec![] });
                 all.len() - 1
             });
             let time = |case: &usize| run.record.cases[*case].measured().map(|measured| measured.summary.median);
             let times: Vec<f64> = cases.iter().filter_map(time).map(|time| time.0).collect();
             let Some(time) = stats::median(&times).filter(|time| *time > 0.0) else { continue };
             let time = run.record.cases[cases[0]].shown(Nanos(time));
-            let traits: String = key.1.iter().map(|text| format!(", {text}")).collect();
+            let traits: String = key.traits.iter().map(|text| format!(", {text}")).collect();
             all[index].device = format!("{device}{traits}");
-            all[index].points.push(Point { run: at, case: cases[0], time });
+            all[index].points.push(SeriesPoint { run: at, case: cases[0], time });
         }
     }
     all.retain(|series| !series.points.is_empty());
@@ -151,23 +162,24 @@ pub(super) fn all(runs: &[NamedRecord], apart: &[Apart]) -> Vec<Series> {
 }
 
 /// Groups the measured cases of a run by key, with the name of their device; several processes may have the same case.
-fn cases_of(run: &NamedRecord, apart: &[Apart]) -> Vec<((Key, String), Vec<usize>)> {
+fn cases_of(run: &NamedRecord, apart: &[SeparatingTrait]) -> Vec<((SeriesKey, String), Vec<usize>)> {
     let record = &run.record;
-    let mut found: Vec<((Key, String), Vec<usize>)> = vec![];
-    let mut places: HashMap<(Key, usize), usize> = HashMap::new();
-    let mut twins: HashMap<Key, Vec<usize>> = HashMap::new();
+    let mut found: Vec<((SeriesKey, String), Vec<usize>)> = vec![];
+    let mut places: HashMap<(SeriesKey, usize), usize> = HashMap::new();
+    let mut twins: HashMap<SeriesKey, Vec<usize>> = HashMap::new();
     for (at, case) in record.cases.iter().enumerate() {
         let measured = case.measured().is_some_and(|measured| !measured.samples.is_empty());
         let Some(device) = record.device(case.device).filter(|_| measured) else { continue };
         let traits: Vec<_> = apart.iter().map(|apart| apart(record, device, case)).collect();
-        let mut key = (identity(device), traits, 0, case.id.clone(), problem(record, case));
+        let id = case.id.clone();
+        let mut key = SeriesKey { device: identity(device), traits, number: 0, id, problem: problem(record, case) };
         // Equal devices are numbered if several of them have the case.
-        let alike = twins.entry(key.clone()).or_default();
-        key.2 = alike.iter().position(|known| *known == device.index).unwrap_or_else(|| {
-            alike.push(device.index);
-            alike.len() - 1
+        let equal_devices = twins.entry(key.clone()).or_default();
+        key.number = equal_devices.iter().position(|known| *known == device.index).unwrap_or_else(|| {
+            equal_devices.push(device.index);
+            equal_devices.len() - 1
         });
-        let name = if key.2 == 0 { device.name.clone() } else { format!("{} ({})", device.name, key.2 + 1) };
+        let name = if key.number == 0 { device.name.clone() } else { format!("{} ({})", device.name, key.number + 1) };
         let place = *places.entry((key.clone(), device.index)).or_insert_with(|| {
             found.push(((key, name), vec![]));
             found.len() - 1
@@ -180,11 +192,11 @@ fn cases_of(run: &NamedRecord, apart: &[Apart]) -> Vec<((Key, String), Vec<usize
 /// Returns the steps of at least `min_effect`, each moved to the most relevant recorded change nearby, if the times
 /// allow it. `recorded` returns the kind of change at a point.
 pub(super) fn steps<R: Ord>(
-    series: &Series,
+    series: &CaseSeries,
     found: &[stats::steps::LevelShift],
     min_effect: f64,
     recorded: impl Fn(usize) -> R,
-) -> Vec<Step> {
+) -> Vec<SeriesStep> {
     let values = series.values();
     let mut places: Vec<(usize, Option<usize>, f64)> = vec![];
     for (index, step) in found.iter().enumerate() {
@@ -194,7 +206,7 @@ pub(super) fn steps<R: Ord>(
         let near = (1..MIN_SIDE_LEN).flat_map(|by| [step.at.checked_sub(by), Some(step.at + by)]).flatten();
         let around = |at: usize| deviation(&values[start..at]) + deviation(&values[at..end]);
         let least = around(step.at);
-        let most = least + MOST_COST * least / (end - start) as f64;
+        let most = least + MAX_SNAP_COST * least / (end - start) as f64;
         let near = near.filter(|at| (low..=high).contains(at) && around(*at) <= most);
         // `max_by_key` returns the last maximum, so reverse to prefer the nearest.
         let all: Vec<usize> = std::iter::once(step.at).chain(near).collect();
@@ -205,8 +217,8 @@ pub(super) fn steps<R: Ord>(
     let step = |(index, (at, likeliest, q)): (usize, (usize, Option<usize>, f64))| {
         let sides = [&values[bounds[index]..at], &values[at..bounds[index + 2]]];
         let levels = sides.map(|side| Nanos(stats::median(side).unwrap_or(1.0)));
-        Step { at, likeliest, levels, counts: sides.map(<[f64]>::len), q }
+        SeriesStep { at, likeliest, levels, counts: sides.map(<[f64]>::len), q }
     };
-    let matters = |step: &Step| step.ratio().ln().abs() >= min_effect.ln_1p();
+    let matters = |step: &SeriesStep| step.ratio().ln().abs() >= min_effect.ln_1p();
     places.into_iter().enumerate().map(step).filter(matters).collect()
 }

@@ -65,7 +65,7 @@ fn walk(entries: std::fs::ReadDir, files: &mut Vec<PathBuf>, left_out: &mut Vec<
 
 /// Order of runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum RunOrder {
     /// By start time.
     Started,
     /// By date of the commit, then by start time.
@@ -75,7 +75,7 @@ pub(crate) enum Order {
 }
 
 /// Sorts `runs` and removes duplicates; runs without a place in the order are named in `left_out`.
-pub(super) fn ordered(runs: Vec<NamedRecord>, order: &Order, left_out: &mut Vec<String>) -> Vec<NamedRecord> {
+pub(super) fn ordered(runs: Vec<NamedRecord>, order: &RunOrder, left_out: &mut Vec<String>) -> Vec<NamedRecord> {
     let mut placed = vec![];
     for run in runs {
         match place(&run, order) {
@@ -100,7 +100,7 @@ pub(super) fn ordered(runs: Vec<NamedRecord>, order: &Order, left_out: &mut Vec<
 }
 
 /// Returns the sort key of a run: that of its commit, then its start time.
-fn place(run: &NamedRecord, order: &Order) -> Result<(i128, i128), String> {
+fn place(run: &NamedRecord, order: &RunOrder) -> Result<(i128, i128), String> {
     let time = |text: &str| text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_nanosecond).ok();
     if run.record.method.validation {
         return Err("ran under the validation layers, which distort times".into());
@@ -108,12 +108,12 @@ fn place(run: &NamedRecord, order: &Order) -> Result<(i128, i128), String> {
     let started = time(&run.record.started).ok_or("does not say when it began")?;
     let origin = &run.record.origin;
     let commit = match order {
-        Order::Started => 0,
-        Order::Committed => {
+        RunOrder::Started => 0,
+        RunOrder::Committed => {
             let committed = origin.committed.as_deref().and_then(time);
             committed.ok_or("does not say when its commit was made")?
         }
-        Order::Listed(commits) => {
+        RunOrder::Listed(commits) => {
             let own = origin.commit.as_deref().ok_or("does not name its commit")?;
             let same = |listed: &String| own.starts_with(listed.as_str()) || listed.starts_with(own);
             let at = commits.iter().position(same);

@@ -83,14 +83,14 @@ pub(super) static FACTORISATION: Baseline = Baseline {
               variants lack)",
     make: |case, inputs| match inputs {
         [HostArray::F32(a), _] => Some(Box::new(Factorisation::new(extent(case), a))),
-        [HostArray::F32(a), _, HostArray::F32(b)] => Some(Box::new(Solution::new(extent(case), a, b, in_f32))),
-        [HostArray::F64(a), HostArray::F64(b)] => Some(Box::new(Solution::new(extent(case), a, b, in_f64))),
+        [HostArray::F32(a), _, HostArray::F32(b)] => Some(Box::new(DenseSystem::new(extent(case), a, b, in_f32))),
+        [HostArray::F64(a), HostArray::F64(b)] => Some(Box::new(DenseSystem::new(extent(case), a, b, in_f64))),
         _ => None,
     },
 };
 
 /// Solver of A·x = b in a single type, from the factors of A.
-struct Solution<'a, T> {
+struct DenseSystem<'a, T> {
     factors: Factorisation<'a, T>,
     b: &'a [T],
     /// b before a run, the solution after it.
@@ -99,7 +99,7 @@ struct Solution<'a, T> {
     outputs: fn(&Self) -> Vec<HostArray>,
 }
 
-impl<'a, T: ComplexField + Copy> Solution<'a, T> {
+impl<'a, T: ComplexField + Copy> DenseSystem<'a, T> {
     fn new(n: usize, a: &'a [T], b: &'a [T], outputs: fn(&Self) -> Vec<HostArray>) -> Self {
         let scratch = MemBuffer::new(solve_in_place_scratch::<usize, T>(n, 1, Par::rayon(0)));
         let x = MatRef::from_row_major_slice(b, n, 1).to_owned();
@@ -108,21 +108,21 @@ impl<'a, T: ComplexField + Copy> Solution<'a, T> {
 }
 
 /// Returns the outputs of the f32 problem.
-fn in_f32(solution: &Solution<'_, f32>) -> Vec<HostArray> {
-    let Solution { factors, b, .. } = solution;
+fn in_f32(solution: &DenseSystem<'_, f32>) -> Vec<HostArray> {
+    let DenseSystem { factors, b, .. } = solution;
     let [a, _, u, status, rows] = <[_; 5]>::try_from(factors.outputs()).expect("A, L, U, status and rows");
     vec![a, u, status, rows, HostArray::F32((0..b.len()).map(|row| solution.x[(row, 0)]).collect())]
 }
 
 /// Returns the outputs of the f64 problem.
-fn in_f64(solution: &Solution<'_, f64>) -> Vec<HostArray> {
+fn in_f64(solution: &DenseSystem<'_, f64>) -> Vec<HostArray> {
     let x = HostArray::F64((0..solution.b.len()).map(|row| solution.x[(row, 0)]).collect());
     // There is nothing to refine.
     let words = [NO_BAD_PIVOT, CONVERGED, 0].map(|word| HostArray::I32(vec![word]));
     std::iter::once(x).chain(words).collect()
 }
 
-impl<T: ComplexField + Copy> HostProgram for Solution<'_, T> {
+impl<T: ComplexField + Copy> HostProgram for DenseSystem<'_, T> {
     fn restore(&mut self) {
         self.factors.restore();
         self.x.copy_from(MatRef::from_row_major_slice(self.b, self.b.len(), 1));

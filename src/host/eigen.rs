@@ -8,11 +8,11 @@ use crate::case::{StopRule, StopTest};
 use rayon::prelude::*;
 
 /// Smallest number of elements per task: handing over a task costs as much as some thousand elements.
-const GRAIN: usize = 4096;
+const MIN_TASK_ELEMENTS: usize = 4096;
 
 /// Returns the rows of n elements per task.
 fn rows(n: usize) -> usize {
-    GRAIN.div_ceil(n)
+    MIN_TASK_ELEMENTS.div_ceil(n)
 }
 
 /// Computes s\[r\] = Σ M\[r,c\], each sum from left to right.
@@ -25,12 +25,12 @@ pub(super) fn row_sums(m: &[f32], s: &mut [f32]) {
 /// compiles to vector instructions, whereas a float maximum, because of NaN, does not. The variants do the same.
 pub(super) fn largest(x: &[f32]) -> f32 {
     let of_piece = |piece: &[f32]| piece.iter().map(|x| x.to_bits()).fold(0, u32::max);
-    f32::from_bits(x.par_chunks(GRAIN).map(of_piece).reduce(|| 0, u32::max))
+    f32::from_bits(x.par_chunks(MIN_TASK_ELEMENTS).map(of_piece).reduce(|| 0, u32::max))
 }
 
 /// Updates e\[i\] ← e\[i\]·s\[i\]/max.
 pub(super) fn scale(e: &mut [f32], s: &[f32], max: f32) {
-    e.par_iter_mut().zip(s).with_min_len(GRAIN).for_each(|(e, s)| *e *= s / max);
+    e.par_iter_mut().zip(s).with_min_len(MIN_TASK_ELEMENTS).for_each(|(e, s)| *e *= s / max);
 }
 
 /// Updates M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\], with one division per row.
@@ -48,9 +48,9 @@ pub(super) fn neighbours_agree(s: &[f32], eps: f32) -> bool {
     let n = s.len();
     let near = |a: f32, b: f32| (a - b).abs() < eps;
     near(s[n - 1], s[0])
-        && (0..n.div_ceil(GRAIN)).into_par_iter().all(|piece| {
+        && (0..n.div_ceil(MIN_TASK_ELEMENTS)).into_par_iter().all(|piece| {
             // Includes the first element of the next piece.
-            let piece = &s[piece * GRAIN..n.min((piece + 1) * GRAIN + 1)];
+            let piece = &s[piece * MIN_TASK_ELEMENTS..n.min((piece + 1) * MIN_TASK_ELEMENTS + 1)];
             piece.iter().zip(&piece[1..]).fold(true, |all, (a, b)| all & near(*a, *b))
         })
 }
@@ -61,7 +61,7 @@ pub(super) static ROW_SUM: Baseline = Baseline::loops(
     |case, inputs| {
         let [a] = reals(inputs)?;
         let result = vec![0.0; extent(case)];
-        Some(Box::new(Kernel {
+        Some(Box::new(HostLoop {
             operands: [a],
             before: None,
             result,
@@ -77,7 +77,7 @@ pub(super) static VECTOR_MAX: Baseline = Baseline::loops(
     |_, inputs| {
         let operands = reals(inputs)?;
         let run = |[x]: [&[f32]; 1], max: &mut [f32]| max[0] = largest(x);
-        Some(Box::new(Kernel { operands, before: None, result: vec![0.0], array: HostArray::F32, run }))
+        Some(Box::new(HostLoop { operands, before: None, result: vec![0.0], array: HostArray::F32, run }))
     },
 );
 
@@ -85,13 +85,13 @@ pub(super) static EIGENVECTOR: Baseline =
     Baseline::loops(&eigen::EIGENVECTOR, "chunks of the vector in parallel, in place", |_, inputs| {
         let [s, max, e] = reals(inputs)?;
         let run = |[s, max]: [&[f32]; 2], e: &mut [f32]| scale(e, s, max[0]);
-        Some(Box::new(Kernel::in_place([s, max], e, run)))
+        Some(Box::new(HostLoop::in_place([s, max], e, run)))
     });
 
 pub(super) static NEXT_MATRIX: Baseline =
     Baseline::loops(&eigen::NEXT_MATRIX, "rows in parallel, in place, one division a row", |_, inputs| {
         let [m, s] = reals(inputs)?;
-        Some(Box::new(Kernel::in_place([s], m, |[s], m| transform(m, s))))
+        Some(Box::new(HostLoop::in_place([s], m, |[s], m| transform(m, s))))
     });
 
 pub(super) static STOP_CHECK: Baseline = Baseline::loops(
@@ -100,7 +100,7 @@ pub(super) static STOP_CHECK: Baseline = Baseline::loops(
     |_, inputs| {
         let operands = reals(inputs)?;
         let run = |[s]: [&[f32]; 1], stop: &mut [i32]| stop[0] = i32::from(neighbours_agree(s, STOP_CHECK_EPS));
-        Some(Box::new(Kernel { operands, before: None, result: vec![0], array: HostArray::I32, run }))
+        Some(Box::new(HostLoop { operands, before: None, result: vec![0], array: HostArray::I32, run }))
     },
 );
 
@@ -114,7 +114,7 @@ pub(super) fn reals<const N: usize>(inputs: &[HostArray]) -> Option<[&[f32]; N]>
 }
 
 /// Loop that reads its operands and writes, or updates in place, one array.
-struct Kernel<'a, const N: usize, T> {
+struct HostLoop<'a, const N: usize, T> {
     operands: [&'a [f32]; N],
     /// Contents of `result` before a run, if it is updated in place.
     before: Option<&'a [T]>,
@@ -124,13 +124,13 @@ struct Kernel<'a, const N: usize, T> {
     run: fn([&[f32]; N], &mut [T]),
 }
 
-impl<'a, const N: usize> Kernel<'a, N, f32> {
+impl<'a, const N: usize> HostLoop<'a, N, f32> {
     fn in_place(operands: [&'a [f32]; N], before: &'a [f32], run: fn([&[f32]; N], &mut [f32])) -> Self {
         Self { operands, before: Some(before), result: before.to_vec(), array: HostArray::F32, run }
     }
 }
 
-impl<const N: usize, T: Copy> HostProgram for Kernel<'_, N, T> {
+impl<const N: usize, T: Copy> HostProgram for HostLoop<'_, N, T> {
     fn restore(&mut self) {
         if let Some(before) = self.before {
             self.result.copy_from_slice(before);

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 /// Index of the header word with the module's id bound.
 const BOUND: usize = 3;
 
-/// LengthDeclarations of a module that array lengths depend on.
+/// Declarations of a module that array lengths depend on.
 #[derive(Default)]
 struct LengthDeclarations<'a> {
     /// Types, variables and pointer expressions, by id.

@@ -20,7 +20,7 @@ impl Interface {
     /// be evaluated counts as 0: the driver refuses a kernel that needs too much.
     ///
     /// # Errors
-    /// What is wrong with the module, or not supported, and how to fix it.
+    /// A message that names what is invalid or unsupported in the module, and the remedy.
     pub fn read(binary: &[u8]) -> Result<Self, String> {
         let (interface, shared) = Self::reflect(binary)?;
         let shared = shared.unwrap_or_else(|_| vec![SizeOp::Push(Word::Literal(0))]);
@@ -644,7 +644,7 @@ fn members(reflector: &Reflector<'_>, id: u32) -> Result<Vec<Argument>, String> 
     found.map(|()| members)
 }
 
-/// BlockPart of a block: a member, element, row or component, and finally a number.
+/// Part of a block: a member, element, row or component, and finally a number.
 struct BlockPart {
     /// Id of its type.
     kind: u32,

@@ -12,7 +12,7 @@ pub(crate) const MAX_FILE_BYTES: usize = 16 << 20;
 /// Checks that `bytes` can run in place of `kernel`.
 ///
 /// # Errors
-/// What is wrong, and how to fix it.
+/// A message that names the difference from `kernel`, and the remedy.
 pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
     let (found, expected) = (Interface::read(bytes)?, &kernel.interface);
     found.has_built_in_slots()?;

@@ -104,7 +104,7 @@ fn sample(
     keeper.watch_host(true);
     // The host has no clock that a pause would lower.
     let sampling = Sampling { pause: None, ..*sampling };
-    let patience = sampling.patience.unwrap_or(sampling::MOST_WARM_UP);
+    let patience = sampling.patience.unwrap_or(sampling::MAX_WARM_UP);
     let mut state = keeper.warm(baseline, measured, patience, |_, _| Ok(())).map_err(|error| failed(&error));
     keeper.sample(vec![&mut state], &sampling);
     match state {

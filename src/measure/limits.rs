@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Host time after which a quick run on a software device starts no further probe: some take a hundred times as long as
 /// others.
-pub(super) const QUICK: Duration = Duration::from_secs(8);
+pub(super) const MAX_QUICK_TIME: Duration = Duration::from_secs(8);
 
 /// Returns the best canary time known when `cases` ended.
 pub(crate) fn best_canary(cases: &[Case]) -> Option<Nanos> {
@@ -25,24 +25,24 @@ pub(crate) fn best_canary(cases: &[Case]) -> Option<Nanos> {
     bests.reduce(f64::min).map(Nanos)
 }
 
-fn kept_as(validated: bool) -> &'static str {
-    if validated { KEPT_VALIDATED } else { KEPT }
+fn cache_kind(validated: bool) -> &'static str {
+    if validated { CACHE_KIND_VALIDATED } else { CACHE_KIND }
 }
 
 /// Reads a device's limits from earlier runs.
-pub(super) fn kept(cache: &CacheFolder, device: &DeviceInfo, validated: bool) -> Option<Peak> {
-    let kept = serde_json::from_slice::<Peak>(&cache.get(kept_as(validated), device)?).ok();
+pub(super) fn read_cached(cache: &CacheFolder, device: &DeviceInfo, validated: bool) -> Option<Peak> {
+    let kept = serde_json::from_slice::<Peak>(&cache.get(cache_kind(validated), device)?).ok();
     kept.filter(|peak| peak.schema == crate::record::peak::SCHEMA)
 }
 
 /// Kind of cache file for the limits.
-const KEPT: &str = "limits.json";
+const CACHE_KIND: &str = "limits.json";
 /// Kind of cache file for limits under validation layers, which slow down the host: such figures must not be mixed with
 /// others.
-const KEPT_VALIDATED: &str = "limits-validated.json";
+const CACHE_KIND_VALIDATED: &str = "limits-validated.json";
 
 impl Executor<'_> {
-    /// Measures the limits of the device and keeps those of them for later runs that nothing disturbed.
+    /// Measures the limits of the device, and saves the undisturbed ones for later runs.
     pub(crate) fn measure_peak(&mut self, extent: Extent, observer: &mut dyn Observer) -> Peak {
         let run = peak::run(self.info(), extent);
         self.measure_limits(extent, run, observer)
@@ -52,7 +52,7 @@ impl Executor<'_> {
     fn measure_limits(&mut self, extent: Extent, run: PlannedRun, observer: &mut dyn Observer) -> Peak {
         let (cases, left_out) = match (extent, self.info().kind) {
             // A GPU lowers its clock while it waits for the host, so run all probes in one go.
-            (Extent::Quick, DeviceKind::Cpu) => self.run_for(run, QUICK, observer),
+            (Extent::Quick, DeviceKind::Cpu) => self.run_for(run, MAX_QUICK_TIME, observer),
             _ => (self.run(&run, observer), vec![]),
         };
         let mut peak = Peak::new(self.info(), extent, jiff::Timestamp::now().to_string(), &cases);
@@ -90,7 +90,7 @@ impl Executor<'_> {
     /// Returns the limits from earlier runs, completed by a quick measurement of missing ones. Figures taken while the
     /// canary was slower than `best` are measured again.
     fn peak(&mut self, best: Option<Nanos>) -> Peak {
-        let kept = self.kept_peak().map(|peak| peak.sound(best));
+        let kept = self.cached_peak().map(|peak| peak.sound(best));
         let mut run = peak::run(self.info(), Extent::Quick);
         let Some(mut peak) = kept else { return self.measure_limits(Extent::Quick, run, &mut Silent) };
         for group in &mut run.groups {
@@ -133,12 +133,12 @@ impl Executor<'_> {
         peak.join(again);
     }
 
-    fn kept_as(&self) -> &'static str {
-        kept_as(self.is_validated())
+    fn cache_kind(&self) -> &'static str {
+        cache_kind(self.is_validated())
     }
 
-    fn kept_peak(&self) -> Option<Peak> {
-        kept(self.cache(), self.info(), self.is_validated())
+    fn cached_peak(&self) -> Option<Peak> {
+        read_cached(self.cache(), self.info(), self.is_validated())
     }
 
     /// Saves the results of `cases`, without failed or interrupted probes, which may succeed next time.
@@ -151,7 +151,7 @@ impl Executor<'_> {
 
     /// Merges the undisturbed part of `peak` into the saved limits; the better of two figures wins.
     fn keep_peak(&self, mut peak: Peak, best: Option<Nanos>) {
-        if let Some(kept) = self.kept_peak() {
+        if let Some(kept) = self.cached_peak() {
             if kept.extent == Extent::Full {
                 peak.extent = Extent::Full;
             }
@@ -159,7 +159,7 @@ impl Executor<'_> {
             peak.join(kept);
         }
         if let Ok(json) = serde_json::to_vec(&peak.sound(best)) {
-            self.cache().put(self.kept_as(), self.info(), &json);
+            self.cache().put(self.cache_kind(), self.info(), &json);
         }
     }
 
@@ -198,9 +198,9 @@ fn add(
     }
 }
 
-/// Holds the cases against the limits of the device, and marks those that are above them. `None` if interrupted meanwhile:
-/// some of the limits are none.
-pub(super) fn hold(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
+/// Computes each case's share of the device's limits, and warns about cases above them. `None`, without shares, if
+/// interrupted, because limits are then incomplete.
+pub(super) fn compute_shares(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
     let peak = limits(runner, cases, &|| interrupted.load(Ordering::Relaxed));
     if peak.is_some() {
         mark(cases);
@@ -212,9 +212,9 @@ pub(super) fn hold(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &
     peak
 }
 
-/// The limits of the device, and the share of them that each case reaches.
+/// Determines the limits of the device, and the share of them that each case reaches.
 fn limits(runner: &mut Executor<'_>, cases: &mut [Case], interrupted: &dyn Fn() -> bool) -> Option<Peak> {
-    // It may have come between the last case and the limits, too.
+    // The interruption may have come after the last case.
     if interrupted() {
         return None;
     }
@@ -315,7 +315,7 @@ mod tests {
         peak.missing.push(left_out.clone());
         executor.doubt_peak(&mut peak, &[]);
         assert!(peak.missing.contains(&left_out), "it is of this run");
-        let kept = executor.kept_peak().expect("a document");
+        let kept = executor.cached_peak().expect("a document");
         assert!(!kept.missing.is_empty() && !kept.missing.contains(&left_out), "{:?}", kept.missing);
     }
 }

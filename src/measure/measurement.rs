@@ -3,7 +3,7 @@
 use super::executor::{self, Observer};
 use super::host;
 use super::job::baseline::HostWorker;
-use super::limits::{self, hold, mark, share};
+use super::limits::{self, compute_shares, mark, share};
 use super::runner::Timing;
 use super::session::{Session, Setup};
 use super::{at_once, resume};
@@ -332,11 +332,11 @@ impl<'a> Measurement<'a> {
     #[must_use]
     pub(crate) fn expected_limits(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
         let validated = self.setup.validation != Validation::Off;
-        let unknown = |device: &&DeviceInfo| limits::kept(&self.setup.cache, device, validated).is_none();
+        let unknown = |device: &&DeviceInfo| limits::read_cached(&self.setup.cache, device, validated).is_none();
         let software = self.device_runs.iter().map(|run| run.device).filter(|device| device.kind == DeviceKind::Cpu);
         let devices = distinct(software.filter(unknown).map(|device| device.index)).len();
         let devices = if options.limits == LimitPolicy::Hold { devices } else { 0 };
-        vec![limits::QUICK.into(); devices]
+        vec![limits::MAX_QUICK_TIME.into(); devices]
     }
 
     /// Whether any of its devices is the host's processors, which other programs use too.
@@ -509,7 +509,7 @@ impl<'a> Measurement<'a> {
                 return Ok(cases);
             }
             observer.limits();
-            match hold(&mut runner, &mut cases, interrupted) {
+            match compute_shares(&mut runner, &mut cases, interrupted) {
                 Some(peak) if !results.peaks.iter().any(|known| known.uuid == peak.uuid) => results.peaks.push(peak),
                 Some(_) => {}
                 None => results.cut_short = true,

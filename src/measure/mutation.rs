@@ -12,20 +12,20 @@ const MIN_CHANGED: u64 = 8;
 /// Elements of an output that are mutated: a few milliseconds, however large the output.
 const SAMPLED_ELEMENTS: usize = 1 << 13;
 /// Number of ranges that the sampled elements come from, including the first and the last elements.
-const STRETCHES: usize = 8;
+const RANGE_COUNT: usize = 8;
 /// Parts of an output that are zeroed one at a time, unless it has few rows.
-const PARTS: usize = 8;
+const ZEROED_PARTS: usize = 8;
 /// Longest row whose columns count as members of a structure.
-const MOST_MEMBERS: usize = 16;
+const MAX_MEMBERS: usize = 16;
 /// One element of so many is replaced by its neighbor.
-const ONE_IN: usize = 1000;
+const REPLACEMENT_INTERVAL: usize = 1000;
 
 /// Returns ranges of an output of `len` elements in rows of `row`, with about [`SAMPLED_ELEMENTS`] together, in whole
 /// rows unless these are too long; a single range if there are no more elements.
 pub(crate) fn sampled(len: usize, row: usize) -> Vec<Range<usize>> {
     let row = if row > SAMPLED_ELEMENTS / 2 { 1 } else { row.max(1) };
     let rows = len / row;
-    let stretches = (SAMPLED_ELEMENTS / row).clamp(1, STRETCHES);
+    let stretches = (SAMPLED_ELEMENTS / row).clamp(1, RANGE_COUNT);
     let of_stretch = (SAMPLED_ELEMENTS / stretches / row).max(2);
     if rows <= stretches * of_stretch {
         return std::iter::once(0..len).collect();
@@ -54,7 +54,7 @@ impl RightAnswer<'_> {
     /// contents and the number of changed elements, and returns the share that the check accepts.
     pub(crate) fn accepted(&self, mut accepts: impl FnMut(&[u8], u64) -> f64) -> Vec<(Mutation, Option<u32>, f64)> {
         let row = self.comparison.row;
-        let members = if (2..=MOST_MEMBERS).contains(&row) { row as u32 } else { 0 };
+        let members = if (2..=MAX_MEMBERS).contains(&row) { row as u32 } else { 0 };
         let of_members = (0..members)
             .flat_map(|member| [Mutation::NeighborRows, Mutation::Zeros].map(|mutation| (mutation, Some(member))));
         let whole = Mutation::ALL.into_iter().map(|mutation| (mutation, None));
@@ -112,7 +112,8 @@ impl RightAnswer<'_> {
     fn parts(&self) -> Vec<Range<usize>> {
         let (len, row) = (self.len(), self.comparison.row);
         let is_whole = self.stretch == len;
-        let of_part = if is_whole && row > 1 && len / row <= MOST_MEMBERS { row } else { len.div_ceil(PARTS).max(1) };
+        let of_part =
+            if is_whole && row > 1 && len / row <= MAX_MEMBERS { row } else { len.div_ceil(ZEROED_PARTS).max(1) };
         (0..len).step_by(of_part).map(|start| start..len.min(start + of_part)).collect()
     }
 
@@ -190,9 +191,9 @@ impl RightAnswer<'_> {
             // NaN sorts above all other differences.
             if own == other { 0.0 } else { (own - other).abs() }
         };
-        for start in (0..len).step_by(ONE_IN.min(self.stretch)) {
+        for start in (0..len).step_by(REPLACEMENT_INTERVAL.min(self.stretch)) {
             // The first element of a range has no neighbor in the sample.
-            let places = (start..len.min(start + ONE_IN)).filter(|index| index % self.stretch != 0);
+            let places = (start..len.min(start + REPLACEMENT_INTERVAL)).filter(|index| index % self.stretch != 0);
             if let Some(place) = places.max_by(|a, b| difference(a).total_cmp(&difference(b))) {
                 wrong[place * size..(place + 1) * size].copy_from_slice(element(place - 1));
             }

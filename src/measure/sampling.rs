@@ -7,49 +7,49 @@ use crate::stats::{self, Summary};
 use std::time::Duration;
 
 /// Least device time of a warm-up: processors need some 100 ms of work to reach their clock.
-const LEAST_WARM_UP: Nanos = Nanos(100e6);
+const MIN_WARM_UP: Nanos = Nanos(100e6);
 /// Least device time of a warm-up batch, whose median is compared with those before it.
-const BATCH: Nanos = Nanos(25e6);
+const MIN_BATCH: Nanos = Nanos(25e6);
 /// Consecutive batches that must agree.
 const AGREEING_BATCHES: usize = 3;
 /// Largest difference between agreeing medians, relative to the smallest.
-const AGREEMENT: f64 = 0.01;
+const MAX_BATCH_DIFFERENCE: f64 = 0.01;
 /// Host time after which the first case of a device is measured even if its batches disagree.
-pub(crate) const MOST_FIRST_WARM_UP: Duration = Duration::from_secs(3);
+pub(crate) const MAX_FIRST_WARM_UP: Duration = Duration::from_secs(3);
 /// Host time after which later cases are measured: the device is warm, only the case's own effects must settle.
-pub(crate) const MOST_WARM_UP: Duration = Duration::from_secs(1);
+pub(crate) const MAX_WARM_UP: Duration = Duration::from_secs(1);
 
 /// Fewest samples of a case, unless the time limit is reached.
-const LEAST_SAMPLES: usize = 10;
+const MIN_SAMPLES: usize = 10;
 /// Fewest samples of a case at the time limit.
-const LEAST_SLOW_SAMPLES: usize = 3;
+const MIN_SLOW_SAMPLES: usize = 3;
 /// Most samples of a case.
-const MOST_SAMPLES: usize = 1000;
+const MAX_SAMPLES: usize = 1000;
 
 /// Least device time per sample: shorter work is repeated within it.
-const LEAST_SAMPLE: Nanos = Nanos(50e3);
+const MIN_SAMPLE: Nanos = Nanos(50e3);
 /// Least ticks of the device's clock per sample, so that the resolution is 1 % or better.
-const LEAST_TICKS: f64 = 100.0;
+const MIN_TICKS: f64 = 100.0;
 
 /// Most device time per submission of several runs: drivers kill submissions of 2 s.
-const MOST_SUBMISSION: Nanos = Nanos(250e6);
+const MAX_SUBMISSION: Nanos = Nanos(250e6);
 
 /// Returns the runs per sample, given the time of one run and the tick of the device's clock.
 #[must_use]
 pub(crate) fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
-    let wanted = LEAST_SAMPLE.0.max(LEAST_TICKS * tick.0);
+    let wanted = MIN_SAMPLE.0.max(MIN_TICKS * tick.0);
     // A run below the clock's resolution reads as zero: count it as one tick.
     let one_run = one_run.0.max(tick.0).max(1.0);
-    (wanted / one_run).ceil().min((MOST_SUBMISSION.0 / one_run).floor()).clamp(1.0, 10_000.0) as u32
+    (wanted / one_run).ceil().min((MAX_SUBMISSION.0 / one_run).floor()).clamp(1.0, 10_000.0) as u32
 }
 
 /// Least host time of a batch timed by the host: submission and wait are then a thousandth of it.
-const LEAST_HOST_SAMPLE: Nanos = Nanos(100e6);
+const MIN_HOST_SAMPLE: Nanos = Nanos(100e6);
 
 /// Returns the runs per submission that the host times, given the time of one run.
 #[must_use]
 pub(crate) fn host_repeats(one_run: Nanos) -> u32 {
-    (LEAST_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, 100_000.0) as u32
+    (MIN_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, 100_000.0) as u32
 }
 
 /// Warm-up by time and stability.
@@ -73,7 +73,7 @@ impl WarmUp {
         self.total = self.total + sample;
         self.batch.push(run.0);
         let batch_time = sample.0 * self.batch.len() as f64;
-        if batch_time >= BATCH.0 {
+        if batch_time >= MIN_BATCH.0 {
             self.medians.extend(stats::median(&self.batch));
             self.batch.clear();
         }
@@ -87,13 +87,13 @@ impl WarmUp {
         };
         let low = last.iter().copied().fold(f64::INFINITY, f64::min);
         let high = last.iter().copied().fold(0.0, f64::max);
-        high <= low * (1.0 + AGREEMENT)
+        high <= low * (1.0 + MAX_BATCH_DIFFERENCE)
     }
 
     /// Whether to end the warm-up after `elapsed` host time. A single run as long as the longest warm-up suffices.
     #[must_use]
     pub(crate) fn done(&self, elapsed: Duration) -> bool {
-        (self.total.0 >= LEAST_WARM_UP.0 && self.settled())
+        (self.total.0 >= MIN_WARM_UP.0 && self.settled())
             || elapsed >= self.patience
             || self.total.0 >= self.patience.as_nanos() as f64
     }
@@ -123,12 +123,12 @@ pub(crate) fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -
     let precise =
         || Summary::of(samples).and_then(|summary| summary.relative_error()).is_some_and(|e| e <= sampling.precision);
     // The interval requires sorting, so check it only each time the samples grow by a tenth.
-    let due = count >= LEAST_SAMPLES && count.is_multiple_of((count / 10).max(1));
+    let due = count >= MIN_SAMPLES && count.is_multiple_of((count / 10).max(1));
     if due && precise() {
         return SamplingDecision::Precise;
     }
-    if count >= MOST_SAMPLES || (elapsed >= sampling.max_time && count >= LEAST_SLOW_SAMPLES) {
-        return if count >= LEAST_SAMPLES && precise() { SamplingDecision::Precise } else { SamplingDecision::TimeUp };
+    if count >= MAX_SAMPLES || (elapsed >= sampling.max_time && count >= MIN_SLOW_SAMPLES) {
+        return if count >= MIN_SAMPLES && precise() { SamplingDecision::Precise } else { SamplingDecision::TimeUp };
     }
     SamplingDecision::Continue
 }
@@ -136,12 +136,13 @@ pub(crate) fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -
 /// Ratio of run times above which the contents of buffers may be the cause.
 pub(crate) const CONTENTS_RATIO: f64 = 1.2;
 /// Limits of a comparison: most pairs of runs, and device time after which it ends early.
-type Look = (usize, Nanos);
+type ComparisonLimits = (usize, Nanos);
 /// First comparison, applied to every program.
-const FIRST_LOOK: Look = (5, Nanos(50e6));
-/// Least pairs of the looks at suspects, and these looks: all must find a difference.
-const LEAST_PAIRS: usize = 7;
-const LOOKS: [Look; 2] = [(15, Nanos(2e9)); 2];
+const FIRST_COMPARISON: ComparisonLimits = (5, Nanos(50e6));
+/// Fewest pairs of runs in the comparisons of suspects.
+const MIN_PAIRS: usize = 7;
+/// Further comparisons, applied to programs whose first one finds a difference; all must confirm it.
+const SUSPECT_COMPARISONS: [ComparisonLimits; 2] = [(15, Nanos(2e9)); 2];
 
 /// Compares runs over fresh buffer contents with runs over contents left by the previous run. Returns both median times
 /// if the fresh ones take significantly longer. `sampled` is the median of the samples, which all ran over left
@@ -159,10 +160,10 @@ pub(crate) fn depends_on_contents<E>(
     mut times: impl FnMut(bool) -> Result<Option<[Nanos; 2]>, E>,
 ) -> Result<Option<[Nanos; 2]>, E> {
     let fastest = |fresh: &[f64]| fresh.iter().copied().fold(f64::INFINITY, f64::min);
-    let mut take = |least: usize, (most, budget): Look| {
+    let mut take = |min_pairs: usize, (max_pairs, max_time): ComparisonLimits| {
         let [mut fresh, mut left] = [vec![], vec![]];
         let mut spent = Nanos::default();
-        while fresh.len() < least || fresh.len() < most && spent.0 < budget.0 {
+        while fresh.len() < min_pairs || fresh.len() < max_pairs && spent.0 < max_time.0 {
             let Some(pair) = times(fresh.len().is_multiple_of(2))? else { return Ok(None) };
             spent = spent + pair[0] + pair[1];
             fresh.push(pair[0].0);
@@ -170,13 +171,13 @@ pub(crate) fn depends_on_contents<E>(
         }
         Ok(Some([fresh, left]))
     };
-    let Some([fresh, _]) = take(1, FIRST_LOOK)? else { return Ok(None) };
+    let Some([fresh, _]) = take(1, FIRST_COMPARISON)? else { return Ok(None) };
     if fastest(&fresh) <= CONTENTS_RATIO * sampled.0 {
         return Ok(None);
     }
     let mut medians = None;
-    for look in LOOKS {
-        let Some([fresh, left]) = take(LEAST_PAIRS, look)? else { return Ok(None) };
+    for limits in SUSPECT_COMPARISONS {
+        let Some([fresh, left]) = take(MIN_PAIRS, limits)? else { return Ok(None) };
         let [usual, usual_left] = [&fresh, &left].map(|times| Nanos(stats::median(times).unwrap_or_default()));
         if fastest(&fresh) <= CONTENTS_RATIO * usual_left.0 {
             return Ok(None);
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_warm_up_goes_on_until_three_batches_agree() {
-        let mut warm_up = WarmUp::after(Nanos(0.0), MOST_WARM_UP);
+        let mut warm_up = WarmUp::after(Nanos(0.0), MAX_WARM_UP);
         // A clock that speeds up: 40, 34, 30, then steady.
         for run in [40.0, 34.0, 30.0, 30.1] {
             warm_up.add(Nanos(run * MS), Nanos(run * MS));
@@ -215,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_warm_up_that_never_settles_ends_and_says_so() {
-        let mut warm_up = WarmUp::after(Nanos(0.0), MOST_WARM_UP);
+        let mut warm_up = WarmUp::after(Nanos(0.0), MAX_WARM_UP);
         for run in [40.0, 30.0, 40.0, 30.0] {
             warm_up.add(Nanos(run * MS), Nanos(run * MS));
         }
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_verified_run_of_seconds_is_warm_up_enough() {
-        let warm_up = WarmUp::after(Nanos(3e9), MOST_FIRST_WARM_UP);
+        let warm_up = WarmUp::after(Nanos(3e9), MAX_FIRST_WARM_UP);
         assert!(warm_up.done(Duration::ZERO));
         assert_eq!(warm_up.warning(), None);
     }

@@ -193,7 +193,7 @@ impl<'a> Session<'a> {
     /// The limits of `device` that earlier runs measured and kept.
     #[must_use]
     pub(crate) fn kept_limits(&self, device: &DeviceInfo) -> Option<Peak> {
-        limits::kept(&self.setup.cache, device, self.setup.validation == Validation::On)
+        limits::read_cached(&self.setup.cache, device, self.setup.validation == Validation::On)
     }
 
     /// Why this device is of no use for what is to be done, if so.

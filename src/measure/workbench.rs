@@ -29,18 +29,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bytes read to empty the caches: four times the largest last-level cache of a GPU (256 MiB).
-const EVICTED: u64 = 1 << 30;
+const EVICTION_BYTES: u64 = 1 << 30;
 /// Bytes per copy between host and device, so that a transfer needs little host memory.
-const CHUNK: u64 = 16 << 20;
+const MAX_COPY_BYTES: u64 = 16 << 20;
 
 /// Initial word of a built-in program's scratch buffers, from which its counters start.
 const ALL_BITS: u32 = u32::MAX;
 
 /// Size in bytes of the largest input that is guarded by a copy; the device has no room for copies of larger ones.
-const GUARDED: u64 = 512 << 20;
+const MAX_GUARDED_BYTES: u64 = 512 << 20;
 
 /// Byte offset that turns a correct answer into a wrong one: at least one element of the widest type.
-const MOVED: u64 = 8;
+const SHIFT_BYTES: u64 = 8;
 
 /// Fill pattern of outputs, users' scratch buffers and red zones before a run. An answer must be correct over both
 /// patterns, with the red zones unchanged.
@@ -65,7 +65,7 @@ impl Poison {
             // Also NaN as two f16 or bf16 halves, and as f64 in pairs.
             Self::NaN => [FILLER.start() + (number % 0x7f) as u32; 4],
             Self::Number => {
-                let number = (number % PATTERNS) as u32;
+                let number = (number % PATTERN_COUNT) as u32;
                 let both = 0x0001_0001 * number;
                 // Large (1e30 as f32), large and negative, a small integer, about 1.5; finite in all floating-point
                 // types.
@@ -76,12 +76,12 @@ impl Poison {
 }
 
 /// Number of different [`Poison::Number`] patterns.
-const PATTERNS: usize = 0x30;
+const PATTERN_COUNT: usize = 0x30;
 /// Bytes of each pattern in the pattern buffer, from which larger areas are filled.
-const PATTERN: u64 = 4096;
+const PATTERN_BYTES: u64 = 4096;
 
 /// Longest run, in seconds, for which the cause of a wrong answer is searched by running it again.
-const MOST_PROBED: f64 = 1.0;
+const MAX_PROBED_SECONDS: f64 = 1.0;
 
 /// Device with its pipelines and staging buffers.
 pub struct Workbench {
@@ -198,7 +198,7 @@ struct Run {
 pub struct Sampler {
     commands: Commands,
     timestamps: TimestampPool,
-    rounds: Option<Rounds>,
+    rounds: Option<StoppableRound>,
     clock: Clock,
     /// Runs of the program per sample.
     pub repeats: u32,
@@ -250,7 +250,7 @@ struct Runs<'a> {
 }
 
 /// Recorded round of a program that repeats until the device sets the stop flag.
-struct Rounds {
+struct StoppableRound {
     commands: Commands,
     timestamps: TimestampPool,
     /// Buffer that a round's commands copy the stop flag to.
@@ -260,7 +260,7 @@ struct Rounds {
     longest: Duration,
 }
 
-impl Rounds {
+impl StoppableRound {
     /// Runs rounds until the device or the user stops them, or the time limit is exceeded; returns host and device
     /// time.
     fn run(&self) -> Result<[Nanos; 2], VulkanError> {
@@ -333,8 +333,8 @@ impl Runs<'_> {
             // Whole words only: the remainder of the last word is part of the red zone.
             let Region { buffer, offset, .. } = regions[place];
             let bytes = spec(place).bytes().0 / 4 * 4;
-            for from in (0..bytes).step_by(CHUNK as usize) {
-                let bytes = CHUNK.min(bytes - from);
+            for from in (0..bytes).step_by(MAX_COPY_BYTES as usize) {
+                let bytes = MAX_COPY_BYTES.min(bytes - from);
                 match contents {
                     Contents::Fresh => recorder.fill(&Region { buffer: spare, offset: 0, bytes }, word),
                     Contents::Left => recorder.copy((buffer, offset + from), (spare, 0), bytes),
@@ -449,7 +449,7 @@ impl Changed {
 }
 
 /// Most elements that are tested for having been left unwritten.
-const MOST_SUSPECTS: usize = 1 << 20;
+const MAX_SUSPECTS: usize = 1 << 20;
 
 /// Iterates over the buffer numbers of the outputs.
 fn numbers_of_outputs(loaded: &LoadedProblem) -> impl Iterator<Item = usize> {
@@ -471,7 +471,7 @@ fn poisoned(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison) -> Ve
         let elements = contents.as_bytes().chunks_exact(size).enumerate().filter(|_| role == Role::Output);
         found.extend(elements.filter(|(index, own)| is_left(*index, own)).map(|(index, _)| (output, index)));
     }
-    found.truncate(MOST_SUSPECTS);
+    found.truncate(MAX_SUSPECTS);
     found
 }
 
@@ -507,7 +507,7 @@ fn checked(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> 
 }
 
 /// Most elements of all outputs for which complete answers are mutated, if the check cannot judge parts.
-const MOST_CHECKED_WHOLE: u64 = 1 << 16;
+const MAX_MUTATED_WHOLE: u64 = 1 << 16;
 
 /// Returns the number of elements in all outputs.
 fn elements(loaded: &LoadedProblem) -> u64 {
@@ -561,10 +561,12 @@ impl Workbench {
     /// # Errors
     /// When the staging buffers cannot be created.
     pub fn new(device: &Rc<Device>, cache: &cache::CacheFolder) -> Result<Self, VulkanError> {
-        let staging = Buffer::new(device, "upload staging", Bytes(CHUNK), Use::Upload)?;
-        let landing = Buffer::new(device, "download staging", Bytes(CHUNK), Use::Download)?;
-        let mut patterns = Buffer::new(device, "fillings", Bytes(PATTERNS as u64 * PATTERN), Use::Upload)?;
-        for (number, pattern) in patterns.mapped_mut().chunks_exact_mut(PATTERN as usize).enumerate().take(PATTERNS) {
+        let staging = Buffer::new(device, "upload staging", Bytes(MAX_COPY_BYTES), Use::Upload)?;
+        let landing = Buffer::new(device, "download staging", Bytes(MAX_COPY_BYTES), Use::Download)?;
+        let mut patterns = Buffer::new(device, "fillings", Bytes(PATTERN_COUNT as u64 * PATTERN_BYTES), Use::Upload)?;
+        for (number, pattern) in
+            patterns.mapped_mut().chunks_exact_mut(PATTERN_BYTES as usize).enumerate().take(PATTERN_COUNT)
+        {
             let words = Poison::Number.words(number).map(u32::to_le_bytes);
             pattern.chunks_exact_mut(16).for_each(|part| part.copy_from_slice(words.as_flattened()));
         }
@@ -700,10 +702,10 @@ impl Workbench {
         if let Poison::NaN = poison {
             return recorder.fill(target, poison.words(number)[0]);
         }
-        let pattern = (number % PATTERNS) as u64 * PATTERN;
+        let pattern = (number % PATTERN_COUNT) as u64 * PATTERN_BYTES;
         // The phase of the pattern depends on the position in the buffer. The filled part doubles by copying it behind
         // itself.
-        let mut filled = bytes.min(PATTERN - 16);
+        let mut filled = bytes.min(PATTERN_BYTES - 16);
         recorder.copy((&self.patterns, pattern + offset % 16), (buffer, offset), filled);
         while filled < bytes {
             let more = filled.min(bytes - filled);
@@ -748,7 +750,7 @@ impl Workbench {
         let mut known = loaded.kept.borrow_mut();
         let mut is_new = false;
         for (place, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
-            let guarded = spec.role == Role::Input && spec.bytes().0 <= GUARDED;
+            let guarded = spec.role == Role::Input && spec.bytes().0 <= MAX_GUARDED_BYTES;
             if !guarded || !program.may_write(BufferId(place)) {
                 continue;
             }
@@ -783,8 +785,9 @@ impl Workbench {
             let (spec, buffer, copy) = (&loaded.specs[*place], &loaded.buffers[*place], copy.as_ref());
             let bytes = spec.bytes().0;
             let mut is_same = true;
-            for from in (0..bytes).step_by(CHUNK as usize) {
-                let mut parts = [buffer, copy].map(|buffer| (buffer, vec![0; CHUNK.min(bytes - from) as usize]));
+            for from in (0..bytes).step_by(MAX_COPY_BYTES as usize) {
+                let mut parts =
+                    [buffer, copy].map(|buffer| (buffer, vec![0; MAX_COPY_BYTES.min(bytes - from) as usize]));
                 for (buffer, part) in &mut parts {
                     self.download(buffer, RED_ZONE + from, part)?;
                 }
@@ -837,7 +840,7 @@ impl Workbench {
         if let Ok(wrong) = &mut check
             && !wrong.passes()
             && program.is_users()
-            && time.seconds() < MOST_PROBED
+            && time.seconds() < MAX_PROBED_SECONDS
             && let Ok(Some(cause)) = self.cause(loaded, program)
         {
             wrong.worst = format!("{}; {cause}", wrong.worst);
@@ -996,7 +999,7 @@ impl Workbench {
             let is_divisible = loaded.oracle.accepted_share(output, &[], &[], 0).is_some();
             let stretches = match is_divisible {
                 true => mutation::sampled(spec.len as usize, comparison.row),
-                false if elements(loaded) <= MOST_CHECKED_WHOLE => std::iter::once(0..spec.len as usize).collect(),
+                false if elements(loaded) <= MAX_MUTATED_WHOLE => std::iter::once(0..spec.len as usize).collect(),
                 false => continue,
             };
             let (mut right, mut before) = (vec![], vec![]);
@@ -1056,7 +1059,7 @@ impl Workbench {
     ///
     /// # Errors
     /// When the device fails.
-    pub fn look_again(
+    pub fn verify_another_sample(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
@@ -1070,10 +1073,10 @@ impl Workbench {
         }
         let mut halves = vec![];
         for (place, spec) in loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role == Role::Output) {
-            let mut half = vec![0; (spec.bytes().0 / 2 / MOVED * MOVED) as usize];
+            let mut half = vec![0; (spec.bytes().0 / 2 / SHIFT_BYTES * SHIFT_BYTES) as usize];
             self.download(&loaded.buffers[place], RED_ZONE, &mut half)?;
-            if half.len() as u64 > MOVED {
-                half.rotate_left(MOVED as usize);
+            if half.len() as u64 > SHIFT_BYTES {
+                half.rotate_left(SHIFT_BYTES as usize);
                 halves.push((place, half));
             }
         }
@@ -1127,7 +1130,7 @@ impl Workbench {
     ///
     /// # Errors
     /// When the device fails.
-    pub(super) fn look_at_contents(
+    pub(super) fn check_contents_dependence(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
@@ -1233,7 +1236,7 @@ impl Workbench {
             .flat_map(|(number, (spec, buffer, poison))| zones(number, spec, buffer, (poison, sampler.poisoned)))
             .collect();
         // Check as many zones at once as fit: each wait for the device costs more than the reading.
-        for zones in zones.chunks((CHUNK / (2 * RED_ZONE)) as usize) {
+        for zones in zones.chunks((MAX_COPY_BYTES / (2 * RED_ZONE)) as usize) {
             let mut recorder = Recorder::new(&self.device)?;
             recorder.barrier();
             for (Zone { buffer, from, to, .. }, at) in zones.iter().zip((0..).step_by(2 * RED_ZONE as usize)) {
@@ -1302,7 +1305,7 @@ impl Workbench {
         }
         // At most a quarter of the device's memory, because the case needs memory as well.
         let most = self.device.info.memory().0.min(self.device.info.limits.buffer.0) / 4;
-        let bytes = EVICTED.min(most).max(1 << 16);
+        let bytes = EVICTION_BYTES.min(most).max(1 << 16);
         let words = 1 << (bytes / 4).ilog2();
         let case = CaseSpec::new(&MEMORY_READ, Size::Two(words, words), DType::I32);
         let problem = (MEMORY_READ.problem)(&case).expect("powers of two");
@@ -1416,7 +1419,7 @@ impl Workbench {
         if let Some(spare) = &self.spare {
             return Ok(Rc::clone(spare));
         }
-        let spare = Rc::new(Buffer::new(&self.device, "spare", Bytes(CHUNK), Use::Kernel)?);
+        let spare = Rc::new(Buffer::new(&self.device, "spare", Bytes(MAX_COPY_BYTES), Use::Kernel)?);
         self.spare = Some(Rc::clone(&spare));
         Ok(spare)
     }
@@ -1492,7 +1495,7 @@ impl Workbench {
         Ok(pristine)
     }
 
-    fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<Rounds, VulkanError> {
+    fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<StoppableRound, VulkanError> {
         let timestamps = TimestampPool::new(&self.device, 1)?;
         let flag = Buffer::new(&self.device, "stop flag", Bytes(4), Use::Download)?;
         let mut recorder = Recorder::new(&self.device)?;
@@ -1505,7 +1508,7 @@ impl Workbench {
         let stop = &regions[repeat.stop.0];
         recorder.copy((stop.buffer, stop.offset), (&flag, 0), 4);
         let (bound, interrupted, longest) = (repeat.bound, self.interrupted, self.longest);
-        Ok(Rounds { commands: recorder.finish()?, timestamps, flag, bound, interrupted, longest })
+        Ok(StoppableRound { commands: recorder.finish()?, timestamps, flag, bound, interrupted, longest })
     }
 
     /// Measures `count` host times from the submission of an empty command buffer until its completion is known.
@@ -1564,7 +1567,8 @@ impl Workbench {
     }
 
     fn upload(&mut self, buffer: &Buffer, bytes: &[u8]) -> Result<(), VulkanError> {
-        for (chunk, offset) in bytes.chunks(CHUNK as usize).zip((RED_ZONE..).step_by(CHUNK as usize)) {
+        for (chunk, offset) in bytes.chunks(MAX_COPY_BYTES as usize).zip((RED_ZONE..).step_by(MAX_COPY_BYTES as usize))
+        {
             self.staging.mapped_mut()[..chunk.len()].copy_from_slice(chunk);
             let mut recorder = Recorder::new(&self.device)?;
             recorder.copy((&self.staging, 0), (buffer, offset), chunk.len() as u64);
@@ -1574,7 +1578,8 @@ impl Workbench {
     }
 
     fn download(&mut self, buffer: &Buffer, from: u64, bytes: &mut [u8]) -> Result<(), VulkanError> {
-        for (chunk, offset) in bytes.chunks_mut(CHUNK as usize).zip((from..).step_by(CHUNK as usize)) {
+        for (chunk, offset) in bytes.chunks_mut(MAX_COPY_BYTES as usize).zip((from..).step_by(MAX_COPY_BYTES as usize))
+        {
             let mut recorder = Recorder::new(&self.device)?;
             recorder.barrier();
             recorder.copy((buffer, offset), (&self.landing, 0), chunk.len() as u64);
@@ -1657,7 +1662,7 @@ mod tests {
 
     #[test]
     fn what_is_read_outside_wins_a_comparison_or_lies_within_a_small_range() {
-        for number in 0..PATTERNS {
+        for number in 0..PATTERN_COUNT {
             let words = Poison::Number.words(number);
             let single = words.map(f32::from_bits);
             assert!(single[0] > 9e29 && single[1] < -9e29 && single[2] < 1e-30 && (1.0..2.5).contains(&single[3]));

@@ -11,9 +11,9 @@ use crate::record::peak::Extent;
 use std::time::Duration;
 
 /// Smallest working set in words: 16 KiB.
-const LEAST_SET: u64 = 1 << 12;
+const MIN_SET_WORDS: u64 = 1 << 12;
 /// Largest working set in words, 1 GiB: more than eight times the last-level cache of current GPUs.
-const MOST_SET: u64 = 1 << 28;
+const MAX_SET_WORDS: u64 = 1 << 28;
 
 /// Returns the probes for `device`, in the order of the registry, with their default sweeps, except where the cases
 /// depend on the device.
@@ -147,7 +147,7 @@ impl Scale {
     fn of(device: &DeviceInfo) -> Self {
         // An eighth of the memory; buffers must hold the red zones too.
         let room = (device.memory().0 / 8).min(device.limits.buffer.0 / 2) / 4;
-        let largest = 1 << room.clamp(LEAST_SET, MOST_SET).ilog2();
+        let largest = 1 << room.clamp(MIN_SET_WORDS, MAX_SET_WORDS).ilog2();
         match device.kind {
             DeviceKind::Cpu => Self { touched: 1 << 22, passes: 1, largest, step: 2 },
             _ => Self { touched: 1 << 28, passes: 4, largest, step: 1 },
@@ -161,13 +161,13 @@ impl Scale {
 
     /// Returns the words of the largest working set that is a power of two and at most `bytes`, within the limits.
     fn set_of(&self, bytes: Bytes) -> u64 {
-        1 << (bytes.0 / 4).clamp(LEAST_SET, self.largest).ilog2()
+        1 << (bytes.0 / 4).clamp(MIN_SET_WORDS, self.largest).ilog2()
     }
 
     /// Returns the working sets from smallest to largest; for a quick run one that caches hold, one in the middle, and
     /// a quarter of the largest.
     fn working_sets(&self, extent: Extent) -> Vec<u64> {
-        let [first, last] = [LEAST_SET, self.largest].map(u64::ilog2);
+        let [first, last] = [MIN_SET_WORDS, self.largest].map(u64::ilog2);
         match extent {
             Extent::Full => {
                 // Count down from the largest, so that it is included.

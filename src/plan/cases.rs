@@ -13,7 +13,7 @@ use crate::case::{CaseOptions, Goal};
 use std::fmt;
 
 /// Nominal work up to which `verify` uses every kind of input, not only the default.
-const MOST_EXTRA_WORK: u64 = 100_000_000;
+const MAX_EXTRA_INPUT_WORK: u64 = 100_000_000;
 
 /// Selected values for one algorithm, whose product is its cases.
 pub(super) struct Cases {
@@ -118,7 +118,7 @@ impl Cases {
             _ => &self.inputs[..],
         };
         let problem = || (self.algorithm.problem)(spec);
-        let is_cheap = || problem().is_ok_and(|problem| problem.work().operations <= MOST_EXTRA_WORK);
+        let is_cheap = || problem().is_ok_and(|problem| problem.work().operations <= MAX_EXTRA_INPUT_WORK);
         asked.first() == Some(&spec.input) || asked.contains(&spec.input) && is_cheap()
     }
 

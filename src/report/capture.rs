@@ -3,7 +3,7 @@
 use super::document::Document;
 use super::table::{self, Table};
 use crate::basis::units::{Nanos, TimeUnit, counted, percent};
-use crate::capture::profile::{Beyond, Device, Kernel, Process, Profile, Times};
+use crate::capture::profile::{Beyond, Profile, ProfiledDevice, ProfiledKernel, ProfiledProcess, Times};
 
 /// Columns of a kernel's name that a narrow terminal leaves.
 const LEAST_NAME: usize = 16;
@@ -48,12 +48,12 @@ pub(super) fn headline(profile: &Profile) -> String {
 }
 
 /// Which process.
-pub(super) fn whose(process: &Process) -> String {
+pub(super) fn whose(process: &ProfiledProcess) -> String {
     format!("process {}: {}", process.id, shortened(&process.arguments.join(" "), MOST_ARGUMENTS))
 }
 
 /// What is to be said of a process beside its devices.
-pub(super) fn notes(process: &Process) -> Vec<String> {
+pub(super) fn notes(process: &ProfiledProcess) -> Vec<String> {
     let untimed: Vec<_> = process.untimed.iter().map(|(what, count)| format!("{count} {what}")).collect();
     let untimed = (!untimed.is_empty()).then(|| format!("not timed: {}", untimed.join(", ")));
     let stopped = process.stopped.iter().map(|why| format!("gpukern stopped watching process {}: {why}", process.id));
@@ -72,12 +72,12 @@ pub(super) fn serialised(profile: &Profile) -> Option<String> {
 }
 
 /// The device, as every command names one.
-pub(super) fn named(device: &Device) -> String {
+pub(super) fn named(device: &ProfiledDevice) -> String {
     format!("{}, {}, {}", device.name, device.kind, device.driver)
 }
 
 /// How busy it was.
-pub(super) fn summary(profile: &Profile, device: &Device) -> String {
+pub(super) fn summary(profile: &Profile, device: &ProfiledDevice) -> String {
     let ran = format!(
         "{} of {} in {}",
         format_args!("{} dispatch{}", device.dispatches, if device.dispatches == 1 { "" } else { "es" }),
@@ -98,7 +98,7 @@ pub(super) fn summary(profile: &Profile, device: &Device) -> String {
 }
 
 /// What is to be said below the table of a device.
-pub(super) fn footers(device: &Device) -> Vec<String> {
+pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
     let gaps = |times: &Option<Times>, place: &str| {
         times.as_ref().map(|Times { total, summary }| {
             format!(
@@ -123,7 +123,7 @@ pub(super) fn footers(device: &Device) -> Vec<String> {
 }
 
 /// What cannot be captured, the most time first.
-fn beyond(device: &Device) -> Vec<String> {
+fn beyond(device: &ProfiledDevice) -> Vec<String> {
     let mut all: Vec<_> =
         device.kernels.iter().flat_map(|kernel| kernel.beyond.iter().map(move |own| (kernel, own))).collect();
     if all.is_empty() {
@@ -131,7 +131,7 @@ fn beyond(device: &Device) -> Vec<String> {
     }
     all.sort_by(|(_, a), (_, b)| b.share.total_cmp(&a.share));
     let total = all.iter().map(|(_, own)| own.share).sum();
-    let line = |(kernel, own): (&Kernel, &Beyond)| {
+    let line = |(kernel, own): (&ProfiledKernel, &Beyond)| {
         format!("  {} {}, {}: {}", kernel.name, kernel.grid_text(), percent(own.share), own.why)
     };
     let head = format!("cannot be captured, {} of the device's time:", percent(total));
@@ -139,7 +139,7 @@ fn beyond(device: &Device) -> Vec<String> {
 }
 
 /// The table of kernels without bars, and with shorter names, where that makes it fit.
-fn fitted(device: &Device, top: usize, width: usize) -> Table {
+fn fitted(device: &ProfiledDevice, top: usize, width: usize) -> Table {
     let table = kernels(device, top, usize::MAX);
     if table.width() <= width {
         return table;
@@ -154,10 +154,10 @@ fn fitted(device: &Device, top: usize, width: usize) -> Table {
 }
 
 /// The kernels that took the most time, with names of at most `room` columns, and a row for the others.
-pub(super) fn kernels(device: &Device, top: usize, room: usize) -> Table {
+pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table {
     let mut table = Table::captioned("Kernels").text(["kernel", "grid"]).numbers(["calls", "total", "median", "share"]);
     // One unit, so that totals compare at a glance.
-    let unit = TimeUnit::for_value(device.kernels.first().map_or(Nanos(0.0), Kernel::total));
+    let unit = TimeUnit::for_value(device.kernels.first().map_or(Nanos(0.0), ProfiledKernel::total));
     let total = |time: Nanos| format!("{} {unit}", unit.number(time));
     let share = |part: f64| table::Cell { bar: Some(part), ..percent(part).into() };
     let (shown, others) = device.kernels.split_at(top.min(device.kernels.len()));
@@ -176,7 +176,7 @@ pub(super) fn kernels(device: &Device, top: usize, room: usize) -> Table {
             counted(others.len(), "other").into(),
             "".into(),
             calls.to_string().into(),
-            total(others.iter().map(Kernel::total).sum()).into(),
+            total(others.iter().map(ProfiledKernel::total).sum()).into(),
             "".into(),
             share(others.iter().map(|kernel| kernel.share).sum()),
         ]);

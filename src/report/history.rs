@@ -5,7 +5,7 @@ use super::table::Table;
 use crate::basis::alike::distinct;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit, counted};
-use crate::history::{Event, FALSE_DISCOVERIES, History, Series};
+use crate::history::{CaseSeries, FALSE_DISCOVERIES, History, HistoryEvent};
 use crate::record::NamedRecord;
 use crate::stats;
 use crate::stats::steps;
@@ -58,7 +58,7 @@ pub(super) fn devices(history: &History) -> Vec<&str> {
     distinct(history.series.iter().map(|series| series.device.as_str()))
 }
 
-fn row(series: &Series, columns: usize) -> [String; 6] {
+fn row(series: &CaseSeries, columns: usize) -> [String; 6] {
     let steps: Vec<_> = series.steps.iter().map(|step| percent(step.ratio())).collect();
     [
         printable(&series.id).into(),
@@ -76,7 +76,7 @@ pub(super) fn percent(ratio: f64) -> String {
 }
 
 /// The times of a series as a line of blocks, each the median of as many runs as fall into its column.
-fn trend(series: &Series, columns: usize) -> String {
+fn trend(series: &CaseSeries, columns: usize) -> String {
     let values: Vec<f64> = series.points.iter().map(|point| point.time.0).collect();
     let columns = values.len().min(columns);
     let part = |at: usize| &values[at * values.len() / columns..(at + 1) * values.len() / columns];
@@ -101,7 +101,7 @@ pub(super) fn run(run: &NamedRecord) -> String {
 }
 
 /// How a step reads: `+10.2 %, 250.0 → 275.5 µs`.
-pub(super) fn levels(series: &Series, step: usize) -> String {
+pub(super) fn levels(series: &CaseSeries, step: usize) -> String {
     let [before, after] = series.steps[step].levels;
     let unit = TimeUnit::for_value(before);
     let number = |time: Nanos| unit.number(time);
@@ -109,13 +109,13 @@ pub(super) fn levels(series: &Series, step: usize) -> String {
 }
 
 /// What is to be said of where a step is, if the values alone would put it elsewhere.
-pub(super) fn remark(history: &History, series: &Series, step: usize) -> Option<String> {
+pub(super) fn remark(history: &History, series: &CaseSeries, step: usize) -> Option<String> {
     let at = series.steps[step].likeliest?;
     let name = &history.runs[series.points[at].run].name;
     Some(format!("the times alone put it before {}", printable(name)))
 }
 
-fn event(history: &History, event: &Event) -> String {
+fn event(history: &History, event: &HistoryEvent) -> String {
     let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
     let mut out = format!("between {before}\n    and {after}\n");
     let _ = writeln!(out, "  changed  {}", printable(&event.changes_in_words()));

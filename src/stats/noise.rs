@@ -4,7 +4,7 @@ use super::bootstrap::{MIN_RUNS_FOR_SPREAD, Z};
 use super::significance::student_quantile;
 
 /// Effect size, in standard deviations, that a two-sided test at 5 % detects with a power of 80 %: 1.96 + 0.84.
-const DETECTION: f64 = 2.8;
+const DETECTABLE_EFFECT: f64 = 2.8;
 
 /// Assumed relative difference between the medians of two processes of the same program on a GPU, exceeded in 5 % of
 /// cases. It equals `bench`'s default precision, below which medians claim nothing. An assumption: `bench --processes`
@@ -56,7 +56,7 @@ pub(crate) fn interval(medians: &[f64]) -> Option<[f64; 2]> {
 /// processes differ by `between`: 2.8·s·√(2/r) (Kalibera and Jones 2013, section 5).
 #[must_use]
 pub(crate) fn resolved(between: f64, processes: usize) -> f64 {
-    DETECTION * between * (2.0 / processes as f64).sqrt()
+    DETECTABLE_EFFECT * between * (2.0 / processes as f64).sqrt()
 }
 
 #[cfg(test)]

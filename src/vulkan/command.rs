@@ -250,8 +250,8 @@ impl Recorder {
         }
     }
 
-    /// Records timestamp `index`, taken when everything recorded before has finished. Pair `i` is stamps `2 i` and `2 i
-    /// + 1`.
+    /// Records timestamp `index`, taken when everything recorded before has finished. Pair `i` has the indices `2 * i`
+    /// and `2 * i + 1`.
     pub(crate) fn stamp(&mut self, timestamps: &TimestampPool, index: u32) {
         let stage = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
         // SAFETY: the pool outlives the submission and `index` was reset.

@@ -351,19 +351,19 @@ mod tests {
         /// The block of columns at a place of a panel or of halves, and the stages that it was begun and completed in.
         places: HashMap<(u64, u64), (u64, [u64; 2])>,
         stage: u64,
-        /// What dispatches of this stage read and write: of W, and of panels.
+        /// Tiles of W and of panels that the dispatches of this stage read.
         read: HashSet<[u64; 3]>,
         written: HashSet<[u64; 3]>,
     }
 
     impl BlockedReplay {
         fn reads(&mut self, what: [u64; 3]) {
-            assert!(!self.written.contains(&what), "stage {}: {what:?} is read without_barrier its write", self.stage);
+            assert!(!self.written.contains(&what), "stage {}: {what:?} is read beside its write", self.stage);
             self.read.insert(what);
         }
 
         fn writes(&mut self, what: [u64; 3]) {
-            assert!(!self.read.contains(&what), "stage {}: {what:?} is written without_barrier a read", self.stage);
+            assert!(!self.read.contains(&what), "stage {}: {what:?} is written beside a read", self.stage);
             assert!(self.written.insert(what), "stage {}: {what:?} is written twice", self.stage);
         }
 

@@ -558,7 +558,7 @@ mod tests {
             split += 1;
             assert_eq!(expected.take(), Some((first, begin)), "each strip once");
             let panel = stage.filter(|stage| dispatch.without_barrier && stage.shader.name == "lu/pivot-panel");
-            let panel = panel.unwrap_or_else(|| panic!("the strips of {first} are without_barrier a panel"));
+            let panel = panel.unwrap_or_else(|| panic!("the strips of {first} are beside a panel"));
             assert!(word(panel, "first") == first + INNER && word(panel, "to") < INNER, "{first}");
         }
         assert!(split > 100, "{split}");

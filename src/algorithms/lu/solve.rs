@@ -302,7 +302,7 @@ mod tests {
         fn reads(&mut self, columns: Range<u64>) {
             for column in columns.step_by(INNER as usize) {
                 let written = self.written.get(&column).unwrap_or_else(|| panic!("column {column} is not there"));
-                assert!(*written < self.stage, "stage {}: column {column} is written without_barrier", self.stage);
+                assert!(*written < self.stage, "stage {}: column {column} is written beside", self.stage);
                 self.read.entry(column).or_insert(self.stage);
             }
         }

@@ -89,15 +89,26 @@ fn rate(direct: &Direct, length: u64, across: bool, exchanges: bool, case: &Case
     }
 }
 
-/// Returns the division predicted to be the fastest, whether its lanes exchange, and the predicted time.
-fn fastest(constants: &Constants, case: &CaseSpec) -> (ProductTile, bool, Nanos) {
-    let cuts = CUTS.iter().map(|(tile, exchanges)| (*tile, *exchanges, time(constants, *tile, *exchanges, case)));
-    cuts.min_by(|(.., a), (.., b)| a.0.total_cmp(&b.0)).expect("there are some")
+/// Division of a product, with its predicted time.
+struct PredictedDivision {
+    tile: ProductTile,
+    /// Whether lanes exchange operands that lie across K.
+    exchanges: bool,
+    time: Nanos,
+}
+
+/// Returns the division that is predicted to be the fastest.
+fn fastest(constants: &Constants, case: &CaseSpec) -> PredictedDivision {
+    let divisions = CUTS.iter().map(|&(tile, exchanges)| {
+        let time = time(constants, tile, exchanges, case);
+        PredictedDivision { tile, exchanges, time }
+    });
+    divisions.min_by(|a, b| a.time.0.total_cmp(&b.time.0)).expect("the list is not empty")
 }
 
 /// Predicts the time of a product with these constants.
 pub(super) fn predicted(constants: &Constants, case: &CaseSpec) -> Nanos {
-    fastest(constants, case).2
+    fastest(constants, case).time
 }
 
 /// Whether the kernel can skip bounds checks along K, and gains more from that than it loses by one superfluous load
@@ -113,7 +124,7 @@ pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceI
         return Program::refused("assumes NVIDIA's register layout of matrices in sub-groups of 32".into());
     }
     let dims = Dims::from(case.size);
-    let (tile, exchanges, _) = fastest(Constants::of(device), case);
+    let PredictedDivision { tile, exchanges, .. } = fastest(Constants::of(device), case);
     let [a, b] = row_lengths(case).map(|length| step(length, case.dtype));
     let shape = MatrixShape {
         m: 16,
@@ -193,7 +204,7 @@ mod tests {
             for (m, n, k) in [(1, 1, 1), (17, 33, 5), (32, 4096, 4096), (128, 4096, 4096), (1000, 70, 300)] {
                 let program = program_of(&case(m, n, k, layout), &of_nvidia()).expect("it runs");
                 let dispatch = program.dispatches().next().expect("one dispatch");
-                let (tile, ..) = fastest(&GPU, &case(m, n, k, layout));
+                let PredictedDivision { tile, .. } = fastest(&GPU, &case(m, n, k, layout));
                 let [down, across, strips] = dispatch.groups;
                 assert!(down * strips * u64::from(tile.bm) >= m && across * u64::from(tile.bn) >= n, "{m}×{n}×{k}");
                 let shared = dispatch.shader.shared_bytes(&dispatch.constants);

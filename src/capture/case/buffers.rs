@@ -11,7 +11,7 @@ use crate::run::init::{element, usual};
 use crate::run::loaded::{LoadedPass, slot_key};
 use crate::run::oracle::{integer_like, magnitude, magnitudes};
 use crate::run::resolved::Tolerance;
-use gpukern_layer::format::{Binding, Case, Region};
+use gpukern_layer::format::{CapturedDispatch, CapturedRegion, DescriptorBinding};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ pub(super) struct Pointer {
     pub(super) to: String,
 }
 
-type Bound<'a> = (Slot, Access, &'a Binding);
+type Bound<'a> = (Slot, Access, &'a DescriptorBinding);
 
 /// Members of a block that are written one by one at most.
 const MOST_LISTED: usize = 48;
@@ -60,7 +60,7 @@ const MOST_LISTED: usize = 48;
 pub(super) fn data(
     pass: &LoadedPass,
     slots: &[Bound<'_>],
-    case: &Case,
+    case: &CapturedDispatch,
     spool: &Path,
     folder: &Path,
     store: &mut Store,
@@ -135,13 +135,13 @@ fn kind(sharing: &[&Bound<'_>], contents: &[u8]) -> String {
     if kinds.len() > 1 && is_open { String::new() } else { kind }
 }
 
-fn region(case: &Case, at: u32) -> Result<&Region, String> {
+fn region(case: &CapturedDispatch, at: u32) -> Result<&CapturedRegion, String> {
     case.regions.get(at as usize).ok_or_else(|| "is damaged: a binding has no buffer".to_string())
 }
 
 /// What a region held before, and after where that is something else.
 fn contents(
-    region: &Region,
+    region: &CapturedRegion,
     read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), String> {
     let before = read(&region.before)?;
@@ -168,7 +168,7 @@ fn unlike(name: &str, others: &[Data]) -> String {
 fn pointers(
     pass: &LoadedPass,
     slots: &[Bound<'_>],
-    case: &Case,
+    case: &CapturedDispatch,
     all: &mut Vec<Data>,
     read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
 ) -> Result<Vec<Pointer>, String> {
@@ -192,8 +192,9 @@ fn pointers(
             slot.map_or_else(|| "the push constants".to_string(), |at| format!("the block at {}", place(&slots[at].0)));
         for at in (0..bytes.len().saturating_sub(7)).step_by(4) {
             let address = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
-            let holds =
-                |region: &Region| region.address.is_some_and(|start| (start..start + region.bytes).contains(&address));
+            let holds = |region: &CapturedRegion| {
+                region.address.is_some_and(|start| (start..start + region.bytes).contains(&address))
+            };
             let Some(number) = case.regions.iter().position(holds) else { continue };
             let pointer = |member: &&Argument| {
                 let wide = matches!(member.kind, ArgumentKind::Scalar(Scalar::Int { bits: 64, .. }));
@@ -229,7 +230,7 @@ fn pointers(
 }
 
 /// Refuses addresses within buffers, which nobody rewrites.
-fn held(case: &Case, all: &[Data]) -> Result<(), String> {
+fn held(case: &CapturedDispatch, all: &[Data]) -> Result<(), String> {
     let holds = |address: u64| {
         case.regions.iter().any(|own| own.address.is_some_and(|at| (at..at + own.bytes).contains(&address)))
     };
@@ -313,7 +314,7 @@ impl Data {
     }
 
     /// Whether it is what is bound there.
-    pub(super) fn is_bound(&self, bound: &Binding) -> bool {
+    pub(super) fn is_bound(&self, bound: &DescriptorBinding) -> bool {
         match self.region {
             Some(region) => bound.region == Some(region),
             None => bound.region.is_none() && self.inline == Some((bound.set, bound.binding)),

@@ -15,7 +15,9 @@ use crate::run::init::place;
 use crate::run::loaded::{LoadedPass, programs};
 use crate::run::options::CASE;
 use buffers::{Data, Pointer, data};
-use gpukern_layer::format::{Binding, Case, Device, Event, Pipeline, Process};
+use gpukern_layer::format::{
+    CapturedDispatch, DescriptorBinding, DeviceProperties, LayerEvent, PipelineInfo, ProcessInfo,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use store::Store;
@@ -25,10 +27,10 @@ use store::Store;
 pub(crate) struct Chosen<'a> {
     /// What the kernel is called.
     pub(crate) name: String,
-    pub(crate) process: &'a Process,
-    pub(crate) device: &'a Device,
-    pub(crate) pipeline: &'a Pipeline,
-    pub(crate) case: &'a Case,
+    pub(crate) process: &'a ProcessInfo,
+    pub(crate) device: &'a DeviceProperties,
+    pub(crate) pipeline: &'a PipelineInfo,
+    pub(crate) case: &'a CapturedDispatch,
     /// The device time of all calls with this grid, and the median of one, in nanoseconds.
     pub(crate) total: f64,
     pub(crate) median: f64,
@@ -37,28 +39,29 @@ pub(crate) struct Chosen<'a> {
 /// The kernels that took most device time with one grid, those with most first: all cases of the first `top`. `name` says
 /// what a pipeline of a process is called.
 pub(crate) fn chosen<'a>(
-    processes: &'a [Vec<Event>],
+    processes: &'a [Vec<LayerEvent>],
     top: Option<usize>,
-    name: &dyn Fn(usize, &Pipeline) -> String,
+    name: &dyn Fn(usize, &PipelineInfo) -> String,
 ) -> Vec<Chosen<'a>> {
     let mut kernels: Vec<Vec<Chosen<'a>>> = vec![];
     for (at, events) in processes.iter().enumerate() {
         let Some(process) = events.iter().find_map(|event| match event {
-            Event::Process(process) => Some(process),
+            LayerEvent::Process(process) => Some(process),
             _ => None,
         }) else {
             continue;
         };
         let times = times(events);
         let mut own: HashMap<Key, Vec<Chosen<'a>>> = HashMap::new();
-        for case in events.iter().filter_map(|event| if let Event::Case(case) = event { Some(case) } else { None }) {
+        for case in events.iter().filter_map(|event| if let LayerEvent::Case(case) = event { Some(case) } else { None })
+        {
             let pipeline = events.iter().find_map(|event| match event {
-                Event::Pipeline(known) if known.pipeline == case.pipeline => Some(known),
+                LayerEvent::Pipeline(known) if known.pipeline == case.pipeline => Some(known),
                 _ => None,
             });
             let Some(pipeline) = pipeline else { continue };
             let device = events.iter().find_map(|event| match event {
-                Event::Device(known) if known.device == pipeline.device => Some(known),
+                LayerEvent::Device(known) if known.device == pipeline.device => Some(known),
                 _ => None,
             });
             let Some(device) = device else { continue };
@@ -86,16 +89,16 @@ fn key(pipeline: u32, groups: [u32; 3], indirect: bool) -> Key {
 }
 
 /// The times of each kernel's calls in nanoseconds, shortest first.
-fn times(events: &[Event]) -> HashMap<Key, Vec<f64>> {
+fn times(events: &[LayerEvent]) -> HashMap<Key, Vec<f64>> {
     let period = |device: u32| {
         events.iter().find_map(|event| match event {
-            Event::Device(known) if known.device == device => Some(f64::from(known.period)),
+            LayerEvent::Device(known) if known.device == device => Some(f64::from(known.period)),
             _ => None,
         })
     };
     let mut times: HashMap<Key, Vec<f64>> = HashMap::new();
     for event in events {
-        let Event::Submission(submission) = event else { continue };
+        let LayerEvent::Submission(submission) = event else { continue };
         let period = period(submission.device).unwrap_or(0.0);
         for own in &submission.dispatches {
             let time = own.end.saturating_sub(own.begin) as f64 * period;
@@ -138,7 +141,7 @@ pub(crate) struct Draft<'a> {
     folder: PathBuf,
     pass: LoadedPass,
     /// The slots that the kernel uses: what it does with each, what is bound there.
-    slots: Vec<(Slot, Access, &'a Binding)>,
+    slots: Vec<(Slot, Access, &'a DescriptorBinding)>,
     data: Vec<Data>,
     pointers: Vec<Pointer>,
     /// The file of its source, if the module has it.
@@ -154,7 +157,7 @@ impl<'a> Draft<'a> {
     /// # Errors
     /// Why `run` cannot take the dispatch, with the place; why a file cannot be read or written.
     pub(crate) fn new(chosen: &'a Chosen<'a>, spool: &Path, folder: &Path, store: &mut Store) -> Result<Self, String> {
-        let Case { lost, base, groups, .. } = chosen.case;
+        let CapturedDispatch { lost, base, groups, .. } = chosen.case;
         if let Some(why) = lost {
             return Err(why.clone());
         }
@@ -199,7 +202,7 @@ impl<'a> Draft<'a> {
 }
 
 /// The module as `run` reads it.
-fn loaded(pipeline: &Pipeline, folder: &Path) -> Result<LoadedPass, String> {
+fn loaded(pipeline: &PipelineInfo, folder: &Path) -> Result<LoadedPass, String> {
     let entry = Some(pipeline.entry.clone());
     let kernel = Kernel { source: Listed::One(MODULE.into()), entry, ..Kernel::default() };
     let description = Description { kernel: Some(kernel), ..Description::default() };
@@ -210,7 +213,10 @@ fn loaded(pipeline: &Pipeline, folder: &Path) -> Result<LoadedPass, String> {
 }
 
 /// What the kernel does with each slot that it uses, and what is bound there.
-fn slots<'a>(pass: &LoadedPass, case: &'a Case) -> Result<Vec<(Slot, Access, &'a Binding)>, String> {
+fn slots<'a>(
+    pass: &LoadedPass,
+    case: &'a CapturedDispatch,
+) -> Result<Vec<(Slot, Access, &'a DescriptorBinding)>, String> {
     let accesses = pass.accesses()?;
     let bound = |slot: &Slot| {
         let place = (slot.set, slot.binding, slot.element);

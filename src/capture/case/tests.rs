@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::run::check_description;
-use gpukern_layer::format::{Dispatch, Region, Submission};
+use gpukern_layer::format::{CapturedRegion, DispatchEvent, Submission};
 
 /// The module of GLSL.
 pub(crate) fn spirv(glsl: &str) -> Vec<u32> {
@@ -21,15 +21,15 @@ pub(crate) fn floats(values: &[f32]) -> Vec<u8> {
 /// What the layer tells of one dispatch, and the folder of its bytes.
 pub(crate) struct Told {
     pub(crate) spool: tempfile::TempDir,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<LayerEvent>,
 }
 
 impl Told {
-    pub(crate) fn new(glsl: &str, case: Case, specialization: Vec<(u32, Vec<u8>)>) -> Self {
+    pub(crate) fn new(glsl: &str, case: CapturedDispatch, specialization: Vec<(u32, Vec<u8>)>) -> Self {
         let spool = tempfile::tempdir().expect("a folder");
         let arguments = vec!["infer".into(), "a\nb\u{1b}[31m'\"\"\"".into()];
-        let process = Process { id: 1, arguments, started: 1, application: None, engine: None };
-        let device = Device {
+        let process = ProcessInfo { id: 1, arguments, started: 1, application: None, engine: None };
+        let device = DeviceProperties {
             device: 0,
             name: "llvmpipe".into(),
             vendor: 0,
@@ -46,7 +46,7 @@ impl Told {
         let (spirv, entry) = (spirv(glsl), "main".to_string());
         let (subgroup, robustness) = (None, None);
         let (pipeline, device_number, stage_flags, flags, took) = (0, 0, 0, 0, 0);
-        let pipeline = Pipeline {
+        let pipeline = PipelineInfo {
             pipeline,
             device: device_number,
             spirv,
@@ -58,7 +58,12 @@ impl Told {
             robustness,
             took,
         };
-        let events = vec![Event::Process(process), Event::Device(device), Event::Pipeline(pipeline), Event::Case(case)];
+        let events = vec![
+            LayerEvent::Process(process),
+            LayerEvent::Device(device),
+            LayerEvent::Pipeline(pipeline),
+            LayerEvent::Case(case),
+        ];
         Self { spool, events }
     }
 
@@ -80,18 +85,18 @@ impl Told {
     }
 }
 
-pub(crate) fn bound(binding: u32, region: u32, offset: u64, range: u64) -> Binding {
-    Binding { set: 0, binding, element: 0, kind: 7, region: Some(region), offset, range, inline: vec![] }
+pub(crate) fn bound(binding: u32, region: u32, offset: u64, range: u64) -> DescriptorBinding {
+    DescriptorBinding { set: 0, binding, element: 0, kind: 7, region: Some(region), offset, range, inline: vec![] }
 }
 
-pub(crate) fn region(name: &str, bytes: u64, changed: bool, address: Option<u64>) -> Region {
+pub(crate) fn region(name: &str, bytes: u64, changed: bool, address: Option<u64>) -> CapturedRegion {
     let (before, after) = (format!("{name}.before"), changed.then(|| format!("{name}.after")));
-    Region { bytes, address, before, after }
+    CapturedRegion { bytes, address, before, after }
 }
 
-pub(crate) fn case(bindings: Vec<Binding>, regions: Vec<Region>, push: Vec<u8>) -> Case {
+pub(crate) fn case(bindings: Vec<DescriptorBinding>, regions: Vec<CapturedRegion>, push: Vec<u8>) -> CapturedDispatch {
     let (pipeline, call, base, indirect, label, lost) = (0, 3, [0; 3], false, None, None);
-    Case { pipeline, call, groups: [1, 1, 1], base, indirect, push, bindings, regions, label, lost }
+    CapturedDispatch { pipeline, call, groups: [1, 1, 1], base, indirect, push, bindings, regions, label, lost }
 }
 
 const SCALE: &str = "#version 460
@@ -208,7 +213,10 @@ fn addresses_lead_to_buffers_and_those_within_buffers_are_refused_with_their_pla
 fn what_run_cannot_take_is_refused_with_the_reason() {
     let told = scale(0, true);
     for (change, expected) in [
-        (Box::new(|case: &mut Case| case.base = [1, 0, 0]) as Box<dyn Fn(&mut Case)>, "vkCmdDispatchBase"),
+        (
+            Box::new(|case: &mut CapturedDispatch| case.base = [1, 0, 0]) as Box<dyn Fn(&mut CapturedDispatch)>,
+            "vkCmdDispatchBase",
+        ),
         (Box::new(|case| case.groups = [0, 1, 1]), "empty grid"),
         (Box::new(|case| drop(case.bindings.pop())), "nothing bound at 0.1"),
         (Box::new(|case| case.lost = Some("4 GiB more".into())), "4 GiB more"),
@@ -219,7 +227,7 @@ fn what_run_cannot_take_is_refused_with_the_reason() {
         other.file("a.before", &[0; 16]);
         other.file("d.before", &[0; 16]);
         other.file("d.after", &[1; 16]);
-        if let Some(Event::Case(case)) = other.events.last_mut() {
+        if let Some(LayerEvent::Case(case)) = other.events.last_mut() {
             change(case);
         }
         let error = other.write(&Starts::Known).expect_err(expected);
@@ -235,13 +243,20 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
         assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)) && name.len() > 3, "{name}");
     }
     let mut told = scale(0, true);
-    let Some(Event::Case(first)) = told.events.last().cloned() else { panic!("a case") };
-    let second = Case { groups: [2, 1, 1], ..first };
-    told.events.push(Event::Case(second));
-    let dispatch =
-        |x, end| Dispatch { pipeline: 0, groups: [x, 1, 1], indirect: false, begin: 0, end, label: None, beyond: None };
+    let Some(LayerEvent::Case(first)) = told.events.last().cloned() else { panic!("a case") };
+    let second = CapturedDispatch { groups: [2, 1, 1], ..first };
+    told.events.push(LayerEvent::Case(second));
+    let dispatch = |x, end| DispatchEvent {
+        pipeline: 0,
+        groups: [x, 1, 1],
+        indirect: false,
+        begin: 0,
+        end,
+        label: None,
+        beyond: None,
+    };
     let dispatches = vec![dispatch(1, 10), dispatch(2, 30), dispatch(1, 12)];
-    told.events.push(Event::Submission(Submission {
+    told.events.push(LayerEvent::Submission(Submission {
         device: 0,
         queue: (0, 0),
         submitted: 0,
@@ -259,7 +274,7 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
 }
 
 /// The description of a call that writes these floats to a block, and the file of its buffer.
-fn written(declarations: &str, bindings: Vec<Binding>, values: &[f32]) -> String {
+fn written(declarations: &str, bindings: Vec<DescriptorBinding>, values: &[f32]) -> String {
     let glsl = format!("#version 460\nlayout(local_size_x = 1) in;\n{declarations}");
     let bytes = 4 * values.len() as u64;
     let told = Told::new(&glsl, case(bindings, vec![region("d", bytes, true, None)], vec![]), vec![]);

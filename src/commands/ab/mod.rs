@@ -26,7 +26,7 @@ use crate::measure::job::duel::Side;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions};
 use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
-use crate::measure::timekeeper::MOST_ROUNDS;
+use crate::measure::timekeeper::MAX_ROUNDS;
 use crate::plan::options;
 use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::request::{Request, VulkanOptions};
@@ -174,7 +174,7 @@ fn skipped(trial: &Trial) -> Option<(&SideResult, &str)> {
 fn wants_time(trial: &Trial) -> bool {
     let measured = trial.sides().iter().all(|(_, side)| side.case.measured().is_some());
     let open = measured && trial.verdict().is_none_or(|verdict| verdict == Verdict::Undecided);
-    open && (1..MOST_ROUNDS).contains(&trial.rounds.len())
+    open && (1..MAX_ROUNDS).contains(&trial.rounds.len())
 }
 
 /// Ten times as long, as it is typed: for a case that is undecided for want of rounds.

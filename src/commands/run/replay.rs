@@ -179,7 +179,7 @@ mod tests {
     use crate::device::cache::CacheFolder;
 
     use crate::vulkan::{Instance, Validation};
-    use gpukern_layer::format::Event;
+    use gpukern_layer::format::LayerEvent;
 
     /// Lets it have been told of the first device here.
     fn here(told: &mut Told) {
@@ -187,7 +187,7 @@ mod tests {
         let devices = instance.devices().expect("devices");
         let info = &devices.first().expect("a device").info;
         for event in &mut told.events {
-            if let Event::Device(device) = event {
+            if let LayerEvent::Device(device) = event {
                 let digits = info.uuid.replace('-', "");
                 let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("hexadecimal");
                 device.uuid = std::array::from_fn(byte);

@@ -7,7 +7,7 @@ use crate::basis::units::Nanos;
 use crate::kernel::program::Program;
 use crate::measure::executor::Executor;
 use crate::measure::runner::Runner;
-use crate::measure::timekeeper::Timed;
+use crate::measure::timekeeper::SampleSource;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::tuning::Refusal;

@@ -12,7 +12,7 @@ use crate::device::conditions::ClockSource;
 use crate::kernel::program::Program;
 use crate::measure::executor::{Observer, Silent};
 use crate::measure::sampling;
-use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, once, warn_of_clock};
+use crate::measure::timekeeper::{Canary, SampleSource, State, Timekeeper, once, warn_of_clock};
 use crate::measure::workbench::{LoadedProblem, Sampler, Workbench, correctness};
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
@@ -109,7 +109,7 @@ pub(super) struct Recorded {
     pub(super) answer: Option<u64>,
 }
 
-impl Timed for Recorded {
+impl SampleSource for Recorded {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
         self.watcher.on_device(&self.name);
         self.runs += u64::from(self.sampler.repeats);
@@ -407,11 +407,11 @@ impl Runner {
         }
         self.watcher.on_device(name);
         let start = Instant::now();
-        let mut later = self.workbench.look_again(loaded, program, sampler, *answer);
+        let mut later = self.workbench.verify_another_sample(loaded, program, sampler, *answer);
         if let (Ok(None | Some(Ok(_))), Timing::Sample) = (&later, self.timing) {
             // Times by the host say nothing of a single run.
             let sampled = if sampler.is_timed_by_device() { measured.summary.median } else { Nanos::default() };
-            match self.workbench.look_at_contents(loaded, program, sampler, (*answer, sampled)) {
+            match self.workbench.check_contents_dependence(loaded, program, sampler, (*answer, sampled)) {
                 Ok(None) => {}
                 Ok(Some(wrong)) => return Outcome::Rejected(wrong),
                 Err(error) => later = Err(error),
@@ -536,7 +536,7 @@ impl Runner {
         }
         // Its buffers make room for those of the samples.
         drop(again);
-        let usual = if self.warm { sampling::MOST_WARM_UP } else { sampling::MOST_FIRST_WARM_UP };
+        let usual = if self.warm { sampling::MAX_WARM_UP } else { sampling::MAX_FIRST_WARM_UP };
         self.warm = true;
         let recorded = self.recorded(name, loaded, program, verified.time, sampling)?;
         let recorded = Recorded { answer, ..recorded };

@@ -1,6 +1,6 @@
 //! The canary: a short fixed kernel whose time shows whether the device is as fast as before.
 
-use super::Timed;
+use super::SampleSource;
 use crate::algorithms::probes::FMA;
 use crate::algorithms::probes::fma::{STEPS, with_steps};
 use crate::algorithms::{CaseSpec, Problem};
@@ -13,21 +13,21 @@ use crate::measure::workbench::Workbench;
 use crate::vulkan::VulkanError;
 
 /// Runs per reading: their minimum is the device's capability, however busy the system was.
-const RUNS: usize = 5;
+const RUNS_PER_READING: usize = 5;
 
 /// Invocations of one small work-group.
-const ONE_GROUP: u64 = 64;
+const SINGLE_GROUP_INVOCATIONS: u64 = 64;
 /// Invocations on a device that computes on the host's cores: a millisecond, compared with which a thread's wake-up
 /// time is negligible.
-const ON_THE_HOST: u64 = 512;
+const HOST_INVOCATIONS: u64 = 512;
 
 /// Steps per chain on other devices, four times those of [`FMA`]: 75 microseconds on an H100, compared with which the
 /// launch overhead is small.
-const STEPS_OF_A_GPU: u32 = 4 * STEPS;
+const GPU_STEPS: u32 = 4 * STEPS;
 
 /// Chains of dependent multiply-adds in one work-group, independent of memory.
 pub(crate) struct Canary {
-    chains: Box<dyn Timed>,
+    chains: Box<dyn SampleSource>,
     /// Steps per chain.
     steps: u32,
     /// Best reading so far, including earlier processes.
@@ -37,7 +37,11 @@ pub(crate) struct Canary {
 }
 
 /// Prepares the chains; `None` if the device cannot run them.
-fn chains(workbench: &mut Workbench, invocations: u64, steps: u32) -> Result<Option<Box<dyn Timed>>, VulkanError> {
+fn chains(
+    workbench: &mut Workbench,
+    invocations: u64,
+    steps: u32,
+) -> Result<Option<Box<dyn SampleSource>>, VulkanError> {
     let case = CaseSpec::new(&FMA, Size::Uniform(invocations), DType::F32);
     let problem: Box<dyn Problem> = (FMA.problem)(&case).expect("a power of two");
     let Some(program) = with_steps(&case, workbench.info(), steps) else { return Ok(None) };
@@ -59,12 +63,13 @@ impl Canary {
     /// Why the device has no room for it, or failed.
     pub(crate) fn new(workbench: &mut Workbench, cache: &CacheFolder) -> Result<Option<Self>, String> {
         let rises = !workbench.info().kind.runs_on_host_cores();
-        let (invocations, steps) = if rises { (ONE_GROUP, STEPS_OF_A_GPU) } else { (ON_THE_HOST, STEPS) };
+        let (invocations, steps) =
+            if rises { (SINGLE_GROUP_INVOCATIONS, GPU_STEPS) } else { (HOST_INVOCATIONS, STEPS) };
         let Some(chains) = chains(workbench, invocations, steps).map_err(|error| error.to_string())? else {
             return Ok(None);
         };
         let kept = cache
-            .get(&kept_as(steps), workbench.info())
+            .get(&cache_kind(steps), workbench.info())
             .and_then(|bytes| bytes.try_into().ok())
             .map(f64::from_le_bytes);
         let best = Nanos(kept.filter(|best| *best > 0.0).unwrap_or(f64::INFINITY));
@@ -72,16 +77,16 @@ impl Canary {
     }
 
     /// Creates a canary from `chains`, and reads it once.
-    pub(super) fn of(chains: Box<dyn Timed>, steps: u32, best: Nanos, rises: bool) -> Result<Self, String> {
+    pub(super) fn of(chains: Box<dyn SampleSource>, steps: u32, best: Nanos, rises: bool) -> Result<Self, String> {
         let mut canary = Self { chains, steps, best, rises };
         canary.read()?;
         Ok(canary)
     }
 
-    /// Reads the canary: the minimum of [`RUNS`] runs.
+    /// Reads the canary: the minimum of [`RUNS_PER_READING`] runs.
     pub(super) fn read(&mut self) -> Result<Nanos, String> {
         let mut reading = Nanos(f64::INFINITY);
-        for _ in 0..RUNS {
+        for _ in 0..RUNS_PER_READING {
             let (sample, _) = self.chains.sample()?;
             reading = Nanos(reading.0.min(sample.device.0));
         }
@@ -91,7 +96,7 @@ impl Canary {
 
     /// Saves the best reading for later processes.
     pub(crate) fn keep(&self, cache: &CacheFolder, device: &DeviceInfo) {
-        cache.put(&kept_as(self.steps), device, &self.best.0.to_le_bytes());
+        cache.put(&cache_kind(self.steps), device, &self.best.0.to_le_bytes());
     }
 
     /// Whether the device speeds up under load.
@@ -112,6 +117,6 @@ impl Canary {
 
 /// Returns the kind of cache file for the best reading. It is shared between processes, because one that always saw a
 /// slow device could not notice.
-fn kept_as(steps: u32) -> String {
+fn cache_kind(steps: u32) -> String {
     format!("canary-{steps}")
 }

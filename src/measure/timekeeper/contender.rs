@@ -1,6 +1,6 @@
 //! Contenders: verified programs or baselines being sampled, alone or in turns with others on one problem.
 
-use super::{Reading, Time, Timed, energy};
+use super::{Reading, SampleSource, Time, energy};
 use crate::basis::threads;
 use crate::basis::units::Nanos;
 use crate::device::conditions::HostLoad;
@@ -13,11 +13,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Host time of one turn: long compared with the cost of switching kernels, short compared with clock changes.
-pub(super) const TURN: Duration = Duration::from_millis(20);
+pub(super) const TURN_TIME: Duration = Duration::from_millis(20);
 /// Most samples per turn of a duel's round: more add little, and would bloat records.
-const MOST_OF_A_ROUND: usize = 20;
+const MAX_ROUND_SAMPLES: usize = 20;
 /// Length from which a sample is not disturbed by what ran before it.
-const UNDISTURBED: Nanos = Nanos(5e6);
+const MIN_UNDISTURBED_SAMPLE: Nanos = Nanos(5e6);
 
 /// Contender being sampled, or the outcome that ended it.
 pub(crate) type State<T> = Result<Contender<T>, Outcome>;
@@ -67,7 +67,7 @@ pub(crate) struct Contender<T> {
     measured: Measured,
 }
 
-impl<T: Timed> Contender<T> {
+impl<T: SampleSource> Contender<T> {
     /// Creates a contender that was warmed up after its first run `measured`; `load` was read before the warm-up.
     pub(super) fn new(timed: T, measured: Measured, load: Option<HostLoad>) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl<T: Timed> Contender<T> {
     /// Takes samples for one turn.
     pub(super) fn turn(&mut self, sampling: &Sampling, time: &dyn Time) -> Result<(), String> {
         let start = time.now();
-        while !self.done && time.since(start) < TURN {
+        while !self.done && time.since(start) < TURN_TIME {
             if time.interrupted() {
                 self.measured.warnings.push(Warning::Interrupted);
                 self.done = true;
@@ -189,7 +189,9 @@ impl<T: Timed> Contender<T> {
     pub(super) fn duel_turn(&mut self, time: &dyn Time) -> Result<bool, String> {
         self.settle()?;
         let (start, first) = (time.now(), self.times.len());
-        while self.times.len() - first < MOST_OF_A_ROUND && (self.times.len() == first || time.since(start) < TURN) {
+        while self.times.len() - first < MAX_ROUND_SAMPLES
+            && (self.times.len() == first || time.since(start) < TURN_TIME)
+        {
             if time.interrupted() {
                 self.measured.warnings.push(Warning::Interrupted);
                 return Ok(false);
@@ -204,7 +206,7 @@ impl<T: Timed> Contender<T> {
     pub(super) fn settle(&mut self) -> Result<(), String> {
         // Without samples, the summary is that of the verified run.
         let first = self.times.first().unwrap_or(&self.measured.summary.median);
-        if first.0 * f64::from(self.timed.repeats()) < UNDISTURBED.0 {
+        if first.0 * f64::from(self.timed.repeats()) < MIN_UNDISTURBED_SAMPLE.0 {
             self.work()?;
         }
         Ok(())
@@ -274,6 +276,6 @@ impl<T: Timed> Contender<T> {
 }
 
 /// Returns the contender unless it is done or failed.
-pub(super) fn unfinished<T: Timed>(state: &mut State<T>) -> Option<&mut Contender<T>> {
+pub(super) fn unfinished<T: SampleSource>(state: &mut State<T>) -> Option<&mut Contender<T>> {
     state.as_mut().ok().filter(|contender| !contender.done())
 }

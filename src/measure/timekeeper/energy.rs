@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time that a case runs before its energy counts: the board's power follows the load with a delay.
-const POWER_SETTLES: Duration = Duration::from_millis(500);
+const POWER_SETTLING_TIME: Duration = Duration::from_millis(500);
 /// Least time over which energy is measured. An H100's power oscillates by a tenth about once a second under steady
 /// load.
-const LONG_ENOUGH: Duration = Duration::from_secs(2);
+const MIN_ENERGY_TIME: Duration = Duration::from_secs(2);
 /// Interval between readings, each a driver call. An H100's counter advances ten times a second.
-const BETWEEN_READINGS: Duration = Duration::from_millis(5);
+const READING_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Time at which the counter advanced, since the work began, and its value in joules.
 pub(super) type Step = (Duration, f64);
@@ -23,7 +23,7 @@ pub(super) fn watch(joules: impl Fn() -> Option<f64>, begun: Instant, ended: &At
     let mut steps = vec![];
     let mut last = joules();
     while !ended.load(Ordering::Relaxed) {
-        std::thread::sleep(BETWEEN_READINGS);
+        std::thread::sleep(READING_INTERVAL);
         let now = joules();
         if let Some(count) = now.filter(|_| now != last) {
             steps.push((begun.elapsed(), count));
@@ -43,13 +43,13 @@ pub(super) fn work(
     interrupted: impl Fn() -> bool,
 ) -> Result<Vec<Done>, String> {
     let (mut done, mut settled) = (vec![], 0);
-    while begun.elapsed() < POWER_SETTLES + LONG_ENOUGH || settled < 2 {
+    while begun.elapsed() < POWER_SETTLING_TIME + MIN_ENERGY_TIME || settled < 2 {
         if interrupted() {
             return Err("interrupted".into());
         }
         let (_, device) = sample()?;
         let now = begun.elapsed();
-        settled += usize::from(now >= POWER_SETTLES);
+        settled += usize::from(now >= POWER_SETTLING_TIME);
         done.push((now, device));
     }
     Ok(done)
@@ -61,12 +61,12 @@ pub(super) fn work(
 /// # Errors
 /// Why the energy cannot be determined.
 pub(super) fn energy(steps: &[Step], done: &[Done], repeats: u32) -> Result<Energy, String> {
-    let steps: Vec<_> = steps.iter().filter(|(at, _)| *at >= POWER_SETTLES).collect();
-    let done: Vec<_> = done.iter().filter(|(at, _)| *at >= POWER_SETTLES).collect();
+    let steps: Vec<_> = steps.iter().filter(|(at, _)| *at >= POWER_SETTLING_TIME).collect();
+    let done: Vec<_> = done.iter().filter(|(at, _)| *at >= POWER_SETTLING_TIME).collect();
     let [(begun, before), .., (ended, after)] = steps[..] else { return Err("the counter does not move".into()) };
     let [(first, _), .., (last, _)] = done[..] else { return Err("too few runs".into()) };
     let seconds = ended.saturating_sub(*begun).as_secs_f64();
-    if seconds < LONG_ENOUGH.as_secs_f64() / 2.0 {
+    if seconds < MIN_ENERGY_TIME.as_secs_f64() / 2.0 {
         return Err(format!("the counter moved for {seconds:.1} s only, too short to tell"));
     }
     let (samples, span) = (done.len() - 1, last.saturating_sub(*first).as_secs_f64());

@@ -17,7 +17,7 @@ use crate::record::{Energy, Measured, Outcome, SLOW, Sample, Warning};
 use crate::stats;
 pub(crate) use canary::Canary;
 pub(crate) use contender::{Contender, State, failed, once};
-use contender::{TURN, unfinished};
+use contender::{TURN_TIME, unfinished};
 use rand::Rng;
 use rand::seq::SliceRandom;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,28 +27,28 @@ use std::time::{Duration, Instant};
 pub(crate) type Decided<'a> = &'a mut dyn FnMut(&[Round]) -> bool;
 
 /// Time that a device works to bring its clock up, as long as that has not been seen to fail.
-const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
+const MAX_CLOCK_WAIT: Duration = Duration::from_secs(3);
 /// Longest wait for a device's clock after one has failed.
-const LATER_CLOCK_PATIENCE: Duration = Duration::from_millis(300);
+const MAX_LATER_CLOCK_WAIT: Duration = Duration::from_millis(300);
 /// Time that the device works between two readings of the canary.
-const BETWEEN_READINGS: Duration = Duration::from_millis(50);
+const READING_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Ratio by which the canary may change while a case is sampled without a warning.
-const DRIFT: f64 = 1.02;
+const MAX_CANARY_DRIFT: f64 = 1.02;
 /// Most rounds of a duel: what more rounds could resolve is smaller than the noise between processes.
-pub(crate) const MOST_ROUNDS: usize = 1000;
+pub(crate) const MAX_ROUNDS: usize = 1000;
 
 /// Samples after which a candidate of a race may be dropped.
-const FIRST_LOOK: usize = 3;
+const MIN_SAMPLES_TO_DROP: usize = 3;
 /// Ratio of a candidate's best sample to the best candidate's median that drops it: far beyond what noise does to a
 /// minimum.
-const BEATEN: f64 = 1.15;
+const DROP_RATIO: f64 = 1.15;
 /// Ratio of a candidate's first run to the best that drops it without further samples.
-const HOPELESS: f64 = 2.0;
+const FIRST_RUN_DROP_RATIO: f64 = 2.0;
 /// Samples of a candidate that is not dropped.
-const ENOUGH: usize = 10;
+const RACE_SAMPLES: usize = 10;
 /// Host time for these samples, once there are a few.
-const TRIAL: Duration = Duration::from_millis(300);
+const RACE_TIME: Duration = Duration::from_millis(300);
 
 /// Orders in which the three contenders of a duel take turns: A, B and the control come first, second and last equally
 /// often.
@@ -59,7 +59,7 @@ const TURN_ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0]
 pub(crate) type Remake<'a, T> = &'a mut dyn FnMut(&mut T, usize, Nanos) -> Result<(), String>;
 
 /// Runnable that can be timed.
-pub(crate) trait Timed {
+pub(crate) trait SampleSource {
     /// Takes one sample; returns it with the device time of all its runs.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ pub(crate) trait Timed {
 }
 
 /// Closure that takes a sample.
-impl<F: FnMut() -> Result<(Sample, Nanos), String>> Timed for F {
+impl<F: FnMut() -> Result<(Sample, Nanos), String>> SampleSource for F {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
         self()
     }
@@ -159,7 +159,7 @@ impl<'a> Timekeeper<'a> {
     }
 
     fn by(time: impl Time + 'a) -> Self {
-        Self { time: Box::new(time), canary: None, clock: None, load: None, clock_patience: CLOCK_PATIENCE }
+        Self { time: Box::new(time), canary: None, clock: None, load: None, clock_patience: MAX_CLOCK_WAIT }
     }
 
     /// Sets the source of the device's clock frequency, read together with the canary.
@@ -198,7 +198,7 @@ impl<'a> Timekeeper<'a> {
     ///
     /// # Errors
     /// Why a run failed.
-    pub(crate) fn warm<T: Timed>(
+    pub(crate) fn warm<T: SampleSource>(
         &self,
         mut timed: T,
         mut measured: Measured,
@@ -233,11 +233,11 @@ impl<'a> Timekeeper<'a> {
         while canary.read()?.0 > SLOW * canary.best().0 {
             if self.time.since(start) >= self.clock_patience || self.time.interrupted() {
                 // The cause of the low clock is unlikely to go away; the case gets a warning.
-                self.clock_patience = LATER_CLOCK_PATIENCE;
+                self.clock_patience = MAX_LATER_CLOCK_WAIT;
                 break;
             }
             let begun = self.time.now();
-            while self.time.since(begun) < BETWEEN_READINGS {
+            while self.time.since(begun) < READING_INTERVAL {
                 work()?;
             }
         }
@@ -250,7 +250,7 @@ impl<'a> Timekeeper<'a> {
     }
 
     /// Samples all warm contenders until each has enough, in turns, so that drift affects all equally.
-    pub(crate) fn sample<T: Timed>(&mut self, mut states: Vec<&mut State<T>>, sampling: &Sampling) {
+    pub(crate) fn sample<T: SampleSource>(&mut self, mut states: Vec<&mut State<T>>, sampling: &Sampling) {
         if let (Some(contender), None) = (states.iter_mut().find_map(|state| unfinished(state)), sampling.pause) {
             // If the device fails here, it will fail below as well, and be reported.
             let _ = self.bring_clock_up(&mut || contender.work());
@@ -285,7 +285,7 @@ impl<'a> Timekeeper<'a> {
     ///
     /// # Errors
     /// Why the energy cannot be measured.
-    pub(crate) fn weigh<T: Timed>(
+    pub(crate) fn weigh<T: SampleSource>(
         &self,
         contender: &mut Contender<T>,
         recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
@@ -300,7 +300,7 @@ impl<'a> Timekeeper<'a> {
     /// Each round creates all three again with `remake`, in random order, with the same number of runs per sample; then
     /// they take turns in random orders drawn from `seed`. If nothing differs, any of the three is equally likely to
     /// get any place, which the randomization test relies on.
-    pub(crate) fn duel<T: Timed>(
+    pub(crate) fn duel<T: SampleSource>(
         &mut self,
         states: [&mut State<T>; 2],
         control: T,
@@ -332,7 +332,7 @@ impl<'a> Timekeeper<'a> {
     }
 
     /// Runs the rounds of a duel; an error names the contender that failed, and why.
-    fn rounds<T: Timed>(
+    fn rounds<T: SampleSource>(
         &self,
         contenders: &mut [&mut Contender<T>; 3],
         sampling: &Sampling,
@@ -341,7 +341,7 @@ impl<'a> Timekeeper<'a> {
         rounds: &mut Vec<Round>,
     ) -> Result<(), (usize, String)> {
         let begun = self.time.now();
-        while rounds.len() < MOST_ROUNDS {
+        while rounds.len() < MAX_ROUNDS {
             let fastest = match rounds.last() {
                 Some(round) => round.map(|time| time.0),
                 None => contenders.each_ref().map(|contender| contender.measured().summary.median.0),
@@ -354,7 +354,7 @@ impl<'a> Timekeeper<'a> {
             }
             let firsts = contenders.each_ref().map(|contender| contender.count());
             orders.shuffle(generator);
-            let turns = if run.0 < Nanos::from(TURN).0 { orders.len() } else { 1 };
+            let turns = if run.0 < Nanos::from(TURN_TIME).0 { orders.len() } else { 1 };
             for role in orders.into_iter().take(turns).flatten() {
                 if !contenders[role].duel_turn(self.time.as_ref()).map_err(|error| (role, error))? {
                     return Ok(());
@@ -378,10 +378,10 @@ impl<'a> Timekeeper<'a> {
     ///
     /// # Errors
     /// Why a run failed.
-    pub(crate) fn heat(&mut self, timed: &mut impl Timed, best: Option<Nanos>) -> Result<Option<Nanos>, String> {
+    pub(crate) fn heat(&mut self, timed: &mut impl SampleSource, best: Option<Nanos>) -> Result<Option<Nanos>, String> {
         self.bring_clock_up(&mut || timed.sample().map(|_| ()))?;
         let (warm, _) = timed.sample()?;
-        Ok((!best.is_some_and(|best| warm.device.0 > HOPELESS * best.0)).then_some(warm.device))
+        Ok((!best.is_some_and(|best| warm.device.0 > FIRST_RUN_DROP_RATIO * best.0)).then_some(warm.device))
     }
 
     /// Measures the median of `timed`; `None` once it cannot win against `best`. Sampling ends at time `until`; without
@@ -391,20 +391,21 @@ impl<'a> Timekeeper<'a> {
     /// Why a run failed.
     pub(crate) fn race(
         &self,
-        timed: &mut impl Timed,
+        timed: &mut impl SampleSource,
         heat: Nanos,
         best: Option<Nanos>,
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
         let start = self.time.now();
         let mut times: Vec<f64> = vec![];
-        while times.len() < ENOUGH && !(times.len() >= FIRST_LOOK && self.time.since(start) >= TRIAL) {
+        while times.len() < RACE_SAMPLES && !(times.len() >= MIN_SAMPLES_TO_DROP && self.time.since(start) >= RACE_TIME)
+        {
             if self.time.now() >= until || self.time.interrupted() {
                 break;
             }
             times.push(timed.sample()?.0.device.0);
             let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-            if times.len() >= FIRST_LOOK && best.is_some_and(|best| least > BEATEN * best.0) {
+            if times.len() >= MIN_SAMPLES_TO_DROP && best.is_some_and(|best| least > DROP_RATIO * best.0) {
                 return Ok(None);
             }
         }
@@ -428,7 +429,7 @@ pub(crate) fn warn_of_clock(best: Option<Nanos>, outcome: &mut Outcome) {
     let Some([before, after]) = measured.conditions.canary else { return };
     measured.warnings.retain(|warning| !matches!(warning, Warning::Drift { .. } | Warning::SlowClock { .. }));
     let drift = after.0 / before.0;
-    if !(1.0 / DRIFT..=DRIFT).contains(&drift) {
+    if !(1.0 / MAX_CANARY_DRIFT..=MAX_CANARY_DRIFT).contains(&drift) {
         measured.warnings.push(Warning::Drift { ratio: drift });
     }
     let slow = best.map_or(1.0, |best| before.0.min(after.0) / best.0);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::case::check::CheckMethod;
-use crate::measure::sampling::{MOST_FIRST_WARM_UP, MOST_WARM_UP};
+use crate::measure::sampling::{MAX_FIRST_WARM_UP, MAX_WARM_UP};
 use crate::record::{Measured, Phases, Verification};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -43,7 +43,7 @@ struct Scripted<'a> {
     run: Box<dyn FnMut(usize) -> Result<f64, String> + 'a>,
 }
 
-impl Timed for Scripted<'_> {
+impl SampleSource for Scripted<'_> {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
         let run = (self.run)(self.runs)?;
         self.runs += 1;
@@ -87,7 +87,7 @@ fn verified(time: f64) -> Measured {
 
 /// Warms `timed` up as later cases of a device are.
 fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> State<Scripted<'a>> {
-    keeper.warm(timed, verified(MS), MOST_WARM_UP, |_, _| Ok(())).map_err(|error| failed(&error))
+    keeper.warm(timed, verified(MS), MAX_WARM_UP, |_, _| Ok(())).map_err(|error| failed(&error))
 }
 
 /// A contender that is not warmed up at all.
@@ -126,7 +126,7 @@ fn what_settles_is_sampled_until_its_median_is_precise() {
 
 #[test]
 fn what_never_settles_is_measured_after_its_patience_and_marked() {
-    for patience in [MOST_WARM_UP, MOST_FIRST_WARM_UP] {
+    for patience in [MAX_WARM_UP, MAX_FIRST_WARM_UP] {
         let (mut keeper, time) = scripted(Duration::MAX);
         let timed = run(&time, |index| if index % 2 == 0 { 40.0 * MS } else { 30.0 * MS });
         let contender = keeper.warm(timed, verified(MS), patience, |_, _| Ok(())).expect("warm");
@@ -148,7 +148,7 @@ fn repeats_are_counted_from_the_first_sample_of_the_warm_up() {
         timed.repeats = 7;
         Ok(())
     };
-    let contender = keeper.warm(timed, verified(90.0 * MS), MOST_WARM_UP, recount).expect("warm");
+    let contender = keeper.warm(timed, verified(90.0 * MS), MAX_WARM_UP, recount).expect("warm");
     let device = contender.finish();
     assert!(device.is_none(), "a sample of the warm-up is none of the case");
     assert_eq!(counted, [Nanos(MS)]);

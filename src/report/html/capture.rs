@@ -4,7 +4,7 @@ use super::Page;
 use super::chart::{GRID, QUIET, SERIES, Swatch, Width, bar_swatch, label, legend, opening};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, TimeUnit, percent, trimmed};
-use crate::capture::profile::{Device, Profile, Span};
+use crate::capture::profile::{Profile, ProfiledDevice, Span};
 use crate::report::capture::{footers, headline, kernels, named, notes, serialised, summary, whose};
 use crate::report::document::Document;
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ const STEP: u32 = 2;
 const NAMED: usize = SERIES.len();
 
 /// The queues of a device over time, as one `<svg>` element.
-fn timeline(device: &Device, width: Width) -> String {
+fn timeline(device: &ProfiledDevice, width: Width) -> String {
     let pixels = width.pixels();
     let timeline = &device.timeline;
     let spans = || timeline.dispatches.iter().map(|(_, span)| span).chain(&timeline.submissions);
@@ -145,7 +145,7 @@ fn rectangle(from: usize, until: usize, y: u32, height: u32, colour: &str) -> St
 }
 
 /// The commands of a stretch of time on top of each other, with what they are.
-fn bars(device: &Device, from: usize, until: usize, parts: &BTreeMap<usize, u32>, top: u32) -> String {
+fn bars(device: &ProfiledDevice, from: usize, until: usize, parts: &BTreeMap<usize, u32>, top: u32) -> String {
     let mut foot = top + HEIGHT;
     let (mut tip, mut drawn) = (String::new(), String::new());
     for (kernel, height) in parts {

@@ -6,7 +6,7 @@ use super::chart::{AXIS, FONT, GRID, INK, QUIET, SERIES, Width, content, opening
 use super::{ANSWER_END, GROUPS_END, METHOD_END, Page, place_and_date, started};
 use crate::basis::printable::escape;
 use crate::basis::units::counted;
-use crate::history::{Event, History, Series, Step};
+use crate::history::{CaseSeries, History, HistoryEvent, SeriesStep};
 use crate::report::history::{devices, levels, percent, remark, run, shortage, summary};
 use crate::stats;
 use plotters::prelude::*;
@@ -61,7 +61,7 @@ pub(crate) fn page(history: &History) -> String {
 }
 
 /// The cases that changed at a place, as far as they end below `end` bytes.
-fn event(page: &mut Page, history: &History, event: &Event, end: usize) {
+fn event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
     let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
     let head = |page: &mut Page| {
         page.element("h3", &format!("Run {}, compared with {}: {after}", event.after + 1, event.before + 1));
@@ -133,9 +133,9 @@ const TREND_BYTES: usize = 10_000;
 const FAR: f64 = 1.3;
 
 /// Times of a case over runs, with the levels between its steps, as one `<svg>` element.
-fn trend(history: &History, series: &Series, width: Width) -> String {
+fn trend(history: &History, series: &CaseSeries, width: Width) -> String {
     let size = (width.pixels(), 220);
-    let step = |step: &Step| format!("{} at run {}", percent(step.ratio()), series.points[step.at].run + 1);
+    let step = |step: &SeriesStep| format!("{} at run {}", percent(step.ratio()), series.points[step.at].run + 1);
     let steps: Vec<_> = series.steps.iter().map(step).collect();
     let changed = if steps.is_empty() { "no step".to_string() } else { steps.join(", ") };
     let source = format!("{}, {}, {changed}", series.level(), counted(series.points.len(), "run"));
@@ -148,7 +148,7 @@ fn trend(history: &History, series: &Series, width: Width) -> String {
 }
 
 /// The times in nanoseconds that the axis reaches from and to.
-fn range(series: &Series) -> (f64, f64) {
+fn range(series: &CaseSeries) -> (f64, f64) {
     let mut times = series.values();
     times.sort_by(f64::total_cmp);
     let (low, high) = (times[0], times[times.len() - 1].min(FAR * stats::quantile(&times, 0.9)));
@@ -157,7 +157,7 @@ fn range(series: &Series) -> (f64, f64) {
 }
 
 /// Draws with plotters into `drawn`; returns the marks, with the times that hovering shows or without.
-fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &Series, tips: bool) -> Option<String> {
+fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, tips: bool) -> Option<String> {
     let (low, high) = range(series);
     let root = SVGBackend::with_string(drawn, size).into_drawing_area();
     let mut builder = ChartBuilder::on(&root);

@@ -1,6 +1,6 @@
 //! The file of events of a process.
 
-use crate::format::{ENDING, Event, FOLDER, MAGIC, Process, SETTINGS, Settings, frame, read_settings};
+use crate::format::{CaptureSettings, ENDING, FOLDER, LayerEvent, MAGIC, ProcessInfo, SETTINGS, frame, read_settings};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,36 +8,37 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Writer of a process's file of events and of the captured bytes.
-pub(crate) struct Teller {
+pub(crate) struct EventWriter {
     folder: PathBuf,
-    pub(crate) settings: Settings,
+    pub(crate) settings: CaptureSettings,
     file: Mutex<File>,
     start: Instant,
     process: u32,
 }
 
 /// Writer of the process with this id. A child process after `fork` has another id and opens its own file.
-static TELLER: Mutex<Option<(u32, Option<&'static Teller>)>> = Mutex::new(None);
+static WRITER: Mutex<Option<(u32, Option<&'static EventWriter>)>> = Mutex::new(None);
 
 /// Application and engine name of the instance created last.
 pub(crate) static APPLICATION: Mutex<(Option<String>, Option<String>)> = Mutex::new((None, None));
 
 /// Returns the process's writer; `None` if capture was not requested or the file cannot be created.
-pub(crate) fn teller() -> Option<&'static Teller> {
-    let mut known = TELLER.lock().unwrap_or_else(PoisonError::into_inner);
+pub(crate) fn event_writer() -> Option<&'static EventWriter> {
+    let mut known = WRITER.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
     match *known {
-        Some((of, teller)) if of == process => teller,
+        Some((of, writer)) if of == process => writer,
         _ => {
             // Leaked: the writer lives as long as the process.
-            let made: Option<&'static Teller> = Teller::new(process).map(|teller| &*Box::leak(Box::new(teller)));
+            let made: Option<&'static EventWriter> =
+                EventWriter::new(process).map(|writer| &*Box::leak(Box::new(writer)));
             *known = Some((process, made));
             made
         }
     }
 }
 
-impl Teller {
+impl EventWriter {
     fn new(process: u32) -> Option<Self> {
         let folder = PathBuf::from(std::env::var_os(FOLDER)?);
         let settings = read_settings(&std::fs::read(folder.join(SETTINGS)).ok()?)?;
@@ -46,15 +47,15 @@ impl Teller {
         let mut file = (0..1000).find_map(create)?;
         file.write_all(&MAGIC).ok()?;
         let (application, engine) = APPLICATION.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let teller = Self { folder, settings, file: Mutex::new(file), start: Instant::now(), process };
-        teller.tell(&Event::Process(Process {
+        let writer = Self { folder, settings, file: Mutex::new(file), start: Instant::now(), process };
+        writer.write_event(&LayerEvent::Process(ProcessInfo {
             id: process,
             arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
             application,
             engine,
         }));
-        Some(teller)
+        Some(writer)
     }
 
     /// Returns the nanoseconds since the first event.
@@ -64,12 +65,12 @@ impl Teller {
 
     /// Appends an event to the file. Errors such as a full disk are ignored: the program must not fail, and the reader
     /// reports an incomplete file.
-    pub(crate) fn tell(&self, event: &Event) {
+    pub(crate) fn write_event(&self, event: &LayerEvent) {
         let _ = self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&frame(event));
     }
 
     /// Writes the bytes of a buffer to a file of this name in the folder.
-    pub(crate) fn keep(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn write_file(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         std::fs::write(self.folder.join(name), bytes)
     }
 
