@@ -89,7 +89,7 @@ pub(crate) struct Ended {
 
 /// What a guard tells.
 #[derive(Serialize, Deserialize)]
-enum Report {
+enum GuardReport {
     /// The program runs, with this id.
     Started(u32),
     /// The program could not be started: whether there is none, and what the system says.
@@ -121,11 +121,11 @@ pub(crate) fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Res
     let mut guard = Guard { helper, group: None };
     loop {
         match guard.helper.receive(POLL_INTERVAL) {
-            Ok(Report::Started(group)) => guard.group = Some(group),
-            Ok(Report::Refused(missing, reason)) => {
+            Ok(GuardReport::Started(group)) => guard.group = Some(group),
+            Ok(GuardReport::Refused(missing, reason)) => {
                 return Err(io::Error::new(if missing { ErrorKind::NotFound } else { ErrorKind::Other }, reason));
             }
-            Ok(Report::Ended(failed, left)) => {
+            Ok(GuardReport::Ended(failed, left)) => {
                 guard.group = None;
                 return Ok(Ended { failed, left, said: guard.helper.last_words(GRACE) });
             }
@@ -218,7 +218,7 @@ impl Watch {
 
 /// A guard, as the process sees it that started it.
 struct Guard {
-    helper: Helper<Report>,
+    helper: Helper<GuardReport>,
     /// Group of the program, while that may run.
     group: Option<u32>,
 }
@@ -247,7 +247,7 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&asked))?;
     }
-    let tell = |report: &Report| message::write(&mut io::stdout().lock(), report);
+    let tell = |report: &GuardReport| message::write(&mut io::stdout().lock(), report);
     let (open, closed) = mpsc::channel::<()>();
     let wait_for_end = move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
@@ -255,11 +255,11 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
     };
     let mut family = match threads::start(wait_for_end).and_then(|_| Family::start(&mut command, true)) {
         Ok(family) => family,
-        Err(e) => return tell(&Report::Refused(e.kind() == ErrorKind::NotFound, e.to_string())),
+        Err(e) => return tell(&GuardReport::Refused(e.kind() == ErrorKind::NotFound, e.to_string())),
     };
     // Nobody can end the program of a guard that is killed before it has said this, so it is the first thing that it does.
     // Where nobody hears it, standard input has ended too.
-    let _ = tell(&Report::Started(family.child.id()));
+    let _ = tell(&GuardReport::Started(family.child.id()));
     let gone = || io::Error::other("nobody waits for it");
     let status = family.wait(&mut |look| match closed.recv_timeout(look) {
         Err(RecvTimeoutError::Timeout) if !asked.load(Ordering::Relaxed) => Ok(()),
@@ -267,7 +267,7 @@ pub(crate) fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io
     });
     if let Ok(status) = status {
         let left = family.end(GRACE);
-        return tell(&Report::Ended(failed(status), left));
+        return tell(&GuardReport::Ended(failed(status), left));
     }
     family.end(Duration::ZERO);
     // Windows removes no file that a process has open, dying as it is.

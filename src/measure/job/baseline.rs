@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Job that measures the host's baseline of a group. No device needs to be open.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Baseline {
+pub(crate) struct HostBaseline {
     group: SentGroup,
     /// Index of the host among the devices.
     index: usize,
     sampling: Sampling,
 }
 
-impl Job for Baseline {
+impl Job for HostBaseline {
     type Done = Case;
     type Event = ();
     const NAME: &'static str = "baseline";
@@ -75,7 +75,7 @@ impl<'a> HostWorker<'a> {
             // Whether it could load Vulkan does not matter.
             none => none.insert(Process::start(self.setup, None, interrupted)?.0),
         };
-        let job = Baseline { group: group.into(), index, sampling: *sampling };
+        let job = HostBaseline { group: group.into(), index, sampling: *sampling };
         process.ask(&job, interrupted, &mut |()| true).map(|(case, _)| case)
     }
 }

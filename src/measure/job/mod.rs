@@ -61,7 +61,7 @@ pub(crate) struct JobContext<'a> {
 enum Opened {
     Nothing,
     Runner(Box<Runner>),
-    Inspector(Inspector),
+    Inspector(Box<Inspector>),
 }
 
 impl<'a> JobContext<'a> {
@@ -103,7 +103,7 @@ const JOBS: [(&str, Perform); 9] = [
     entry::<explain::Explain>(),
     entry::<executes::Executes>(),
     entry::<host_side::TimeHostSide>(),
-    entry::<baseline::Baseline>(),
+    entry::<baseline::HostBaseline>(),
 ];
 
 const fn entry<J: Job>() -> (&'static str, Perform) {

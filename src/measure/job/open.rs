@@ -41,7 +41,9 @@ impl Open {
         let device = Device::open_with(&vulkan.instance, physical, setup.robust_access()).map_err(text)?;
         watcher.opened(&device);
         if let Timing::Inspect { texts } = self.timing {
-            return Inspector::new(&device, texts, self.tuned).map(Opened::Inspector).map_err(text);
+            return Inspector::new(&device, texts, self.tuned)
+                .map(|own| Opened::Inspector(Box::new(own)))
+                .map_err(text);
         }
         let mut runner = Runner::new(&device, self.timing, &setup.cache, interrupted).map_err(text)?;
         runner.wait_for_runs_of(setup.max_run);

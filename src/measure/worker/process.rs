@@ -1,6 +1,6 @@
 //! A worker as its parent sees it: what it is asked, what it reports, and how it ended.
 
-use super::protocol::{Order, Report};
+use super::protocol::{Order, WorkerReport};
 use crate::basis::printable::{ending, is_kill};
 use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
@@ -40,7 +40,7 @@ pub(crate) type Started = (Process, Result<Vec<DeviceInfo>, String>);
 
 /// A worker.
 pub(crate) struct Process {
-    helper: Helper<Report>,
+    helper: Helper<WorkerReport>,
     /// When it was told to end its case.
     interrupted: Option<Instant>,
     /// Time left for its next report, where that is limited.
@@ -164,17 +164,17 @@ impl Process {
         self.helper.send(order);
         loop {
             match self.receive(interrupted)? {
-                Report::OnDevice(name) => self.on_device = Some(name),
-                Report::Event(event, waits) => {
+                WorkerReport::OnDevice(name) => self.on_device = Some(name),
+                WorkerReport::Event(event, waits) => {
                     let go_on = report(serde_json::from_str(&event).map_err(other_build)?);
                     if waits {
                         self.helper.send(&Order::GoOn(go_on));
                     }
                 }
-                Report::Done(result, messages) => {
+                WorkerReport::Done(result, messages) => {
                     return Ok((serde_json::from_str(&result).map_err(other_build)?, messages));
                 }
-                Report::Lost(_) | Report::Hung(_) => unreachable!("they end the worker"),
+                WorkerReport::Lost(_) | WorkerReport::Hung(_) => unreachable!("they end the worker"),
             }
         }
     }
@@ -183,11 +183,11 @@ impl Process {
     ///
     /// # Errors
     /// How the worker ended: by itself, or because its device is lost or hangs.
-    fn receive(&mut self, interrupted: &AtomicBool) -> Result<Report, Ended> {
+    fn receive(&mut self, interrupted: &AtomicBool) -> Result<WorkerReport, Ended> {
         loop {
             match self.helper.receive(LOOK) {
-                Ok(Report::Lost(cause)) => return Err(self.end(How::Crashed, Some(cause))),
-                Ok(Report::Hung(cause)) => return Err(self.end(How::Hung, Some(cause))),
+                Ok(WorkerReport::Lost(cause)) => return Err(self.end(How::Crashed, Some(cause))),
+                Ok(WorkerReport::Hung(cause)) => return Err(self.end(How::Hung, Some(cause))),
                 Ok(report) => return Ok(report),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end(How::Crashed, None)),
                 Err(RecvTimeoutError::Timeout) => {

@@ -18,7 +18,7 @@ pub(super) enum Order {
 
 /// Message from a worker.
 #[derive(Serialize, Deserialize)]
-pub(super) enum Report {
+pub(super) enum WorkerReport {
     /// Name of what is on the device from now on.
     OnDevice(String),
     /// An event of the job, and whether that waits for an answer.

@@ -1,6 +1,6 @@
 //! A worker from inside: carries out the jobs that it is sent, and reports each step.
 
-use super::protocol::{Order, Report};
+use super::protocol::{Order, WorkerReport};
 use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle;
@@ -43,7 +43,7 @@ pub(crate) fn serve() -> Result<(), Error> {
     process::end_with_parent();
     // It lives as long as the threads that look at it.
     let interrupted: &'static AtomicBool = Box::leak(Box::default());
-    let refused = |error: String| report(&Report::Done(job::text(&Err::<(), _>(error)), vec![]));
+    let refused = |error: String| report(&WorkerReport::Done(job::text(&Err::<(), _>(error)), vec![]));
     let orders = match listen(interrupted) {
         Ok(orders) => orders,
         Err(error) => {
@@ -59,7 +59,7 @@ pub(crate) fn serve() -> Result<(), Error> {
     let algorithms = catalogue(&setup.kernels).map_err(Error::Failure)?;
     let vulkan = match watched.and_then(|()| LoadedVulkan::load(&setup, calls)) {
         Ok(vulkan) => {
-            report(&Report::Done(job::text(&Ok::<_, String>(vulkan.devices())), vec![]));
+            report(&WorkerReport::Done(job::text(&Ok::<_, String>(vulkan.devices())), vec![]));
             Some(vulkan)
         }
         // The host's own cases need none.
@@ -76,13 +76,13 @@ pub(crate) fn serve() -> Result<(), Error> {
         let Order::Do(name, job) = order else { continue };
         reporter.on_device.borrow_mut().clear();
         let mut events = |event, waits| {
-            report(&Report::Event(event, waits));
+            report(&WorkerReport::Event(event, waits));
             // Without an answer there is nobody to go on for.
             !waits || matches!(orders.recv(), Ok(Order::GoOn(true)))
         };
         let done = job::performer(&name).and_then(|perform| perform(&job, &mut context, &mut events));
         let messages = instance.as_ref().map_or(vec![], |instance| instance.validation_messages());
-        report(&Report::Done(done.map_err(Error::Failure)?, messages[reported..].to_vec()));
+        report(&WorkerReport::Done(done.map_err(Error::Failure)?, messages[reported..].to_vec()));
         reported = messages.len();
     }
     Ok(())
@@ -140,11 +140,11 @@ fn watch(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBo
             std::thread::sleep(LOOK);
             let (wait, interrupted) = (seen.waiting(), interrupted.load(Ordering::Relaxed));
             if let Some(reason) = calls.overdue(wait, interrupted, Instant::now()) {
-                report(&Report::Hung(reason));
+                report(&WorkerReport::Hung(reason));
                 return;
             }
             if let Some(reason) = memory.outgrown(wait, || process::resident().filter(|_| inspects)) {
-                report(&Report::Lost(reason));
+                report(&WorkerReport::Lost(reason));
                 return;
             }
         }
@@ -226,7 +226,7 @@ impl CallWatch {
 }
 
 /// Writes a report. One that nobody reads is lost, and the end of the orders follows.
-fn report(report: &Report) {
+fn report(report: &WorkerReport) {
     let _ = message::write(&mut std::io::stdout().lock(), report);
 }
 
@@ -248,7 +248,7 @@ impl DeviceWatcher for Reporter {
         let mut last = self.on_device.borrow_mut();
         if *last != name {
             name.clone_into(&mut last);
-            report(&Report::OnDevice(name.into()));
+            report(&WorkerReport::OnDevice(name.into()));
         }
     }
 
@@ -257,7 +257,7 @@ impl DeviceWatcher for Reporter {
         for line in self.device.borrow().upgrade().iter().flat_map(|device| device.fault()) {
             Messages::default().say(&format!("{line}\n"));
         }
-        report(&Report::Lost(error.into()));
+        report(&WorkerReport::Lost(error.into()));
         // The parent ends this process now.
         loop {
             std::thread::park();
