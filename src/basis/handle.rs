@@ -19,6 +19,12 @@ impl<T: ?Sized> Clone for Handle<T> {
     }
 }
 
+impl<T: PartialEq + ?Sized> PartialEq for Handle<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
 impl<T: ?Sized> Deref for Handle<T> {
     type Target = T;
 

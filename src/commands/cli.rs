@@ -2,6 +2,7 @@
 
 #![allow(rustdoc::broken_intra_doc_links, clippy::doc_markdown, reason = "clap shows these texts as they are")]
 
+use super::old_options::OldOptions;
 use super::{document, help, interrupt, suggest};
 use crate::basis::printable::{self, printable, printable_lines, say};
 use crate::basis::units::Bytes;
@@ -570,9 +571,31 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// What they take and compute, field by field.
+    /// Set an axis: M=512..4096 · M=128..1024:128 · K=4096,14336 · N=M
+    #[arg(long, short, value_name = "AXIS=VALUES")]
+    pub size: Vec<String>,
+
+    /// Set a field of the description: dispatch.groups=64 · buffer.A.type=f16 · spec.BM=[64,128]
+    ///
+    /// Any field by its TOML key; docs/run.md has all. The value is TOML, or text that needs no quotes.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// Define a macro: NAME or NAME=TEXT
+    #[arg(long, short = 'D', value_name = "NAME=TEXT")]
+    pub define: Vec<String>,
+
+    /// Look for #include files in this folder too
+    #[arg(long, short = 'I', value_name = "FOLDER")]
+    pub include: Vec<String>,
+
+    /// Choose the entry point of a file that has several
+    #[arg(long, value_name = "NAME")]
+    pub entry: Option<String>,
+
+    /// What `--set` replaces.
     #[command(flatten)]
-    pub(crate) fields: Fields,
+    pub(crate) old: OldOptions,
 
     /// Refuse descriptions that run commands
     ///
@@ -693,10 +716,10 @@ impl RunArgs {
     /// What is to be measured, and how.
     #[must_use]
     pub(crate) fn request(&self, vulkan: VulkanOptions) -> Request {
-        let Self { kernel, config, fields, against, tune, .. } = self;
-        let (kernel, fields, against) = (kernel.clone(), fields.clone(), against.clone());
+        let Self { kernel, config, against, tune, .. } = self;
+        let (kernel, against) = (kernel.clone(), against.clone());
         Request {
-            kernels: Some(KernelFiles { kernel, fields, against, tune: *tune }),
+            kernels: Some(KernelFiles { kernel, fields: self.fields(), against, tune: *tune }),
             selection: Selection {
                 device: self.on.device.clone(),
                 axes: self.seed.into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed)),
@@ -711,6 +734,13 @@ impl RunArgs {
             vulkan,
             ..Request::default()
         }
+    }
+
+    /// What changes in the description.
+    pub(crate) fn fields(&self) -> Fields {
+        let Self { size, define, include, entry, set, old: OldOptions(old), .. } = self;
+        let set = [&old[..], set].concat();
+        Fields { size: size.clone(), define: define.clone(), include: include.clone(), entry: entry.clone(), set }
     }
 
     /// What becomes of the record, as `bench` has it.
@@ -849,8 +879,12 @@ pub struct InspectArgs {
     #[arg(long, short, value_name = "SWEEP", allow_negative_numbers = true)]
     pub size: Vec<String>,
 
-    /// Set a specialization constant of your own kernel: BM=64,128
-    #[arg(long, value_name = "NAME=VALUES")]
+    /// Set a field of your own kernel's description: spec.BM=[64,128]
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// What `--set` replaces.
+    #[arg(long, hide = true, value_name = "NAME=VALUES")]
     pub spec: Vec<String>,
 
     /// What is asked for beside the size.
@@ -1258,7 +1292,7 @@ mod tests {
     use super::*;
     use crate::plan::axes::{AXES, Axis, Value as AxisKind};
     use clap::CommandFactory;
-    use proptest::array::{uniform2, uniform4, uniform5, uniform8, uniform11};
+    use proptest::array::{uniform2, uniform4, uniform5};
     use proptest::collection::vec;
     use proptest::option::of;
     use proptest::prelude::*;
@@ -1457,33 +1491,10 @@ mod tests {
     }
 
     fn kernels() -> impl Strategy<Value = KernelFiles> {
-        let lists = (uniform11(vec(TEXT, 0..2)), vec(TEXT, 0..3), vec(ITEM, 0..2));
-        (lists, uniform8(of(TEXT)), any::<[bool; 2]>()).prop_map(|((lists, kernel, against), texts, [by, tune])| {
-            let [size, define, include, spec, conditions, push, uniform, buffer, bind, check, role] = lists;
-            let [entry, vulkan, subgroup, groups, answer, inputs_by, flops, bytes] = texts;
-            let (right, right_by) = if by { (None, answer) } else { (answer, None) };
-            let fields = Fields {
-                size,
-                define,
-                include,
-                entry,
-                vulkan,
-                spec,
-                conditions,
-                push,
-                uniform,
-                subgroup,
-                buffer,
-                bind,
-                check,
-                groups,
-                right,
-                role,
-                right_by,
-                inputs_by,
-                flops,
-                bytes,
-            };
+        let lists = (uniform4(vec(TEXT, 0..2)), vec(TEXT, 0..3), vec(ITEM, 0..2));
+        (lists, of(TEXT), any::<bool>()).prop_map(|((lists, kernel, against), entry, tune)| {
+            let [size, define, include, set] = lists;
+            let fields = Fields { size, define, include, entry, set };
             KernelFiles { kernel: kernel.into_iter().map(PathBuf::from).collect(), fields, against, tune }
         })
     }

@@ -1,7 +1,7 @@
 //! `gpukern inspect`.
 
 use super::document::{Document, Files, JSON, Target};
-use super::{CommandOutput, beside, command_line, measure, measuring, origin};
+use super::{CommandOutput, beside, command_line, measure, measuring, old_options, origin};
 use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
 use crate::basis::printable::{Shown, brief};
@@ -71,9 +71,10 @@ fn planned(args: &InspectArgs) -> Result<(Plan, Vec<UserKernels>), Error> {
         ..Selection::default()
     };
     if files.is_empty() {
-        if let Some(spec) = args.spec.first() {
+        if let Some(spec) = args.spec.iter().chain(&args.set).next() {
+            let option = if args.spec.is_empty() { "--set" } else { "--spec" };
             return Err(Error::Usage(format!(
-                "--spec {} is for your own kernels; built-in ones have variants and tiles",
+                "{option} {} is for your own kernels; built-in ones have variants and tiles",
                 brief(spec)
             )));
         }
@@ -99,7 +100,11 @@ fn planned(args: &InspectArgs) -> Result<(Plan, Vec<UserKernels>), Error> {
 
 /// The cases of descriptions and kernels, with every choice of their specialization constants.
 fn of_files(files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> Result<(Plan, Vec<UserKernels>), Error> {
-    let fields = Fields { size: args.size.clone(), spec: args.spec.clone(), ..Fields::default() };
+    let mut set = args.set.clone();
+    for spec in &args.spec {
+        set.extend(old_options::as_sets("spec", spec).map_err(Error::Usage)?);
+    }
+    let fields = Fields { size: args.size.clone(), set, ..Fields::default() };
     let described = |files: &[PathBuf]| resolve::resolve(&options::describe(files, None, &fields)?);
     // Several descriptions are several problems; kernels beside one are of its problem.
     let alone = files.iter().all(|file| file.extension().is_some_and(|ending| ending == "toml"));

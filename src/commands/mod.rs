@@ -16,6 +16,7 @@ mod journal;
 mod judging;
 mod listing;
 mod measuring;
+mod old_options;
 mod origin;
 mod peak;
 pub(crate) mod progress;

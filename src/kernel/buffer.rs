@@ -179,10 +179,12 @@ impl Binding {
 }
 
 /// What a kernel sees of a buffer at a set and binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
+    #[serde(flatten)]
     pub at: Binding,
     /// Bytes that the kernel sees, which may reach into the red zone behind the data; `None` for all of the data.
+    #[serde(skip)]
     pub bytes: Option<u64>,
 }
 

@@ -10,6 +10,7 @@ pub(crate) use crate::kernel::buffer::BufferId;
 use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, SpecValue, Start};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::Shader;
+use serde::{Deserialize, Serialize};
 
 /// The steps that compute a result, in order.
 #[derive(Clone, Debug, Default)]
@@ -84,34 +85,44 @@ impl Step {
     }
 }
 
-/// A kernel with its specialization, its grid and its arguments.
-#[derive(Clone, Debug)]
-pub struct Dispatch {
-    pub shader: Handle<Shader>,
+/// A kernel with its specialization, its grid and its arguments. Users' kernels are sent to workers by the numbers of their
+/// modules; the hash of a plan includes that text, which keeps the names of its first version.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dispatch<S = Handle<Shader>> {
+    #[serde(rename = "module")]
+    pub shader: S,
     /// Those of 32 bits by id, then the others.
     pub constants: Vec<SpecValue>,
-    /// The sub-group size to require where the device can, with full sub-groups.
-    pub subgroup_size: Option<u32>,
     /// Work-groups along x, y, z. Wider than Vulkan's 32 bits, so that too large a grid is found, not wrapped.
     pub groups: [u64; 3],
+    /// A buffer, and the byte of it at which three words are the numbers of work-groups, in place of `groups`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub indirect: Option<(BufferId, u64)>,
+    /// The sub-group size to require where the device can, with full sub-groups.
+    #[serde(rename = "subgroup", default, skip_serializing_if = "Option::is_none")]
+    pub subgroup_size: Option<u32>,
     /// The push-constant block, with zeros where addresses go.
     pub push: Vec<u8>,
     /// Where addresses go in it.
     pub addresses: Vec<Address>,
     /// What is bound, each at a set and binding of its own.
+    #[serde(rename = "bindings")]
     pub descriptors: Vec<Descriptor>,
     /// Loop iterations of the busiest invocation, summed over its loops (see [`crate::device::capability::DeviceLimits`]).
+    #[serde(skip)]
     pub loop_iterations: u64,
-    /// A buffer, and the byte of it at which three words are the numbers of work-groups, in place of `groups`.
-    pub indirect: Option<(BufferId, u64)>,
     /// Buffers that it reaches by addresses in what is bound.
+    #[serde(skip)]
     pub reached: Vec<BufferId>,
     /// The shape of the cooperative matrices that the kernel multiplies.
+    #[serde(skip)]
     pub matrix: Option<MatrixShape>,
     /// Whether it runs beside the step before it: see [`Self::beside`].
+    #[serde(skip)]
     pub beside: bool,
     /// The kernel and its descriptors in runs that are not timed, where accesses outside the data are to be seen and this
     /// dispatch hides them.
+    #[serde(skip)]
     pub guarded: Option<(Handle<Shader>, Vec<Descriptor>)>,
 }
 
@@ -135,20 +146,20 @@ impl Value {
     }
 }
 
-impl Dispatch {
+impl<S> Dispatch<S> {
     /// A dispatch of `shader` that gives it nothing, of one work-group.
     #[must_use]
-    pub fn bare(shader: impl Into<Handle<Shader>>) -> Self {
+    pub fn bare(shader: impl Into<S>) -> Self {
         Self {
             shader: shader.into(),
             constants: vec![],
-            subgroup_size: None,
             groups: [1; 3],
+            indirect: None,
+            subgroup_size: None,
             push: vec![],
             addresses: vec![],
             descriptors: vec![],
             loop_iterations: 0,
-            indirect: None,
             reached: vec![],
             matrix: None,
             beside: false,
@@ -156,6 +167,18 @@ impl Dispatch {
         }
     }
 
+    /// Moves buffers to other places.
+    pub(crate) fn move_to(&mut self, place: impl Fn(BufferId) -> BufferId) {
+        let addressed = self.addresses.iter_mut().map(|address| &mut address.buffer);
+        let bound = self.descriptors.iter_mut().map(|descriptor| &mut descriptor.at.buffer);
+        let counts = self.indirect.iter_mut().map(|(counts, _)| counts);
+        for id in addressed.chain(bound).chain(counts).chain(&mut self.reached) {
+            *id = place(*id);
+        }
+    }
+}
+
+impl Dispatch {
     /// A dispatch of a built-in kernel, with `arguments` by name: its push constants and its texel views.
     ///
     /// # Panics
@@ -347,15 +370,6 @@ impl Dispatch {
         };
         let bound = self.descriptors.iter().map(|descriptor| descriptor.at).filter(writable).map(|at| at.buffer);
         bound.chain(self.addresses.iter().map(|address| address.buffer)).chain(self.reached.iter().copied())
-    }
-
-    fn move_to(&mut self, place: impl Fn(BufferId) -> BufferId) {
-        let addressed = self.addresses.iter_mut().map(|address| &mut address.buffer);
-        let bound = self.descriptors.iter_mut().map(|descriptor| &mut descriptor.at.buffer);
-        let counts = self.indirect.iter_mut().map(|(counts, _)| counts);
-        for id in addressed.chain(bound).chain(counts).chain(&mut self.reached) {
-            *id = place(*id);
-        }
     }
 
     fn set(&mut self, id: u32, value: u32) {

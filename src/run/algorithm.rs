@@ -8,7 +8,7 @@ use super::loaded;
 use super::member_map::MemberMap;
 use super::oracle::{Expected, NoReference, Saving};
 use super::resolved::{
-    Buffer, Command, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
+    Buffer, Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun, Tolerance,
 };
 use crate::algorithms::{self, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::alike::distinct;
@@ -290,9 +290,9 @@ fn lay_out(point: &mut Point, shaders: &[Handle<Shader>]) {
             _ => false,
         };
         for pass in lists.clone().flat_map(|list| &list.passes) {
-            for at in pass.bindings.iter().filter(|at| at.buffer.0 == place) {
+            for Descriptor { at, .. } in pass.descriptors.iter().filter(|own| own.at.buffer.0 == place) {
                 let same = |slot: &&Slot| (slot.set, slot.binding, slot.element) == (at.set, at.binding, at.element);
-                match shaders[pass.module].interface.slots.iter().find(same) {
+                match shaders[pass.shader].interface.slots.iter().find(same) {
                     Some(slot) => slot.blocks.iter().for_each(|block| members.add(block, at.offset)),
                     None => members.open(),
                 }
@@ -323,7 +323,7 @@ fn program(
 ) -> Result<Program, String> {
     let buffers: Vec<&Buffer> = point.buffers.iter().chain(&list.scratch).collect();
     let dispatches: Vec<_> =
-        list.passes.iter().map(|pass| dispatch(&shaders[pass.module], pass, &buffers, device)).collect();
+        list.passes.iter().map(|pass| dispatch(&shaders[pass.shader], pass, &buffers, device)).collect();
     let unguarded = distinct(dispatches.iter().flat_map(|own| unguarded(own, &buffers)));
     let steps = dispatches.into_iter().map(Step::Dispatch).collect();
     let own = || (point.buffers.len()..).zip(&list.scratch);
@@ -356,33 +356,40 @@ fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, Stri
     Ok(Some(Start { buffer: BufferId(place), bytes: bytes.into(), addresses }))
 }
 
-fn dispatch(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
+/// A pass as a device runs it.
+fn dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
     // A write behind the data is to be found in the red zone, where nobody would see it otherwise: robust accesses
     // end with the descriptor. A kernel that asks for lengths is told the true ones.
-    let descriptor = |is_guarded: bool, at: &Binding| {
-        let bytes = visible(at, buffers);
+    let descriptor = |is_guarded: bool, at: Binding| {
+        let bytes = visible(&at, buffers);
         let guarded = bytes + RED_ZONE;
         let fits = guarded <= device.limits.storage_buffer_range.0 && at.range.is_none();
         let bytes = if is_guarded && fits && at.kind == SlotKind::Storage { guarded } else { bytes };
-        Descriptor { at: *at, bytes: Some(bytes) }
+        Descriptor { at, bytes: Some(bytes) }
     };
     let asks = shader.interface.asks_lengths;
-    let bound = |is_guarded| pass.bindings.iter().map(|at| descriptor(is_guarded, at)).collect::<Vec<_>>();
+    let bound = |is_guarded| pass.descriptors.iter().map(|own| descriptor(is_guarded, own.at)).collect::<Vec<_>>();
     let guarded = if asks { with_lengths(shader, pass, buffers).map(|shader| (shader, bound(true))) } else { None };
     let (mut constants, others): (Vec<SpecValue>, Vec<_>) =
         pass.constants.iter().copied().partition(|constant| constant.bytes == 4);
     constants.sort_unstable_by_key(|constant| constant.id);
     constants.extend(others);
-    let (push, addresses) = (pass.push.clone(), pass.addresses.clone());
-    let descriptors = bound(!asks);
-    let blocks = pass.bindings.iter().filter_map(|at| match &buffers[at.buffer.0].fill {
+    let blocks = pass.descriptors.iter().filter_map(|own| match &buffers[own.at.buffer.0].fill {
         Some(Fill::Block { addresses, .. }) => Some(addresses.iter().map(|address| address.buffer)),
         _ => None,
     });
-    let reached = blocks.flatten().collect();
-    let Pass { groups, indirect, subgroup: subgroup_size, .. } = *pass;
-    let bare = Dispatch::bare(shader.clone());
-    Dispatch { constants, subgroup_size, groups, push, addresses, descriptors, indirect, reached, guarded, ..bare }
+    Dispatch {
+        constants,
+        groups: pass.groups,
+        indirect: pass.indirect,
+        subgroup_size: pass.subgroup_size,
+        push: pass.push.clone(),
+        addresses: pass.addresses.clone(),
+        descriptors: bound(!asks),
+        reached: blocks.flatten().collect(),
+        guarded,
+        ..Dispatch::bare(shader.clone())
+    }
 }
 
 /// Bytes of a buffer that a kernel is told to see at a binding.
@@ -391,9 +398,9 @@ fn visible(at: &Binding, buffers: &[&Buffer]) -> u64 {
 }
 
 /// The kernel of a pass with the lengths of what is bound as constants; `None` where one cannot be told.
-fn with_lengths(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer]) -> Option<Handle<Shader>> {
+fn with_lengths(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer]) -> Option<Handle<Shader>> {
     let bytes = |set, binding| {
-        let mut bound = pass.bindings.iter().filter(|at| (at.set, at.binding) == (set, binding));
+        let mut bound = pass.descriptors.iter().map(|own| &own.at).filter(|at| (at.set, at.binding) == (set, binding));
         let first = visible(bound.next()?, buffers);
         bound.all(|at| visible(at, buffers) == first).then_some(first)
     };

@@ -1,39 +1,35 @@
 //! The buffers of a description: which blocks see them, who fills and who checks them, their extents at a point.
 
-use super::description::{Bound, Described, Description, Fault};
+use super::description::{Bound, Buffer as Stated, Described, Description, Fault, Formula};
 use super::expression::{Expression, Values};
 use super::fill;
 use super::init;
-use super::loaded::{LoadedKernel, LoadedPass};
+use super::loaded::{LoadedKernel, LoadedPass, slot_key};
 use super::member_map::MemberMap;
 use super::members::{Members, Part};
 use super::resolved::{Buffer, Fill, Tolerance};
+use super::written;
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::{Block, Scalar, Slot};
 
-/// What holds for a buffer of a description at every point.
+/// The parts that the buffers of a description play, and what their shapes may not name.
 #[derive(Debug)]
-pub(crate) struct DescribedBuffer {
-    name: String,
-    element: DType,
-    shape: Vec<Expression>,
-    role: Role,
-    tolerance: Tolerance,
-    /// Whether a `check` states it.
-    checked: bool,
+pub(crate) struct Roles {
+    /// Of each buffer, in the description's order.
+    all: Vec<Role>,
     /// The specialization constants, which the shape of scratch alone may name.
     constants: Vec<String>,
 }
 
-impl DescribedBuffer {
-    /// The buffers of a description in its order, each of which a kernel must see; every block must see one.
+impl Roles {
+    /// The roles of a description's buffers, each of which a kernel must see; every block must see one.
     ///
     /// # Errors
     /// What is missing, unknown or of another type.
-    pub(crate) fn all(description: &Description, programs: &[&LoadedKernel]) -> Result<Vec<Self>, Fault> {
+    pub(crate) fn of(description: &Description, programs: &[&LoadedKernel]) -> Result<Self, Fault> {
         // Whether a kernel may write to each, where one sees it.
         let mut writable: Vec<Option<bool>> = vec![None; description.buffer.0.len()];
         let passes = || programs.iter().flat_map(|program| &program.passes);
@@ -73,72 +69,40 @@ impl DescribedBuffer {
             let message = message.split("; available").next().unwrap_or_default();
             return Err(Fault::new(format!("buffer.{name}"), format!("{message}; kernels bind: {}", all.join("; "))));
         }
-        let constants: Vec<String> = passes()
-            .flat_map(|pass| pass.interface.constants.iter())
-            .map(|constant| constant.name.to_string())
-            .collect();
-        let names = description.buffer.names().into_iter().zip(writable);
-        names.map(|(name, writable)| Self::new(description, name, writable == Some(true), &constants)).collect()
+        let constants = passes().flat_map(|pass| pass.interface.constants.iter());
+        let constants = constants.map(|constant| constant.name.to_string()).collect();
+        let names = description.buffer.iter().zip(writable);
+        let all = names.map(|((name, stated), writable)| role(description, name, stated, writable == Some(true)));
+        Ok(Self { all: all.collect::<Result<_, _>>()?, constants })
     }
 
     /// The place of buffer `number` of the description among those of a point, or behind them where it is scratch.
-    pub(crate) fn place(all: &[Self], number: usize) -> usize {
-        let scratch = |entries: &[Self]| entries.iter().filter(|entry| entry.role == Role::Scratch).count();
-        let before = &all[..number];
-        match all[number].role {
-            Role::Scratch => all.len() - scratch(all) + scratch(before),
+    pub(crate) fn place(&self, number: usize) -> usize {
+        let scratch = |roles: &[Role]| roles.iter().filter(|role| **role == Role::Scratch).count();
+        let before = &self.all[..number];
+        match self.all[number] {
+            Role::Scratch => self.all.len() - scratch(&self.all) + scratch(before),
             _ => before.len() - scratch(before),
         }
     }
+}
 
-    fn new(description: &Description, name: &str, writable: bool, constants: &[String]) -> Result<Self, Fault> {
-        let stated = description.buffer.get(name).cloned().unwrap_or_default();
-        let field = |of: &str| format!("buffer.{name}.{of}");
-        let element = element(description, name)?;
-        let Some(shape) = &stated.shape else {
-            return Err(Fault::new(field("shape"), "is missing; write its extents, the slowest first: [\"M\", \"K\"]"));
-        };
-        let shape = shape.values().iter().map(super::description::Formula::expression).collect::<Result<Vec<_>, _>>();
-        let shape = shape.map_err(|e| Fault::new(field("shape"), e))?;
-        if shape.is_empty() || shape.len() > 8 {
-            return Err(Fault::new(field("shape"), format!("has {} extents; write 1 to 8", shape.len())));
+/// The role of a buffer that kernels may write to or not.
+fn role(description: &Description, name: &str, stated: &Stated, writable: bool) -> Result<Role, Fault> {
+    let fault = |field: &str, message: String| Err(Fault::new(format!("buffer.{name}.{field}"), message));
+    let supplied = description.inputs.as_ref().is_some_and(|inputs| inputs.command.is_some());
+    match (stated.scratch, &stated.fill, &stated.check) {
+        (true, _, None) => Ok(Role::Scratch),
+        (true, _, Some(_)) => fault("scratch", "cannot be checked; leave out check, or scratch".into()),
+        (false, _, Some(_)) if !writable => {
+            fault("check", "is for buffers that kernels write, and every block of this one is readonly".into())
         }
-        let supplied = description.inputs.as_ref().is_some_and(|inputs| inputs.command.is_some());
-        let role = match (stated.scratch, &stated.fill, &stated.check) {
-            (true, _, None) => Role::Scratch,
-            (true, _, Some(_)) => {
-                return Err(Fault::new(field("scratch"), "cannot be checked; leave out check, or scratch"));
-            }
-            (false, _, Some(_)) if !writable => {
-                return Err(Fault::new(
-                    field("check"),
-                    "is for buffers that kernels write, and every block of this one is readonly",
-                ));
-            }
-            (false, Some(_), Some(_)) => Role::InPlace,
-            (false, Some(_), None) => Role::Input,
-            (false, None, Some(_)) => Role::Output,
-            (false, None, None) if writable => Role::Output,
-            (false, None, None) if supplied => Role::Input,
-            (false, None, None) => {
-                let message = format!("is missing, and no kernel writes to it; write {}", fill::FORMS);
-                return Err(Fault::new(field("fill"), message));
-            }
-        };
-        let tolerance = match &stated.check {
-            Some(check) => {
-                // As programs number them: scratch comes last.
-                let of_problem = description.buffer.iter().filter(|(_, buffer)| !buffer.scratch);
-                let names: Vec<&str> = of_problem.map(|(name, _)| name).collect();
-                check.tolerance(&field("check"), &names)?
-            }
-            None => init::usual(element),
-        };
-        if let (Tolerance::Ulp(_), DType::Bytes) = (&tolerance, element) {
-            return Err(Fault::new(field("check"), "counts representable values, which bytes are not; use \"exact\""));
-        }
-        let (name, constants, checked) = (name.to_string(), constants.to_vec(), stated.check.is_some());
-        Ok(Self { name, element, shape, role, tolerance, checked, constants })
+        (false, Some(_), Some(_)) => Ok(Role::InPlace),
+        (false, Some(_), None) => Ok(Role::Input),
+        (false, None, Some(_)) => Ok(Role::Output),
+        (false, None, None) if writable => Ok(Role::Output),
+        (false, None, None) if supplied => Ok(Role::Input),
+        (false, None, None) => fault("fill", format!("is missing, and no kernel writes to it; write {}", fill::FORMS)),
     }
 }
 
@@ -156,7 +120,7 @@ fn element(description: &Description, name: &str) -> Result<DType, Fault> {
 /// Checks that `bind` of a pass names blocks that it has, or another kernel with the same `bind`, and buffers that are
 /// described.
 fn known_binds(description: &Description, pass: &LoadedPass, programs: &[&LoadedKernel]) -> Result<(), Fault> {
-    for (block, bounds) in pass.bind.iter() {
+    for (block, bounds) in pass.stated.bind.iter() {
         let field = pass.field(&format!("bind.{block}"));
         let has = |pass: &LoadedPass| {
             pass.interface.slots.iter().any(|slot| slot.is_called(block))
@@ -180,8 +144,8 @@ fn known_binds(description: &Description, pass: &LoadedPass, programs: &[&Loaded
 /// # Errors
 /// When there is no such buffer, or a grid is stated too.
 pub(crate) fn indirect(description: &Description, pass: &LoadedPass) -> Result<Option<Part>, Fault> {
-    let (Some(text), field) = (&pass.indirect, pass.field("indirect")) else { return Ok(None) };
-    if pass.groups.is_some() {
+    let (Some(text), field) = (&pass.stated.indirect, pass.field("indirect")) else { return Ok(None) };
+    if pass.stated.groups.is_some() {
         return Err(Fault::new(field, "stands beside groups; keep one of them"));
     }
     Part::of(description, &field, &Bound::Name(text.clone())).map(Some)
@@ -192,7 +156,7 @@ pub(crate) fn indirect(description: &Description, pass: &LoadedPass) -> Result<O
 /// # Errors
 /// When there is none, or several at once.
 pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<Vec<Part>, Fault> {
-    if let Some((block, bounds)) = pass.bind.iter().find(|(block, _)| slot.is_called(block)) {
+    if let Some((block, bounds)) = pass.stated.bind.iter().find(|(block, _)| slot.is_called(block)) {
         let field = pass.field(&format!("bind.{block}"));
         return bounds.values().iter().map(|bound| Part::of(description, &field, bound)).collect();
     }
@@ -201,14 +165,14 @@ pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -
     match by_name.map(|(index, _)| index).collect::<Vec<_>>().as_slice() {
         &[buffer] => Ok(vec![Part { buffer, offset: None, range: None }]),
         [] => {
-            let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
+            let name = slot_key(slot);
             let what = if slot.names().is_empty() { "a block without a name".into() } else { slot.names().join(" = ") };
             Err(Fault::new(
                 format!("buffer.{name}"),
                 format!(
                     "is missing: {} binds {what} at set {set}, binding {binding}; write [buffer.{}] with type and shape",
                     pass.source,
-                    init::key(&name)
+                    written::key(&name)
                 ),
             ))
         }
@@ -254,65 +218,82 @@ const MOST_BYTES: u64 = 1 << 42;
 /// An extent that makes no sense, a file that does not fit.
 pub(crate) fn buffers(
     described: &Described,
-    table: &[DescribedBuffer],
+    roles: &Roles,
     scope: &Values,
     wanted: impl Fn(Role) -> bool,
 ) -> Result<Vec<Buffer>, Fault> {
-    table.iter().filter(|entry| wanted(entry.role)).map(|entry| entry.at(described, scope)).collect()
+    let mut of_problem = scope.clone();
+    for constant in &roles.constants {
+        of_problem.bar(constant, "a specialization constant: only scratch may depend on one, not what is checked");
+    }
+    let all = described.description.buffer.iter().zip(&roles.all).filter(|(_, role)| wanted(**role));
+    all.map(|((name, stated), role)| {
+        let scope = if *role == Role::Scratch { scope } else { &of_problem };
+        at_point(described, name, stated, *role, scope)
+    })
+    .collect()
 }
 
-impl DescribedBuffer {
-    fn at(&self, described: &Described, scope: &Values) -> Result<Buffer, Fault> {
-        let field = |of: &str| format!("buffer.{}.{of}", self.name);
-        let mut scope = scope.clone();
-        if self.role != Role::Scratch {
-            for constant in &self.constants {
-                scope.bar(constant, "a specialization constant: only scratch may depend on one, not what is checked");
-            }
+/// A buffer at a point.
+fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scope: &Values) -> Result<Buffer, Fault> {
+    let description = &described.description;
+    let element = element(description, name)?;
+    let fault = |field: &str, message: String| Fault::new(format!("buffer.{name}.{field}"), message);
+    let shape = shape(stated, element, scope).map_err(|message| fault("shape", message))?;
+    // Those that no program supplies have one in the description.
+    let fill = match &stated.fill {
+        None => role.is_input().then_some(Fill::Made),
+        Some(text) => {
+            let fill = fill::parse(&scope.replace(text), &described.folder, scope);
+            let fill = fill.and_then(|fill| fill.check(element, &shape).map(|()| fill));
+            Some(fill.map_err(|message| fault("fill", message))?)
         }
-        let extent = |expression: &Expression| {
-            let value = expression.value(&scope).map_err(|e| Fault::new(field("shape"), e))?;
-            u64::try_from(value).ok().filter(|value| *value > 0).ok_or_else(|| {
-                let message = format!("has the extent {value} ('{}'); an extent is 1 or more", expression.text());
-                Fault::new(field("shape"), message)
-            })
-        };
-        let shape = self.shape.iter().map(extent).collect::<Result<Vec<_>, _>>()?;
-        let bytes = shape.iter().try_fold(self.element.bytes(), |bytes, extent| bytes.checked_mul(*extent));
-        if bytes.is_none_or(|bytes| bytes > MOST_BYTES) {
-            let message =
-                format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MOST_BYTES));
-            return Err(Fault::new(field("shape"), message));
+    };
+    let tolerance = match &stated.check {
+        Some(check) => {
+            // As programs number them: scratch comes last.
+            let of_problem = description.buffer.iter().filter(|(_, buffer)| !buffer.scratch);
+            let names: Vec<&str> = of_problem.map(|(name, _)| name).collect();
+            check.tolerance(&format!("buffer.{name}.check"), &names)?
         }
-        let fill = self.fill(described, &scope, &shape)?;
-        let Self { element, role, checked, .. } = *self;
-        let tolerance = self.tolerance.clone();
-        if let (Tolerance::Columns { atol, .. }, Some(columns)) = (&tolerance, shape.last())
-            && atol.len() as u64 != *columns
-        {
+        None => init::usual(element),
+    };
+    match (&tolerance, shape.last()) {
+        (Tolerance::Ulp(_), _) if element == DType::Bytes => {
+            let message = "counts representable values, which bytes are not; use \"exact\"";
+            return Err(fault("check", message.into()));
+        }
+        (Tolerance::Columns { atol, .. }, Some(columns)) if atol.len() as u64 != *columns => {
             let message = format!("has {} values of atol for {columns} columns; write one for each", atol.len());
-            return Err(Fault::new(field("check"), message));
+            return Err(fault("check", message));
         }
-        Ok(Buffer {
-            name: self.name.clone(),
-            element,
-            shape,
-            role,
-            fill,
-            tolerance,
-            checked,
-            members: MemberMap::default(),
-        })
+        _ => {}
     }
+    let (name, checked, members) = (name.to_string(), stated.check.is_some(), MemberMap::default());
+    Ok(Buffer { name, element, shape, role, fill, tolerance, checked, members })
+}
 
-    /// What it holds before a run; files must be there and fit.
-    fn fill(&self, described: &Described, scope: &Values, shape: &[u64]) -> Result<Option<Fill>, Fault> {
-        let stated = described.description.buffer.get(&self.name).and_then(|buffer| buffer.fill.as_ref());
-        let Some(text) = stated else { return Ok(self.role.is_input().then_some(Fill::Made)) };
-        let fault = |message: String| Fault::new(format!("buffer.{}.fill", self.name), message);
-        let fill = fill::parse(&scope.replace(text), &described.folder, scope).map_err(fault)?;
-        fill.check(self.element, shape).map_err(fault)?;
-        Ok(Some(fill))
+/// The extents of a buffer.
+fn shape(stated: &Stated, element: DType, scope: &Values) -> Result<Vec<u64>, String> {
+    let Some(shape) = &stated.shape else {
+        return Err("is missing; write its extents, the slowest first: [\"M\", \"K\"]".into());
+    };
+    let shape = shape.values().iter().map(Formula::expression).collect::<Result<Vec<_>, _>>()?;
+    if shape.is_empty() || shape.len() > 8 {
+        return Err(format!("has {} extents; write 1 to 8", shape.len()));
+    }
+    let extent = |expression: &Expression| {
+        let value = expression.value(scope)?;
+        let message = || format!("has the extent {value} ('{}'); an extent is 1 or more", expression.text());
+        u64::try_from(value).ok().filter(|value| *value > 0).ok_or_else(message)
+    };
+    let shape = shape.iter().map(extent).collect::<Result<Vec<_>, _>>()?;
+    let bytes = shape.iter().try_fold(element.bytes(), |bytes, extent| bytes.checked_mul(*extent));
+    match bytes.filter(|bytes| *bytes <= MOST_BYTES) {
+        Some(_) => Ok(shape),
+        None => {
+            Err(format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MOST_BYTES)))
+        }
     }
 }
 

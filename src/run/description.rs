@@ -4,8 +4,8 @@ use super::expression::Expression;
 use crate::basis::error::{self, Error};
 use crate::basis::printable::{Shown, brief};
 use crate::basis::threads::CANNOT_START;
-use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 /// The description of a kernel, or of several that solve the same problem. Everything is text and numbers here; the
 /// resolver gives it a meaning.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Description {
     /// What tables call the problem.
@@ -50,7 +50,7 @@ pub(crate) struct Description {
 }
 
 /// A dispatch of a program, as it was when it was captured.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Captured {
     /// The program's command line.
@@ -78,7 +78,7 @@ impl Captured {
 pub(crate) const OTHERS: &str = "*";
 
 /// A kernel and how it is compiled; as a pass, how it is dispatched too.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Kernel {
     /// Its file, or several that compete.
@@ -118,7 +118,7 @@ pub(crate) struct Kernel {
 }
 
 /// What a block sees: a buffer, `"A"`, from a byte on, `"A + 4*N"`, or a part of it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected \"BUFFER\", \"BUFFER + BYTES\" or { buffer, offset, range }")]
 pub(crate) enum Bound {
     Name(String),
@@ -126,7 +126,7 @@ pub(crate) enum Bound {
 }
 
 /// A part of a buffer.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BoundRange {
     pub buffer: String,
@@ -139,7 +139,7 @@ pub(crate) struct BoundRange {
 }
 
 /// A buffer.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Buffer {
     /// The element type: `f32`, …, `bytes`.
@@ -157,7 +157,7 @@ pub(crate) struct Buffer {
 }
 
 /// A tolerance: `"exact"`, or the figures of one kind.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected \"exact\", \"set\" or figures such as { rtol = 1e-4, atol = 1e-5 }")]
 pub(crate) enum Check {
     /// `"exact"`.
@@ -167,7 +167,7 @@ pub(crate) enum Check {
 }
 
 /// The figures of a tolerance.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CheckFigures {
     /// Relative part.
@@ -188,7 +188,7 @@ pub(crate) struct CheckFigures {
 }
 
 /// The grid of a dispatch.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Dispatch {
     /// Work-groups along x, y, z.
@@ -198,7 +198,7 @@ pub(crate) struct Dispatch {
 }
 
 /// Where the right answer comes from: one of `builtin`, `kernel`, `file` and `command`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ReferenceTable {
     /// An algorithm of this program's.
@@ -215,22 +215,13 @@ pub(crate) struct ReferenceTable {
     pub command: Option<String>,
     /// A kernel that is right.
     pub kernel: Listed<String>,
-    /// Of that kernel, as of [`Kernel`].
-    pub entry: Option<String>,
-    pub include: Vec<String>,
-    pub define: Named<Formula>,
-    pub vulkan: Option<String>,
-    pub bind: Named<Listed<Bound>>,
-    pub spec: Named<Formula>,
-    #[serde(deserialize_with = "members")]
-    pub push: Named<Formula>,
-    #[serde(deserialize_with = "blocks")]
-    pub uniform: Named<Named<Formula>>,
-    pub groups: Option<Listed>,
+    /// How that kernel is compiled and dispatched: the fields of a pass but for its source, and for what repeats it.
+    #[serde(flatten)]
+    pub own: Kernel,
 }
 
 /// The nominal work of a run.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Work {
     /// Arithmetic operations.
@@ -240,7 +231,7 @@ pub(crate) struct Work {
 }
 
 /// A program that writes inputs.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Inputs {
     /// The line for a shell.
@@ -291,7 +282,7 @@ fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<S
 }
 
 /// A number, or an expression.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a number, or an expression in quotes")]
 pub(crate) enum Formula {
     Truth(bool),
@@ -337,7 +328,7 @@ impl fmt::Display for Formula {
 }
 
 /// One value, or a list.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a value, or a list of values")]
 pub(crate) enum Listed<T = Formula> {
     // First, for serde takes a list for the fields of a structure, too.
@@ -363,7 +354,7 @@ impl<T> Listed<T> {
 }
 
 /// The files of outputs: that of the only one, or one for each.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum OutputFiles {
     One(String),
@@ -410,6 +401,12 @@ impl<V> Named<V> {
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl<V: Serialize> Serialize for Named<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
     }
 }
 
@@ -583,7 +580,7 @@ pub(crate) struct Described {
     pub folder: PathBuf,
     /// The file and its text, where it is from one.
     pub file: Option<(PathBuf, String)>,
-    /// The fields that options of the command line stated, with these: `spec.BM`, `--spec BM=64`.
+    /// The fields that options of the command line stated, with these: `spec.BM`, `--set spec.BM=64`.
     pub options: Vec<(String, String)>,
     /// Whether it is that of a case, which was named by its folder: it may be from anywhere, and runs no commands.
     pub of_case: bool,
@@ -596,7 +593,9 @@ impl Described {
         if fault.message.starts_with(CANNOT_START) {
             return Error::Failure(fault.message.clone());
         }
-        if let Some((_, option)) = self.options.iter().find(|(field, _)| *field == fault.field) {
+        let is_of =
+            |field: &str| fault.field.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        if let Some((_, option)) = self.options.iter().rfind(|(field, _)| is_of(field)) {
             let whole = if option.is_empty() { fault.message.clone() } else { format!("{option}: {fault}") };
             return Error::Usage(whole);
         }

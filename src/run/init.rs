@@ -1,15 +1,19 @@
 //! What a kernel says of itself: a description with everything filled in that can be known, and what is missing of one.
 
 use super::access::Access;
-use super::description::{Described, Fault};
-use super::loaded::{LoadedKernel, LoadedPass, constant_key, programs, slot_key};
+use super::description::{Buffer, Described, Dispatch, Fault, Formula, Kernel, Listed, Named, OTHERS};
+use super::loaded::{LoadedPass, constant_key, programs};
 use super::members::number;
+use super::options::typed;
 use super::resolved::Tolerance;
+use super::written::{Commented, check, inline, key, line, table};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::printable::{printable, shown_word};
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar, Slot, SlotKind, SpecConstant};
-use std::fmt::Write;
+use std::ffi::OsStr;
+use std::path::Path;
+use toml::Value;
 
 /// The tolerance of outputs that state none.
 #[must_use]
@@ -28,80 +32,100 @@ pub(crate) fn usual(element: DType) -> Tolerance {
 /// # Errors
 /// What the compiler says.
 pub(crate) fn init(described: &Described) -> Result<String, Error> {
-    template(described).map_err(|fault| described.error(&fault))
+    template(described).map(|own| own.text()).map_err(|fault| described.error(&fault))
 }
 
-fn template(described: &Described) -> Result<String, Fault> {
+fn template(described: &Described) -> Result<Commented, Fault> {
     let programs = programs(described)?;
     let pass = &programs[0].passes[0];
-    let mut text = kernel_table(described, &programs);
     let grid = Grid::of(pass);
-    let _ = writeln!(text, "\n[axes]                        # swept; expressions below may use these names");
-    for ((axis, values), remark) in grid.axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
-        let _ = writeln!(text, "{}", marked(&format!("{axis} = {}", quoted(values)), &format!("(…) {remark}")));
-    }
-    specs(pass, &mut text);
-    pushes(pass, &grid, &mut text);
-    let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
-    let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
-    for (slot, access) in pass.interface.slots.iter().zip(slots) {
-        match by_member(slot, *access) {
-            Some(block) => uniform(slot, block, &grid, &mut text),
-            None => buffer(slot, *access, &grid, &mut text),
-        }
-    }
-    let both = Access::UNKNOWN;
-    let blocks = pass.interface.slots.iter().zip(slots).filter_map(|(slot, access)| by_member(slot, *access));
-    let held = blocks.flat_map(|block| block.members.iter());
-    let held = held.filter(|member| member.kind == ArgumentKind::Address).map(|member| (member, &both));
-    for (member, access) in pass.addresses().zip(addresses).chain(held) {
-        let name = key(member.name.rsplit('.').next().unwrap_or_default());
-        let head =
-            marked(&format!("\n[buffer.{name}]"), &format!("at the address in {}: {}", member.name, done(*access)));
-        let _ = writeln!(text, "{head}\n{}", marked("type = \"f32\"", "(…)"));
-        let _ = writeln!(text, "{}", marked(&format!("shape = {}", grid.shape(1)), "(…)"));
-        contents(&member.name, "f32", *access, &mut text);
-    }
-    let [x, y, z] = pass.local_size(&[]);
-    let groups = grid.groups();
-    let _ = writeln!(text, "\n[dispatch]                    # work-groups of {x}×{y}×{z}: local_x, …");
-    let _ = writeln!(text, "{}", marked(&format!("groups = {groups}"), "(…)"));
-    text.push_str(&ENDING.replace("GROUPS", &groups));
-    Ok(text)
-}
-
-/// What the sources are and how they are compiled.
-fn kernel_table(described: &Described, programs: &[LoadedKernel]) -> String {
-    let pass = &programs[0].passes[0];
-    let kernel = described.description.kernel.clone().unwrap_or_default();
-    let mut text = String::new();
-    let sources: Vec<String> = programs.iter().map(|program| quoted(&program.passes[0].source)).collect();
-    let name = std::path::Path::new(&pass.source)
-        .file_name()
-        .map_or(pass.source.clone().into(), |name| name.to_string_lossy());
-    let _ = writeln!(
-        text,
-        "# What gpukern found in {}. Check the lines marked (…); docs/run.md\n# explains the fields.",
+    let mut own = Commented::default();
+    let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
+    own.head = format!(
+        "# What gpukern found in {}. Check the lines marked (…); docs/run.md\n# explains the fields.\n",
         printable(&name)
     );
-    let _ = writeln!(text, "[kernel]");
-    match sources.as_slice() {
-        [one] => writeln!(text, "source = {one}"),
-        several => writeln!(text, "source = [{}]", several.join(", ")),
+    let stated = described.description.kernel.clone().unwrap_or_default();
+    let Kernel { entry, include, define, .. } = stated;
+    let source = match programs.as_slice() {
+        [_] => Listed::One(pass.source.clone()),
+        several => Listed::Many(several.iter().map(|program| program.passes[0].source.clone()).collect()),
+    };
+    own.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
+    own.remark("axes", "swept; expressions below may use these names");
+    for ((axis, values), remark) in grid.axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
+        own.description.axes.set(axis, Listed::One(text(values)));
+        own.remark(format!("axes.{axis}"), format!("(…) {remark}"));
     }
-    .ok();
-    if !kernel.include.is_empty() {
-        let folders: Vec<String> = kernel.include.iter().map(|folder| quoted(folder)).collect();
-        let _ = writeln!(text, "include = [{}]", folders.join(", "));
+    specs(pass, &mut own);
+    own.remark("push", "numbers, or expressions of axes");
+    for member in pass.interface.arguments.iter() {
+        if let ArgumentKind::Scalar(scalar) = member.kind {
+            let name = member_key(&pass.interface.arguments, member);
+            own.remark(format!("push.{name}"), format!("(…) {}", scalar.name()));
+            own.description.push.set(&name, grid.guess(&member.name, scalar));
+        }
     }
-    if !kernel.define.is_empty() {
-        let macros = kernel.define.iter().map(|(name, value)| format!("{name} = {}", quoted(&value.to_string())));
-        let _ = writeln!(text, "define = {{ {} }}", macros.collect::<Vec<_>>().join(", "));
+    buffers(pass, &grid, &mut own)?;
+    let [x, y, z] = pass.local_size(&[]);
+    own.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
+    own.remark("dispatch.groups", "(…)");
+    let groups = grid.groups();
+    own.description.dispatch = Some(Dispatch { groups: Some(Listed::Many(groups.clone())), indirect: None });
+    let groups: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
+    own.tail = ENDING.replace("GROUPS", &format!("[{}]", groups.join(", ")));
+    Ok(own)
+}
+
+/// Adds the blocks that are given by member, and the buffers.
+fn buffers(pass: &LoadedPass, grid: &Grid, own: &mut Commented) -> Result<(), Fault> {
+    let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
+    let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
+    let mut held = vec![];
+    for (slot, access) in pass.interface.slots.iter().zip(slots) {
+        match by_member(slot, *access) {
+            Some(block) => {
+                uniform(&buffer_key(pass, slot), slot, block, grid, own);
+                let pointers = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
+                held.extend(pointers.map(|member| (member, Access::UNKNOWN)));
+            }
+            None => buffer(&buffer_key(pass, slot), slot, *access, grid, own),
+        }
     }
-    if let Some(entry) = &kernel.entry {
-        let _ = writeln!(text, "entry = {}", quoted(entry));
+    for (member, access) in pass.addresses().zip(addresses.iter().copied()).chain(held) {
+        let name = member.name.rsplit('.').next().unwrap_or_default();
+        own.remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, done(access)));
+        own.remark(format!("buffer.{name}.type"), "(…)");
+        own.remark(format!("buffer.{name}.shape"), "(…)");
+        contents(name, &member.name, Buffer { shape: Some(grid.shape(1)), ..of_type("f32") }, access, own);
     }
-    text
+    Ok(())
+}
+
+/// The name of a slot that no other has, or its set and binding.
+fn buffer_key(pass: &LoadedPass, slot: &Slot) -> String {
+    let is_own = |name: &&str| pass.interface.slots.iter().filter(|other| other.is_called(name)).count() == 1;
+    slot.names().into_iter().find(is_own).map_or_else(|| place(slot), String::from)
+}
+
+/// A slot by its set and binding, `0.3`, and its element of an array, `0.3[1]`.
+pub(crate) fn place(slot: &Slot) -> String {
+    let element = if slot.element == 0 { String::new() } else { format!("[{}]", slot.element) };
+    format!("{}.{}{element}", slot.set, slot.binding)
+}
+
+/// The name of a member that no other has, or its place.
+pub(crate) fn member_key(members: &[Argument], member: &Argument) -> String {
+    let is_unique = members.iter().filter(|other| other.name == member.name).count() == 1;
+    if is_unique && !member.name.is_empty() { member.name.to_string() } else { format!("byte {}", member.offset) }
+}
+
+fn text(formula: &str) -> Formula {
+    Formula::Text(formula.into())
+}
+
+fn of_type(element: &str) -> Buffer {
+    Buffer { element: Some(element.into()), ..Buffer::default() }
 }
 
 /// What no kernel says of itself.
@@ -120,14 +144,6 @@ const ENDING: &str = "
 # bytes = \"12*N\"              # where it is not each input and output once
 ";
 
-/// A line with a remark behind it, which stays one whatever names a stranger's module has.
-pub(crate) fn marked(line: &str, remark: &str) -> String {
-    let remark = printable(remark);
-    // A blank line may stand before it.
-    let width = 29 + usize::from(line.starts_with('\n'));
-    format!("{line:<width$} # {remark}").trim_end().to_string()
-}
-
 /// The axes along which a kernel's work-groups extend: one for each dimension that they have.
 struct Grid {
     dimensions: usize,
@@ -140,8 +156,8 @@ impl Grid {
         let wide = pass.local_size(&[]).iter().rposition(|extent| *extent > 1);
         let mut grid = Self { dimensions: wide.unwrap_or(0) + 1, known: vec![] };
         for member in pass.interface.arguments.iter() {
-            if let ArgumentKind::Scalar(scalar) = member.kind {
-                grid.known.push(grid.guess(&member.name, scalar));
+            if let ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }) = member.kind {
+                grid.known.push(grid.along(&member.name));
             }
         }
         grid
@@ -157,32 +173,34 @@ impl Grid {
     }
 
     /// The shape of a buffer with an element for each invocation, each of so many of its type.
-    fn shape(&self, stride: u64) -> String {
-        let mut extents: Vec<_> = self.axes().map(|(axis, _)| quoted(axis)).collect();
+    fn shape(&self, stride: u64) -> Listed {
+        let mut extents: Vec<_> = self.axes().map(|(axis, _)| text(axis)).collect();
         if stride > 1 {
-            extents[0] = quoted(&format!("{stride}*N"));
+            extents[0] = text(&format!("{stride}*N"));
         }
         extents.reverse();
-        format!("[{}]", extents.join(", "))
+        Listed::Many(extents)
     }
 
     /// The work-groups that cover the axes.
-    fn groups(&self) -> String {
-        let mut groups: Vec<_> = self
-            .axes()
-            .zip(["x", "y", "z"])
-            .map(|((axis, _), of)| quoted(&format!("cdiv({axis}, local_{of})")))
-            .collect();
-        groups.resize(3, quoted("1"));
-        format!("[{}]", groups.join(", "))
+    fn groups(&self) -> Vec<Formula> {
+        let covering = self.axes().zip(["x", "y", "z"]);
+        let mut groups: Vec<_> = covering.map(|((axis, _), of)| text(&format!("cdiv({axis}, local_{of})"))).collect();
+        groups.resize(3, text("1"));
+        groups
     }
 
     /// A guess at the value of a push constant: nothing says that a float is a number of elements.
-    fn guess(&self, name: &str, scalar: Scalar) -> &'static str {
+    fn guess(&self, name: &str, scalar: Scalar) -> Formula {
         if let Scalar::Float { .. } | Scalar::Bfloat16 = scalar {
             // 1 would be neutral in a product.
-            return FLOAT;
+            return Formula::Number(0.75);
         }
+        text(self.along(name))
+    }
+
+    /// The axis along which a number of this name is a size.
+    fn along(&self, name: &str) -> &'static str {
         let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
         match &*name {
             "m" | "rows" | "row" | "height" | "h" | "y" | "ny" if self.dimensions > 1 => "M",
@@ -191,9 +209,6 @@ impl Grid {
         }
     }
 }
-
-/// The value of a float that nothing is known of.
-const FLOAT: &str = "0.75";
 
 /// What a kernel does with a buffer, in words.
 fn done(access: Access) -> &'static str {
@@ -205,56 +220,19 @@ fn done(access: Access) -> &'static str {
     }
 }
 
-/// A string of TOML.
-fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_string()).to_string()
-}
-
-/// A key of TOML.
-pub(crate) fn key(name: &str) -> String {
-    let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if bare { name.to_string() } else { line(name) }
-}
-
-/// A string of TOML in one line. What JSON leaves as it is, TOML does too, but for DEL.
-pub(crate) fn line(text: &str) -> String {
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
-/// The value that the bits of a default are.
-fn shown(constant: &SpecConstant) -> String {
-    let bits = constant.default;
-    match constant.scalar {
-        Scalar::Bool => (bits != 0).to_string(),
-        Scalar::Int { .. } => constant.scalar.integer(bits).map_or_else(|| bits.to_string(), |value| value.to_string()),
-        Scalar::Float { .. } | Scalar::Bfloat16 => float(number(constant.scalar, bits)),
-    }
-}
-
-fn float(value: f64) -> String {
-    toml::Value::Float(value).to_string()
-}
-
-fn specs(pass: &LoadedPass, text: &mut String) {
-    if pass.interface.constants.is_empty() {
-        return;
-    }
-    let _ = writeln!(text, "\n[spec]                        # defaults; a list is what --tune searches");
+/// Adds the specialization constants with their defaults.
+fn specs(pass: &LoadedPass, own: &mut Commented) {
+    own.remark("spec", "defaults; a list is what --tune searches");
     for constant in pass.interface.constants.iter() {
-        let line = format!("{} = {}", key(&constant_key(constant)), shown(constant));
-        let _ = writeln!(text, "{line:<29} # {}, constant_id {}", constant.scalar.name(), constant.id);
-    }
-}
-
-fn pushes(pass: &LoadedPass, grid: &Grid, text: &mut String) {
-    let mut heading = Some("\n[push]                        # numbers, or expressions of axes\n");
-    for member in pass.interface.arguments.iter() {
-        let ArgumentKind::Scalar(scalar) = member.kind else { continue };
-        text.push_str(heading.take().unwrap_or_default());
-        let guess = grid.guess(&member.name, scalar);
-        let value = if guess == FLOAT { guess.to_string() } else { quoted(guess) };
-        let line = format!("{} = {value}", key(&member.name));
-        let _ = writeln!(text, "{}", marked(&line, &format!("(…) {}", scalar.name())));
+        let SpecConstant { scalar, default: bits, id, .. } = constant;
+        let value = match scalar {
+            Scalar::Bool => Formula::Truth(*bits != 0),
+            Scalar::Int { .. } => scalar.integer(*bits).map_or_else(|| text(&bits.to_string()), Formula::Integer),
+            Scalar::Float { .. } | Scalar::Bfloat16 => Formula::Number(number(*scalar, *bits)),
+        };
+        let name = constant_key(constant);
+        own.description.spec.set(&name, Listed::One(value));
+        own.remark(format!("spec.{name}"), format!("{}, constant_id {id}", scalar.name()));
     }
 }
 
@@ -268,16 +246,15 @@ fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
     (slot.kind == SlotKind::Uniform || is_parameters || block.is_addresses()).then_some(block)
 }
 
-fn uniform(slot: &Slot, block: &Block, grid: &Grid, text: &mut String) {
-    let place = format!("set {}, binding {}: its members", slot.set, slot.binding);
-    let _ = writeln!(text, "{}", marked(&format!("\n[uniform.{}]", key(&slot_key(slot))), &place));
+fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, own: &mut Commented) {
+    own.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
     let (listed, others) = block.members.split_at(block.members.len().min(MOST_LISTED));
+    let mut members = Named::default();
     for member in listed {
         let ArgumentKind::Scalar(scalar) = member.kind else { continue };
-        let guess = grid.guess(&member.name, scalar);
-        let value = if guess == FLOAT { guess.to_string() } else { quoted(guess) };
-        let line = format!("{} = {value}", key(&member.name));
-        let _ = writeln!(text, "{}", marked(&line, &format!("(…) {}", scalar.name())));
+        let key = member_key(&block.members, member);
+        own.remark(format!("uniform.{name}.{key}"), format!("(…) {}", scalar.name()));
+        members.set(&key, grid.guess(&member.name, scalar));
     }
     if let Some(first) = others.first() {
         let more = match others.len() {
@@ -285,30 +262,31 @@ fn uniform(slot: &Slot, block: &Block, grid: &Grid, text: &mut String) {
             2 => " and 1 other".into(),
             many => format!(" and {} others", many - 1),
         };
-        let remark = format!("(…) {}{more}", first.name);
-        let _ = writeln!(text, "{}", marked("\"*\" = 0", &remark));
+        members.set(OTHERS, Formula::Integer(0));
+        own.remark(format!("uniform.{name}.{OTHERS}"), format!("(…) {}{more}", first.name));
     }
+    own.description.uniform.set(name, members);
 }
 
-fn buffer(slot: &Slot, access: Access, grid: &Grid, text: &mut String) {
+fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, own: &mut Commented) {
     let Slot { set, binding, .. } = slot;
-    let name = slot_key(slot);
-    let aliases = slot.names()[1.min(slot.names().len())..].join(", ");
+    let aliases: Vec<&str> = slot.names().into_iter().filter(|own| *own != name).collect();
+    let aliases = aliases.join(", ");
     let also = if aliases.is_empty() { String::new() } else { format!("; also {aliases}") };
-    let remark = format!("set {set}, binding {binding}: {}{also}", done(access));
-    let _ = writeln!(text, "{}", marked(&format!("\n[buffer.{}]", key(&name)), &remark));
+    own.remark(format!("buffer.{name}"), format!("set {set}, binding {binding}: {}{also}", done(access)));
     let array = slot.blocks.iter().find_map(|block| block.array);
     let element = element(&[slot]);
+    let counted = |count: u64| Listed::Many(vec![Formula::Integer(count.cast_signed())]);
     let (shape, remark) = match array {
         _ if numbers(slot).is_some() => {
-            (format!("[{}]", numbers(slot).map_or(0, |(_, count)| count)), "the block's size".to_string())
+            (counted(numbers(slot).map_or(0, |(_, count)| count)), "the block's size".to_string())
         }
         Some(array) if element != "bytes" => (grid.shape(per_element(slot)), structures(slot, array)),
         Some(array) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
-        None => (format!("[{}]", fixed(slot).unwrap_or_default()), "the block's size".to_string()),
+        None => (counted(fixed(slot).unwrap_or_default()), "the block's size".to_string()),
     };
-    let _ = writeln!(text, "type = \"{element}\"\n{}", marked(&format!("shape = {shape}"), &remark));
-    contents(&name, &element, access, text);
+    own.remark(format!("buffer.{name}.shape"), remark);
+    contents(name, name, Buffer { shape: Some(shape), ..of_type(&element) }, access, own);
 }
 
 /// Numbers in each element of the array at a block's end, where these are structures or have padding; 1 for vectors, as many
@@ -356,24 +334,29 @@ pub(crate) fn element(slots: &[&Slot]) -> String {
     all.iter().find(is_float).or(all.first()).map_or_else(|| "bytes".to_string(), |scalar| scalar.name())
 }
 
-/// Who fills a buffer, and how it is checked.
-fn contents(name: &str, element: &str, access: Access, text: &mut String) {
+/// Adds a buffer, with its fill and its check by what the kernel does with it. `called` is what the kernel calls it.
+fn contents(name: &str, called: &str, mut buffer: Buffer, access: Access, own: &mut Commented) {
+    let element = buffer.element.clone().unwrap_or_default();
     if access.reads || !access.writes {
-        let chosen = fill(name, element, access);
+        let chosen = fill(called, &element, access);
         let remark = match chosen {
             INDICES => "(…) used as indices: keep them in range",
             _ => "(…) also iota, normal, @x.npy, @x.bin",
         };
-        let _ = writeln!(text, "{}", marked(&format!("fill = \"{chosen}\""), remark));
+        buffer.fill = Some(chosen.into());
+        own.remark(format!("buffer.{name}.fill"), remark);
     }
-    let check = DType::of_buffer(element).map_or_else(|_| "\"exact\"".into(), |element| usual(element).to_string());
+    let tolerance = DType::of_buffer(&element).map_or(Tolerance::Exact, usual);
     if access.writes && access.reads {
-        let _ =
-            writeln!(text, "check = {check}\n# (…) filled and checked: updated in place. An output has no fill. Or:");
-        let _ = writeln!(text, "# scratch = true              # if the host never reads it");
+        buffer.check = Some(check(&tolerance));
+        let lines = "# (…) filled and checked: updated in place. An output has no fill. Or:\n\
+                     # scratch = true              # if the host never reads it\n";
+        own.end(format!("buffer.{name}"), lines);
     } else if access.writes {
-        let _ = writeln!(text, "# check = {check}\n#   the default; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"");
+        let lines = format!("# check = {tolerance}\n#   the default; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"\n");
+        own.end(format!("buffer.{name}"), lines);
     }
+    own.description.buffer.set(name, buffer);
 }
 
 /// The fill of a buffer whose elements are indices.
@@ -404,111 +387,74 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     if !description.buffer.is_empty() || description.dispatch.is_some() || !description.pass.is_empty() {
         return Ok(None);
     }
-    let programs = programs(described)?;
-    let pass = &programs[0].passes[0];
-    let grid = Grid::of(pass);
-    let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
-    let axes: Vec<_> = grid.axes().collect();
-    let shape: Vec<_> = axes.iter().rev().map(|(axis, _)| *axis).collect();
-    let shape = shape.join(",");
-    let mut lacks = vec![];
-    for (slot, access) in pass.interface.slots.iter().zip(&accesses) {
-        lacks.push(slot_options(slot, *access, &grid, &shape));
+    let own = template(described)?;
+    let fields = table(&own.description);
+    let inner = |name: &str| fields.get(name).and_then(Value::as_table).into_iter().flatten();
+    let mut lacks: Vec<String> = vec![];
+    for (name, buffer) in inner("buffer") {
+        let remark = own.remark_on(&format!("buffer.{name}"));
+        lacks.push(format!("buffer {} ({}): {}", printable(name), printable(remark), option("buffer", name, buffer)));
     }
-    let mut addresses = accesses[pass.interface.slots.len()..].iter();
-    for member in pass.interface.arguments.iter() {
-        match member.kind {
-            ArgumentKind::Scalar(scalar) => {
-                let (name, guess) = (&member.name, grid.guess(&member.name, scalar));
-                let option = shown_word(&format!("{name}={guess}"));
-                lacks.push(format!("push constant {} ({}): --push {option}", printable(name), scalar.name()));
-            }
-            ArgumentKind::Address => {
-                let access = addresses.next().copied().unwrap_or(Access::UNKNOWN);
-                lacks.push(format!(
-                    "buffer {} (its address): {}",
-                    printable(&member.name),
-                    buffer_options(&member.name, "f32", &shape, access)
-                ));
-            }
-        }
+    for (name, members) in inner("uniform") {
+        let remark = own.remark_on(&format!("uniform.{name}"));
+        let block = format!("uniform.{}", key(name));
+        let options = members.as_table().into_iter().flatten().map(|(member, value)| option(&block, member, value));
+        let options = options.collect::<Vec<_>>().join("\n    ");
+        lacks.push(format!("uniform {} ({}):\n    {options}", printable(name), printable(remark)));
     }
-    let groups: Vec<_> =
-        axes.iter().zip(["x", "y", "z"]).map(|((axis, _), of)| format!("cdiv({axis},local_{of})")).collect();
-    lacks.push(format!("the grid: --groups '{}'", groups.join(",")));
-    let sizes: Vec<_> = axes.iter().map(|(axis, values)| format!("-s {axis}={values}")).collect();
+    for (name, value) in inner("push") {
+        let kind = own.remark_on(&format!("push.{name}")).trim_start_matches("(…) ");
+        lacks.push(format!("push constant {} ({kind}): {}", printable(name), option("push", name, value)));
+    }
+    for (name, value) in inner("dispatch") {
+        lacks.push(format!("the grid: {}", option("dispatch", name, value)));
+    }
+    let sizes: Vec<_> = inner("axes").map(|(axis, values)| format!("-s {axis}={}", bare(values))).collect();
     lacks.push(format!("the axes that these name: {}", sizes.join(" ")));
+    let source = programs(described)?[0].passes[0].source.clone();
     Ok(Some(format!(
         "{} cannot run yet; it needs\n  {}\nor a description:\n  gpukern run {} --init > k.toml    # edit it, then\n  gpukern run k.toml",
-        printable(&pass.source),
+        printable(&source),
         lacks.join("\n  "),
-        shown_word(&pass.source)
+        shown_word(&source)
     )))
 }
 
-/// The options that describe what a slot binds.
-fn slot_options(slot: &Slot, access: Access, grid: &Grid, shape: &str) -> String {
-    let Slot { set, binding, .. } = slot;
-    let name = slot_key(slot);
-    let shown = printable(&name);
-    let Some(block) = by_member(slot, access) else {
-        let extents = match (numbers(slot), fixed(slot)) {
-            (Some((_, count)), _) => count.to_string(),
-            (None, Some(bytes)) => bytes.to_string(),
-            (None, None) => {
-                let stride = slot.blocks.iter().find_map(|block| block.array).map_or(1, |array| array.stride);
-                let per_element = if element(&[slot]) == "bytes" { stride } else { per_element(slot) };
-                if per_element == 1 { shape.to_string() } else { format!("{shape},{per_element}") }
-            }
-        };
-        let options = buffer_options(&name, &element(&[slot]), &extents, access);
-        return format!("buffer {shown} (set {set}, binding {binding}): {options}");
-    };
-    let option = |member: &Argument| {
-        let value = match member.kind {
-            ArgumentKind::Scalar(scalar) => grid.guess(&member.name, scalar),
-            ArgumentKind::Address => member.name.rsplit('.').next().unwrap_or_default(),
-        };
-        format!("--uniform {}", shown_word(&format!("{name}.{}={value}", member.name)))
-    };
-    let mut options: Vec<_> = block.members.iter().take(MOST_LISTED).map(option).collect();
-    if block.members.len() > MOST_LISTED {
-        options.push(format!("--uniform {}", shown_word(&format!("{name}.*=0"))));
-    }
-    format!("uniform {shown} (set {set}, binding {binding}):\n    {}", options.join("\n    "))
+/// The option that sets a field, for a shell.
+fn option(table: &str, field: &str, value: &Value) -> String {
+    // Names of members have dots, which keys may have too.
+    let is_bare = field.split('.').all(|part| key(part) == part);
+    let field = if is_bare && table != "buffer" { field.to_string() } else { key(field) };
+    format!("--set {}", shown_word(&format!("{table}.{field}={}", bare(value))))
 }
 
-/// The options that describe a buffer.
-fn buffer_options(name: &str, element: &str, shape: &str, access: Access) -> String {
-    let mut buffer = format!("{name}={element}[{shape}]");
-    if access.reads || !access.writes {
-        let _ = write!(buffer, ":{}", fill(name, element, access).replace(' ', ""));
+/// A value as `--set` takes it: a string without its quotes where it is none without them.
+fn bare(value: &Value) -> String {
+    match value.as_str() {
+        Some(text) if typed(text).as_ref() == Ok(value) => text.into(),
+        _ => inline(value),
     }
-    let mut options = format!("--buffer {}", shown_word(&buffer));
-    if access.reads && access.writes {
-        let check = match DType::of_buffer(element).map(usual) {
-            Ok(Tolerance::Close { rtol, atol }) => format!("rtol:{rtol:e},atol:{atol:e}"),
-            _ => "exact".into(),
-        };
-        let _ = write!(options, "\n    changed in place: --check {}", shown_word(&format!("{name}={check}")));
-    }
-    options
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use toml::Table;
 
     #[test]
     fn names_of_a_strangers_module_stay_what_they_are() {
         let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
-        let line = marked("type = \"f32\"", &format!("also {hostile}"));
-        assert_eq!(line.lines().count(), 1, "{line}");
-        let text = format!("{} = 1\n{line}\n", key(hostile));
-        let table: toml::Table = toml::from_str(&text).expect("TOML");
-        assert_eq!(table.keys().collect::<Vec<_>>(), [hostile, "type"]);
-        let options = buffer_options("A';touch owned;'", "f32", "N", Access::UNKNOWN);
-        assert_eq!(options.lines().next(), Some(r"--buffer 'A'\'';touch owned;'\''=f32[N]:varied'"), "{options}");
-        assert!(options.contains(r"--check 'A'\'';touch owned;'\''="), "{options}");
+        let mut own = Commented::default();
+        own.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
+        contents(hostile, hostile, of_type("f32"), Access::UNKNOWN, &mut own);
+        assert!(
+            own.text().lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")),
+            "{}",
+            own.text()
+        );
+        let read: Table = toml::from_str(&own.text()).expect("TOML");
+        assert_eq!(read["buffer"].as_table().expect("buffers").keys().collect::<Vec<_>>(), [hostile]);
+        let shown = option("buffer", "A';touch owned;'", &table(&own.description)["buffer"][hostile]);
+        assert!(shown.starts_with(r#"--set 'buffer."A'\'';touch owned;'\''"={ "#), "{shown}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::access::{Access, Root, accesses};
 use super::compile::{Compiled, Source};
-use super::description::{Bound, Described, Description, Fault, Formula, Kernel, Listed, Named};
+use super::description::{Described, Description, Fault, Formula, Kernel, Listed};
 use super::resolved::Module;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use std::path::{Path, PathBuf};
@@ -50,15 +50,8 @@ pub(crate) struct LoadedPass {
     compiled: Compiled,
     /// The interface, where all constants have their defaults; of WGSL its constants are the overrides.
     pub(crate) interface: Interface,
-    /// Blocks that see a buffer of another name, or a part of one.
-    pub(crate) bind: Named<Listed<Bound>>,
-    pub(crate) spec: Named<Formula>,
-    pub(crate) push: Named<Formula>,
-    pub(crate) uniform: Named<Named<Formula>>,
-    pub(crate) groups: Option<Listed>,
-    pub(crate) indirect: Option<String>,
-    /// The sub-group sizes that compete.
-    pub(crate) subgroup: Vec<Formula>,
+    /// What the description states of it.
+    pub(crate) stated: Kernel,
 }
 
 /// The programs of a description: one for each source of `[kernel]`, or one of all `[[pass]]`.
@@ -83,20 +76,20 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
             if !kernel.pass.is_empty() {
                 return Err(Fault::new("kernel.pass", "is for [[pass]]; write [[pass]] in place of [kernel]"));
             }
-            let groups =
-                dispatch.as_ref().and_then(|dispatch| dispatch.groups.clone()).or_else(|| kernel.groups.clone());
-            let counts = dispatch.as_ref().and_then(|dispatch| dispatch.indirect.clone());
-            let indirect = counts.or_else(|| kernel.indirect.clone());
+            let grid = dispatch.clone().unwrap_or_default();
+            let kernel = &Kernel {
+                groups: grid.groups.or_else(|| kernel.groups.clone()),
+                indirect: grid.indirect.or_else(|| kernel.indirect.clone()),
+                ..kernel.clone()
+            };
             let program = |(at, source): (usize, &String)| {
                 let mut pass = load(described, kernel, source, "");
                 // What is held against a captured kernel need not call its entry point as that does.
                 if described.of_case && at > 0 && kernel.entry.is_some() && pass.is_err() {
                     pass = load(described, &Kernel { entry: None, ..kernel.clone() }, source, "");
                 }
-                let pass = pass?;
-                let pass = LoadedPass { groups: groups.clone(), indirect: indirect.clone(), ..pass };
                 let order = vec![Order::Pass(0).repeated(kernel)];
-                Ok(LoadedKernel { name: stem(source), passes: vec![pass], order })
+                Ok(LoadedKernel { name: stem(source), passes: vec![pass?], order })
             };
             let mut programs = kernel.source.values().iter().enumerate().map(program).collect::<Result<Vec<_>, _>>()?;
             // Files of one name in two folders are told apart by their paths.
@@ -165,32 +158,28 @@ fn ordered(
 pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
     let Description { reference, kernel, dispatch, .. } = &described.description;
     let Some(reference) = reference else { return Ok(None) };
+    let Kernel { source, local_size, subgroup, indirect, times, index, pass, .. } = &reference.own;
+    let others = [
+        ("source", !source.values().is_empty()),
+        ("local_size", !local_size.is_empty()),
+        ("subgroup", subgroup.is_some()),
+        ("indirect", indirect.is_some()),
+        ("times", times.is_some()),
+        ("index", index.is_some()),
+        ("pass", !pass.is_empty()),
+    ];
+    if let Some((field, _)) = others.iter().find(|(_, is_stated)| *is_stated) {
+        return Err(Fault::new(format!("reference.{field}"), "is no field of [reference]; leave it out"));
+    }
     let source = match reference.kernel.values() {
         [] => return Ok(None),
         [source] => source,
         _ => return Err(Fault::new("reference.kernel", "names several files; one is the reference")),
     };
-    let kernel = Kernel {
-        entry: reference.entry.clone(),
-        include: reference.include.clone(),
-        define: reference.define.clone(),
-        vulkan: reference.vulkan.clone(),
-        bind: reference.bind.clone(),
-        spec: reference.spec.clone(),
-        push: reference.push.clone(),
-        uniform: reference.uniform.clone(),
-        // No option states it.
-        groups: [
-            reference.groups.as_ref(),
-            dispatch.as_ref().and_then(|dispatch| dispatch.groups.as_ref()),
-            kernel.as_ref().and_then(|kernel| kernel.groups.as_ref()),
-        ]
-        .into_iter()
-        .flatten()
-        .next()
-        .cloned(),
-        ..Kernel::default()
-    };
+    // No option states its grid.
+    let of_kernels = || Some(dispatch.as_ref()?.groups.as_ref()?.clone());
+    let groups = reference.own.groups.clone().or_else(of_kernels).or_else(|| kernel.as_ref()?.groups.clone());
+    let kernel = Kernel { groups, ..reference.own.clone() };
     let pass = load(described, &kernel, source, "reference.")?;
     Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], order: vec![Order::Pass(0)] }))
 }
@@ -247,19 +236,7 @@ fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static s
     if !overrides.is_empty() {
         interface.constants = overrides.into();
     }
-    Ok(LoadedPass {
-        source: source.to_string(),
-        prefix,
-        compiled,
-        interface,
-        bind: kernel.bind.clone(),
-        spec: kernel.spec.clone(),
-        push: kernel.push.clone(),
-        uniform: kernel.uniform.clone(),
-        groups: kernel.groups.clone(),
-        indirect: kernel.indirect.clone(),
-        subgroup: kernel.subgroup.as_ref().map(|listed| listed.values().to_vec()).unwrap_or_default(),
-    })
+    Ok(LoadedPass { source: source.to_string(), prefix, compiled, interface, stated: kernel.clone() })
 }
 
 /// What a person calls a specialization constant: its name, or its number.
@@ -306,6 +283,11 @@ impl LoadedPass {
     pub(crate) fn module(&self, overrides: &[(String, f64)]) -> Result<Module, String> {
         let spirv = self.compiled.spirv(overrides)?;
         Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files().to_vec() })
+    }
+
+    /// The sub-group sizes that compete.
+    pub(crate) fn subgroups(&self) -> &[Formula] {
+        self.stated.subgroup.as_ref().map_or(&[], Listed::values)
     }
 
     /// The name of its source without the folder.

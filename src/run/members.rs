@@ -1,10 +1,10 @@
 //! Blocks that a description gives by member: push constants, uniform blocks, and storage blocks of parameters.
 
-use super::buffers::DescribedBuffer;
+use super::buffers::Roles;
 use super::description::{Bound, BoundRange, Description, Fault, Formula, Named, OTHERS};
 use super::expression::Values;
-use super::init;
 use super::loaded::{LoadedPass, slot_key};
+use super::written;
 use crate::basis::error;
 use crate::basis::printable::brief;
 use crate::kernel::buffer::Address;
@@ -32,7 +32,7 @@ impl<'a> Members<'a> {
     /// The push constants of a pass.
     pub(crate) fn push(description: &'a Description, pass: &'a LoadedPass) -> Self {
         let bytes = u64::from(pass.interface.argument_bytes()).next_multiple_of(4);
-        let (parts, stated) = (pass.interface.arguments.to_vec(), vec![&pass.push, &description.push]);
+        let (parts, stated) = (pass.interface.arguments.to_vec(), vec![&pass.stated.push, &description.push]);
         Self { pass, description, table: "push".into(), parts, bytes, stated }
     }
 
@@ -45,12 +45,12 @@ impl<'a> Members<'a> {
         pass: &'a LoadedPass,
         slot: &Slot,
     ) -> Result<Option<Self>, Fault> {
-        let tables = [&pass.uniform, &description.uniform];
+        let tables = [&pass.stated.uniform, &description.uniform];
         let called = |table: &&'a Named<Named<Formula>>| table.0.iter().find(|(name, _)| slot.is_called(name));
         let found: Vec<_> = tables.iter().filter_map(called).collect();
         let is_buffer = || {
             let described = description.buffer.names();
-            pass.bind.names().into_iter().chain(described).any(|name| slot.is_called(name))
+            pass.stated.bind.names().into_iter().chain(described).any(|name| slot.is_called(name))
         };
         let Some(block) = slot.blocks.iter().find(|block| !block.members.is_empty()) else {
             return match found.first() {
@@ -139,7 +139,7 @@ impl<'a> Members<'a> {
     ///
     /// # Errors
     /// A member without a value, or with one that it cannot have.
-    pub(crate) fn pack(&self, table: &[DescribedBuffer], scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
+    pub(crate) fn pack(&self, roles: &Roles, scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
         let mut block = vec![0; self.bytes as usize];
         let (mut addresses, mut missing) = (vec![], vec![]);
         for member in &self.parts {
@@ -147,7 +147,7 @@ impl<'a> Members<'a> {
             let fault = |message| Fault::new(self.field(&member.name), message);
             if let Some((buffer, skipped)) = self.pointer(member)? {
                 let skipped = skipped.map_or(Ok(0), |text| bytes_of(&Formula::Text(text), scope).map_err(fault))?;
-                let buffer = BufferId(DescribedBuffer::place(table, buffer));
+                let buffer = BufferId(roles.place(buffer));
                 addresses.push(Address { offset: member.offset, buffer, skipped });
                 continue;
             }
@@ -166,7 +166,7 @@ impl<'a> Members<'a> {
         let Some(first) = missing.first() else { return Ok((block, addresses)) };
         let (table, source) = (&self.table, &self.pass.source);
         let names = missing.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-        let first = init::key(first);
+        let first = written::key(first);
         let message = format!("sets no value for {names}, which {source} declares; add {first} = … to [{table}]");
         Err(Fault::new(self.pass.field(table), message))
     }

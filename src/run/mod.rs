@@ -25,11 +25,13 @@ mod pass;
 mod reference;
 pub(crate) mod resolve;
 pub(crate) mod resolved;
+pub(crate) mod written;
 
 use crate::basis::dtype::DType;
 pub(crate) use compile::ENDINGS;
 use description::{Described, Description};
 use expression::{Expression, Values};
+pub(crate) use fill::split;
 use std::path::Path;
 
 /// Whether `text`, whose paths are relative to `folder`, describes something to run: for programs that try many.

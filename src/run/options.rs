@@ -1,107 +1,31 @@
-//! The fields of a description as options of the command line, and where descriptions come from.
+//! What a command line changes in a description, and where descriptions come from.
 
-#![allow(rustdoc::broken_intra_doc_links, reason = "clap shows these texts, whose brackets are brackets")]
-
-use super::compile::ENDINGS;
-use super::description::{
-    Bound, Check, CheckFigures, Described, Description, Dispatch, Formula, Inputs, Kernel, Listed, OutputFiles,
-    ReferenceTable, Work,
-};
+use super::description::{Described, Description, Formula, Kernel, Listed};
 use super::fill::split;
-use crate::basis::dtype::DType;
 use crate::basis::error::{Error, unknown};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use toml::{Table, Value};
 
 /// The description of a case, in its folder.
 pub(crate) const CASE: &str = "case.toml";
 
-/// What a kernel takes and computes, option by option; each wins over the same field of a description.
-#[derive(Clone, Debug, Default, PartialEq, clap::Args, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
+/// What a command line changes in a description, as it is typed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub(crate) struct Fields {
-    /// Set an axis: M=512..4096 · M=128..1024:128 · K=4096,14336 · N=M.
-    #[arg(long, short, value_name = "AXIS=VALUES")]
+    /// Values of axes: `M=512..4096`.
     pub(crate) size: Vec<String>,
-
-    /// Define a macro: NAME or NAME=TEXT.
-    #[arg(long, short = 'D', value_name = "NAME=TEXT")]
+    /// Macros: `NAME`, `NAME=TEXT`.
     pub(crate) define: Vec<String>,
-
-    /// Look for #include files in this folder too.
-    #[arg(long, short = 'I', value_name = "FOLDER")]
+    /// Folders in which `#include` looks.
     pub(crate) include: Vec<String>,
-
-    /// Choose the entry point of a file that has several.
-    #[arg(long, value_name = "NAME")]
+    /// The entry point.
     pub(crate) entry: Option<String>,
-
-    /// Compile for this version of Vulkan: 1.2 or 1.3.
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) vulkan: Option<String>,
-
-    /// Set a specialization constant by name or id: BM=64, or a list for --tune: BM=64,128.
-    #[arg(long, value_name = "NAME=VALUES")]
-    pub(crate) spec: Vec<String>,
-
-    /// Skip combinations of axes and specialization constants that fail this condition.
-    #[arg(long = "where", value_name = "EXPRESSION")]
-    #[serde(rename = "where")]
-    pub(crate) conditions: Vec<String>,
-
-    /// Set a push constant by its member's name: stride=K.
-    #[arg(long, value_name = "NAME=EXPRESSION", allow_hyphen_values = true)]
-    pub(crate) push: Vec<String>,
-
-    /// Set a member of a uniform block: Params.width=W.
-    #[arg(long, value_name = "BLOCK.MEMBER=EXPRESSION", allow_hyphen_values = true)]
-    pub(crate) uniform: Vec<String>,
-
-    /// Require sub-groups of this size, or let several compete: 16,32,64.
-    #[arg(long, value_name = "SIZES")]
-    pub(crate) subgroup: Option<String>,
-
-    /// Describe a buffer: A=f32[M,K]:uniform(-1,1) · D=f32[M,N] · T=bytes[64]:scratch.
-    #[arg(long, value_name = "NAME=TYPE[SHAPE]:FILL")]
-    pub(crate) buffer: Vec<String>,
-
-    /// Bind a block to a buffer with another name, or at a byte offset: X=T+4*N.
-    #[arg(long, value_name = "BLOCK=BUFFER")]
-    pub(crate) bind: Vec<String>,
-
-    /// Set a buffer's tolerance: D=rtol:1e-4,atol:1e-5 · D=nmse:1e-6 · D=ulp:4 · D=exact · D=set
-    /// · I=picks:KEYS · R=mean:0,deviation:1.
-    #[arg(long, value_name = "BUFFER=TOLERANCE")]
-    pub(crate) check: Vec<String>,
-
-    /// Set the work-groups along x, y, z: cdiv(M,BM),cdiv(N,64).
-    #[arg(long, value_name = "X,Y,Z")]
-    pub(crate) groups: Option<String>,
-
-    /// Take the right answer from a .npy or .bin file, a kernel, or a built-in algorithm: matmul[M,N,K].
-    #[arg(long = "right", alias = "reference", value_name = "FILE|KERNEL|ALGORITHM[EXTENTS]")]
-    pub(crate) right: Option<String>,
-
-    /// Match a buffer of the built-in algorithm to one of yours: C=D.
-    #[arg(long, value_name = "PART=BUFFER")]
-    pub(crate) role: Vec<String>,
-
-    /// Compute the right answer with a program: 'python3 ref.py {in} {out}'.
-    #[arg(long, alias = "reference-command", value_name = "COMMAND", conflicts_with = "right")]
-    pub(crate) right_by: Option<String>,
-
-    /// Make inputs with a program: 'python3 make.py {out}'.
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) inputs_by: Option<String>,
-
-    /// Count this many operations for each run: 2*M*N*K.
-    #[arg(long, value_name = "EXPRESSION")]
-    pub(crate) flops: Option<String>,
-
-    /// Count this many bytes for each run [default: each input and each output once].
-    #[arg(long, value_name = "EXPRESSION")]
-    pub(crate) bytes: Option<String>,
+    /// Values of any other field: `buffer.A.type=f16`.
+    pub(crate) set: Vec<String>,
 }
 
 /// The problems that a command line names, each by its descriptions: several folders are as many problems.
@@ -166,11 +90,8 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
         let own = if of_case { kernel.source.values().to_vec() } else { vec![] };
         kernel.source = Listed::Many([own, names].concat());
     }
-    for described in &mut described {
-        let relative = described.file.is_none();
-        fields.apply(&mut described.description, relative).map_err(Error::Usage)?;
-        described.options = fields.stated();
-    }
+    let applied = described.into_iter().map(|own| fields.applied(own)).collect::<Result<Vec<_>, _>>();
+    let mut described = applied.map_err(Error::Usage)?;
     if !sources.is_empty() {
         // An argument needs no name in messages.
         described[0].options.push(("kernel.source".into(), String::new()));
@@ -205,84 +126,22 @@ fn here(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
     path.into_os_string().into_string().map_err(|_| named("its name is not UTF-8; rename it".into()))
 }
 
-/// The two sides of `NAME=VALUE`.
-fn assigned<'a>(option: &str, text: &'a str, example: &str) -> Result<(&'a str, &'a str), String> {
-    let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    if name.trim().is_empty() || value.trim().is_empty() {
-        return Err(format!("{option} '{}' is not NAME=VALUE; write {option} {example}", brief(text)));
-    }
-    Ok((name.trim(), value.trim()))
-}
-
-/// The name of a condition of the command line.
-fn condition(number: usize) -> String {
-    format!("option_{number}")
-}
-
-fn text(value: &str) -> Formula {
-    Formula::Text(value.to_string())
-}
-
-fn list(value: &str) -> Listed {
-    match split(value).as_slice() {
-        [one] => Listed::One(text(one)),
-        many => Listed::Many(many.iter().map(|value| text(value)).collect()),
-    }
-}
-
 impl Fields {
-    /// The fields of a description that they state, each with the option that does.
-    fn stated(&self) -> Vec<(String, String)> {
-        let tables: [(&str, &str, &[&str], &[String]); 9] = [
-            ("size", "axes", &[""], &self.size),
-            ("spec", "spec", &[""], &self.spec),
-            ("push", "push", &[""], &self.push),
-            ("uniform", "uniform", &[""], &self.uniform),
-            ("buffer", "buffer", &["", ".type", ".shape", ".fill", ".scratch"], &self.buffer),
-            ("check", "buffer", &[".check"], &self.check),
-            ("bind", "kernel.bind", &[""], &self.bind),
-            ("define", "kernel.define", &[""], &self.define),
-            ("role", "reference.roles", &[""], &self.role),
-        ];
-        let of_tables = tables.into_iter().flat_map(|(option, table, fields, given)| {
-            given.iter().flat_map(move |text| {
-                let name = text.split('=').next().unwrap_or_default().trim();
-                fields.iter().map(move |field| (format!("{table}.{name}{field}"), format!("--{option} {text}")))
-            })
-        });
-        let single: [(&str, &[&str], &Option<String>); 9] = [
-            ("entry", &["kernel.entry"], &self.entry),
-            ("vulkan", &["kernel.vulkan"], &self.vulkan),
-            ("subgroup", &["kernel.subgroup"], &self.subgroup),
-            ("groups", &["dispatch.groups"], &self.groups),
-            (
-                "right",
-                &["reference", "reference.file", "reference.kernel", "reference.builtin", "reference.size"],
-                &self.right,
-            ),
-            ("right-by", &["reference", "reference.command"], &self.right_by),
-            ("inputs-by", &["inputs.command"], &self.inputs_by),
-            ("flops", &["work.flops"], &self.flops),
-            ("bytes", &["work.bytes"], &self.bytes),
-        ];
-        let of_single = single.into_iter().flat_map(|(option, fields, text)| {
-            let said = text.iter().map(move |text| format!("--{option} {text}"));
-            said.flat_map(|said| fields.iter().map(move |field| (String::from(*field), said.clone())))
-        });
-        let conditions = self.conditions.iter().zip(1..);
-        let conditions =
-            conditions.map(|(text, number)| (format!("where.{}", condition(number)), format!("--where {text}")));
-        let all = of_tables.chain(of_single).chain(conditions);
-        all.map(|(field, option)| (field, brief(&option).into_owned())).collect()
-    }
-
-    /// Writes them into a description, whose paths are relative to the folder of this process or not.
-    fn apply(&self, description: &mut Description, relative: bool) -> Result<(), String> {
+    /// Changes a description, and notes which option changed which field.
+    pub(super) fn applied(&self, mut described: Described) -> Result<Described, String> {
+        // Paths of the command line are from the folder of this process.
+        let relative = described.file.is_none();
+        let (description, options) = (&mut described.description, &mut described.options);
+        let mut note = |field: String, option: String| options.push((field, brief(&option).into_owned()));
         let known: Vec<String> = description.axes.names().into_iter().map(String::from).collect();
         let mut sized = vec![];
         for axis in &self.size {
-            let example = known.first().map_or_else(|| "M=512..4096".into(), |axis| format!("{axis}=512..4096"));
-            let (name, values) = assigned("--size", axis, &example)?;
+            let (name, values) =
+                axis.split_once('=').map_or((&**axis, ""), |(name, values)| (name.trim(), values.trim()));
+            if name.is_empty() || values.is_empty() {
+                let example = known.first().map_or("M", String::as_str);
+                return Err(format!("--size '{}' is not NAME=VALUE; write --size {example}=512..4096", brief(axis)));
+            }
             // Beside those of a description one more would change nothing, and be a slip of the keyboard.
             if !known.is_empty() && !known.iter().any(|known| known == name) {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -292,172 +151,153 @@ impl Fields {
                 return Err(format!("--size states {name} twice; write its values in one: -s {name}=64,128"));
             }
             sized.push(name);
-            description.axes.set(name, Listed::One(text(values)));
+            description.axes.set(name, Listed::One(Formula::Text(values.into())));
+            note(format!("axes.{name}"), format!("--size {axis}"));
         }
-        for constant in &self.spec {
-            let (name, values) = assigned("--spec", constant, "BM=64,128")?;
-            description.spec.set(name, list(values));
+        for text in &self.set {
+            let mut change = Change::parse(text)?;
+            if !relative {
+                change.value = moved(&change.field(), change.value)?;
+            }
+            description.change(&change).map_err(|reason| format!("--set {}: {reason}", brief(text)))?;
+            note(change.field(), format!("--set {text}"));
         }
-        for (number, stated) in (1..).zip(&self.conditions) {
-            description.conditions.set(&condition(number), text(stated));
-        }
-        for member in &self.push {
-            let (name, value) = assigned("--push", member, "stride=K")?;
-            description.push.set(name, text(value));
-        }
-        for buffer in &self.buffer {
-            set_buffer(description, buffer, relative)?;
-        }
-        for uniform in &self.uniform {
-            let (name, value) = assigned("--uniform", uniform, "Params.width=W")?;
-            let (block, member) = name.split_once('.').ok_or_else(|| {
-                format!("--uniform '{}' names no member; write --uniform BLOCK.MEMBER={value}", brief(uniform))
-            })?;
-            let mut members = description.uniform.get(block).cloned().unwrap_or_default();
-            members.set(member, text(value));
-            description.uniform.set(block, members);
-        }
-        for check in &self.check {
-            set_check(description, check)?;
-        }
-        if let Some(groups) = &self.groups {
-            description.dispatch = Some(Dispatch { groups: Some(list(groups)), indirect: None });
-        }
-        let work = description.work.clone().unwrap_or_default();
-        let flops = self.flops.as_deref().map(text).or(work.flops);
-        let bytes = self.bytes.as_deref().map(text).or(work.bytes);
-        description.work = Some(Work { flops, bytes }).filter(|work| *work != Work::default());
-        if let Some(command) = &self.inputs_by {
-            description.inputs = Some(Inputs { command: Some(command.clone()) });
-        }
-        self.apply_kernel(description, relative)?;
-        self.apply_reference(description, relative)
-    }
-
-    /// How the kernel is compiled.
-    fn apply_kernel(&self, description: &mut Description, relative: bool) -> Result<(), String> {
         let mut kernel = description.kernel.take().unwrap_or_default();
         for define in &self.define {
-            let (name, value) = define.split_once('=').map_or((define.as_str(), "1"), |(name, value)| (name, value));
-            kernel.define.set(name, text(value));
+            let (name, value) = define.split_once('=').unwrap_or((define, "1"));
+            kernel.define.set(name, Formula::Text(value.into()));
+            note(format!("kernel.define.{name}"), format!("--define {define}"));
         }
         for folder in &self.include {
             kernel.include.push(here(folder, relative)?);
         }
-        for bind in &self.bind {
-            let (block, buffer) = assigned("--bind", bind, "A=weights")?;
-            kernel.bind.set(block, Listed::One(Bound::Name(buffer.to_string())));
+        if let Some(entry) = &self.entry {
+            kernel.entry = Some(entry.clone());
+            note("kernel.entry".into(), format!("--entry {entry}"));
         }
-        kernel.subgroup = self.subgroup.as_deref().map(list).or(kernel.subgroup);
-        kernel.entry = self.entry.clone().or(kernel.entry);
-        kernel.vulkan = self.vulkan.clone().or(kernel.vulkan);
         if description.pass.is_empty() {
             description.kernel = Some(kernel);
         } else if kernel != Kernel::default() {
-            return Err(
-                "--define, --include, --bind, --entry, --vulkan and --subgroup are for one kernel; write them in [[pass]]".into()
-            );
+            return Err("--define, --include and --entry are for one kernel; write them in [[pass]]".into());
         }
-        Ok(())
-    }
-
-    /// Where the right answer comes from.
-    fn apply_reference(&self, description: &mut Description, relative: bool) -> Result<(), String> {
-        if let Some(command) = &self.right_by {
-            description.reference =
-                Some(ReferenceTable { command: Some(command.clone()), ..ReferenceTable::default() });
-        }
-        if let Some(right) = &self.right {
-            let ending = Path::new(right).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            let mut reference = ReferenceTable::default();
-            match (ending, right.split_once('[')) {
-                ("npy" | "bin", _) => {
-                    reference.file = Some(OutputFiles::One(here(right, relative)?));
-                }
-                (ending, _) if ENDINGS.contains(&ending) => {
-                    reference.kernel = Listed::One(here(right, relative)?);
-                }
-                (_, Some((name, extents))) => {
-                    let extents = extents.strip_suffix(']').ok_or_else(|| format!("--right '{right}' lacks a ']'"))?;
-                    reference.builtin = Some(name.trim().to_string());
-                    reference.size = Some(list(extents));
-                }
-                _ => {
-                    return Err(format!(
-                        "--right '{}' is not a .npy, a .bin, a kernel or an algorithm with its extents, such as matmul[M,N,K]",
-                        brief(right)
-                    ));
-                }
-            }
-            description.reference = Some(reference);
-        }
-        for role in &self.role {
-            let (part, buffer) = assigned("--role", role, "C=D")?;
-            description.reference.get_or_insert_default().roles.set(part, buffer.to_string());
-        }
-        Ok(())
+        Ok(described)
     }
 }
 
-/// Sets the buffer of `--buffer`.
-fn set_buffer(description: &mut Description, option: &str, relative: bool) -> Result<(), String> {
-    const EXAMPLE: &str = "'A=f32[M,K]:uniform(-1,1)'";
-    let (name, value) = assigned("--buffer", option, EXAMPLE)?;
-    let malformed = || {
-        let known = DType::OF_BUFFERS.map(DType::name).join(", ");
-        format!("--buffer '{}' is not NAME=TYPE[SHAPE]:FILL; write {EXAMPLE}; types: {known}", brief(option))
-    };
-    let (element, rest) = value.split_once('[').ok_or_else(malformed)?;
-    let (shape, rest) = rest.split_once(']').ok_or_else(malformed)?;
-    let mut buffer = description.buffer.get(name).cloned().unwrap_or_default();
-    buffer.element = Some(element.trim().to_string());
-    buffer.shape = Some(list(shape));
-    match rest.trim() {
-        "" => {}
-        rest => match rest.strip_prefix(':').ok_or_else(malformed)?.trim() {
-            "scratch" => buffer.scratch = true,
-            fill => {
-                let file = fill.strip_prefix('@').map(|file| here(file, relative)).transpose()?;
-                buffer.fill = Some(file.map_or_else(|| fill.to_string(), |file| format!("@{file}")));
-            }
+/// A value of `--set`, and the field that gets it.
+struct Change {
+    path: Vec<String>,
+    value: Value,
+    /// The value as it is typed.
+    text: String,
+}
+
+impl Change {
+    /// Reads `KEY=VALUE`.
+    ///
+    /// # Errors
+    /// When KEY is no key of TOML, or VALUE begins like a value of TOML and is none.
+    fn parse(text: &str) -> Result<Self, String> {
+        let table = |key: &str| toml::from_str::<Table>(&format!("{key} = 0")).ok().filter(|table| table.len() == 1);
+        let mut sides =
+            text.match_indices('=').filter_map(|(at, _)| Some((table(&text[..at])?, text[at + 1..].trim())));
+        let Some((mut table, value)) = sides.next().filter(|(_, value)| !value.is_empty() && !text.contains('\n'))
+        else {
+            return Err(format!(
+                "--set '{}' is not KEY=VALUE in one line; write --set dispatch.groups=64, or with quotes \
+                 --set 'uniform.\"P[0]\".\"size.x\"=N'",
+                brief(text)
+            ));
+        };
+        let mut path = vec![];
+        while let Some((key, inner)) = table.into_iter().next() {
+            path.push(key);
+            table = if let Value::Table(inner) = inner { inner } else { Table::new() };
+        }
+        let value_of = typed(value).map_err(|reason| format!("--set {}: {reason}", brief(text)))?;
+        Ok(Self { path, value: value_of, text: value.into() })
+    }
+
+    /// The field as messages name it.
+    fn field(&self) -> String {
+        self.path.join(".")
+    }
+}
+
+/// The value that a person types: one of TOML, a list of such, or else a string without its quotes.
+pub(crate) fn typed(text: &str) -> Result<Value, String> {
+    if let Ok(mut table) = toml::from_str::<Table>(&format!("value = {text}"))
+        && let (1, Some(value)) = (table.len(), table.remove("value"))
+    {
+        return Ok(value);
+    }
+    if let Some(list) = text.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
+        return split(list).into_iter().map(typed).collect::<Result<_, _>>().map(Value::Array);
+    }
+    if text.starts_with(['{', '[', '"', '\'']) {
+        return Err(format!("'{}' is no value of TOML; write 1, text, \"text\", [1, 2] or {{ key = 1 }}", brief(text)));
+    }
+    Ok(Value::String(text.into()))
+}
+
+/// A value with the paths in it from the root, for a description that is from another folder.
+fn moved(field: &str, value: Value) -> Result<Value, String> {
+    let is_of = |table: &str, key: &str| field.starts_with(table) && field.ends_with(key);
+    let names_file = ["kernel.source", "kernel.include", "reference.kernel", "reference.include", "reference.file"]
+        .contains(&field)
+        || field.starts_with("reference.file.")
+        || is_of("pass.", ".source")
+        || is_of("pass.", ".include");
+    Ok(match value {
+        Value::Table(fields) => {
+            let moved = |(key, value)| Ok((String::clone(&key), moved(&format!("{field}.{key}"), value)?));
+            Value::Table(fields.into_iter().map(moved).collect::<Result<_, String>>()?)
+        }
+        Value::Array(all) => Value::Array(all.into_iter().map(|own| moved(field, own)).collect::<Result<_, _>>()?),
+        Value::String(path) if names_file => Value::String(here(path, false)?),
+        Value::String(fill) => match fill.strip_prefix('@').filter(|_| is_of("buffer.", ".fill")) {
+            Some(file) => Value::String(format!("@{}", here(file, false)?)),
+            None => Value::String(fill),
         },
-    }
-    description.buffer.set(name, buffer);
-    Ok(())
+        other => other,
+    })
 }
 
-/// Sets the tolerance of `--check`.
-fn set_check(description: &mut Description, option: &str) -> Result<(), String> {
-    const EXAMPLE: &str = "D=rtol:1e-4,atol:1e-5";
-    let (name, value) = assigned("--check", option, EXAMPLE)?;
-    let malformed = || {
-        format!(
-            "--check '{}' is not a tolerance; write {EXAMPLE}, D=nmse:1e-6, D=ulp:4, D=exact or D=set",
-            brief(option)
-        )
-    };
-    let mut buffer = description.buffer.get(name).cloned().unwrap_or_default();
-    if value == "set" {
-        buffer.check = Some(Check::Name(value.into()));
-        description.buffer.set(name, buffer);
-        return Ok(());
+impl Description {
+    /// Sets a field.
+    fn change(&mut self, change: &Change) -> Result<(), String> {
+        let fields = Table::try_from(&*self).map_err(|e| e.to_string())?;
+        let with = |value: Value| {
+            let mut fields = fields.clone();
+            put(&mut fields, &change.path, value)?;
+            fields.try_into().map_err(|e| e.to_string().trim_end().replace('\n', " "))
+        };
+        // Text that looks like a number: the version of Vulkan.
+        let as_text = |reason: String| with(Value::String(change.text.clone())).map_err(|_| reason);
+        *self = with(change.value.clone()).or_else(as_text)?;
+        Ok(())
     }
-    let mut figures = CheckFigures::default();
-    for part in value.split(',') {
-        let number = |text: &str| text.trim().parse::<f64>().map_err(|_| malformed());
-        match part.split_once(':').map_or((part.trim(), ""), |(kind, figure)| (kind.trim(), figure)) {
-            ("exact", "") => figures.exact = Some(true),
-            ("picks", keys) if !keys.trim().is_empty() => figures.picks = Some(keys.trim().to_string()),
-            ("mean", figure) => figures.mean = Some(number(figure)?),
-            ("deviation", figure) => figures.deviation = Some(number(figure)?),
-            ("rtol", figure) => figures.rtol = Some(number(figure)?),
-            ("atol", figure) => figures.atol = Some(Listed::One(number(figure)?)),
-            ("nmse", figure) => figures.nmse = Some(number(figure)?),
-            ("ulp", figure) => figures.ulp = Some(figure.trim().parse().map_err(|_| malformed())?),
-            _ => return Err(malformed()),
+}
+
+/// Sets the value at a path, whose tables need not be there yet.
+fn put(fields: &mut Table, path: &[String], value: Value) -> Result<(), String> {
+    let whole = path.join(".");
+    match path {
+        // Members of structures are known by their whole names.
+        [first, rest @ ..] if !rest.is_empty() && !fields.contains_key(&whole) => {
+            let inner = fields.entry(first.clone()).or_insert_with(|| Table::new().into());
+            match inner {
+                Value::Table(inner) => put(inner, rest, value),
+                Value::Array(all) => {
+                    let pass = rest[0].parse::<usize>().ok().and_then(|at| all.get_mut(at)?.as_table_mut());
+                    put(pass.ok_or_else(|| format!("there is no {first}.{}", rest[0]))?, &rest[1..], value)
+                }
+                other => Err(format!("{first} is {other}, which has no fields; set {first} itself")),
+            }
+        }
+        _ => {
+            fields.insert(whole, value);
+            Ok(())
         }
     }
-    buffer.check = Some(Check::Figures(figures));
-    description.buffer.set(name, buffer);
-    Ok(())
 }

@@ -1,16 +1,16 @@
 //! The passes of a configuration: constants, grid, push constants and bindings of each kernel at a point.
 
-use super::buffers::{DescribedBuffer, bound, buffers, fits_blocks, indirect};
+use super::buffers::{Roles, bound, buffers, fits_blocks, indirect};
 use super::description::{Described, Fault, Formula, Named};
 use super::expression::Values;
 use super::loaded::{self, LoadedKernel, LoadedPass, Order, bytes};
 use super::member_map::MemberMap;
 use super::members::{Members, Part, pack};
-use super::resolved::{Buffer, Fill, Module, Pass, PassList, Tolerance};
+use super::resolved::{Buffer, Fill, Module, PassList, Tolerance};
 use crate::basis::dtype::DType;
 use crate::basis::printable::brief;
-use crate::kernel::buffer::{Binding, Role, SpecValue};
-use crate::kernel::program::BufferId;
+use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
+use crate::kernel::program::{BufferId, Dispatch};
 
 /// Dispatches of one program at most.
 const MOST_PASSES: usize = 1 << 14;
@@ -31,7 +31,7 @@ pub(crate) struct Choice {
 /// What is wrong with a field.
 pub(crate) fn settle(
     described: &Described,
-    table: &[DescribedBuffer],
+    roles: &Roles,
     program: &LoadedKernel,
     choice: &Choice,
     axes: &Values,
@@ -56,10 +56,10 @@ pub(crate) fn settle(
             return Ok(Err(format!("where.{name} does not hold: {}", condition.text())));
         }
     }
-    let mut all = buffers(described, table, axes, |role| role != Role::Scratch)?;
+    let mut all = buffers(described, roles, axes, |role| role != Role::Scratch)?;
     let shared = all.len();
-    all.extend(buffers(described, table, &everything, |role| role == Role::Scratch)?);
-    let mut run = Unrolled { described, table, program, choice, modules, all, passes: vec![] };
+    all.extend(buffers(described, roles, &everything, |role| role == Role::Scratch)?);
+    let mut run = Unrolled { described, roles, program, choice, modules, all, passes: vec![] };
     run.unroll(&program.order, axes, 0)?;
     let Unrolled { mut all, passes, .. } = run;
     Ok(Ok(PassList { passes, scratch: all.split_off(shared) }))
@@ -90,13 +90,13 @@ fn indices(order: &[Order], scope: &mut Values) -> Result<(), Fault> {
 /// The dispatches of a program, one after the other.
 struct Unrolled<'a> {
     described: &'a Described,
-    table: &'a [DescribedBuffer],
+    roles: &'a Roles,
     program: &'a LoadedKernel,
     choice: &'a Choice,
     modules: &'a mut Vec<Module>,
     /// The buffers of the point, the scratch of the description, and the blocks that are given by member.
     all: Vec<Buffer>,
-    passes: Vec<Pass>,
+    passes: Vec<Dispatch<usize>>,
 }
 
 impl Unrolled<'_> {
@@ -146,12 +146,12 @@ struct Setting<'a> {
 
 impl<'a> Setting<'a> {
     fn new(pass: &'a LoadedPass, choice: &Choice, axes: &Values) -> Result<Self, Fault> {
-        let subgroup = choice.subgroup.as_ref().or_else(|| pass.subgroup.first());
+        let subgroup = choice.subgroup.as_ref().or_else(|| pass.subgroups().first());
         let subgroup = subgroup.map(|size| subgroup_size(pass, size, axes)).transpose()?;
         let mut setting = Setting { pass, subgroup, stated: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
         let chosen = choice.constants.iter().map(|(name, value)| (name, value, false));
-        for (name, value, own) in pass.spec.iter().map(|(name, value)| (name, value, true)).chain(chosen) {
+        for (name, value, own) in pass.stated.spec.iter().map(|(name, value)| (name, value, true)).chain(chosen) {
             let Some(constant) = pass.constant(name) else { continue };
             if setting.stated.iter().any(|known| known.id == constant.id) {
                 continue;
@@ -190,7 +190,7 @@ impl<'a> Setting<'a> {
 
 impl Unrolled<'_> {
     /// A dispatch of a pass.
-    fn pass(&mut self, setting: &Setting<'_>, axes: &Values, round: usize) -> Result<Pass, Fault> {
+    fn pass(&mut self, setting: &Setting<'_>, axes: &Values, round: usize) -> Result<Dispatch<usize>, Fault> {
         let pass = setting.pass;
         let mut scope = axes.clone();
         let fault = |message: String| Fault::new(pass.field("spec"), message);
@@ -210,17 +210,17 @@ impl Unrolled<'_> {
             self.modules.len() - 1
         });
         let description = &self.described.description;
-        let (push, addresses) = Members::push(description, pass).pack(self.table, &scope)?;
+        let (push, addresses) = Members::push(description, pass).pack(self.roles, &scope)?;
         let indirect = indirect(description, pass)?.map(|counts| self.counts(pass, &counts, &scope)).transpose()?;
-        Ok(Pass {
-            module: place,
+        Ok(Dispatch {
             constants: if baked { vec![] } else { setting.stated.clone() },
             groups: if indirect.is_some() { [1; 3] } else { groups(pass, &scope)? },
             indirect,
-            subgroup: setting.subgroup,
+            subgroup_size: setting.subgroup,
             push,
             addresses,
-            bindings: self.bindings(pass, &scope, round)?,
+            descriptors: self.descriptors(pass, &scope, round)?,
+            ..Dispatch::bare(place)
         })
     }
 
@@ -228,7 +228,7 @@ impl Unrolled<'_> {
     fn counts(&self, pass: &LoadedPass, counts: &Part, scope: &Values) -> Result<(BufferId, u64), Fault> {
         let fault = |message: String| Fault::new(pass.field("indirect"), message);
         let (offset, _) = counts.bytes(scope).map_err(fault)?;
-        let place = DescribedBuffer::place(self.table, counts.buffer);
+        let place = self.roles.place(counts.buffer);
         let buffer = &self.all[place];
         if !offset.is_multiple_of(4) || offset.checked_add(12).is_none_or(|end| end > buffer.bytes()) {
             let message = format!(
@@ -241,22 +241,22 @@ impl Unrolled<'_> {
         Ok((BufferId(place), offset))
     }
 
-    fn bindings(&mut self, pass: &LoadedPass, scope: &Values, round: usize) -> Result<Vec<Binding>, Fault> {
+    fn descriptors(&mut self, pass: &LoadedPass, scope: &Values, round: usize) -> Result<Vec<Descriptor>, Fault> {
         let description = &self.described.description;
-        let mut bindings = vec![];
+        let mut descriptors = vec![];
         for slot in pass.interface.slots.iter() {
             let (set, binding, kind) = (slot.set, slot.binding, slot.kind);
             let bind = |place| Binding { element: slot.element, ..Binding::whole(set, binding, kind, BufferId(place)) };
             if let Some(members) = Members::of_slot(description, pass, slot)? {
-                bindings.push(bind(self.block(&members, scope)?));
+                descriptors.push(Descriptor { at: bind(self.block(&members, scope)?), bytes: None });
                 continue;
             }
             let parts = bound(description, pass, slot)?;
             let part = &parts[round % parts.len()];
-            let place = DescribedBuffer::place(self.table, part.buffer);
+            let place = self.roles.place(part.buffer);
             let buffer = &self.all[place];
-            let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
-            let fault = |message: String| Fault::new(pass.field(&format!("bind.{name}")), message);
+            let field = pass.field(&format!("bind.{}", loaded::slot_key(slot)));
+            let fault = |message: String| Fault::new(field.clone(), message);
             let (offset, range) = part.bytes(scope).map_err(fault)?;
             let left =
                 buffer.bytes().checked_sub(offset).filter(|left| *left > 0 && range.is_none_or(|range| range <= *left));
@@ -271,14 +271,14 @@ impl Unrolled<'_> {
             if range.is_none() {
                 fits_blocks(&buffer.name, left, &pass.source, slot)?;
             }
-            bindings.push(Binding { offset, range, ..bind(place) });
+            descriptors.push(Descriptor { at: Binding { offset, range, ..bind(place) }, bytes: None });
         }
-        Ok(bindings)
+        Ok(descriptors)
     }
 
     /// The place of a buffer that holds a block given by member.
     fn block(&mut self, members: &Members<'_>, scope: &Values) -> Result<usize, Fault> {
-        let (bytes, addresses) = members.pack(self.table, scope)?;
+        let (bytes, addresses) = members.pack(self.roles, scope)?;
         let shape = vec![bytes.len() as u64];
         let fill = Some(Fill::Block { bytes, addresses });
         let known = self.all.iter().position(|own| own.name == members.name() && own.fill == fill);
@@ -331,7 +331,7 @@ fn name_group(scope: &mut Values, extents: [i64; 3]) {
 /// Work-groups along x, y, z.
 fn groups(pass: &LoadedPass, scope: &Values) -> Result<[u64; 3], Fault> {
     let field = pass.field("groups");
-    let Some(stated) = &pass.groups else {
+    let Some(stated) = &pass.stated.groups else {
         let message = "is missing; say how many work-groups along x, y, z: [\"cdiv(N, local_x)\", 1, 1]";
         return Err(Fault::new(field, message));
     };

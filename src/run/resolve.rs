@@ -1,11 +1,11 @@
 //! Descriptions → what is to be run. Every mistake that needs no device to be seen is reported here.
 
 use super::axes;
-use super::buffers::{DescribedBuffer, buffers};
-use super::description::{Described, Description, Fault, Formula, Named, OTHERS};
+use super::buffers::{Roles, buffers};
+use super::description::{Described, Description, Fault, Formula, Kernel, Named, OTHERS};
 use super::expression::Values;
 use super::init::missing;
-use super::loaded::{self, LoadedKernel};
+use super::loaded::{self, LoadedKernel, LoadedPass};
 use super::pass::{Choice, settle};
 use super::reference;
 use super::resolved::{Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun};
@@ -135,16 +135,13 @@ impl ResolvedRun {
 impl PassList {
     /// Moves modules behind others and buffers to other places.
     fn renumber(&mut self, first_module: usize, place: impl Fn(usize) -> usize) {
-        let moved = |id: &mut BufferId| id.0 = place(id.0);
         for pass in &mut self.passes {
-            pass.module += first_module;
-            pass.addresses.iter_mut().for_each(|address| moved(&mut address.buffer));
-            pass.bindings.iter_mut().for_each(|binding| moved(&mut binding.buffer));
-            pass.indirect.iter_mut().for_each(|(counts, _)| moved(counts));
+            pass.shader += first_module;
+            pass.move_to(|id| BufferId(place(id.0)));
         }
         for buffer in &mut self.scratch {
             if let Some(Fill::Block { addresses, .. }) = &mut buffer.fill {
-                addresses.iter_mut().map(|address| &mut address.buffer).for_each(moved);
+                addresses.iter_mut().for_each(|address| address.buffer = BufferId(place(address.buffer.0)));
             }
         }
     }
@@ -160,7 +157,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let right = loaded::reference(described)?;
     let everything: Vec<&LoadedKernel> = programs.iter().chain(&right).collect();
     known_fields(description, &everything)?;
-    let table = DescribedBuffer::all(description, &everything)?;
+    let roles = Roles::of(description, &everything)?;
     let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
     let mut modules = vec![];
     let mut configurations = vec![];
@@ -192,7 +189,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
         if !holds_at(description, &axes, &scope)? {
             continue;
         }
-        points.push(point(described, &table, &choices, right.as_ref(), values, &scope, &mut modules)?);
+        points.push(point(described, &roles, &choices, right.as_ref(), values, &scope, &mut modules)?);
     }
     if points.is_empty() {
         return Err(Fault::new("where", "rules out every combination of the axes; loosen a condition"));
@@ -206,7 +203,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
         None => programs[0].name.clone(),
     };
     let file = described.file.iter().map(|(path, _)| path);
-    let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(loaded::LoadedPass::files);
+    let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(LoadedPass::files);
     let sources = file.chain(compiled).cloned().collect();
     let (commands, captured) = (description.commands(), description.captured.clone());
     let free = axes::free(&description.axes);
@@ -216,7 +213,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
 /// One point of the axes.
 fn point(
     described: &Described,
-    table: &[DescribedBuffer],
+    roles: &Roles,
     choices: &[(&LoadedKernel, Choice)],
     right: Option<&LoadedKernel>,
     values: Vec<i64>,
@@ -224,7 +221,7 @@ fn point(
     modules: &mut Vec<Module>,
 ) -> Result<Point, Fault> {
     let description = &described.description;
-    let buffers = buffers(described, table, scope, |role| role != Role::Scratch)?;
+    let buffers = buffers(described, roles, scope, |role| role != Role::Scratch)?;
     if !buffers.iter().any(|buffer| buffer.role.is_output()) {
         return Err(Fault::new(
             "buffer",
@@ -233,13 +230,13 @@ fn point(
     }
     let mut pass_lists = vec![];
     for (program, choice) in choices {
-        pass_lists.push(settle(described, table, program, choice, scope, modules)?);
+        pass_lists.push(settle(described, roles, program, choice, scope, modules)?);
     }
     let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
     let inputs = inputs.map(|line| Command { line: scope.replace(line), folder: described.folder.clone() });
     let kernel = match right {
         None => None,
-        Some(program) => match settle(described, table, program, &Choice::default(), scope, modules)? {
+        Some(program) => match settle(described, roles, program, &Choice::default(), scope, modules)? {
             Ok(list) => Some(list),
             Err(reason) => return Err(Fault::new("reference.kernel", reason)),
         },
@@ -303,15 +300,16 @@ fn holds_at(description: &Description, axes: &[String], scope: &Values) -> Resul
     Ok(true)
 }
 
-/// Checks that every specialization constant and push constant of the description is one of a kernel's.
+/// Checks that every specialization constant, push constant and block of the description is one of a kernel's, and those
+/// of a pass its own.
 fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result<(), Fault> {
-    let passes = || programs.iter().flat_map(|program| &program.passes);
+    let passes: Vec<&LoadedPass> = programs.iter().flat_map(|program| &program.passes).collect();
     let unknown = |what: &str, field: String, name: &str, mut known: Vec<String>| {
         known.retain(|name| !name.is_empty());
         known.sort();
         known.dedup();
         let message = if known.is_empty() {
-            let sources = distinct(passes().map(loaded::LoadedPass::file));
+            let sources = distinct(passes.iter().map(|pass| pass.file()));
             let has = if sources.len() == 1 { "has" } else { "have" };
             // The description may be right, and of another kernel.
             let own = if description.kernel.is_some() { ", or describe the kernel in a file of its own" } else { "" };
@@ -322,22 +320,7 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         };
         Err(Fault::new(field, message))
     };
-    let constants =
-        |pass: &loaded::LoadedPass| pass.interface.constants.iter().map(loaded::constant_key).collect::<Vec<_>>();
-    let members = |pass: &loaded::LoadedPass| {
-        pass.interface.arguments.iter().map(|member| member.name.to_string()).collect::<Vec<_>>()
-    };
-    for name in description.spec.names() {
-        if passes().all(|pass| pass.constant(name).is_none()) {
-            return unknown(
-                "specialization constant",
-                format!("spec.{name}"),
-                name,
-                passes().flat_map(constants).collect(),
-            );
-        }
-    }
-    for pass in passes() {
+    for pass in &passes {
         let mut stated: Vec<(&str, u32)> = vec![];
         for name in description.spec.names() {
             let Some(constant) = pass.constant(name) else { continue };
@@ -349,66 +332,46 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
             stated.push((name, constant.id));
         }
     }
-    for name in description.push.names().into_iter().filter(|name| *name != OTHERS) {
-        if !passes().any(|pass| pass.interface.arguments.iter().any(|member| member.is_called(name))) {
-            return unknown("push constant", format!("push.{name}"), name, passes().flat_map(members).collect());
-        }
-    }
-    known_blocks(description, programs, unknown)?;
-    for pass in passes() {
-        if let Some(name) = pass.spec.names().into_iter().find(|name| pass.constant(name).is_none()) {
-            return unknown("specialization constant", pass.field(&format!("spec.{name}")), name, constants(pass));
-        }
-        let has = |name: &&str| pass.interface.arguments.iter().any(|member| member.is_called(name));
-        if let Some(name) = pass.push.names().into_iter().find(|name| *name != OTHERS && !has(name)) {
-            return unknown("push constant", pass.field(&format!("push.{name}")), name, members(pass));
-        }
+    let Description { spec, push, uniform, .. } = description;
+    known_names(&passes, [spec.names(), push.names()], uniform, &str::to_string, &unknown)?;
+    for pass in &passes {
+        let Kernel { spec, push, uniform, .. } = &pass.stated;
+        known_names(&[*pass], [spec.names(), push.names()], uniform, &|name| pass.field(name), &unknown)?;
     }
     Ok(())
 }
 
-/// Checks that what `[uniform]` states are members of blocks that kernels have.
-fn known_blocks(
-    description: &Description,
-    programs: &[&LoadedKernel],
-    unknown: impl Fn(&str, String, &str, Vec<String>) -> Result<(), Fault>,
+/// Checks that one of `passes` has each of these specialization constants, push constants and members of blocks. `field`
+/// is what messages call a field.
+fn known_names(
+    passes: &[&LoadedPass],
+    [spec, push]: [Vec<&str>; 2],
+    uniform: &Named<Named<Formula>>,
+    field: &dyn Fn(&str) -> String,
+    unknown: &dyn Fn(&str, String, &str, Vec<String>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let passes = || programs.iter().flat_map(|program| &program.passes);
-    let called = |pass: &loaded::LoadedPass, name: &str| {
-        pass.interface.slots.iter().any(|slot| slot.is_called(name)) || pass.unused().iter().any(|own| own == name)
-    };
-    let blocks = |pass: &loaded::LoadedPass| {
-        pass.interface.slots.iter().flat_map(Slot::names).map(ToString::to_string).collect::<Vec<_>>()
-    };
-    let members = |pass: &loaded::LoadedPass, name: &str| {
-        let slots = pass.interface.slots.iter().filter(|slot| slot.is_called(name));
-        let blocks = slots.flat_map(|slot| slot.blocks.iter()).flat_map(|block| block.members.iter());
-        blocks.map(|member| member.name.to_string()).collect::<Vec<_>>()
-    };
-    let has = |pass: &loaded::LoadedPass, name: &str, member: &str| {
-        let slots = pass.interface.slots.iter().filter(|slot| slot.is_called(name));
-        slots.flat_map(|slot| slot.blocks.iter()).any(|block| block.member(member).is_some())
-    };
-    for (name, stated) in description.uniform.iter() {
-        if !passes().any(|pass| called(pass, name)) {
-            return unknown("block", format!("uniform.{name}"), name, passes().flat_map(blocks).collect());
-        }
-        let is_there = |member: &&str| *member == OTHERS || passes().any(|pass| has(pass, name, member));
-        if let Some(member) = stated.names().into_iter().find(|member| !is_there(member)) {
-            let known = passes().flat_map(|pass| members(pass, name)).collect();
-            return unknown("member", format!("uniform.{name}.{member}"), member, known);
-        }
+    let arguments = || passes.iter().flat_map(|pass| pass.interface.arguments.iter());
+    let slots = || passes.iter().flat_map(|pass| pass.interface.slots.iter());
+    if let Some(name) = spec.into_iter().find(|name| passes.iter().all(|pass| pass.constant(name).is_none())) {
+        let known = passes.iter().flat_map(|pass| pass.interface.constants.iter().map(loaded::constant_key));
+        return unknown("specialization constant", field(&format!("spec.{name}")), name, known.collect());
     }
-    for pass in passes() {
-        for (name, stated) in pass.uniform.iter() {
-            if !called(pass, name) {
-                return unknown("block", pass.field(&format!("uniform.{name}")), name, blocks(pass));
-            }
-            let is_there = |member: &&str| *member == OTHERS || has(pass, name, member);
-            if let Some(member) = stated.names().into_iter().find(|member| !is_there(member)) {
-                let field = pass.field(&format!("uniform.{name}.{member}"));
-                return unknown("member", field, member, members(pass, name));
-            }
+    let is_open = |name: &&str| *name != OTHERS && !arguments().any(|member| member.is_called(name));
+    if let Some(name) = push.into_iter().find(is_open) {
+        let known = arguments().map(|member| member.name.to_string()).collect();
+        return unknown("push constant", field(&format!("push.{name}")), name, known);
+    }
+    for (name, stated) in uniform.iter() {
+        let is_unused = |pass: &&LoadedPass| pass.unused().iter().any(|own| own == name);
+        if !slots().any(|slot| slot.is_called(name)) && !passes.iter().any(is_unused) {
+            let known = slots().flat_map(Slot::names).map(ToString::to_string).collect();
+            return unknown("block", field(&format!("uniform.{name}")), name, known);
+        }
+        let blocks = || slots().filter(|slot| slot.is_called(name)).flat_map(|slot| slot.blocks.iter());
+        let is_open = |member: &&str| *member != OTHERS && !blocks().any(|block| block.member(member).is_some());
+        if let Some(member) = stated.names().into_iter().find(is_open) {
+            let known = blocks().flat_map(|block| block.members.iter()).map(|member| member.name.to_string());
+            return unknown("member", field(&format!("uniform.{name}.{member}")), member, known.collect());
         }
     }
     Ok(())
@@ -435,13 +398,13 @@ fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec
         };
         choices = choices.iter().flat_map(with).collect();
     }
-    for pass in program.passes.iter().filter(|pass| pass.subgroup.len() > 1) {
+    for pass in program.passes.iter().filter(|pass| pass.subgroups().len() > 1) {
         if !pass.prefix.is_empty() {
             return Err(Fault::new(pass.field("subgroup"), "is a list, which [kernel] alone may have; write one size"));
         }
-        room(choices.len(), pass.subgroup.len())?;
+        room(choices.len(), pass.subgroups().len())?;
         let with = |choice: &Choice| {
-            let sizes = pass.subgroup.iter().cloned();
+            let sizes = pass.subgroups().iter().cloned();
             sizes.map(|size| Choice { subgroup: Some(size), ..choice.clone() }).collect::<Vec<_>>()
         };
         choices = choices.iter().flat_map(with).collect();

@@ -7,8 +7,8 @@ use super::member_map::MemberMap;
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
-use crate::kernel::buffer::{Address, Binding, Role, SpecValue};
-use crate::kernel::program::BufferId;
+use crate::kernel::buffer::{Address, Role};
+use crate::kernel::program::Dispatch;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -158,33 +158,11 @@ pub(crate) struct Point {
 /// What one configuration does at a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PassList {
-    /// The dispatches, in order: each waits for the one before.
-    pub passes: Vec<Pass>,
+    /// The dispatches, in order: each waits for the one before. Their kernels are modules, by their places in
+    /// [`ResolvedRun::modules`], and their buffers are those of the point, with the scratch behind them.
+    pub passes: Vec<Dispatch<usize>>,
     /// Buffers of its own, numbered behind those of the point.
     pub scratch: Vec<Buffer>,
-}
-
-/// A dispatch of a module.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Pass {
-    /// The module, by its place in [`ResolvedRun::modules`].
-    pub module: usize,
-    /// The specialization constants that differ from their defaults or are stated.
-    pub constants: Vec<SpecValue>,
-    /// Work-groups along x, y, z: one at least.
-    pub groups: [u64; 3],
-    /// The buffer, and the byte of it, that has them instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub indirect: Option<(BufferId, u64)>,
-    /// The sub-group size to require.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subgroup: Option<u32>,
-    /// The push-constant block, with zeros where addresses go.
-    pub push: Vec<u8>,
-    /// Where the addresses of buffers go in it. Buffers are those of the point, with the scratch behind them.
-    pub addresses: Vec<Address>,
-    /// What is bound, each set and binding once.
-    pub bindings: Vec<Binding>,
 }
 
 /// A buffer.

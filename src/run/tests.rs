@@ -7,7 +7,6 @@ use super::resolved::{Fill, Reference, ResolvedRun, Tolerance};
 use crate::basis::error::Error;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::SlotKind;
-use clap::Parser;
 use std::path::{Path, PathBuf};
 
 /// Three aliases of one binding, a uniform block, a specialized work-group, push constants of several types.
@@ -202,7 +201,8 @@ fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_
     ]
     .concat();
     assert_eq!(pass.push, push);
-    let bindings: Vec<_> = pass.bindings.iter().map(|b| (b.set, b.binding, b.kind, b.buffer.0)).collect();
+    let bindings: Vec<_> =
+        pass.descriptors.iter().map(|own| (own.at.set, own.at.binding, own.at.kind, own.at.buffer.0)).collect();
     let (storage, uniform) = (SlotKind::Storage, SlotKind::Uniform);
     assert_eq!(bindings, [(0, 0, storage, 0), (0, 2, uniform, 2), (1, 3, storage, 1)]);
 }
@@ -232,10 +232,10 @@ fn addresses_passes_scratch_and_references_find_their_buffers() {
     assert_eq!(point.buffers.iter().map(|b| b.name.as_str()).collect::<Vec<_>>(), ["A", "D"]);
     let job = point.pass_lists[0].as_ref().expect("a job");
     assert_eq!(job.scratch[0].name, "T");
-    assert_eq!(job.passes[0].bindings.iter().map(|b| b.buffer.0).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(job.passes[0].descriptors.iter().map(|own| own.at.buffer.0).collect::<Vec<_>>(), [0, 2]);
     assert_eq!(job.passes[1].addresses.iter().map(|a| (a.offset, a.buffer.0)).collect::<Vec<_>>(), [(0, 2), (8, 1)]);
     let Reference::Kernel(reference) = &point.reference else { panic!("{:?}", point.reference) };
-    assert_eq!(reference.passes[0].bindings.iter().map(|b| b.buffer.0).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(reference.passes[0].descriptors.iter().map(|own| own.at.buffer.0).collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]
@@ -246,57 +246,45 @@ fn a_description_goes_through_json_unchanged() {
     assert_eq!(serde_json::from_str::<ResolvedRun>(&text).expect("the same"), run);
 }
 
-#[derive(Parser)]
-struct Line {
-    kernel: Vec<PathBuf>,
-    #[command(flatten)]
-    fields: Fields,
-}
-
-fn typed(arguments: &[&str]) -> Result<ResolvedRun, String> {
-    let line = Line::try_parse_from(std::iter::once(&"run").chain(arguments)).map_err(|e| e.to_string())?;
-    let described = describe(&line.kernel, None, &line.fields).map_err(|e| e.to_string())?;
-    resolve(&described).map_err(|e| e.to_string())
+/// What is to be run of kernels and descriptions with these values of `--size` and `--set`.
+fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedRun, String> {
+    let [size, set] = [size, set].map(|all| all.iter().map(ToString::to_string).collect());
+    let kernels: Vec<_> = kernels.iter().map(PathBuf::from).collect();
+    let described = describe(&kernels, None, &Fields { size, set, ..Fields::default() });
+    resolve(&described.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
 }
 
 #[test]
 fn options_say_what_a_description_says() {
     let folder = folder();
     let [copy, k] = ["copy.comp", "k.comp"].map(|name| folder.path().join(name).display().to_string());
-    let run = typed(&[
-        &copy,
-        "-s",
-        "N=64,128",
-        "--buffer",
-        "A=f32[N]:uniform(-1,1)",
-        "--buffer",
-        "D=f32[N]",
-        "--check",
-        "D=exact",
-        "--groups",
-        "N/64",
-        "--flops",
-        "N",
-        "--right",
-        &copy,
-    ]);
+    let sets = [
+        "buffer.A={ type = 'f32', shape = ['N'], fill = 'uniform(-1,1)' }",
+        "buffer.D.type=f32",
+        "buffer.D.shape=N",
+        "buffer.D.check=exact",
+        "dispatch.groups=[N/64, 1]",
+        "work.flops=N",
+        &format!("reference.kernel={copy}"),
+    ];
+    let run = typed(&[&copy], &["N=64,128"], &sets);
     assert_eq!(run.expect("a reference that states no grid has that of the kernel").points.len(), 2);
     let description = folder.path().join("copy.toml");
     let text = "[kernel]\nsource='copy.comp'\n[axes]\nN=64\n[buffer.A]\ntype='f32'\nshape='N'\nfill='zero'\n[buffer.D]\ntype='f32'\n\
                 shape='N'\n[dispatch]\ngroups='N/64'\n";
     std::fs::write(&description, text).expect("written");
     let description = description.display().to_string();
-    let run = typed(&[&description, "-s", "N=64,128", "--check", "D=ulp:2"]).expect("it is right");
+    let run = typed(&[&description], &["N=64,128"], &["buffer.D.check={ ulp = 2 }"]).expect("it is right");
     assert_eq!(run.points.len(), 2);
     assert_eq!(run.points[1].buffers[1].tolerance, Tolerance::Ulp(2));
-    let two =
-        typed(&[&description, &folder.path().join("copy2.comp").display().to_string(), &copy]).expect("two kernels");
+    let two = typed(&[&description, &folder.path().join("copy2.comp").display().to_string(), &copy], &[], &[])
+        .expect("two kernels");
     assert_eq!(two.configurations.iter().map(|c| c.kernel.as_str()).collect::<Vec<_>>(), ["copy2", "copy"]);
-    let lacks = typed(&[&k, "-D", "A_TYPE=float"]).expect_err("nothing is described");
+    let lacks = typed(&[&k], &[], &["kernel.define.A_TYPE=float"]).expect_err("nothing is described");
     for part in [
-        "buffer A (set 0, binding 0): --buffer 'A=f32[M,N]:varied'",
-        "uniform Shape (set 0, binding 2):\n    --uniform Shape.width=N\n    --uniform Shape.bias.x=0.75\n",
-        "push constant size.y (u32)",
+        "(set 0, binding 0: read; also data_a, A4, data_a4): --set 'buffer.A={ type = \"f32\", shape = [\"M\", \"N\"], fill = \"varied\" }'",
+        "uniform Shape (set 0, binding 2: its members):\n    --set uniform.Shape.width=N\n    --set uniform.Shape.bias.x=0.75\n",
+        "push constant size.y (u32): --set push.size.y=M",
         "--init",
     ] {
         assert!(lacks.contains(part), "{lacks}");
@@ -574,20 +562,21 @@ fn a_mistake_is_said_with_file_and_line() {
 fn mistakes_of_options_are_said_too() {
     let folder = folder();
     let copy = folder.path().join("copy.comp").display().to_string();
-    for (option, value, expected) in [
-        ("-s", "N", "--size 'N' is not NAME=VALUE; write --size M=512..4096"),
-        ("--buffer", "A", "--buffer 'A' is not NAME=VALUE"),
-        ("--buffer", "A=f32", "is not NAME=TYPE[SHAPE]:FILL"),
-        ("--buffer", "A=f32[1]zero", "is not NAME=TYPE[SHAPE]:FILL"),
-        ("--check", "A=close", "--check 'A=close' is not a tolerance"),
-        ("--check", "A=ulp:-1", "--check 'A=ulp:-1' is not a tolerance"),
-        ("--right", "matmul", "is not a .npy, a .bin, a kernel or an algorithm"),
-        ("--right", "matmul[N", "lacks a ']'"),
-        ("--spec", "BM=", "--spec 'BM=' is not NAME=VALUE"),
+    for (text, expected) in [
+        ("buffer", "--set 'buffer' is not KEY=VALUE in one line; write --set dispatch.groups=64"),
+        ("buffer.A[0].type=f32", "is not KEY=VALUE in one line"),
+        ("name=", "is not KEY=VALUE in one line"),
+        ("buffer.A={ type = f32 }", "--set buffer.A={ type = f32 }: '{ type = f32 }' is no value of TOML"),
+        ("buffer.A.dtype=f32", "--set buffer.A.dtype=f32: unknown field `dtype`, expected one of `type`, `shape`"),
+        ("buffers.A.type=f32", "unknown field `buffers`, expected one of `name`"),
+        ("kernel.source.x=1", "there is no source.x"),
+        ("pass.0.groups=1", "there is no pass.0"),
     ] {
-        let said = typed(&[&copy, option, value]).expect_err(value);
-        assert!(said.contains(expected), "{option} {value}: {said}");
+        let said = typed(&[&copy], &[], &[text]).expect_err(text);
+        assert!(said.contains(expected), "{text}: {said}");
     }
+    let said = typed(&[&copy], &["N"], &[]).expect_err("no value");
+    assert_eq!(said, "--size 'N' is not NAME=VALUE; write --size M=512..4096");
 }
 
 #[test]
@@ -596,17 +585,73 @@ fn what_an_option_states_is_not_blamed_on_the_file() {
     let file = folder.path().join("plain.toml");
     std::fs::write(&file, PLAIN).expect("written");
     let file = file.display().to_string();
-    for (option, value, expected) in [
-        ("--groups", "0", "--groups 0: dispatch.groups: is 0 along x"),
+    for (text, expected) in [
+        ("dispatch.groups=0", "--set dispatch.groups=0: dispatch.groups: is 0 along x"),
+        ("dispatch={ groups = 0 }", "--set dispatch={ groups = 0 }: dispatch.groups: is 0 along x"),
         (
-            "--spec",
-            "BM=1",
-            "--spec BM=1: spec.BM: copy.comp has no specialization constants; leave 'BM' out, or describe",
+            "spec.BM=1",
+            "--set spec.BM=1: spec.BM: copy.comp has no specialization constants; leave 'BM' out, or describe",
         ),
+        ("buffer.A.fill=@gone.npy", "--set buffer.A.fill=@gone.npy: buffer.A.fill: "),
     ] {
-        let said = typed(&[&file, option, value]).expect_err(value);
-        assert!(said.starts_with(expected), "{option} {value}: {said}");
+        let said = typed(&[&file], &[], &[text]).expect_err(text);
+        assert!(said.starts_with(expected), "{text}: {said}");
     }
+}
+
+#[test]
+fn a_description_that_is_written_is_read_as_the_same() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let folders = ["kernels", "public"].map(|name| examples.join(name).read_dir().expect("examples"));
+    let files = folders.into_iter().flatten().map(|entry| entry.expect("an example").path());
+    // One of them is a configuration of `bench`.
+    let is_description =
+        |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml") && !path.ends_with("all.toml");
+    let files = files.filter(is_description);
+    let texts = files.map(|path| std::fs::read_to_string(path).expect("an example"));
+    let texts: Vec<String> = texts.chain([RIGHT, PLAIN].map(String::from)).collect();
+    assert!(texts.len() > 40, "{}", texts.len());
+    for text in texts {
+        let description = Description::parse(&text).expect("a description");
+        let written = super::written::Commented { description: description.clone(), ..Default::default() }.text();
+        assert_eq!(Description::parse(&written), Ok(description), "{written}");
+    }
+}
+
+#[test]
+fn a_field_is_set_by_its_key_and_its_value_needs_no_quotes() {
+    let set = |text: &str, change: &str| {
+        let described =
+            Described { description: Description::parse(text).expect("a description"), ..Described::default() };
+        let fields = Fields { set: vec![change.into()], ..Fields::default() };
+        fields.applied(described).map(|described| described.description)
+    };
+    let same = |text: &str, change: &str, expected: &str| {
+        let expected = Description {
+            kernel: Some(super::description::Kernel::default()),
+            ..Description::parse(expected).expect("a description")
+        };
+        assert_eq!(set(text, change), Ok(expected), "{change}");
+    };
+    same("", "dispatch.groups=[64,1,1]", "dispatch = { groups = [64, 1, 1] }");
+    same("", "dispatch.groups=[cdiv(N,64),1]", "dispatch = { groups = ['cdiv(N,64)', 1] }");
+    same("", "push.n=2*N", "push = { n = '2*N' }");
+    same("", "buffer.A.fill=7", "buffer.A.fill = 7");
+    same("", "buffer.'a=b'.type = f16", "buffer.'a=b'.type = 'f16'");
+    // Members of structures, stated already or not.
+    same("[push]\nsize.x = 1\nsize.y = 2", "push.size.y=N", "[push]\nsize.x = 1\nsize.y = 'N'");
+    same("[push]\n'size.x' = 1", "push.size.z=3", "[push]\n'size.x' = 1\n'size.z' = 3");
+    // One value or table is replaced, others stay.
+    same("[reference]\ncommand = 'x'", "reference={ kernel = 'k.comp' }", "[reference]\nkernel = 'k.comp'");
+    same("[buffer.A]\ntype = 'f32'\nshape = 4", "buffer.A.type=f16", "[buffer.A]\ntype = 'f16'\nshape = 4");
+    // A number where text is wanted is text.
+    assert_eq!(
+        set("", "kernel.vulkan=1.3").expect("a version").kernel.expect("a kernel").vulkan.as_deref(),
+        Some("1.3")
+    );
+    let passes =
+        set("[[pass]]\nsource = 'a.comp'\n[[pass]]\nsource = 'b.comp'", "pass.1.groups=N").expect("passes").pass;
+    assert_eq!(passes[1].groups, Some(super::description::Listed::One(super::description::Formula::Text("N".into()))));
 }
 
 #[test]
@@ -625,7 +670,7 @@ fn a_kernel_that_lacks_a_constant_of_the_grid_is_named_with_the_remedy() {
     std::fs::write(path("sized.toml"), both).expect("written");
     std::fs::write(path("own.toml"), "[kernel]\nsource = 'copy.comp'\n[dispatch]\ngroups = ['cdiv(N, 64)']\n")
         .expect("written");
-    let run = typed(&[&path("sized.toml"), &path("own.toml")]).expect("each has its grid");
+    let run = typed(&[&path("sized.toml"), &path("own.toml")], &[], &[]).expect("each has its grid");
     assert_eq!(run.configurations.len(), 3);
 }
 
@@ -633,16 +678,20 @@ fn a_kernel_that_lacks_a_constant_of_the_grid_is_named_with_the_remedy() {
 fn what_is_wrong_with_an_argument_has_no_field_before_it() {
     let folder = folder();
     let gone = folder.path().join("gone.comp").display().to_string();
-    assert_eq!(typed(&[&gone]).expect_err("no file"), format!("cannot read '{gone}': no such file"));
-    assert!(typed(&[]).expect_err("nothing").starts_with("no kernel given; name a file, such as `gpukern run k.comp`"));
+    assert_eq!(typed(&[&gone], &[], &[]).expect_err("no file"), format!("cannot read '{gone}': no such file"));
+    assert!(
+        typed(&[], &[], &[])
+            .expect_err("nothing")
+            .starts_with("no kernel given; name a file, such as `gpukern run k.comp`")
+    );
     let plain = folder.path().join("plain.toml");
     std::fs::write(&plain, PLAIN).expect("written");
     let plain = plain.display().to_string();
-    let said = typed(&[&plain, "--size", "65536"]).expect_err("no axis");
+    let said = typed(&[&plain], &["65536"], &[]).expect_err("no axis");
     assert_eq!(said, "--size '65536' is not NAME=VALUE; write --size N=512..4096");
     // A reference that is named by an option has the grid of the kernel.
     let copy = folder.path().join("copy.comp").display().to_string();
-    let run = typed(&[&plain, "--right", &copy]).expect("it has groups");
+    let run = typed(&[&plain], &[], &[&format!("reference.kernel={copy}")]).expect("it has groups");
     let Reference::Kernel(list) = &run.points[0].reference else { panic!("{:?}", run.points[0].reference) };
     assert_eq!(list.passes[0].groups, [2, 1, 1]);
 }
@@ -663,13 +712,14 @@ fn glsl_of_no_version_of_vulkan_is_refused_before_the_compiler_prints_what_is_bu
         ("#version", &refused("")),
     ] {
         std::fs::write(folder.path().join("copy.comp"), format!("{first}\nvoid main() {{}}\n")).expect("written");
-        let said = typed(&[&folder.path().join("copy.comp").display().to_string()]).expect_err(first);
+        let said = typed(&[&folder.path().join("copy.comp").display().to_string()], &[], &[]).expect_err(first);
         assert!(said.ends_with(expected), "{said}");
     }
     for right in ["#version 310 es", "#version 450 core /* as ever */", "#version 460//"] {
         let source = format!("{right}\nlayout(local_size_x = 64) in;\nvoid main() {{}}\n");
         std::fs::write(folder.path().join("copy.comp"), source).expect("written");
-        let said = typed(&[&folder.path().join("copy.comp").display().to_string()]).expect_err("nothing is said of it");
+        let said = typed(&[&folder.path().join("copy.comp").display().to_string()], &[], &[])
+            .expect_err("nothing is said of it");
         assert!(!said.contains("version"), "{said}");
     }
 }

@@ -294,10 +294,17 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
         bench.args(more).current_dir(path);
         bench
     };
-    let inputs = ["--no-commands", "--inputs-by=echo x > ran", "--right=matmul[N,1,1]"];
-    let by = ["--no-commands", "--right-by=cp {in}/A.npy {out}/D.npy"];
+    let inputs = [
+        "--no-commands",
+        "--set=inputs.command=echo x > ran",
+        "--set=reference={ builtin = 'matmul', size = ['N', 1, 1] }",
+    ];
+    let by = ["--no-commands", "--set=reference.command=cp {in}/A.npy {out}/D.npy"];
     let said = stderr(&expect_exit(&mut run(path, &by), 2));
-    assert!(said.contains("error: --right-by cp {in}/A.npy {out}/D.npy: reference.command: --no-commands"), "{said}");
+    assert!(
+        said.contains("error: --set reference.command=cp {in}/A.npy {out}/D.npy: reference.command: --no-commands"),
+        "{said}"
+    );
     for (mut command, forbidden) in [
         (run(path, &["--no-commands"]), line.as_str()),
         (run(path, &["--no-commands", "--watch"]), &line),

@@ -86,6 +86,7 @@ fn algorithms_and_files_are_inspected_apart() {
         (&["matmul", "k.toml"][..], "'matmul' is an algorithm and 'k.toml' a file"),
         (&["k.toml", "-V", "naive"], "--variant naive chooses built-in kernels"),
         (&["matmul", "--spec", "BM=1"], "--spec BM=1 is for your own kernels"),
+        (&["matmul", "--set", "spec.BM=1"], "--set spec.BM=1 is for your own kernels"),
         (&["matmull"], "matmul"),
         (&["missing.toml"], "missing.toml"),
     ] {

@@ -56,8 +56,8 @@ const COMMANDS: &[&str] = &[
     "run by-kernel.toml --save D=right.wgsl",
     "run k.toml other.toml --json other.toml",
     "run other.toml k.wgsl --json k.wgsl",
-    "run k.toml --right in.npy --json in.npy",
-    "run k.toml --buffer A=f32[4]:@in.npy --json in.npy",
+    "run k.toml --set reference.file=in.npy --json in.npy",
+    "run k.toml --set buffer.A.fill=@in.npy --json in.npy",
     "run two.toml --ab --json a.npy",
     "run two.toml --tune --json a.npy",
     // Two outputs.

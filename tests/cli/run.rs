@@ -193,9 +193,11 @@ fn of_several_entry_points_one_is_named_and_has_its_own_buffers_alone() {
         let missing = stderr(&expect_exit(&mut command(path, &["two.spv", "--entry=tripple"]), 2));
         assert!(missing.contains("unknown entry point 'tripple'; did you mean 'triple'?"), "{missing}");
         for (entry, output, local, shown) in [("double", "d", 64, "0 2 4"), ("triple", "e", 32, "0 3 6")] {
-            let (entry, output) = (format!("--entry={entry}"), format!("--buffer={output}=f32[N]"));
-            let (groups, print) = (format!("--groups=cdiv(N,{local})"), format!("--print={}[0:3]", &output[9..10]));
-            let inputs = ["two.spv", "--size=N=256", "--buffer=a=f32[N]:iota"];
+            let (entry, output) =
+                (format!("--entry={entry}"), format!("--set=buffer.{output}={{ type = 'f32', shape = 'N' }}"));
+            let (groups, print) =
+                (format!("--set=dispatch.groups=cdiv(N,{local})"), format!("--print={}[0:3]", &output[9..10]));
+            let inputs = ["two.spv", "--size=N=256", "--set=buffer.a={ type = 'f32', shape = 'N', fill = 'iota' }"];
             let arguments = [&inputs[..], &[&entry, &output, &groups, &print]].concat();
             let text = stdout(&expect_exit(&mut command(path, &arguments), 0));
             assert!(text.contains(", elements 0 to 2 of 256 (") && text.contains(&format!("\n  {shown}\n")), "{text}");
@@ -245,7 +247,8 @@ fn without_a_reference_a_time_is_marked_and_elements_are_shown_and_saved() {
     let saved = fs::read(path.join("d.npy")).expect("it was saved");
     assert_eq!(saved[saved.len() - 4..], 1998f32.to_le_bytes());
     // The file is a reference for the next.
-    let checked = command(path, &["--config=double.toml", "--right=d.npy", "--json=-"]).output().expect("it runs");
+    let checked =
+        command(path, &["--config=double.toml", "--set=reference.file=d.npy", "--json=-"]).output().expect("it runs");
     assert!(cases(&checked)[0]["outcome"]["verification"]["residual"].is_number(), "{}", stderr(&checked));
     let refused = expect_exit(&mut command(path, &["--config=double.toml", "--print=E"]), 2);
     assert!(stderr(&refused).contains("unknown output 'E'"), "{}", stderr(&refused));
@@ -283,7 +286,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let names: Vec<_> = cases(&output).iter().map(|case| case["variant"].as_str().expect("text").to_string()).collect();
     assert_eq!(names, ["double", "slow"]);
     // Of each kernel the first choice of what --tune would search.
-    let ab = ["slow.comp", "double.comp", "--config=double.toml", "--ab", "--size=N=2000", "--spec=0=64,128"];
+    let ab = ["slow.comp", "double.comp", "--config=double.toml", "--ab", "--size=N=2000", "--set=spec.0=[64,128]"];
     // A verdict takes a dozen rounds.
     let judge = |args: &[&str]| {
         let mut command = gpukern(&["run", "--max-time=5s", "--no-peak"]);
@@ -293,7 +296,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let output = expect_exit(&mut judge(&ab), 0);
     assert!(stdout(&output).contains("faster"), "{}", stdout(&output));
     assert!(!stdout(&output).contains(" input"), "a description says what fills its buffers: {}", stdout(&output));
-    let specs = ["--config=double.toml", "--ab", "--spec=WORK=1,600", "--size=N=2000"];
+    let specs = ["--config=double.toml", "--ab", "--set=spec.WORK=[1,600]", "--size=N=2000"];
     let output = expect_exit(&mut judge(&specs), 1);
     assert!(stdout(&output).contains("SLOWER"), "{}", stdout(&output));
     let sizes = ["slow.comp", "double.comp", "--config=double.toml", "--ab", "--size=N=1000,2000", "--json=-"];
@@ -302,7 +305,13 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let sizes = document["cases"].as_array().expect("two cases").iter();
     let sizes: Vec<_> = sizes.map(|case| case["b"]["case"]["id"].as_str().expect("an id")).collect();
     assert_eq!(sizes, ["double/double/f32/N=1000", "double/double/f32/N=2000"]);
-    let tune = ["--config=double.toml", "--tune", "--spec=WORK=1,300,600", "--where=WORK < 500", "--size=N=100000"];
+    let tune = [
+        "--config=double.toml",
+        "--tune",
+        "--set=spec.WORK=[1,300,600]",
+        "--set=where.short=WORK < 500",
+        "--size=N=100000",
+    ];
     let output = expect_exit(&mut command(path, &tune), 0);
     let text = stdout(&output);
     assert!(text.contains("WORK=1") && text.contains("WORK=300") && !text.contains("WORK=600"), "{text}");
@@ -312,7 +321,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
 #[test]
 fn of_several_choices_the_first_is_timed_printed_and_named() {
     let folder = folder(&[]);
-    let first = ["--config=double.toml", "--spec=WORK=1,2", "--print=D[0:2]"];
+    let first = ["--config=double.toml", "--set=spec.WORK=[1,2]", "--print=D[0:2]"];
     let output = expect_exit(&mut command(folder.path(), &first), 0);
     assert!(stdout(&output).contains("\n  0 2\n"), "{}", stdout(&output));
     let said = stderr(&output);
@@ -323,7 +332,7 @@ fn of_several_choices_the_first_is_timed_printed_and_named() {
     let (listed, said) = (stdout(&listed), stderr(&listed));
     assert!(listed.contains("double/double/f32/N=1000\n") && listed.contains("\n1 case, roughly "), "{listed}{said}");
     // What was never written is no arithmetic.
-    let half = ["--config=double.toml", "--groups=cdiv(N,128)", "--right=d.npy"];
+    let half = ["--config=double.toml", "--set=dispatch.groups=cdiv(N,128)", "--set=reference.file=d.npy"];
     expect_exit(&mut command(folder.path(), &["--config=double.toml", "--save=D=d.npy"]), 0);
     let said = stderr(&expect_exit(&mut command(folder.path(), &half), 1));
     assert!(said.contains("D[512] was never written, or was computed") && !said.contains("too many"), "{said}");
@@ -350,17 +359,12 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
         "--size=M=65",
         "--size=N=40",
         "--size=K=33",
-        "--push=m=M",
-        "--push=n=N",
-        "--push=k=K",
-        "--buffer=A=f32[M,K]:uniform(0,1)",
-        "--buffer=B=f32[K,N]:uniform(0,1)",
-        "--buffer=D=f32[M,N]",
-        "--groups=cdiv(N,8),cdiv(M,8)",
-        "--right=matmul[M,N,K]",
-        "--role=A=A",
-        "--role=B=B",
-        "--role=C=D",
+        "--set=push={ m = 'M', n = 'N', k = 'K' }",
+        "--set=buffer.A={ type = 'f32', shape = ['M', 'K'], fill = 'uniform(0,1)' }",
+        "--set=buffer.B={ type = 'f32', shape = ['K', 'N'], fill = 'uniform(0,1)' }",
+        "--set=buffer.D={ type = 'f32', shape = ['M', 'N'] }",
+        "--set=dispatch.groups=[cdiv(N,8),cdiv(M,8)]",
+        "--set=reference={ builtin = 'matmul', size = ['M', 'N', 'K'], roles = { A = 'A', B = 'B', C = 'D' } }",
         "--against=matmul:tiled,auto",
         "--json=-",
     ];
@@ -378,7 +382,7 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
     let off = product.replace("d[row * n + column] = sum", "d[row * n + column] = 1.001 * sum");
     fs::write(folder.path().join("mm.comp"), off).expect("written");
     expect_exit(&mut command(folder.path(), &arguments), 1);
-    let tolerant = [&arguments[..], &["--check=D=rtol:1e-2"]].concat();
+    let tolerant = [&arguments[..], &["--set=buffer.D.check={ rtol = 1e-2 }"]].concat();
     expect_exit(&mut command(folder.path(), &tolerant), 0);
 }
 
@@ -474,6 +478,7 @@ fn a_kernel_that_compares_what_lies_beyond_an_end_is_rejected() {
 fn an_output_that_the_command_does_not_write_is_an_error_with_a_check_and_unverified_without() {
     let both = of_scratch("d[i] = a[i]; s[i] = 7;");
     let folder = folder(&[("both.comp", both.as_str())]);
+    // As earlier versions spelled it.
     let given = "--right-by=cp {in}/A.npy {out}/D.npy; cp {in}/A.npy {out}/s.npy";
     let outputs = ["--buffer=A=f32[N]:iota", "--buffer=D=f32[N]", "--buffer=S=u32[N]"];
     let run = |check: &[&str], code| {
@@ -494,7 +499,7 @@ fn what_would_be_ignored_is_refused() {
     let named = DESCRIPTION.replace("0 = 64", "0 = 64\n    WORK = 1");
     fs::write(folder.path().join("named.toml"), named).expect("written");
     for (arguments, expected) in [
-        (&["named.toml", "--spec=1=2"][..], "spec.1: is the same constant as WORK; set only one"),
+        (&["named.toml", "--set=spec.1=2"][..], "spec.1: is the same constant as WORK; set only one"),
         (&["double.toml", "-s=N=64", "-s=N=128"], "--size states N twice; write its values in one"),
     ] {
         let output = expect_exit(&mut command(folder.path(), arguments), 2);
@@ -530,11 +535,12 @@ fn a_kernel_that_writes_elsewhere_crashes_or_hangs_ends_as_such() {
         stderr(&output)
     );
     assert!(stderr(&output).contains("does `groups` start too many work-groups"), "{}", stderr(&output));
-    let buffers = ["--buffer=A=f32[16]:zero", "--buffer=D=f32[64]"];
-    let wild = ["wild.comp", "--push=a=A", "--groups=1", "--json=-"];
+    let buffers =
+        ["--set=buffer.A={ type = 'f32', shape = 16, fill = 'zero' }", "--set=buffer.D={ type = 'f32', shape = 64 }"];
+    let wild = ["wild.comp", "--set=push.a=A", "--set=dispatch.groups=1", "--json=-"];
     let output = expect_exit(command(path, &wild).args(buffers), 3);
     assert_eq!(cases(&output)[0]["outcome"]["status"], "crashed", "{}", stdout(&output));
-    let endless = ["endless.comp", "--groups=65535,65535,16", "--timeout=10s", "--json=-"];
+    let endless = ["endless.comp", "--set=dispatch.groups=[65535,65535,16]", "--timeout=10s", "--json=-"];
     let output = expect_exit(command(path, &endless).arg(buffers[1]), 3);
     assert_eq!(cases(&output)[0]["outcome"]["status"], "timed-out", "{}", stdout(&output));
 }
@@ -692,7 +698,7 @@ fn members_of_uniform_blocks_are_stated_by_name_and_counters_begin_where_they_sh
     // Options win over the description.
     let off = folder(&files);
     fs::write(off.path().join("k.toml"), &description).expect("written");
-    let output = expect_exit(&mut command(off.path(), &["k.toml", "--uniform=params.scale=3"]), 1);
+    let output = expect_exit(&mut command(off.path(), &["k.toml", "--set=uniform.params.scale=3"]), 1);
     assert!(stderr(&output).contains("the reference has"), "{}", stderr(&output));
 }
 

@@ -11,6 +11,7 @@ use crate::basis::printable::Shown;
 use crate::kernel::interface::Slot;
 use crate::run::access::Access;
 use crate::run::description::{Described, Description, Kernel, Listed};
+use crate::run::init::place;
 use crate::run::loaded::{LoadedPass, programs};
 use crate::run::options::CASE;
 use buffers::{Data, Pointer, data};
@@ -221,12 +222,6 @@ fn slots<'a>(pass: &LoadedPass, case: &'a Case) -> Result<Vec<(Slot, Access, &'a
         Ok((slot.clone(), access, bound))
     });
     all.collect()
-}
-
-/// A slot as descriptions may name it whatever the source calls it: `0.3`, `0.3[1]` in an array.
-fn place(slot: &Slot) -> String {
-    let element = if slot.element == 0 { String::new() } else { format!("[{}]", slot.element) };
-    format!("{}.{}{element}", slot.set, slot.binding)
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ pub(super) fn beside(against: &[String], run: ResolvedRun, others: &[UserKernels
 
 /// What is written about the kernels of each problem.
 fn described(args: &RunArgs) -> Result<Vec<Vec<Described>>, Error> {
-    options::problems(&args.kernel, args.config.as_deref(), &args.fields)
+    options::problems(&args.kernel, args.config.as_deref(), &args.fields())
 }
 
 /// What is to be run: each problem by itself.

@@ -9,9 +9,9 @@ use crate::basis::units::Work;
 use crate::case::accepted::Mutation;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceKind;
-use crate::kernel::buffer::{Address, Binding, Role, SpecValue};
+use crate::kernel::buffer::{Address, Binding, Descriptor, Role, SpecValue};
 use crate::kernel::interface::SlotKind;
-use crate::kernel::program::BufferId;
+use crate::kernel::program::{BufferId, Dispatch};
 use crate::measure::executor::Silent;
 use crate::measure::runner::{Runner, Timing};
 use crate::plan::options::{SamplingArgs, Selection};
@@ -19,7 +19,7 @@ use crate::plan::{CaseGroup, DeviceClass, PlannedRun};
 use crate::record::{Case, Outcome};
 use crate::run::array;
 use crate::run::resolved::{
-    Buffer, Builtin, Command, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
+    Buffer, Builtin, Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun, Tolerance,
 };
 use crate::vulkan::{Device, Instance, Validation};
 use std::path::Path;
@@ -63,8 +63,8 @@ fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
     }
 }
 
-fn bound(set: u32, binding: u32, kind: SlotKind, buffer: usize) -> Binding {
-    Binding::whole(set, binding, kind, BufferId(buffer))
+fn bound(set: u32, binding: u32, kind: SlotKind, buffer: usize) -> Descriptor {
+    Descriptor { at: Binding::whole(set, binding, kind, BufferId(buffer)), bytes: None }
 }
 
 fn constant(id: u32, bits: u64, bytes: u32) -> SpecValue {
@@ -104,19 +104,16 @@ fn kernels(
 fn shift(negate: bool, scale: f64) -> PassList {
     let mut push = vec![0; 20];
     push[16..].copy_from_slice(&100u32.to_le_bytes());
-    let pass = Pass {
-        module: 0,
+    let pass = Dispatch {
         constants: vec![constant(0, 64, 4), constant(1, u64::from(negate), 4), constant(2, scale.to_bits(), 8)],
         groups: [2, 1, 1],
-        indirect: None,
-        subgroup: None,
         push,
-        addresses: vec![],
-        bindings: vec![
+        descriptors: vec![
             bound(0, 1, SlotKind::Storage, 0),
             bound(2, 0, SlotKind::Uniform, 1),
             bound(2, 3, SlotKind::Storage, 2),
         ],
+        ..Dispatch::bare(0usize)
     };
     PassList { passes: vec![pass], scratch: vec![] }
 }
@@ -198,15 +195,11 @@ const BLIND: &str = "#version 460
 /// The case of a kernel of [`BLIND`] with another of its modes for a reference, over this fill of A and this output.
 fn blind(kernel: u64, reference: u64, fill: Fill, output: &Buffer) -> Case {
     let list = |mode| {
-        let pass = Pass {
-            module: 0,
+        let pass = Dispatch {
             constants: vec![constant(0, mode, 4)],
             groups: [output.len() / 64, 1, 1],
-            indirect: None,
-            subgroup: None,
-            push: vec![],
-            addresses: vec![],
-            bindings: vec![bound(0, 0, SlotKind::Storage, 0), bound(0, 1, SlotKind::Storage, 1)],
+            descriptors: vec![bound(0, 0, SlotKind::Storage, 0), bound(0, 1, SlotKind::Storage, 1)],
+            ..Dispatch::bare(0usize)
         };
         PassList { passes: vec![pass], scratch: vec![] }
     };
@@ -313,16 +306,7 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
         layout(local_size_x = 1) in;
         layout(binding = 0) buffer D { float d[]; };
         void main() { d[0] = 1.0; d[103] = 1.0; }";
-    let pass = Pass {
-        module: 0,
-        constants: vec![],
-        groups: [1; 3],
-        indirect: None,
-        subgroup: None,
-        push: vec![],
-        addresses: vec![],
-        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
-    };
+    let pass = Dispatch { descriptors: vec![bound(0, 0, SlotKind::Storage, 0)], ..Dispatch::bare(0usize) };
     let list = PassList { passes: vec![pass], scratch: vec![] };
     let buffers = vec![buffer("D", 100, Role::Output, None)];
     let cases = run(&kernels("behind", vec![compiled("behind", source)], buffers, Reference::None, vec![list]));
@@ -332,18 +316,9 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
 
 /// A run of two groups of 64 over `buffers`, which are bound in their order.
 fn over(module: usize, buffers: &[Buffer]) -> PassList {
-    let bindings = (0u32..).zip(0..buffers.len());
-    let bindings = bindings.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
-    let pass = Pass {
-        module,
-        constants: vec![],
-        groups: [2, 1, 1],
-        indirect: None,
-        subgroup: None,
-        push: vec![],
-        addresses: vec![],
-        bindings,
-    };
+    let descriptors = (0u32..).zip(0..buffers.len());
+    let descriptors = descriptors.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
+    let pass = Dispatch { groups: [2, 1, 1], descriptors, ..Dispatch::bare(module) };
     PassList { passes: vec![pass], scratch: vec![] }
 }
 
@@ -418,15 +393,10 @@ fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
         layout(local_size_x = 64) in;
         layout(binding = 0) buffer D { float d[]; };
         void main() { if (gl_GlobalInvocationID.x < d.length()) d[gl_GlobalInvocationID.x] = float(d.length()); }";
-    let pass = |groups| Pass {
-        module: 0,
-        constants: vec![],
+    let pass = |groups| Dispatch {
         groups: [groups, 1, 1],
-        indirect: None,
-        subgroup: None,
-        push: vec![],
-        addresses: vec![],
-        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
+        descriptors: vec![bound(0, 0, SlotKind::Storage, 0)],
+        ..Dispatch::bare(0usize)
     };
     let list = |groups| PassList { passes: vec![pass(groups)], scratch: vec![] };
     let buffers = vec![buffer("D", 100, Role::Output, None)];
@@ -459,18 +429,15 @@ fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_
     let (m, n, k) = (33u64, 20u64, 17u64);
     let mut push = vec![0; 16];
     push.extend([m, n, k].iter().flat_map(|extent| (*extent as u32).to_le_bytes()));
-    let pass = |push: Vec<u8>| Pass {
-        module: 0,
-        constants: vec![],
+    let pass = |push: Vec<u8>| Dispatch {
         groups: [n.div_ceil(8), m.div_ceil(8), 1],
-        indirect: None,
-        subgroup: None,
         push,
         addresses: vec![
             Address { offset: 0, buffer: BufferId(2), skipped: 0 },
             Address { offset: 8, buffer: BufferId(1), skipped: 0 },
         ],
-        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
+        descriptors: vec![bound(0, 0, SlotKind::Storage, 0)],
+        ..Dispatch::bare(0usize)
     };
     let list = |push| PassList { passes: vec![pass(push)], scratch: vec![] };
     let mut short = push.clone();
