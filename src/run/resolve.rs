@@ -141,7 +141,9 @@ impl PassList {
         }
         for buffer in &mut self.scratch {
             if let Some(Fill::Block { addresses, .. }) = &mut buffer.fill {
-                addresses.iter_mut().for_each(|address| address.buffer = BufferId(place(address.buffer.0)));
+                for address in addresses {
+                    address.buffer = BufferId(place(address.buffer.0));
+                }
             }
         }
     }
@@ -333,10 +335,10 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         }
     }
     let Description { spec, push, uniform, .. } = description;
-    known_names(&passes, [spec.names(), push.names()], uniform, &str::to_string, &unknown)?;
+    known_names(&passes, [spec.names(), push.names()], uniform, &str::to_string, unknown)?;
     for pass in &passes {
         let Kernel { spec, push, uniform, .. } = &pass.stated;
-        known_names(&[*pass], [spec.names(), push.names()], uniform, &|name| pass.field(name), &unknown)?;
+        known_names(&[*pass], [spec.names(), push.names()], uniform, &|name| pass.field(name), unknown)?;
     }
     Ok(())
 }
@@ -348,7 +350,7 @@ fn known_names(
     [spec, push]: [Vec<&str>; 2],
     uniform: &Named<Named<Formula>>,
     field: &dyn Fn(&str) -> String,
-    unknown: &dyn Fn(&str, String, &str, Vec<String>) -> Result<(), Fault>,
+    unknown: impl Fn(&str, String, &str, Vec<String>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let arguments = || passes.iter().flat_map(|pass| pass.interface.arguments.iter());
     let slots = || passes.iter().flat_map(|pass| pass.interface.slots.iter());

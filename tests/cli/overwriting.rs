@@ -58,6 +58,7 @@ const COMMANDS: &[&str] = &[
     "run other.toml k.wgsl --json k.wgsl",
     "run k.toml --set reference.file=in.npy --json in.npy",
     "run k.toml --set buffer.A.fill=@in.npy --json in.npy",
+    "inspect k.toml --set buffer.A.fill=@in.npy --json in.npy",
     "run two.toml --ab --json a.npy",
     "run two.toml --tune --json a.npy",
     // Two outputs.
@@ -343,7 +344,7 @@ fn every_option_that_names_a_file_is_tried() {
     /// which only the name is printed.
     const NONE_IS_READ: [(&str, &str); 3] = [("run", "include"), ("man", "output"), ("config", "tuned")];
     /// Options whose values name files among other things.
-    const AMONG_OTHERS: [&str; 4] = ["save", "right", "buffer", "order"];
+    const AMONG_OTHERS: [&str; 3] = ["save", "set", "order"];
     let tried: BTreeSet<(&str, &str)> = COMMANDS
         .iter()
         .flat_map(|line| {

@@ -196,7 +196,7 @@ fn of_several_entry_points_one_is_named_and_has_its_own_buffers_alone() {
             let (entry, output) =
                 (format!("--entry={entry}"), format!("--set=buffer.{output}={{ type = 'f32', shape = 'N' }}"));
             let (groups, print) =
-                (format!("--set=dispatch.groups=cdiv(N,{local})"), format!("--print={}[0:3]", &output[9..10]));
+                (format!("--set=dispatch.groups=cdiv(N,{local})"), format!("--print={}[0:3]", &output[13..14]));
             let inputs = ["two.spv", "--size=N=256", "--set=buffer.a={ type = 'f32', shape = 'N', fill = 'iota' }"];
             let arguments = [&inputs[..], &[&entry, &output, &groups, &print]].concat();
             let text = stdout(&expect_exit(&mut command(path, &arguments), 0));

@@ -11,6 +11,7 @@ use crate::run::expression::Values;
 use crate::run::init::{member_key, place};
 use crate::run::members::{BITS, number, pack};
 use crate::run::written::{Commented, check};
+use std::fmt::Write;
 
 /// Characters of a program's command line that are kept.
 const MOST_OF_A_PROGRAM: usize = 200;
@@ -53,7 +54,7 @@ impl Draft<'_> {
             printable(&program)
         );
         if let Some(source) = &self.source {
-            own.head += &format!("# {source} is the source that the module carries; {MODULE} is what ran.\n");
+            let _ = writeln!(own.head, "# {source} is the source that the module carries; {MODULE} is what ran.");
         }
         own.description.name = self.folder.file_name().map(|name| name.to_string_lossy().into_owned());
         own.description.captured = Some(Captured {
