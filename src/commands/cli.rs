@@ -15,6 +15,7 @@ use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::request::{KernelFiles, Request, VulkanOptions};
 use crate::record::figure::LongColumn;
 use crate::run::options::Fields;
+use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -91,9 +92,9 @@ pub enum ColorWhen {
 }
 
 impl Cli {
-    /// The parsed command line of these words.
-    pub(super) fn parsed(words: &[OsString]) -> Result<Self, clap::Error> {
-        let command = help::documented();
+    /// Parses these words; options that are not among them take the values of their variables.
+    pub(super) fn parsed(words: &[OsString], variables: &Variables) -> Result<Self, clap::Error> {
+        let command = with_variables(help::documented(), variables);
         let matches = command.clone().try_get_matches_from(words);
         let understood = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
         let refused = matches.as_ref().err().and_then(|error| error.get(ContextKind::InvalidArg));
@@ -103,7 +104,19 @@ impl Cli {
         let cli = matches.and_then(|matches| {
             let mut cli = Self::from_arg_matches(&matches)?;
             if let (Command::Config(args), Some((_, own))) = (&mut cli.command, matches.subcommand()) {
-                let source = |id: &clap::Id| Some((id.as_str().replace('_', "-"), own.value_source(id.as_str())?));
+                let from_variable = |id: &str| {
+                    let all = help::documented();
+                    let config = all.find_subcommand("config")?;
+                    let arg = config.get_arguments().find(|arg| arg.get_id() == id)?;
+                    arg.get_env().filter(|name| variables.contains_key(*name)).map(|_| ValueSource::EnvVariable)
+                };
+                let source = |id: &clap::Id| {
+                    let source = match own.value_source(id.as_str())? {
+                        ValueSource::DefaultValue => from_variable(id.as_str()).unwrap_or(ValueSource::DefaultValue),
+                        source => source,
+                    };
+                    Some((id.as_str().replace('_', "-"), source))
+                };
                 args.sources = own.ids().filter_map(source).collect();
             }
             Ok(cli)
@@ -111,6 +124,22 @@ impl Cli {
         let name = understood.as_ref().and_then(ArgMatches::subcommand_name);
         cli.map_err(|error| suggest::improved(error, name, words))
     }
+}
+
+/// Variables of the environment.
+pub(super) type Variables = BTreeMap<OsString, OsString>;
+
+/// Gives each option that has a variable its value as default: clap would read the environment of this process.
+fn with_variables(command: clap::Command, variables: &Variables) -> clap::Command {
+    let command = command.mut_args(|arg| match arg.get_env().map(|name| variables.get(name).cloned()) {
+        None => arg,
+        Some(None) => arg.env(Resettable::Reset),
+        Some(Some(value)) => {
+            let value: &'static OsString = Box::leak(Box::new(value));
+            arg.env(Resettable::Reset).default_value(value.as_os_str()).hide_default_value(true)
+        }
+    });
+    command.mut_subcommands(|command| with_variables(command, variables))
 }
 
 /// Why the command line is none, with every word that it quotes made visible.
@@ -1450,7 +1479,7 @@ mod tests {
 
     /// The request that a command line makes.
     fn request(command: &str) -> Request {
-        let cli = Cli::parsed(&words(command)).expect("it parses");
+        let cli = Cli::parsed(&words(command), &Variables::new()).expect("it parses");
         match cli.command {
             Command::Bench(args) => Request { vulkan: cli.vulkan.0, ..args.request.0 },
             Command::Run(args) => args.request(cli.vulkan.0),

@@ -94,7 +94,11 @@ mod tests {
     fn a_new_record_takes_the_place_of_the_first_of_its_side_and_of_nothing_that_is_called_alike() {
         let of = |line: &str, replaced: [Option<&str>; 2]| {
             let words: Vec<_> = line.split(' ').map(std::ffi::OsString::from).collect();
-            let Command::Compare(args) = Cli::parsed(&words).expect("it parses").command else { panic!("{line}") };
+            let Command::Compare(args) =
+                Cli::parsed(&words, &crate::commands::cli::Variables::new()).expect("it parses").command
+            else {
+                panic!("{line}")
+            };
             let command = with_records(&args, "gpukern", replaced.map(|path| path.map(String::from)));
             command.split_once(" compare ").expect("a comparison").1.to_string()
         };

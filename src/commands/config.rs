@@ -342,7 +342,7 @@ mod tests {
 
     fn command(line: &str) -> Command {
         let words: Vec<_> = format!("gpukern {line}").split(' ').map(OsString::from).collect();
-        Cli::parsed(&words).expect(line).command
+        Cli::parsed(&words, &crate::commands::cli::Variables::new()).expect(line).command
     }
 
     fn defaults(text: &str) -> Defaults {

@@ -187,7 +187,13 @@ mod tests {
     #[test]
     fn every_global_option_is_understood_before_and_behind_a_command() {
         use super::super::cli::{Cli, ColorWhen};
-        let parsed = |line: &str| Cli::parsed(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).expect(line);
+        let parsed = |line: &str| {
+            Cli::parsed(
+                &line.split(' ').map(OsString::from).collect::<Vec<_>>(),
+                &crate::commands::cli::Variables::new(),
+            )
+            .expect(line)
+        };
         for line in ["gpukern -v --color never list", "gpukern list --color=never -v"] {
             let cli = parsed(line);
             assert!(cli.verbose && !cli.quiet && cli.color == Some(ColorWhen::Never), "{line}");

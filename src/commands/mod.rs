@@ -172,7 +172,7 @@ impl From<Error> for Stop {
 /// The command line, parsed.
 fn words_of(host: &Host) -> Result<Cli, Stop> {
     document::check_words(host)?;
-    Cli::parsed(host.arguments()).map_err(|error| Stop::Mistake(Box::new(error)))
+    Cli::parsed(host.arguments(), host.variables()).map_err(|error| Stop::Mistake(Box::new(error)))
 }
 
 /// Prints an answer. Returns the exit code.

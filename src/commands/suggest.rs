@@ -335,7 +335,7 @@ mod tests {
     /// The answer to a command line that is a mistake.
     fn answer(line: &str) -> String {
         let words: Vec<_> = format!("gpukern {line}").split(' ').map(OsString::from).collect();
-        Cli::parsed(&words).expect_err(line).to_string()
+        Cli::parsed(&words, &crate::commands::cli::Variables::new()).expect_err(line).to_string()
     }
 
     #[test]
@@ -416,8 +416,12 @@ mod tests {
 
     #[test]
     fn a_kernel_of_ones_own_behind_a_command_for_ours_is_told_the_right_one() {
-        let parsed =
-            |line: &str| Cli::parsed(&format!("gpukern {line}").split(' ').map(OsString::from).collect::<Vec<_>>());
+        let parsed = |line: &str| {
+            Cli::parsed(
+                &format!("gpukern {line}").split(' ').map(OsString::from).collect::<Vec<_>>(),
+                &crate::commands::cli::Variables::new(),
+            )
+        };
         let of = |line: &str| parsed(line).expect_err("a mistake").to_string();
         assert!(of("ab a.comp b.comp").contains("`gpukern run a.comp b.comp --ab` says which of two is faster"));
         assert!(of("ab -s 512 a.comp b.spv").contains("`gpukern run a.comp b.spv --ab`"));

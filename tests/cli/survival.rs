@@ -2,8 +2,8 @@
 #![cfg(unix)]
 
 use super::{
-    expect_exit, gpukern, limited, read_json, run, signal, statuses, stderr, stdout, valid_record, wait_for_journal,
-    wait_until,
+    expect_exit, gpukern, limited, read_json, run, run_process, signal, statuses, stderr, stdout, valid_record,
+    wait_for_journal, wait_until,
 };
 use std::ffi::OsStr;
 use std::io::Read;
@@ -87,7 +87,7 @@ fn standard_error_that_is_closed_or_full_changes_nothing() {
     for arguments in commands {
         let full = || std::fs::File::options().write(true).open("/dev/full").expect("it is there");
         let usual = run(&mut gpukern(arguments));
-        let hushed = run(gpukern(arguments).stderr(full()));
+        let hushed = run_process(gpukern(arguments).stderr(full()));
         assert_eq!(hushed.status.code(), usual.status.code(), "{arguments:?}");
         assert_eq!(hushed.stdout.is_empty(), usual.stdout.is_empty(), "{arguments:?}");
         // A reader that goes away at once.

@@ -212,7 +212,11 @@ mod tests {
             std::fs::write(path(name), contents).expect("written");
         }
         let words = ["gpukern".into(), "run".into(), OsString::from(folder.path())];
-        let Command::Run(args) = Cli::parsed(&words).expect("it parses").command else { panic!("another command") };
+        let Command::Run(args) =
+            Cli::parsed(&words, &crate::commands::cli::Variables::new()).expect("it parses").command
+        else {
+            panic!("another command")
+        };
         let mut files = named(&args);
         let (known, resolved) = read(&args, &mut files);
         resolved.expect("it is understood");

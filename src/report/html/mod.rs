@@ -1338,6 +1338,7 @@ mod tests {
             (case.verdict, case.ratio) =
                 if changed { (Verdict::Slower, Some(4.0)) } else { (Verdict::Same, Some(1.0)) };
             case.why.push("canary 5 % slower in the candidate".into());
+            case.canary_explains = true;
         }
         (comparison.decide, comparison.remarks) = (Some("gpukern bench <lu>".into()), vec!["1 case is <odd>.".into()]);
         let page = report(&runs, Some(&comparison));
