@@ -85,9 +85,7 @@ impl Origin {
             let fields = common.texts_mut().into_iter().zip(other.texts());
             fields.filter(|(own, (_, other))| **own != **other).for_each(|(own, _)| *own = None);
             common.modified |= other.modified;
-            if common.environment != other.environment {
-                common.environment.clear();
-            }
+            common.environment.retain(|name, value| other.environment.get(name) == Some(value));
             common
         })
     }

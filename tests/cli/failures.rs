@@ -1,6 +1,6 @@
 //! What the machine gets wrong: exit code 3 and a message that says what to do.
 
-use super::{BRIEF, expect_exit, gpukern, read_json, statuses, stderr, stdout};
+use super::{BRIEF, expect_exit, gpukern, read_json, run_process, statuses, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -208,5 +208,5 @@ fn standard_output_that_is_a_file_is_written_and_not_replaced() {
     assert_eq!(status.code(), Some(0));
     assert_eq!(std::fs::read_to_string(&path).expect("readable"), expected);
     assert_eq!(path.metadata().expect("there").ino(), file.metadata().expect("there").ino(), "it was replaced");
-    assert_eq!(stdout(&expect_exit(&mut export("/dev/stdout"), 0)), expected, "through a pipe");
+    assert_eq!(stdout(&run_process(&mut export("/dev/stdout"))), expected, "through a pipe");
 }

@@ -180,10 +180,11 @@ const VARIABLES: [&str; 14] = [
 ];
 
 /// Whether `command` needs no process of its own: it is the binary, here, without variables that the loader or a layer
-/// reads.
+/// reads, and hands no streams on to a captured program.
 fn runs_here(command: &Command) -> bool {
     let is_known = |name: &OsStr| VARIABLES.iter().any(|known| name == *known);
     command.get_program() == env!("CARGO_BIN_EXE_gpukern")
+        && command.get_args().next() != Some(OsStr::new("capture"))
         && command.get_current_dir().is_none()
         && command.get_envs().all(|(name, _)| is_known(name))
 }
