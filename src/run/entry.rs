@@ -1,4 +1,4 @@
-//! The entry points of SPIR-V: a module with one of them alone, and what that one uses.
+//! Isolates an entry point of SPIR-V with everything that it uses.
 
 use crate::basis::error;
 use crate::kernel::instructions::{HEADER, Instruction, instructions};
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const COMPUTE: u32 = ExecutionModel::GLCompute as u32;
 const SET: u32 = Decoration::DescriptorSet as u32;
 const BINDING: u32 = Decoration::Binding as u32;
-/// The version from which an entry point names all global variables that it uses.
+/// First version in which an entry point lists all global variables that it uses.
 const NAMES_ALL: u32 = 0x1_0400;
 
-/// The entry point that is wanted among the compute shaders of a module.
+/// Selects an entry point among the compute shaders of a module.
 pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'a str, String> {
     match (wanted, kernels) {
         (_, []) => Err("it has no compute shader; write one, with a work-group size".into()),
@@ -31,21 +31,18 @@ pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'
     }
 }
 
-/// An entry point of a module.
+/// Entry point of a module.
 struct Entry<'a> {
     name: String,
     function: u32,
-    /// The word at which it is declared.
+    /// Index of the word at which it is declared.
     at: usize,
-    /// The global variables that it names.
+    /// Global variables that it lists.
     variables: &'a [u32],
 }
 
-/// The module with one entry point alone, called `main`, without the functions and variables that it never uses; and what
-/// a person may call these variables.
-///
-/// # Errors
-/// When there is no such entry point, or the module is damaged.
+/// Returns the module with only the selected entry point, renamed to `main`, without functions and variables that it
+/// never uses; also returns the names of these variables.
 pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, Vec<String>), String> {
     if words.len() < HEADER {
         return Err("it is shorter than the header of SPIR-V; compile it again".into());
@@ -57,7 +54,7 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
     let entries = points().filter_map(|own| match own.operands() {
         [COMPUTE, function, rest @ ..] if !rest.is_empty() => {
             let (name, literal) = string(rest);
-            // A message has a name in one line.
+            // Messages show names in one line.
             let name = name.replace('\n', "\\n");
             Some(Entry { name, function: *function, at: own.at, variables: &rest[literal..] })
         }
@@ -69,7 +66,7 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
     let Some(entry) = entries.iter().find(|entry| entry.name == name) else {
         return Err("its entry points changed while they were read".into());
     };
-    // What describes a program for debuggers would refer to what is gone.
+    // Debug information may refer to removed instructions.
     let described: BTreeSet<u32> = head.iter().filter_map(|own| description(*own)).collect();
     let describes = |own: &&Instruction<'_>| match own.operands() {
         [_, _, set, ..] if own.op() == Some(Op::ExtInst) => described.contains(set),
@@ -103,14 +100,14 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
     Ok((module, names_of(head, &gone)))
 }
 
-/// The set of instructions that describe a program for debuggers, where this imports one.
+/// Returns the id of an imported set of debug instructions.
 fn description(own: Instruction<'_>) -> Option<u32> {
     let (id, name) = own.operands().split_first().filter(|_| own.op() == Some(Op::ExtInstImport))?;
     let name = string(name).0;
     ["NonSemantic.Shader.DebugInfo", "OpenCL.DebugInfo"].iter().any(|set| name.starts_with(set)).then_some(*id)
 }
 
-/// What a person may call the variables among `ids`: their names, those of their blocks and of their only members.
+/// Returns the names of the variables among `ids`, of their blocks and of the blocks' first members.
 fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
     let of = |op: Op| head.iter().filter(move |own| own.op() == Some(op)).map(|own| own.operands());
     let pointees: BTreeMap<u32, u32> =
@@ -125,7 +122,7 @@ fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
     named.chain(members).filter(|name| !name.is_empty()).collect()
 }
 
-/// The set and binding of everything that is bound.
+/// Collects set and binding of each bound variable.
 fn places(head: &[Instruction<'_>]) -> BTreeMap<u32, BTreeMap<u32, u32>> {
     let mut found: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
     for own in head.iter().filter(|own| own.op() == Some(Op::Decorate)) {
@@ -136,8 +133,8 @@ fn places(head: &[Instruction<'_>]) -> BTreeMap<u32, BTreeMap<u32, u32>> {
     found
 }
 
-/// The functions that `entry` reaches in a module of this version, as their instructions, and the ids that nothing defines
-/// or uses without the others.
+/// Returns the functions that `entry` calls, directly or not, as instructions, and the ids that only removed code
+/// defines or uses.
 fn reached<'a>(
     entry: &Entry<'_>,
     version: u32,
@@ -166,14 +163,14 @@ fn reached<'a>(
     let places = places(head);
     let bound = |(id, class): (u32, u32)| Some((places.get(&id)?, class));
     let seen: BTreeSet<_> = variables().filter(|(id, _)| is_used(id)).filter_map(bound).collect();
-    // Another view of a buffer that is used stays: its names are names of the buffer.
+    // A second view of a used buffer stays, because its names are names of the buffer.
     let is_view = |own| bound(own).is_some_and(|place| seen.contains(&place));
     let unused = variables().filter(|own| !is_used(&own.0) && !is_view(*own)).map(|(id, _)| id);
     let defined = gone.concat().into_iter().filter_map(result);
     (functions, unused.chain(defined).collect())
 }
 
-/// The operands of an instruction that may be variables: all but the numbers of those that have many.
+/// Returns the operands that may be variables: all but the literals of instructions with many of them.
 fn mentioned(own: &Instruction<'_>) -> Vec<u32> {
     let numbers = match own.op() {
         Some(Op::Function | Op::Variable | Op::Load | Op::Store | Op::CopyMemory | Op::Switch) => 0..2,
@@ -183,22 +180,22 @@ fn mentioned(own: &Instruction<'_>) -> Vec<u32> {
     };
     let operands = own.operands().iter().copied().enumerate();
     match own.op() {
-        // The pointer stands behind type and result.
+        // The pointer follows type and result.
         Some(Op::Load) => operands.filter(|(at, _)| *at == 2).map(|(_, id)| id).collect(),
-        // The third is the number of the instruction.
+        // The third operand is the opcode in the extended set.
         Some(Op::ExtInst) => operands.filter(|(at, _)| *at != 3).map(|(_, id)| id).collect(),
         _ => operands.filter(|(at, _)| numbers.contains(at)).map(|(_, id)| id).collect(),
     }
 }
 
-/// The id that an instruction defines.
+/// Returns the id that an instruction defines.
 fn result(own: Instruction<'_>) -> Option<u32> {
     let grammar = INSTRUCTION_TABLE.lookup_opcode(own.op()? as u32)?;
     let place = grammar.operands.iter().position(|operand| operand.kind == OperandKind::IdResult)?;
     own.operands().get(place).copied()
 }
 
-/// Sets the work-group size of a module whose source states none, which glslang takes for one of 1.
+/// Sets the work-group size of a module whose source states none: glslang then writes 1×1×1.
 pub(super) fn resize(words: &mut [u32], size: [u32; 3]) -> Result<(), String> {
     const LOCAL_SIZE: u32 = ExecutionMode::LocalSize as u32;
     let of_one = |own: &Instruction<'_>| {
@@ -211,7 +208,7 @@ pub(super) fn resize(words: &mut [u32], size: [u32; 3]) -> Result<(), String> {
     Ok(())
 }
 
-/// A string among operands, and the words that it takes.
+/// Decodes a string among operands; also returns its length in words.
 fn string(words: &[u32]) -> (String, usize) {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -224,7 +221,7 @@ mod tests {
     use crate::kernel::interface::{Interface, SlotKind};
     use std::time::{Duration, Instant};
 
-    /// Two entry points, each with a buffer and a function of its own.
+    /// Two entry points, each with its own buffer and function.
     const TWO: &str = "
         @group(0) @binding(0) var<storage, read_write> d: array<f32>;
         @group(0) @binding(1) var<storage, read_write> e: array<f32>;

@@ -1,4 +1,4 @@
-//! Descriptions → what is to be run. Every mistake that needs no device to be seen is reported here.
+//! Resolves descriptions to numbers and bytes, and reports every mistake that can be found without a device.
 
 use super::axes;
 use super::buffers::{Roles, buffers};
@@ -17,19 +17,16 @@ use crate::kernel::buffer::Role;
 use crate::kernel::interface::Slot;
 use crate::kernel::program::BufferId;
 
-/// Choices of specialization constants of one kernel at most.
+/// Most choices of specialization constants per kernel.
 const MOST_CHOICES: usize = 10_000;
 
-/// Characters of a name at most.
+/// Most characters in a name.
 const MOST_OF_A_NAME: usize = 60;
 
-/// Points times configurations at most.
+/// Most points times configurations.
 const MOST_RUNS: usize = 100_000;
 
-/// What is to be run of these descriptions, which are of one problem: the first says what it is.
-///
-/// # Errors
-/// What is wrong with a field, with file and line.
+/// Resolves descriptions of one problem, which the first one defines. Errors name file and line.
 pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
     let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
     let mut run = alone(first).map_err(|fault| first.error(&fault))?;
@@ -43,7 +40,7 @@ pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
 }
 
 impl Description {
-    /// The commands that it has run, each with the field that states it.
+    /// Lists the shell commands, each with its field.
     pub(crate) fn commands(&self) -> Vec<(&'static str, String)> {
         let reference = self.reference.as_ref().and_then(|reference| reference.command.clone());
         let inputs = self.inputs.as_ref().and_then(|inputs| inputs.command.clone());
@@ -51,7 +48,7 @@ impl Description {
         inputs.map(named("inputs.command")).into_iter().chain(reference.map(named("reference.command"))).collect()
     }
 
-    /// Takes what it leaves out of the problem from another description.
+    /// Fills in the parts of the problem that this description leaves out from another one.
     fn inherit(&mut self, from: &Described) {
         let other = &from.description;
         if self.axes.is_empty() {
@@ -65,7 +62,7 @@ impl Description {
                     buffer.fill = Some(format!("@{}", std::path::absolute(&path).unwrap_or(path).display()));
                 }
             }
-            // Buffers that are bound by place belong to blocks of any name.
+            // Buffers bound by set and binding fit blocks of any name.
             if let (Some(own), Some(first)) = (&mut self.kernel, &other.kernel)
                 && own.bind.is_empty()
             {
@@ -78,7 +75,8 @@ impl Description {
                 self.push = other.push.clone();
             }
         }
-        // The first says what is right, and how inputs are made: its files are in its folder.
+        // The first description decides on the reference, the work and the inputs, because its folder holds their
+        // files.
         self.reference = None;
         self.work = None;
         self.inputs.clone_from(&other.inputs);
@@ -133,7 +131,7 @@ impl ResolvedRun {
 }
 
 impl PassList {
-    /// Moves modules behind others and buffers to other places.
+    /// Moves module indices up by `first_module`, and buffers to the places that `place` returns.
     fn renumber(&mut self, first_module: usize, place: impl Fn(usize) -> usize) {
         for pass in &mut self.passes {
             pass.shader += first_module;
@@ -149,7 +147,7 @@ impl PassList {
     }
 }
 
-/// What is to be run of one description.
+/// Resolves one description.
 fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let description = &described.description;
     if let Some(lacks) = missing(described)? {
@@ -166,7 +164,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let mut choices = vec![];
     for program in &programs {
         for choice in combinations(description, program)? {
-            // Only those of which there are several to choose from are shown.
+            // Only constants that have several values distinguish choices.
             let listed = |name: &str| description.spec.get(name).is_some_and(|listed| listed.values().len() > 1);
             let shown = choice.constants.iter().filter(|(name, _)| listed(name));
             let shown = shown.map(|(name, value)| (name.to_string(), value.to_string()));
@@ -212,7 +210,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     Ok(ResolvedRun { name, axes, free, modules, configurations, points, sources, commands, captured })
 }
 
-/// One point of the axes.
+/// Resolves one point of the axes.
 fn point(
     described: &Described,
     roles: &Roles,
@@ -254,7 +252,7 @@ fn point(
     Ok(Point { values, buffers, reference, inputs, work, pass_lists })
 }
 
-/// A name for tables, ids and files.
+/// Checks a name for tables, ids and files.
 fn named(name: &str) -> Result<String, String> {
     let plain = |c: char| !c.is_control() && !c.is_whitespace() && !"/\\".contains(c);
     if name.is_empty() || name.chars().count() > MOST_OF_A_NAME || !name.chars().all(plain) {
@@ -266,13 +264,13 @@ fn named(name: &str) -> Result<String, String> {
     Ok(name.into())
 }
 
-/// The nominal work at a point.
+/// Evaluates the nominal work at a point.
 fn work(description: &Description, buffers: &[super::resolved::Buffer], scope: &Values) -> Result<Work, Fault> {
     let stated = description.work.clone().unwrap_or_default();
     let evaluated = |field: &str, formula: &Option<Formula>| {
         let Some(formula) = formula else { return Ok(None) };
         let fault = |message: String| Fault::new(format!("work.{field}"), message);
-        // Counts may leave 64 bits on the way, or have a fraction: they are for rates.
+        // Evaluated in f64, because intermediate values may exceed 64 bits or have fractions.
         let count = formula.expression().and_then(|e| e.number(scope)).map_err(fault)?;
         if count < 0.0 || count >= 2f64.powi(63) {
             return Err(fault(format!("is {count}; it is a count from 0 to 2^63 - 1")));
@@ -289,7 +287,7 @@ fn work(description: &Description, buffers: &[super::resolved::Buffer], scope: &
     Ok(Work { operations: evaluated("flops", &stated.flops)?.unwrap_or(0), bytes: Bytes(bytes) })
 }
 
-/// Whether the conditions on axes alone hold at a point.
+/// Returns whether the conditions that use only axes hold at a point.
 fn holds_at(description: &Description, axes: &[String], scope: &Values) -> Result<bool, Fault> {
     for (name, formula) in description.conditions.iter() {
         let fault = |message: String| Fault::new(format!("where.{name}"), message);
@@ -302,8 +300,8 @@ fn holds_at(description: &Description, axes: &[String], scope: &Values) -> Resul
     Ok(true)
 }
 
-/// Checks that every specialization constant, push constant and block of the description is one of a kernel's, and those
-/// of a pass its own.
+/// Checks that a kernel has every specialization constant, push constant and block of the description, and that each
+/// pass has those set for it.
 fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result<(), Fault> {
     let passes: Vec<&LoadedPass> = programs.iter().flat_map(|program| &program.passes).collect();
     let unknown = |what: &str, field: String, name: &str, mut known: Vec<String>| {
@@ -313,7 +311,7 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         let message = if known.is_empty() {
             let sources = distinct(passes.iter().map(|pass| pass.file()));
             let has = if sources.len() == 1 { "has" } else { "have" };
-            // The description may be right, and of another kernel.
+            // The description may fit a different kernel.
             let own = if description.kernel.is_some() { ", or describe the kernel in a file of its own" } else { "" };
             format!("{} {has} no {what}s; leave '{}' out{own}", sources.join(", "), brief(name))
         } else {
@@ -326,7 +324,7 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         let mut stated: Vec<(&str, u32)> = vec![];
         for name in description.spec.names() {
             let Some(constant) = pass.constant(name) else { continue };
-            // By its name and by its id: what stands later would say nothing.
+            // A constant may be set by name and by id; the second value would be ignored.
             if let Some((other, _)) = stated.iter().find(|(_, id)| *id == constant.id) {
                 let message = format!("is the same constant as {other}; set only one of them");
                 return Err(Fault::new(format!("spec.{name}"), message));
@@ -343,8 +341,8 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
     Ok(())
 }
 
-/// Checks that one of `passes` has each of these specialization constants, push constants and members of blocks. `field`
-/// is what messages call a field.
+/// Checks that one of `passes` has each of these specialization constants, push constants and members of blocks.
+/// `field` names a field in messages.
 fn known_names(
     passes: &[&LoadedPass],
     [spec, push]: [Vec<&str>; 2],
@@ -379,7 +377,8 @@ fn known_names(
     Ok(())
 }
 
-/// Every choice of the specialization constants that have lists, of those that the program has, and of sub-group sizes.
+/// Lists every combination of the program's specialization constants that have several values and of its sub-group
+/// sizes.
 fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<Choice>, Fault> {
     let own = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
     let mut choices = vec![Choice::default()];
