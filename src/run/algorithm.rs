@@ -1,11 +1,11 @@
-//! Makes an [`Algorithm`] like those of the table of what was resolved, and the problem of each point of its axes.
+//! Makes an [`Algorithm`] from users' kernels, with a problem for each point of their axes.
 
 use super::access::{Root, accesses};
 use super::array;
 use super::builtin::{AUTO, Counterpart, dtype};
 use super::loaded;
 use super::member_map::MemberMap;
-use super::oracle::{Expected, NoReference, Saving};
+use super::oracle::{Expected, ExpectedOutput, NoReference, Saving};
 use super::resolved::{
     Buffer, Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun, Tolerance,
 };
@@ -36,38 +36,39 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A user's kernels that solve the same problem, and what runs beside them. A worker makes the same algorithm of them.
+/// User's kernels that solve the same problem, and the built-in variants that run beside them. Workers receive it and
+/// make the same algorithm from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct UserKernels {
-    /// The name of the algorithm, which no built-in one has.
+    /// Name of the algorithm, different from all built-in ones.
     pub(crate) name: String,
     #[serde(rename = "undertaking")]
     pub(crate) run: ResolvedRun,
-    /// Variants of the built-in algorithm that is the reference, or `auto`: they follow the configurations.
+    /// Variants of the built-in reference algorithm, or `auto`; numbered after the configurations.
     pub(crate) against: Vec<String>,
-    /// Buffers to write to files when an answer is checked.
+    /// Buffers to save to files when an answer is checked.
     pub(crate) saves: Vec<Save>,
 }
 
-/// A buffer that is written to a .npy file.
+/// Buffer to save to a .npy file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Save {
-    /// Its name.
+    /// Name of the buffer.
     pub(crate) buffer: String,
     pub(crate) path: PathBuf,
 }
 
-/// What a user's algorithm and its variants share: the kernels with their interfaces read.
+/// Kernels with their interfaces, shared by the algorithm and its variants.
 struct Loaded {
     own: UserKernels,
-    /// Those of the modules.
+    /// Shaders of the run's modules.
     shaders: Vec<Handle<Shader>>,
-    /// Those of the points.
+    /// Sizes of the run's points.
     sizes: Vec<Size>,
 }
 
 impl Loaded {
-    /// The place of the point that a case is of.
+    /// Returns the index of a case's point.
     fn place(&self, case: &CaseSpec) -> Result<usize, String> {
         let found = self.sizes.iter().position(|size| *size == case.size);
         found.ok_or_else(|| format!("{} is no point of its axes", case.size))
@@ -77,14 +78,14 @@ impl Loaded {
         self.place(case).map(|at| &self.own.run.points[at])
     }
 
-    /// The program of a configuration.
+    /// Builds the program of a configuration.
     fn kernel(&self, configuration: usize, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let point = self.point(case)?;
         let list = point.pass_lists[configuration].as_ref().map_err(String::clone)?;
         program(&self.shaders, point, list, case.seed, device)
     }
 
-    /// The program of a built-in variant.
+    /// Builds the program of a built-in variant.
     fn builtin(&self, name: &str, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let point = self.point(case)?;
         let Reference::Builtin(builtin) = &point.reference else {
@@ -94,7 +95,7 @@ impl Loaded {
     }
 }
 
-/// A variant of a user's algorithm.
+/// Makes a variant of a user's algorithm.
 fn variant(
     name: String,
     shortcuts: &'static [Shortcut],
@@ -113,13 +114,13 @@ fn variant(
     }
 }
 
-/// The name of a configuration: `mul_mm`, `mul_mm[BM=64]`.
+/// Formats the name of a configuration: `mul_mm`, `mul_mm[BM=64]`.
 fn label(Configuration { kernel, choice }: &Configuration) -> String {
     let chosen: Vec<_> = choice.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if chosen.is_empty() { kernel.clone() } else { format!("{kernel}[{}]", chosen.join(",")) }
 }
 
-/// The name of the built-in algorithm that is the reference, where one is.
+/// Returns the name of the built-in algorithm that is the reference, if there is one.
 fn reference_algorithm(own: &UserKernels) -> Option<&str> {
     own.run.points.iter().find_map(|point| match &point.reference {
         Reference::Builtin(builtin) => Some(builtin.algorithm.as_str()),
@@ -127,16 +128,13 @@ fn reference_algorithm(own: &UserKernels) -> Option<&str> {
     })
 }
 
-/// The name of a built-in variant beside them: `matmul:tiled`.
+/// Formats the name of a built-in variant: `matmul:tiled`.
 fn label_of_builtin(own: &UserKernels, variant: &str) -> String {
     format!("{}:{variant}", reference_algorithm(own).unwrap_or("builtin"))
 }
 
 impl UserKernels {
-    /// The algorithm of the kernels.
-    ///
-    /// # Errors
-    /// When a kernel cannot be read, or a built-in algorithm does not fit.
+    /// Makes the algorithm. Refuses unreadable kernels, and a built-in algorithm that does not fit the buffers.
     pub(crate) fn algorithm(mut self) -> Result<Handle<Algorithm>, String> {
         for point in &self.run.points {
             if let Reference::Builtin(builtin) = &point.reference {
@@ -148,7 +146,7 @@ impl UserKernels {
         }
         let kernel = |(index, module): (_, &Module)| shader(module, format!("{}/{}#{index}", self.name, module.name));
         let shaders = self.run.modules.iter().enumerate().map(kernel).collect::<Result<Vec<_>, _>>()?;
-        // What is in the kernels is part of what they are: records of others are not taken for records of these.
+        // Records of other kernels with the same names must not be mistaken for records of these.
         let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
         self.run.points.iter_mut().for_each(|point| lay_out(point, &shaders));
         let loaded = Arc::new(Loaded { shaders, sizes: self.run.sizes(), own: self });
@@ -185,10 +183,7 @@ impl UserKernels {
         })))
     }
 
-    /// Checks what runs beside the kernels.
-    ///
-    /// # Errors
-    /// When there is nothing that names their buffers, or no such variant.
+    /// Refuses variants to run beside the kernels without a built-in reference.
     pub(crate) fn check(&self) -> Result<(), String> {
         let builtin = |point: &Point| matches!(point.reference, Reference::Builtin(_));
         if self.against.is_empty() || self.run.points.iter().all(builtin) {
@@ -201,8 +196,8 @@ impl UserKernels {
         ))
     }
 
-    /// What competes at a point, by its places among the variants: of each kernel the first choice of its
-    /// specialization constants that can be, or `all`; then the built-in variants.
+    /// Lists the variants that compete at a point, by index: the first possible configuration of each kernel, or `all`;
+    /// then the built-in variants.
     pub(crate) fn choices(&self, point: usize, all: bool) -> impl Iterator<Item = usize> {
         let ResolvedRun { configurations, points, .. } = &self.run;
         let possible = move |at: &usize| points[point].pass_lists[*at].is_ok();
@@ -214,13 +209,13 @@ impl UserKernels {
         own.chain(configurations.len()..configurations.len() + self.against.len())
     }
 
-    /// The variant of the first kernel, where no point rules it out: of a case, the kernel that was captured.
+    /// Returns the first variant's name; in a case, that of the captured kernel.
     pub(crate) fn first(&self) -> Option<String> {
         self.run.configurations.first().map(label)
     }
 
-    /// What runs of several choices of specialization constants where not all are asked for; `None` where each kernel
-    /// has one: `PER = 1, the first of 4 choices`.
+    /// Describes the configurations that run without `--tune`, or `None` if each kernel has only one: `PER = 1, the
+    /// first of 4 choices`.
     pub(crate) fn first_choices(&self) -> Option<String> {
         let ResolvedRun { configurations, points, .. } = &self.run;
         let all = distinct(configurations.iter().map(|own| own.kernel.as_str())).into_iter().filter_map(|kernel| {
@@ -243,20 +238,20 @@ impl UserKernels {
         all.iter().any(|configuration| configuration.kernel != all[0].kernel)
     }
 
-    /// The choice of specialization constants that a variant is named by.
+    /// Returns the choice of specialization constants in a variant's name.
     pub(crate) fn choice(&self, variant: &str) -> Option<&[(String, String)]> {
         let found = self.run.configurations.iter().find(|own| label(own) == variant);
         found.map(|own| &own.choice[..]).filter(|choice| !choice.is_empty())
     }
 
-    /// Why there is nothing to run.
+    /// Returns the reason why there is nothing to run.
     pub(crate) fn nothing(&self) -> String {
         let mut lists = self.run.points.iter().flat_map(|point| &point.pass_lists);
         let reason = lists.find_map(|list| list.as_ref().err());
         format!("nothing to run: {}", reason.map_or("there is no kernel", String::as_str))
     }
 
-    /// The element type that cases are named by: that of the first output.
+    /// Returns the element type of the first output, which cases are labeled with.
     pub(crate) fn dtype(&self) -> DType {
         let point = self.run.points.first();
         let outputs = point.into_iter().flat_map(|point| &point.buffers);
@@ -266,12 +261,12 @@ impl UserKernels {
     }
 }
 
-/// The kernel of a module, which no other has the name of.
+/// Reads the interface of a module.
 fn shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
     let spirv = loaded::bytes(&module.spirv);
     let mut interface = loaded::interface(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
     let roots: Vec<_> = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding)).collect();
-    // Declarations may lie: what a kernel may write to is looked at after its runs.
+    // Declarations may be wrong, so writes are also found by analysis.
     for (slot, access) in interface.slots.to_mut().iter_mut().zip(accesses(&module.spirv, &roots)) {
         slot.blocks.to_mut().iter_mut().for_each(|block| block.writable |= access.writes);
     }
@@ -280,8 +275,8 @@ fn shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
     Ok(Handle::Shared(Arc::new(shader)))
 }
 
-/// Notes how the blocks of the kernels see each buffer of a point. The reference may see it in another way: it is compared
-/// where kernels can write.
+/// Sets the layout of each buffer at a point from the blocks that the kernels bind it to. The reference's blocks do not
+/// count: the comparison covers what the kernels can write.
 fn lay_out(point: &mut Point, shaders: &[Handle<Shader>]) {
     for (place, buffer) in point.buffers.iter_mut().enumerate() {
         let mut members = MemberMap::default();
@@ -309,12 +304,12 @@ fn lay_out(point: &mut Point, shaders: &[Handle<Shader>]) {
     }
 }
 
-/// A buffer as programs know it.
+/// Converts a buffer for programs.
 fn spec(buffer: &Buffer) -> BufferSpec {
     BufferSpec::new(buffer.name.clone(), buffer.role, buffer.element, buffer.len())
 }
 
-/// The program of a configuration at a point.
+/// Builds the program of a configuration at a point.
 fn program(
     shaders: &[Handle<Shader>],
     point: &Point,
@@ -332,7 +327,7 @@ fn program(
         own().filter_map(|(place, buffer)| start(place, buffer, seed).transpose()).collect::<Result<_, _>>()?;
     let scratch = list.scratch.iter().map(spec).collect();
     let mut program = Program { steps, scratch, starts, unguarded, ..Program::default() };
-    // What kernels change is restored, what they only read is not.
+    // Buffers that kernels change are refilled before each run.
     let filled: Vec<_> = own().filter(|(_, buffer)| buffer.fill.is_some()).map(|(place, _)| place).collect();
     for place in filled {
         let role = if program.may_write(BufferId(place)) { Role::InPlace } else { Role::Input };
@@ -341,7 +336,7 @@ fn program(
     Ok(program)
 }
 
-/// What a buffer of a program's own holds before each run, where its description says so.
+/// Returns the contents of a scratch buffer before each run, if it has a fill.
 fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, String> {
     let addresses = match &buffer.fill {
         None => return Ok(None),
@@ -357,10 +352,10 @@ fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, Stri
     Ok(Some(Start { buffer: BufferId(place), bytes: bytes.into(), addresses }))
 }
 
-/// A pass as a device runs it.
+/// Builds a dispatch for a device.
 fn dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
-    // A write behind the data is to be found in the red zone, where nobody would see it otherwise: robust accesses
-    // end with the descriptor. A kernel that asks for lengths is told the true ones.
+    // The descriptor includes the red zone, so that writes past the data land there instead of being dropped by robust
+    // access. For kernels that query array lengths, the true lengths are compiled in.
     let descriptor = |is_guarded: bool, at: Binding| {
         let bytes = visible(&at, buffers);
         let guarded = bytes + RED_ZONE;
@@ -393,12 +388,12 @@ fn dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer]
     }
 }
 
-/// Bytes of a buffer that a kernel is told to see at a binding.
+/// Returns the bytes of a buffer that a binding exposes to the kernel.
 fn visible(at: &Binding, buffers: &[&Buffer]) -> u64 {
     at.range.unwrap_or_else(|| buffers[at.buffer.0].bytes() - at.offset)
 }
 
-/// The kernel of a pass with the lengths of what is bound as constants; `None` where one cannot be told.
+/// Compiles the lengths of bound arrays into the kernel of a pass; `None` if a length is not constant.
 fn with_lengths(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer]) -> Option<Handle<Shader>> {
     let bytes = |set, binding| {
         let mut bound = pass.descriptors.iter().map(|own| &own.at).filter(|at| (at.set, at.binding) == (set, binding));
@@ -408,12 +403,12 @@ fn with_lengths(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buf
     let module: Vec<u32> = shader.spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
     let module = with_constant_lengths(&module, &bytes)?;
     let spirv: Vec<u8> = module.into_iter().flat_map(u32::to_le_bytes).collect();
-    // Pipelines are known by the names of their kernels.
+    // Pipelines are cached by kernel name.
     let name = format!("{} with lengths {}", shader.name, fingerprint(&[&spirv])).into();
     Some(Handle::Shared(Arc::new(Shader { name, spirv: spirv.into(), ..Shader::clone(shader) })))
 }
 
-/// The names of the buffers of a dispatch outside which accesses go unseen. A `range` is to hide what is outside.
+/// Lists the buffers of a dispatch whose red zone the kernel cannot reach. An explicit `range` excludes it on purpose.
 fn unguarded(dispatch: &Dispatch, buffers: &[&Buffer]) -> Vec<String> {
     let bound = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
     let exact = |own: &&Descriptor| {
@@ -422,11 +417,11 @@ fn unguarded(dispatch: &Dispatch, buffers: &[&Buffer]) -> Vec<String> {
     bound.iter().filter(exact).map(|own| buffers[own.at.buffer.0].name.clone()).collect()
 }
 
-/// The problem of one point.
+/// Problem at one point.
 #[derive(Clone)]
 struct PointProblem {
     loaded: Arc<Loaded>,
-    /// The point, by its place.
+    /// Index of the point.
     at: usize,
     seed: u64,
 }
@@ -436,17 +431,17 @@ impl PointProblem {
         &self.loaded.own.run.points[self.at]
     }
 
-    /// The buffers that the host fills, each with its place among all.
+    /// Iterates over the buffers that the host fills, with their indices among all.
     fn filled(&self) -> impl Iterator<Item = (usize, &Buffer)> {
         self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_input())
     }
 
-    /// The buffers that the host looks at, each with its place among all.
+    /// Iterates over the buffers that the host checks, with their indices among all.
     fn outputs(&self) -> impl Iterator<Item = (usize, &Buffer)> {
         self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_output())
     }
 
-    /// The inputs that outputs have indices of, by their places.
+    /// Returns the inputs that outputs hold indices of, by index among the buffers.
     fn keys(&self, inputs: &[HostArray]) -> BTreeMap<usize, (Buffer, Vec<u8>)> {
         let picked = self.outputs().filter_map(|(_, output)| match output.tolerance {
             Tolerance::Picks(place) => Some(place),
@@ -460,7 +455,7 @@ impl PointProblem {
         picked.filter_map(input).collect()
     }
 
-    /// The check of what needs no reference: random numbers.
+    /// Makes the oracle without a reference: it still checks random numbers.
     fn alone(&self) -> Result<Box<dyn Oracle>, Error> {
         let is_random = |buffer: &Buffer| matches!(buffer.tolerance, Tolerance::Moments { .. });
         let (random, others): (Vec<_>, Vec<_>) =
@@ -468,12 +463,13 @@ impl PointProblem {
         if random.is_empty() {
             return Ok(Box::new(NoReference { outputs: others.into_iter().map(|(_, buffer)| buffer).collect() }));
         }
-        let answers = random.into_iter().map(|(index, buffer)| (index, buffer, vec![])).collect();
+        let answers =
+            random.into_iter().map(|(index, buffer)| ExpectedOutput { index, buffer, answer: vec![] }).collect();
         let unknown = others.into_iter().map(|(_, buffer)| buffer.name).collect();
         Ok(Box::new(Expected::new(answers).map_err(Error::Usage)?.beside(unknown)))
     }
 
-    /// The answers of a command to `inputs`.
+    /// Runs the reference command on `inputs`, and reads the answers.
     fn asked(&self, command: &Command, inputs: &[HostArray]) -> Result<Expected, Error> {
         let (scratch, [given, answered]) = folders(REFERENCE, ["in", "out"])?;
         for ((_, buffer), input) in self.filled().zip(inputs) {
@@ -488,12 +484,12 @@ impl PointProblem {
         let there = |buffer: &Buffer| {
             ["npy", "bin"].iter().any(|kind| answered.join(format!("{}.{kind}", file_name(&buffer.name))).is_file())
         };
-        // Random numbers have no answer.
+        // Random numbers have no reference.
         let is_open = |buffer: &&Buffer| !there(buffer) && !matches!(buffer.tolerance, Tolerance::Moments { .. });
         let without: Vec<&Buffer> = self.outputs().map(|(_, buffer)| buffer).filter(is_open).collect();
         let answers = self.outputs().enumerate().filter(|(_, (_, buffer))| there(buffer));
         let answers = answers.map(|(index, (_, buffer))| {
-            found(buffer, Fill::Made, &answered).map(|answer| (index, buffer.clone(), answer))
+            found(buffer, Fill::Made, &answered).map(|answer| ExpectedOutput { index, buffer: buffer.clone(), answer })
         });
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         if answers.is_empty() {
@@ -534,16 +530,17 @@ impl PointProblem {
             .beside(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
     }
 
-    /// The answers in files.
+    /// Reads the answers from files.
     fn read(&self, files: &[(usize, Fill)]) -> Result<Expected, Error> {
         let answers = files.iter().filter_map(|(place, fill)| {
             let (index, (_, buffer)) = self.outputs().enumerate().find(|(_, (other, _))| other == place)?;
-            Some(found(buffer, fill.clone(), Path::new(".")).map(|answer| (index, buffer.clone(), answer)))
+            let answer = found(buffer, fill.clone(), Path::new("."));
+            Some(answer.map(|answer| ExpectedOutput { index, buffer: buffer.clone(), answer }))
         });
         Expected::new(answers.collect::<Result<_, _>>()?).map_err(Error::Usage)
     }
 
-    /// The oracle with the buffers written to files that are wanted so.
+    /// Wraps the oracle if buffers are to be saved.
     fn saving(&self, oracle: Box<dyn Oracle>) -> Box<dyn Oracle> {
         if self.loaded.own.saves.is_empty() {
             return oracle;
@@ -555,16 +552,12 @@ impl PointProblem {
         });
         Box::new(Saving { oracle, saves: saves.collect() })
     }
-
-    fn bytes(outputs: Vec<HostArray>) -> Vec<Vec<u8>> {
-        outputs.into_iter().map(|output| output.as_bytes().to_vec()).collect()
-    }
 }
 
-/// File in the folder of a command that names the files of buffers with unusual names.
+/// File in a command's folder that maps unusual buffer names to file names.
 const NAMES: &str = "names.json";
 
-/// Tells a command in `folder` which files are those of buffers with unusual names, if there are any.
+/// Writes [`NAMES`] to `folder` if there are unusual buffer names.
 fn name_files<'a>(what: &str, folder: &Path, buffers: impl Iterator<Item = (usize, &'a Buffer)>) -> Result<(), Error> {
     let unusual = buffers.filter(|(_, buffer)| !is_plain(&buffer.name));
     let files: BTreeMap<_, _> = unusual.map(|(_, buffer)| (&buffer.name, file_name(&buffer.name))).collect();
@@ -576,7 +569,7 @@ fn name_files<'a>(what: &str, folder: &Path, buffers: impl Iterator<Item = (usiz
     std::fs::write(folder.join(NAMES), text).map_err(refused)
 }
 
-/// The names of the files in a folder, in order.
+/// Lists the names of a folder's entries, sorted.
 fn names_in(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let name = |file: std::fs::DirEntry| {
@@ -588,13 +581,13 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What is wrong with a file of a temporary folder, by its name there: nobody can look at it any more.
+/// Removes the path of a temporary folder from an error: the folder no longer exists when the message is read.
 fn named_in(folder: &Path, reason: &str) -> String {
     let prefix = format!("{}/", folder.display());
     reason.strip_prefix(&prefix).filter(|_| folder.is_absolute()).unwrap_or(reason).to_string()
 }
 
-/// The answer for a buffer, which `fill` says where to find.
+/// Reads the answer for a buffer from `fill`.
 fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, Error> {
     let answer = Buffer { fill: Some(fill), ..buffer.clone() };
     let contents = answer.contents(0, 0, folder);
@@ -664,23 +657,26 @@ impl Problem for PointProblem {
     fn reference(&self, device: &DeviceInfo) -> Option<(Program, MakeOracle)> {
         let Reference::Kernel(list) = &self.point().reference else { return None };
         let own = self.clone();
-        let oracle: MakeOracle = Box::new(move |outputs| {
-            let answers = own.outputs().zip(Self::bytes(outputs)).enumerate();
-            let answers = answers.map(|(index, ((_, buffer), answer))| (index, buffer.clone(), answer)).collect();
-            let picks = own.outputs().any(|(_, buffer)| matches!(buffer.tolerance, Tolerance::Picks(_)));
-            let keys = if picks { own.keys(&own.inputs()?) } else { BTreeMap::new() };
-            Ok(own.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?.picking(keys))))
-        });
+        let oracle: MakeOracle =
+            Box::new(move |outputs| {
+                let answers = own.outputs().zip(outputs).enumerate().map(|(index, ((_, buffer), output))| {
+                    ExpectedOutput { index, buffer: buffer.clone(), answer: output.as_bytes().to_vec() }
+                });
+                let answers = answers.collect();
+                let picks = own.outputs().any(|(_, buffer)| matches!(buffer.tolerance, Tolerance::Picks(_)));
+                let keys = if picks { own.keys(&own.inputs()?) } else { BTreeMap::new() };
+                Ok(own.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?.picking(keys))))
+            });
         let program = program(&self.loaded.shaders, self.point(), list, self.seed, device);
         Some((program.unwrap_or_else(Program::refused), oracle))
     }
 }
 
-/// What commands are for, in messages.
+/// Purposes of commands, for messages.
 const REFERENCE: &str = "reference";
 const INPUTS: &str = "inputs";
 
-/// A private folder for a command that is for this, and folders of these names in it.
+/// Makes a private folder for a command, with subfolders of these names.
 fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [PathBuf; N]), Error> {
     let refused = |e: std::io::Error| Error::Failure(format!("cannot make a folder for the {what} command: {e}"));
     let scratch = Scratch::new().map_err(refused)?;
@@ -689,11 +685,8 @@ fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [Pa
     Ok((scratch, folders))
 }
 
-/// Has the shell run a command, with what is in braces replaced by the paths of `places` in `scratch`: these are one
-/// word of the line whether it quotes them or not.
-///
-/// # Errors
-/// When it cannot be started, fails or takes too long; with its last words.
+/// Runs a command in the shell, with the names in braces replaced by the paths of `places` in `scratch`; these paths
+/// need no quotes. The error has the last line that the command wrote.
 fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Path)]) -> Result<(), Error> {
     let Command { line, folder } = command;
     let mut text = line.clone();
@@ -702,7 +695,7 @@ fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Pat
     }
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let mut program = std::process::Command::new(guarded::SHELL);
-    // With /S that of Windows takes off the outer quotes and leaves the others.
+    // With /S, cmd.exe removes the outer quotes and keeps the others.
     let (options, text): (&[_], _) =
         if cfg!(windows) { (&["/S", "/C"], format!("\"{text}\"")) } else { (&["-c"], text) };
     program.args(options).arg(text).current_dir(folder);
@@ -714,7 +707,7 @@ fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Pat
         Messages::default().say(&note);
     }
     let Some(status) = ended.failed else { return Ok(()) };
-    // Nobody can look at a path that is gone by then.
+    // These paths no longer exist when the message is read.
     let said = places
         .iter()
         .fold(ended.said, |said, (name, path)| said.replace(&*path.to_string_lossy(), &format!("{{{name}}}")));
@@ -724,7 +717,7 @@ fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Pat
     Err(Error::Usage(format!("the {what} command `{shown}` failed ({status}): {reason}; fix it{given}")))
 }
 
-/// The last line that a command wrote, with the line of the user's script where Python tells it.
+/// Returns the last line that a command wrote, with the line of the user's script from a Python traceback.
 fn last_words(said: &str) -> String {
     let mut lines = said.lines().rev().map(str::trim).filter(|line| !line.is_empty());
     let last = lines.next().unwrap_or("it said nothing");

@@ -1,4 +1,4 @@
-//! Arrays in files: `NumPy`'s `.npy`, which has a type and a shape, and raw bytes.
+//! Reads and writes arrays: `NumPy`'s `.npy`, which has a type and a shape, and raw bytes.
 
 use crate::basis::destination::explained;
 use crate::basis::dtype::DType;
@@ -9,13 +9,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
-/// Longest header that is taken for one.
+/// Most bytes of a header.
 const MOST_HEADER: usize = 1 << 14;
-/// Levels that its brackets may be nested: those of a structure with a shape in each field are four.
+/// Most levels of nested brackets; the header of a structured array with shaped fields has four.
 const DEEPEST: usize = 6;
 
-/// Reads the header of the array in `file`, which must be of this shape and of elements that can become those of the
-/// buffer; leaves the file at its data, and returns the type of that and whether its first subscript varies fastest.
+/// Reads the header of a `.npy` file, up to its data; returns the stored type and whether the first subscript varies
+/// fastest. Refuses another shape, and types that cannot be converted to `element`.
 fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(DType, bool), String> {
     let mut start = [0; 12];
     file.read_exact(&mut start[..10]).map_err(|_| "it is shorter than the header of a .npy")?;
@@ -67,8 +67,8 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(D
     Ok((stored, first_fastest))
 }
 
-/// The type of an array that `NumPy` calls `name`, where its elements can become those of a buffer: the buffer's own type,
-/// else any number. Raw memory is what it is.
+/// Returns the stored type that `NumPy` calls `name`, if its elements can be converted to `element`: the same type, or
+/// any number unless the buffer is raw memory.
 fn stored(element: DType, name: &str) -> Option<DType> {
     let others = DType::OF_BUFFERS
         .into_iter()
@@ -76,7 +76,7 @@ fn stored(element: DType, name: &str) -> Option<DType> {
     std::iter::once(element).chain(others).find(|known| names(*known).contains(&name))
 }
 
-/// An element as an integer, where it is one.
+/// Converts an element to an integer, if it is one.
 pub(super) fn integer(element: DType, bytes: &[u8]) -> Option<i128> {
     match element {
         DType::U64 => Some(i128::from(u64::from_le_bytes(bytes.try_into().ok()?))),
@@ -85,8 +85,8 @@ pub(super) fn integer(element: DType, bytes: &[u8]) -> Option<i128> {
     }
 }
 
-/// Appends the element in `bytes` of type `from` as one of type `to`: floats are rounded, all else must be exact. `None`
-/// where the type has no such value.
+/// Appends an element of type `from` as one of type `to`: floats are rounded, other values must be exact. `None` if
+/// `to` has no such value.
 fn push_converted(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (start, value) = (out.len(), from.value(bytes));
     if from.is_float() && to.is_float() {
@@ -102,10 +102,7 @@ fn push_converted(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) -> Op
     (integer(to, &out[start..]) == Some(exact)).then_some(())
 }
 
-/// The data of an array of type `from` as that of a buffer.
-///
-/// # Errors
-/// The first element that the buffer's type cannot hold.
+/// Converts the elements of an array. Names the first element that the buffer's type cannot hold.
 fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u8>, String> {
     if from == to {
         return Ok(data);
@@ -134,13 +131,13 @@ fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u
     Ok(out)
 }
 
-/// The elements, of `bytes` each, of an array whose first subscript varies fastest, in the order in which the last does.
+/// Reorders the elements, of `bytes` each, from first-subscript-fastest to last-subscript-fastest.
 fn last_fastest(data: Vec<u8>, bytes: usize, shape: &[u64]) -> Vec<u8> {
-    // Along one axis both are the same.
+    // With one axis, both orders are the same.
     if shape.iter().filter(|extent| **extent != 1).count() <= 1 {
         return data;
     }
-    // Of each axis its extent, and how far its elements lie apart.
+    // Extent and stride of each axis.
     let axes = shape.iter().scan(bytes, |next, extent| {
         let apart = *next;
         *next *= *extent as usize;
@@ -164,7 +161,7 @@ fn last_fastest(data: Vec<u8>, bytes: usize, shape: &[u64]) -> Vec<u8> {
     out
 }
 
-/// The Python literal that a header is. Its parser calls itself for each bracket, and reads what is in some twice.
+/// Parses a header, a Python literal. Limits its nesting, because the parser is recursive and parses some parts twice.
 fn literal(header: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(header).map_err(|_| "its header cannot be read: it is not text")?;
     let deepest = text.bytes().scan(0usize, |depth, byte| {
@@ -183,8 +180,8 @@ fn literal(header: &[u8]) -> Result<Value, String> {
     text.trim_end_matches('\n').parse().map_err(|_| format!("its header cannot be read: '{}'", brief(text)))
 }
 
-/// What `NumPy` calls arrays of such elements, the name that is written first. It has no bfloat16: what others save of it
-/// is two bytes of nothing in particular.
+/// Returns `NumPy`'s names of an element type, the one to write first. `NumPy` lacks bfloat16; other libraries save it
+/// as two opaque bytes.
 fn names(element: DType) -> &'static [&'static str] {
     match element {
         DType::U8 => &["|u1", "<u1", "|b1"],
@@ -203,21 +200,15 @@ fn names(element: DType) -> &'static [&'static str] {
     }
 }
 
-/// Checks that the `.npy` at `path` fits a buffer, without reading its data.
-///
-/// # Errors
-/// Why it does not.
+/// Checks that a `.npy` file fits a buffer, without reading its data.
 pub(crate) fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), String> {
     let named = |reason: String| format!("{}: {reason}", path.shown());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
     read_header(&mut file, element, shape).map(drop).map_err(named)
 }
 
-/// Reads the `.npy` at `path` for a buffer, the last subscript fastest, with its numbers converted where they are of another
-/// type: `NumPy` computes in f64 unless it is told otherwise.
-///
-/// # Errors
-/// Why it does not fit, or cannot be read.
+/// Reads a `.npy` file for a buffer, in last-subscript-fastest order, and converts its elements: `NumPy` computes in
+/// f64 by default.
 pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
     let named = |reason: String| format!("{}: {reason}", path.shown());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
@@ -229,10 +220,7 @@ pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>
     convert(from, element, data, shape).map_err(named)
 }
 
-/// Reads the raw bytes at `path` for a buffer of so many.
-///
-/// # Errors
-/// When there are more or fewer, or they cannot be read.
+/// Reads exactly `bytes` raw bytes, decompressed if the file is compressed.
 pub(crate) fn read_raw(path: &Path, bytes: u64) -> Result<Vec<u8>, String> {
     let named = |reason: String| format!("{}: {reason}", path.shown());
     let file = open(path).map_err(|e| named(e.to_string()))?;
@@ -243,17 +231,14 @@ pub(crate) fn read_raw(path: &Path, bytes: u64) -> Result<Vec<u8>, String> {
     exactly(contents, bytes).map_err(named)
 }
 
-/// The ending of raw bytes that are compressed: `x.bin.zst`.
+/// Extension of compressed raw bytes: `x.bin.zst`.
 pub(crate) const COMPRESSED: &str = "zst";
 
 fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == COMPRESSED)
 }
 
-/// Checks that there are so many raw bytes at `path`. Of compressed ones only reading tells.
-///
-/// # Errors
-/// When there are more or fewer.
+/// Checks the size of a file of raw bytes; for a compressed one only that it exists.
 pub(crate) fn check_raw(path: &Path, bytes: u64) -> Result<(), String> {
     if is_compressed(path) {
         return open(path).map(drop).map_err(|e| format!("{}: {e}", path.shown()));
@@ -266,7 +251,7 @@ fn other_length(there: u64, bytes: u64) -> String {
     format!("it has {there} bytes, the buffer {bytes}; make them the same")
 }
 
-/// A regular file.
+/// Opens a regular file.
 fn open(path: &Path) -> io::Result<File> {
     if path.metadata()?.is_file() { File::open(path) } else { Err(io::Error::other("it is not a regular file")) }
 }
@@ -281,18 +266,12 @@ fn exactly(file: impl Read, bytes: u64) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Writes the elements in `bytes` as `.npy` to `path`.
-///
-/// # Errors
-/// When it cannot be written.
+/// Writes elements to a `.npy` file.
 pub(crate) fn write(path: &Path, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
     write_to(File::create(path)?, element, shape, bytes)
 }
 
-/// Writes the elements in `bytes` as `.npy`.
-///
-/// # Errors
-/// When they cannot be written.
+/// Writes elements in the `.npy` format.
 pub(crate) fn write_to(file: impl Write, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
     try_write(file, element, shape, bytes).map_err(explained)
 }
@@ -361,18 +340,18 @@ mod tests {
         write(&path, DType::U64, &[2, 2], &[255; 32]).expect("written");
         let error = read(&path, DType::I64, &[2, 2]).expect_err("too large");
         assert!(error.contains("[0,0] is 18446744073709551615,"), "{error}");
-        // Raw memory is not made of numbers.
+        // Raw memory takes no numbers.
         assert!(check(&path, DType::Bytes, &[2, 2]).expect_err("numbers").contains("save it with .astype('|u1')"));
     }
 
-    /// As `numpy.save` writes a transpose, and what scipy has from Fortran.
+    /// Layout of a transpose saved by `numpy.save`, and of Fortran arrays in scipy.
     #[test]
     fn an_array_in_fortran_s_order_is_read_as_the_same_array() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         for shape in [&[][..], &[5], &[2, 3], &[3, 1], &[4, 2, 3], &[2, 3, 2, 5]] {
             let count: u64 = shape.iter().product();
-            // The place of each element in the order of C, in the order of Fortran: the first subscript varies fastest.
+            // Index in C order of each element, listed in Fortran order: the first subscript varies fastest.
             let places = (0..count).map(|index| {
                 let (mut left, mut place) = (index, 0);
                 let mut apart = count;
@@ -463,7 +442,7 @@ mod tests {
         refused(&of("(4,)").replace("'<f4'", "[('a', '<f4', (2, 3))]"), "elements of type '[('a', '<f4', (2, 3))]'");
         refused("{'descr': '<f4'}", "has no 'fortran_order'");
         refused("['descr']", "not a dictionary");
-        // Each level is read twice.
+        // The parser visits each level twice.
         refused(&format!("{}1{}", "[".repeat(60), "]".repeat(60)), "nested more than");
         refused(&"{".repeat(8000), "nested more than");
         refused(&"-".repeat(16_000), "cannot be read");

@@ -5,7 +5,6 @@ use super::expression::{Expression, Values};
 use super::fill;
 use super::init;
 use super::loaded::{LoadedKernel, LoadedPass, slot_key};
-use super::member_map::MemberMap;
 use super::members::{Members, Part};
 use super::resolved::{Buffer, Fill, Tolerance};
 use super::written;
@@ -269,8 +268,7 @@ fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scop
         }
         _ => {}
     }
-    let (name, checked, members) = (name.to_string(), stated.check.is_some(), MemberMap::default());
-    Ok(Buffer { name, element, shape, role, fill, tolerance, checked, members })
+    Ok(Buffer { fill, tolerance, checked: stated.check.is_some(), ..Buffer::new(name, element, shape, role) })
 }
 
 /// The extents of a buffer.

@@ -1,7 +1,7 @@
 //! A built-in algorithm that solves the problem of kernels of the user's: its oracle knows the answer, and its variants run
 //! beside them, over the same buffers.
 
-use super::oracle::Expected;
+use super::oracle::{Expected, ExpectedOutput};
 use super::resolved::{Buffer, Builtin, Point, size_of};
 use crate::algorithms::matmul::{MATMUL, product_in_f64};
 use crate::algorithms::{self, Algorithm, CaseSpec, Oracle, Problem, Variant};
@@ -79,8 +79,8 @@ impl Counterpart {
             for value in product {
                 output.element.push(value, &mut answer);
             }
-            let answers = vec![(places[0], output.clone(), answer)];
-            return Ok(Box::new(Expected::new(answers).map_err(Error::Usage)?));
+            let expected = ExpectedOutput { index: places[0], buffer: output.clone(), answer };
+            return Ok(Box::new(Expected::new(vec![expected]).map_err(Error::Usage)?));
         }
         let oracle = self.problem.oracle(&taken)?;
         Ok(Box::new(move |outputs: &[HostArray]| {

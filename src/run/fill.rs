@@ -258,7 +258,6 @@ fn counted(element: DType, at: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::kernel::buffer::Role;
-    use crate::run::resolved::Tolerance;
 
     #[test]
     fn counting_wraps_where_the_type_does() {
@@ -268,21 +267,16 @@ mod tests {
         assert_eq!([DType::I64, DType::U64].map(|of| counted(of, 1 << 40)), [2f64.powi(40); 2]);
     }
 
-    fn values(element: DType, fill: &str, len: u64) -> Vec<f64> {
+    fn bytes(element: DType, fill: &str, len: u64) -> Vec<u8> {
         let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
-        let tolerance = Tolerance::Exact;
-        let buffer = Buffer {
-            name: "A".into(),
-            element,
-            shape: vec![len],
-            role: Role::Input,
-            fill,
-            tolerance,
-            checked: true,
-            members: crate::run::member_map::MemberMap::default(),
-        };
+        let buffer = Buffer { fill, ..Buffer::new("A", element, vec![len], Role::Input) };
         let bytes = buffer.contents(1, 0, Path::new("")).expect("bytes");
         assert_eq!(bytes.len() as u64, buffer.bytes());
+        bytes
+    }
+
+    fn values(element: DType, fill: &str, len: u64) -> Vec<f64> {
+        let bytes = bytes(element, fill, len);
         bytes.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes)).collect()
     }
 
@@ -307,14 +301,6 @@ mod tests {
             let count = dice.iter().filter(|value| **value == f64::from(side)).count();
             assert!((800..1200).contains(&count), "{side}: {count}");
         }
-    }
-
-    fn bytes(element: DType, fill: &str, len: u64) -> Vec<u8> {
-        let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
-        let (name, shape, role, tolerance) = ("A".into(), vec![len], Role::Input, Tolerance::Exact);
-        let members = crate::run::member_map::MemberMap::default();
-        let buffer = Buffer { name, element, shape, role, fill, tolerance, checked: true, members };
-        buffer.contents(1, 0, Path::new("")).expect("bytes")
     }
 
     #[test]

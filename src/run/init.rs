@@ -1,4 +1,4 @@
-//! What a kernel says of itself: a description with everything filled in that can be known, and what is missing of one.
+//! Generates descriptions from kernels, and lists what a run still lacks.
 
 use super::access::Access;
 use super::description::{Buffer, Described, Dispatch, Fault, Formula, Kernel, Listed, Named, OTHERS};
@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use toml::Value;
 
-/// The tolerance of outputs that state none.
+/// Returns the default tolerance of outputs.
 #[must_use]
 pub(crate) fn usual(element: DType) -> Tolerance {
     match element {
@@ -27,10 +27,7 @@ pub(crate) fn usual(element: DType) -> Tolerance {
     }
 }
 
-/// A description of the kernels of `described` in TOML, with a comment on what is still to be said.
-///
-/// # Errors
-/// What the compiler says.
+/// Writes a description of the kernels in TOML, with comments on values to be checked.
 pub(crate) fn init(described: &Described) -> Result<String, Error> {
     template(described).map(|own| own.text()).map_err(|fault| described.error(&fault))
 }
@@ -102,19 +99,19 @@ fn buffers(pass: &LoadedPass, grid: &Grid, own: &mut Commented) -> Result<(), Fa
     Ok(())
 }
 
-/// The name of a slot that no other has, or its set and binding.
+/// Returns a unique name of a slot, or else its set and binding.
 fn buffer_key(pass: &LoadedPass, slot: &Slot) -> String {
     let is_own = |name: &&str| pass.interface.slots.iter().filter(|other| other.is_called(name)).count() == 1;
     slot.names().into_iter().find(is_own).map_or_else(|| place(slot), String::from)
 }
 
-/// A slot by its set and binding, `0.3`, and its element of an array, `0.3[1]`.
+/// Formats a slot as set and binding, `0.3`, and an array element, `0.3[1]`.
 pub(crate) fn place(slot: &Slot) -> String {
     let element = if slot.element == 0 { String::new() } else { format!("[{}]", slot.element) };
     format!("{}.{}{element}", slot.set, slot.binding)
 }
 
-/// The name of a member that no other has, or its place.
+/// Returns the name of a member if it is unique, or else its offset.
 pub(crate) fn member_key(members: &[Argument], member: &Argument) -> String {
     let is_unique = members.iter().filter(|other| other.name == member.name).count() == 1;
     if is_unique && !member.name.is_empty() { member.name.to_string() } else { format!("byte {}", member.offset) }
@@ -128,7 +125,7 @@ fn of_type(element: &str) -> Buffer {
     Buffer { element: Some(element.into()), ..Buffer::default() }
 }
 
-/// What no kernel says of itself.
+/// Comments on fields that cannot be derived from a kernel.
 const ENDING: &str = "
 # [reference]                 # (…) the right answer; without it: unverified
 # kernel = \"naive.comp\"       # another kernel, and its grid:
@@ -144,10 +141,10 @@ const ENDING: &str = "
 # bytes = \"12*N\"              # where it is not each input and output once
 ";
 
-/// The axes along which a kernel's work-groups extend: one for each dimension that they have.
+/// Axes along which a kernel's work-groups extend, one per dimension.
 struct Grid {
     dimensions: usize,
-    /// The push constants are sizes along these axes.
+    /// Axes that the push constants are sizes of.
     known: Vec<&'static str>,
 }
 
@@ -163,16 +160,16 @@ impl Grid {
         grid
     }
 
-    /// The axes, from x on, with what to sweep.
+    /// Iterates over the axes from x on, with values to sweep.
     fn axes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        // One that is no multiple of a work-group, where a forgotten bound shows.
+        // The first value is no multiple of a work-group, to expose missing bounds checks.
         let first = ["1001,1024..65536", "255,256..4096", "33,64..256"][self.dimensions - 1];
-        // Nothing is square where the kernel is told so: exchanged extents show.
+        // Extents differ where the kernel receives them, to expose swapped extents.
         let other = |axis, longer| if self.known.contains(&axis) { longer } else { "N" };
         ["N", "M", "K"].into_iter().zip([first, other("M", "N+3"), other("K", "N+6")]).take(self.dimensions)
     }
 
-    /// The shape of a buffer with an element for each invocation, each of so many of its type.
+    /// Returns the shape of a buffer with `stride` elements for each invocation.
     fn shape(&self, stride: u64) -> Listed {
         let mut extents: Vec<_> = self.axes().map(|(axis, _)| text(axis)).collect();
         if stride > 1 {
@@ -182,7 +179,7 @@ impl Grid {
         Listed::Many(extents)
     }
 
-    /// The work-groups that cover the axes.
+    /// Returns the work-groups that cover the axes.
     fn groups(&self) -> Vec<Formula> {
         let covering = self.axes().zip(["x", "y", "z"]);
         let mut groups: Vec<_> = covering.map(|((axis, _), of)| text(&format!("cdiv({axis}, local_{of})"))).collect();
@@ -190,7 +187,7 @@ impl Grid {
         groups
     }
 
-    /// A guess at the value of a push constant: nothing says that a float is a number of elements.
+    /// Guesses the value of a push constant: an integer is probably an extent.
     fn guess(&self, name: &str, scalar: Scalar) -> Formula {
         if let Scalar::Float { .. } | Scalar::Bfloat16 = scalar {
             // 1 would be neutral in a product.
@@ -199,7 +196,7 @@ impl Grid {
         text(self.along(name))
     }
 
-    /// The axis along which a number of this name is a size.
+    /// Returns the axis that a number of this name is probably the size of.
     fn along(&self, name: &str) -> &'static str {
         let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
         match &*name {
@@ -210,7 +207,7 @@ impl Grid {
     }
 }
 
-/// What a kernel does with a buffer, in words.
+/// Describes a kernel's access to a buffer.
 fn done(access: Access) -> &'static str {
     match (access.reads, access.writes) {
         (true, true) => "read and written",
@@ -236,10 +233,10 @@ fn specs(pass: &LoadedPass, own: &mut Commented) {
     }
 }
 
-/// Members of a block that are listed; the others have one value.
+/// Most members of a block that are listed; the others share one value.
 const MOST_LISTED: usize = 24;
 
-/// The block of a slot that is given by member: a uniform block, or one of several types that is only read.
+/// Returns the block of a slot that is given by member: a uniform block, or a read-only one of several types.
 fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
     let block = slot.blocks.iter().find(|block| !block.members.is_empty())?;
     let is_parameters = !access.writes && block.array.is_none() && block.numbers().is_none();
@@ -289,8 +286,8 @@ fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, own: &mut Commen
     contents(name, name, Buffer { shape: Some(shape), ..of_type(&element) }, access, own);
 }
 
-/// Numbers in each element of the array at a block's end, where these are structures or have padding; 1 for vectors, as many
-/// of which as are wanted may be elements of the problem.
+/// Returns the numbers in each element of the array at a block's end, if these are structures or have padding; 1 for
+/// other vectors, whose components may be separate elements of the problem.
 fn per_element(slot: &Slot) -> u64 {
     let of = |block: &Block| {
         let array = block.array?;
@@ -301,7 +298,7 @@ fn per_element(slot: &Slot) -> u64 {
     slot.blocks.iter().find_map(of).unwrap_or(1)
 }
 
-/// The remark on the elements of an array of structures, or of vectors with padding.
+/// Returns the remark on an array of structures or padded vectors.
 fn structures(slot: &Slot, array: Elements) -> String {
     let own =
         slot.blocks.iter().map(|block| block.members.iter().filter(|at| u64::from(at.offset) >= block.fixed).count());
@@ -314,19 +311,19 @@ fn structures(slot: &Slot, array: Elements) -> String {
     }
 }
 
-/// The bytes of a buffer without an array at its end.
+/// Returns the bytes of a buffer without an array at its end.
 fn fixed(slot: &Slot) -> Option<u64> {
     let largest = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default();
     slot.blocks.iter().all(|block| block.array.is_none()).then_some(largest)
 }
 
-/// The type and the number of a buffer's elements, where a block without an array at its end is made of one type.
+/// Returns the type and number of a buffer's elements, if it has no array at its end and consists of one type.
 fn numbers(slot: &Slot) -> Option<(Scalar, u64)> {
     fixed(slot).and_then(|_| slot.blocks.iter().find_map(Block::fills))
 }
 
-/// The type of a buffer's elements, by the types of the blocks that see it: floats that another block sees as integers, to
-/// take them apart or to add to them, are floats.
+/// Returns the element type of a buffer from all blocks that bind it. Floats take precedence: other blocks may access
+/// them as integers for bit operations or atomics.
 pub(crate) fn element(slots: &[&Slot]) -> String {
     let of = |block: &Block| block.array.map_or(block.scalar, |array| array.scalar);
     let all: Vec<Scalar> = slots.iter().flat_map(|slot| slot.blocks.iter()).filter_map(of).collect();
@@ -334,7 +331,7 @@ pub(crate) fn element(slots: &[&Slot]) -> String {
     all.iter().find(is_float).or(all.first()).map_or_else(|| "bytes".to_string(), |scalar| scalar.name())
 }
 
-/// Adds a buffer, with its fill and its check by what the kernel does with it. `called` is what the kernel calls it.
+/// Adds a buffer, with fill and check according to the access. `called` is its name in the kernel.
 fn contents(name: &str, called: &str, mut buffer: Buffer, access: Access, own: &mut Commented) {
     let element = buffer.element.clone().unwrap_or_default();
     if access.reads || !access.writes {
@@ -359,13 +356,13 @@ fn contents(name: &str, called: &str, mut buffer: Buffer, access: Access, own: &
     own.description.buffer.set(name, buffer);
 }
 
-/// The fill of a buffer whose elements are indices.
+/// Fill of a buffer whose elements are indices.
 const INDICES: &str = "uniform(0, N - 1)";
 
-/// Parts of the names of buffers that hold nothing but yes and no.
+/// Parts of names that suggest a buffer of 0 and 1.
 const MASKS: [&str; 7] = ["mask", "flag", "valid", "active", "enabled", "visible", "predicate"];
 
-/// A fill that covers the type; of integers that atomic operations change, which count as a rule, zeros.
+/// Returns a fill that covers the type; zeros for integers that atomic operations change, which are usually counters.
 fn fill(name: &str, element: &str, access: Access) -> &'static str {
     let is_float = element.starts_with('f') || element == "bf16";
     let name = name.to_lowercase();
@@ -378,10 +375,7 @@ fn fill(name: &str, element: &str, access: Access) -> &'static str {
     }
 }
 
-/// What is missing to run kernels of which nothing is described yet; `None` where something is.
-///
-/// # Errors
-/// What the compiler says.
+/// Describes what is missing to run a kernel without a description; `None` if there is one.
 pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let description = &described.description;
     if !description.buffer.is_empty() || description.dispatch.is_some() || !description.pass.is_empty() {
@@ -420,15 +414,15 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     )))
 }
 
-/// The option that sets a field, for a shell.
+/// Formats the option that sets a field, quoted for a shell.
 fn option(table: &str, field: &str, value: &Value) -> String {
-    // Names of members have dots, which keys may have too.
+    // Member names contain dots, which separate keys.
     let is_bare = field.split('.').all(|part| key(part) == part);
     let field = if is_bare && table != "buffer" { field.to_string() } else { key(field) };
     format!("--set {}", shown_word(&format!("{table}.{field}={}", bare(value))))
 }
 
-/// A value as `--set` takes it: a string without its quotes where it is none without them.
+/// Formats a value as `--set` takes it: strings without quotes, unless they would be read as another type.
 fn bare(value: &Value) -> String {
     match value.as_str() {
         Some(text) if typed(text).as_ref() == Ok(value) => text.into(),

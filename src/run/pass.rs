@@ -4,9 +4,8 @@ use super::buffers::{Roles, bound, buffers, fits_blocks, indirect};
 use super::description::{Described, Fault, Formula, Named};
 use super::expression::Values;
 use super::loaded::{self, LoadedKernel, LoadedPass, Order, bytes};
-use super::member_map::MemberMap;
 use super::members::{Members, Part, pack};
-use super::resolved::{Buffer, Fill, Module, PassList, Tolerance};
+use super::resolved::{Buffer, Fill, Module, PassList};
 use crate::basis::dtype::DType;
 use crate::basis::printable::brief;
 use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
@@ -283,18 +282,7 @@ impl Unrolled<'_> {
         let fill = Some(Fill::Block { bytes, addresses });
         let known = self.all.iter().position(|own| own.name == members.name() && own.fill == fill);
         Ok(known.unwrap_or_else(|| {
-            let (name, element, role) = (members.name().to_string(), DType::Bytes, Role::Scratch);
-            let tolerance = Tolerance::Exact;
-            self.all.push(Buffer {
-                name,
-                element,
-                shape,
-                role,
-                fill,
-                tolerance,
-                checked: false,
-                members: MemberMap::default(),
-            });
+            self.all.push(Buffer { fill, ..Buffer::new(members.name(), DType::Bytes, shape, Role::Scratch) });
             self.all.len() - 1
         }))
     }

@@ -188,6 +188,12 @@ fn any_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Erro
 }
 
 impl Buffer {
+    /// Returns a buffer without a fill whose elements have to be exact.
+    pub(crate) fn new(name: &str, element: DType, shape: Vec<u64>, role: Role) -> Self {
+        let (name, members) = (name.to_string(), MemberMap::default());
+        Self { name, element, shape, role, fill: None, tolerance: Tolerance::Exact, checked: false, members }
+    }
+
     /// Returns the number of elements, which fits 64 bits with its bytes: the resolver checks it.
     pub(crate) fn len(&self) -> u64 {
         self.shape.iter().product()
@@ -364,16 +370,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("ref.py"), "").expect("written");
         let command = |line: &str| Command { line: line.into(), folder: folder.path().to_path_buf() };
-        let buffer = |fill: Fill| Buffer {
-            name: "A".into(),
-            element: DType::F32,
-            shape: vec![1],
-            role: Role::Input,
-            fill: Some(fill),
-            tolerance: Tolerance::Exact,
-            checked: false,
-            members: MemberMap::default(),
-        };
+        let buffer = |fill| Buffer { fill: Some(fill), ..Buffer::new("A", DType::F32, vec![1], Role::Input) };
         let references = [
             Reference::Files(vec![(0, Fill::Raw("right.bin".into()))]),
             Reference::Command(command("python3 'ref.py' {in} {out}; cat absent")),

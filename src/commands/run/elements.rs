@@ -232,20 +232,9 @@ fn shown(element: DType, bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::resolved::Tolerance;
 
     fn matrix(shape: &[u64]) -> Buffer {
-        let (element, role, tolerance) = (DType::F32, Role::Output, Tolerance::Exact);
-        Buffer {
-            name: "D".into(),
-            element,
-            shape: shape.to_vec(),
-            role,
-            fill: None,
-            tolerance,
-            checked: true,
-            members: crate::run::member_map::MemberMap::default(),
-        }
+        Buffer::new("D", DType::F32, shape.to_vec(), Role::Output)
     }
 
     fn text(shape: &[u64], ranges: Option<&str>) -> String {

@@ -51,16 +51,7 @@ fn compiled(name: &str, source: &str) -> Module {
 
 fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
     let tolerance = Tolerance::Close { rtol: 1e-6, atol: 1e-6 };
-    Buffer {
-        name: name.into(),
-        element: DType::F32,
-        shape: vec![len],
-        role,
-        fill,
-        tolerance,
-        checked: true,
-        members: crate::run::member_map::MemberMap::default(),
-    }
+    Buffer { fill, tolerance, checked: true, ..Buffer::new(name, DType::F32, vec![len], role) }
 }
 
 fn bound(set: u32, binding: u32, kind: SlotKind, buffer: usize) -> Descriptor {
