@@ -1,37 +1,37 @@
-//! What a kernel does with each of its buffers: which it reads and which it writes, by following pointers and addresses
-//! through its SPIR-V. Where something cannot be followed, the answer is that it may do both.
+//! Determines which buffers a kernel reads and writes by following pointers and addresses through its SPIR-V. Where the
+//! analysis fails, it assumes both.
 
 use crate::kernel::instructions::{Instruction, instructions};
 use rspirv::spirv::{Decoration, Op, StorageClass};
 use std::collections::HashMap;
 
-/// What a kernel does with a buffer.
+/// Access of a kernel to a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 pub(crate) struct Access {
     pub(crate) reads: bool,
     pub(crate) writes: bool,
-    /// Whether atomic operations change it, as they do counters.
+    /// Whether atomic operations change the buffer, as they do counters.
     pub(crate) counts: bool,
-    /// Whether what is read of it is an index of something, within no bounds that the kernel sets.
+    /// Whether values of the buffer serve as indices that the kernel does not bound.
     pub(crate) indexes: bool,
 }
 
 impl Access {
-    /// What a kernel may do with a buffer of which nothing is known.
+    /// Access to assume without analysis.
     pub(crate) const UNKNOWN: Self = Self { reads: true, writes: true, counts: false, indexes: false };
 }
 
-/// Where a pointer to a buffer comes from.
+/// Origin of a pointer to a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Root {
-    /// A descriptor: its set and binding.
+    /// Descriptor, by set and binding.
     Slot(u32, u32),
-    /// An address in the push constants, by its byte.
+    /// Address in the push constants, by its offset.
     Address(u32),
 }
 
-/// What the kernel of `words` does with the buffers of `roots`: that of each, in their order.
+/// Returns the access of the kernel `words` to the buffer of each root.
 pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
     let both = || vec![Access::UNKNOWN; roots.len()];
     let Ok(all) = instructions(words).collect::<Result<Vec<_>, _>>() else { return both() };
@@ -45,7 +45,7 @@ pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
     let begin = all.iter().position(|own| own.op() == Some(Op::Function)).unwrap_or(all.len());
     let (head, body) = all.split_at(begin);
     head.iter().filter(|own| own.op() == Some(Op::Variable)).for_each(|own| flow.follow(*own));
-    // Each pass carries what is known one step further against the order of the module.
+    // Each pass carries facts one step further against the order of the module.
     for _ in 0..MOST_PASSES {
         flow.changed = false;
         for own in body {
@@ -64,56 +64,56 @@ pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
     both()
 }
 
-/// Passes over a module after which it is left alone.
+/// Most passes over a module before the analysis gives up.
 const MOST_PASSES: usize = 32;
 
-/// Roots, each a bit by its place.
+/// Roots, as a bit mask of their indices.
 type Set = u128;
 
-/// Offsets of the push constants, from where a pointer points: `None` where an index is not known.
+/// Pointer into the push constants; without an offset if an index is unknown.
 #[derive(Clone, Copy)]
 struct Push {
     kind: u32,
     offset: Option<u32>,
 }
 
-/// Which values may be pointers to which buffers, or their addresses. It grows until a pass adds nothing.
+/// Data-flow analysis of which values point to which buffers. Facts are added until a pass adds none.
 #[derive(Default)]
 struct Flow<'a> {
     roots: &'a [Root],
-    /// The buffers that a value may point to. Of a variable of the kernel's own, and of all pointers into it: those that
-    /// what is stored in it may point to.
+    /// Buffers that a value may point to. A local variable, and every pointer into it, stand for the pointers stored in
+    /// the variable.
     points: HashMap<u32, Set>,
-    /// The variable of the kernel's own that a pointer points into.
+    /// Local variable that a pointer points into.
     locals: HashMap<u32, u32>,
     /// Pointers into the push constants.
     pushed: HashMap<u32, Push>,
-    /// Pointers that the kernel stored in buffers.
+    /// Buffers to which the kernel stored pointers in memory.
     stored: Set,
     reads: Set,
     writes: Set,
-    /// The buffers that atomic operations change, and those with indices.
+    /// Buffers that atomic operations change, and buffers that hold indices.
     counts: Set,
     indexes: Set,
-    /// The buffers that a value was read from, or computed of what was.
+    /// Buffers that a value was read from, or computed from.
     values: HashMap<u32, Set>,
     changed: bool,
     types: HashMap<u32, &'a [u32]>,
     constants: HashMap<u32, u32>,
     decorations: HashMap<(u32, Option<u32>, u32), u32>,
-    /// The parameters of each function.
+    /// Parameters of each function.
     parameters: HashMap<u32, Vec<u32>>,
-    /// Sets of instructions that describe the program for debuggers.
+    /// Sets of debug instructions.
     descriptive: Vec<u32>,
     function: u32,
 }
 
 const PUSHED: u32 = StorageClass::PushConstant as u32;
-/// Classes of what each invocation or work-group has for itself.
+/// Storage classes of variables that are local to an invocation or a work-group.
 const OWN: [u32; 3] = [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
 
 impl<'a> Flow<'a> {
-    /// Takes notice of a declaration.
+    /// Processes a declaration.
     fn declare(&mut self, own: Instruction<'a>) {
         let words = own.operands();
         match (own.op(), words) {
@@ -134,7 +134,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The storage class of the pointers of a type.
+    /// Returns the storage class of a pointer type.
     fn class(&self, kind: u32) -> Option<u32> {
         let words = self.types.get(&kind)?;
         (words[0] & 0xffff == Op::TypePointer as u32).then(|| words.get(2).copied()).flatten()
@@ -144,13 +144,13 @@ impl<'a> Flow<'a> {
         self.roots.iter().enumerate().filter(|(_, root)| is(**root)).fold(0, |set, (at, _)| set | 1 << at)
     }
 
-    /// The variable that stands for all pointers into it.
+    /// Returns the variable that represents all pointers into it.
     fn local(&mut self, id: u32) -> u32 {
         let mut last = id;
         while let Some(next) = self.locals.get(&last).filter(|next| **next != last) {
             last = *next;
         }
-        // The next look is a short one.
+        // Path compression, as in union-find.
         let mut at = id;
         while at != last {
             at = self.locals.insert(at, last).unwrap_or(last);
@@ -163,7 +163,7 @@ impl<'a> Flow<'a> {
         self.points.get(&id).copied().unwrap_or_default()
     }
 
-    /// Lets `to` point to what one of `from` points to.
+    /// Adds what `from` point to, to what `to` points to.
     fn join(&mut self, to: u32, from: &[u32]) {
         let set = from.iter().fold(0, |set, own| set | self.get(*own));
         self.add(to, set);
@@ -193,7 +193,7 @@ impl<'a> Flow<'a> {
         self.stored |= set;
     }
 
-    /// Has two pointers point into the same variable.
+    /// Makes two pointers point into the same variable.
     fn unite(&mut self, a: u32, b: u32) {
         let (a, b) = (self.local(a), self.local(b));
         if a != b {
@@ -204,12 +204,12 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Lets `to`, of type `kind`, be what `from` is.
+    /// Makes `to`, of type `kind`, equal to `from`.
     fn pass(&mut self, kind: u32, to: u32, from: u32) {
         if let Some(push) = self.pushed.get(&from).copied() {
             self.push(to, push);
         } else if self.class(kind).is_some_and(|class| OWN.contains(&class)) {
-            // What is used before it is defined is known in the next pass.
+            // A value that is used before its definition is known in the next pass.
             if self.locals.contains_key(&from) {
                 self.unite(from, to);
             }
@@ -218,7 +218,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Has a pointer point into the push constants; somewhere there, where it has pointed elsewhere.
+    /// Makes a pointer point into the push constants, at an unknown offset if it pointed elsewhere before.
     fn push(&mut self, id: u32, push: Push) {
         let known = self.pushed.get(&id).copied();
         let offset = push.offset.filter(|own| known.is_none_or(|known| known.offset == Some(*own)));
@@ -228,7 +228,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// What a pointer into the push constants points to behind these indices.
+    /// Follows indices into the push constants.
     fn member(&self, mut at: Push, indices: &[u32]) -> Push {
         let decoration = |id, member, kind: Decoration| self.decorations.get(&(id, member, kind as u32)).copied();
         for index in indices {
@@ -245,7 +245,7 @@ impl<'a> Flow<'a> {
                     let stride = decoration(*id, None, Decoration::ArrayStride);
                     (*element, index.zip(stride).and_then(|(index, stride)| index.checked_mul(stride)))
                 }
-                // A component of a vector holds no address.
+                // Components of a vector hold no addresses.
                 Some([_, _, element, ..]) => (*element, None),
                 _ => (0, None),
             };
@@ -254,7 +254,7 @@ impl<'a> Flow<'a> {
         at
     }
 
-    /// What a pointer leads to when it is read.
+    /// Returns the buffers that a value loaded through a pointer may point to.
     fn loaded(&mut self, pointer: u32) -> Set {
         if let Some(push) = self.pushed.get(&pointer).copied() {
             let is_whole = self
@@ -272,7 +272,7 @@ impl<'a> Flow<'a> {
         self.stored
     }
 
-    /// Stores what may point to `set` behind a pointer.
+    /// Stores a value that may point to `set` through a pointer.
     fn put(&mut self, pointer: u32, set: Set) {
         if self.locals.contains_key(&pointer) {
             return self.add(pointer, set);
@@ -282,7 +282,7 @@ impl<'a> Flow<'a> {
         self.store(set);
     }
 
-    /// What may be done through each pointer among these operands.
+    /// Assumes reads and writes through all pointers among the operands.
     fn both(&mut self, operands: &[u32]) {
         for id in operands {
             let set = if self.locals.contains_key(id) { 0 } else { self.get(*id) };
@@ -316,7 +316,7 @@ impl<'a> Flow<'a> {
                 self.pass(kind, id, b);
             }
             (Op::Phi, [kind, id, pairs @ ..]) => pairs.chunks(2).for_each(|pair| self.pass(*kind, *id, pair[0])),
-            // Behind these come numbers, not ids.
+            // The further operands are literals, not ids.
             (Op::CompositeExtract, &[_, id, from, ..]) => self.join(id, &[from]),
             (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => self.join(id, &[a, b]),
             (Op::Load | Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadNV, &[_, id, pointer, ..]) => {
@@ -338,7 +338,7 @@ impl<'a> Flow<'a> {
             }
             (_, [_, id, operands @ ..]) if is_arithmetic(op) => self.join(*id, operands),
             _ if is_silent(op) => {}
-            // Atomics, and whatever else is done with a pointer.
+            // Atomics, and other instructions with pointers.
             (_, [_, id, operands @ ..]) => {
                 self.join(*id, operands);
                 self.both(words);
@@ -347,7 +347,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The buffers that a value, or what a variable of the kernel's own holds, comes from.
+    /// Returns the buffers that a value, or the contents of a local variable, come from.
     fn value(&mut self, id: u32) -> Set {
         let id = self.local(id);
         self.values.get(&id).copied().unwrap_or_default()
@@ -365,7 +365,7 @@ impl<'a> Flow<'a> {
         self.add_value(to, set);
     }
 
-    /// Follows what was read through an instruction, to where it is an index.
+    /// Follows values of buffers through an instruction, to where they serve as indices.
     fn follow_value(&mut self, own: Instruction<'a>) {
         let words = own.operands();
         let Some(op) = own.op() else { return };
@@ -425,7 +425,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// A pointer of the kernel's own, if it is one.
+    /// Registers a pointer to a local variable.
     fn own(&mut self, kind: u32, id: u32) {
         if self.class(kind).is_some_and(|class| OWN.contains(&class)) {
             self.locals.entry(id).or_insert(id);
@@ -447,10 +447,10 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// Instructions of GLSL.std.450 whose result lies within bounds: `min` and `clamp`.
+/// Instructions of GLSL.std.450 with a bounded result: `min` and `clamp`.
 const BOUNDING: [u32; 6] = [37, 38, 39, 43, 44, 45];
 
-/// Whether an instruction takes a part of a number, as of a key, or compares.
+/// Returns whether an instruction bounds its result, as taking a digit of a key or comparing does.
 fn is_bounding(op: Op) -> bool {
     let part = [
         Op::BitwiseAnd,
@@ -466,19 +466,19 @@ fn is_bounding(op: Op) -> bool {
     part.contains(&op) || (Op::LogicalEqual as u32..=Op::FUnordGreaterThanEqual as u32).contains(&(op as u32))
 }
 
-/// Whether an instruction changes memory in one step, depending on what it held.
+/// Returns whether an instruction is an atomic read-modify-write.
 fn is_atomic(op: Op) -> bool {
     (Op::AtomicExchange as u32..=Op::AtomicXor as u32).contains(&(op as u32))
         || matches!(op, Op::AtomicFAddEXT | Op::AtomicFMinEXT | Op::AtomicFMaxEXT)
 }
 
-/// Whether an instruction of a function does nothing with what its operands point to.
+/// Returns whether an instruction does not access memory through its operands.
 fn is_silent(op: Op) -> bool {
     (Op::LoopMerge as u32..=Op::Unreachable as u32).contains(&(op as u32))
         || matches!(op, Op::Nop | Op::Undef | Op::Line | Op::NoLine | Op::FunctionEnd | Op::ArrayLength)
 }
 
-/// Whether an instruction computes a value of others, as one computes with addresses, and looks at no memory.
+/// Returns whether an instruction only computes a value, for example an address, without accessing memory.
 fn is_arithmetic(op: Op) -> bool {
     let number = op as u32;
     (Op::VectorExtractDynamic as u32..=Op::Transpose as u32).contains(&number)
@@ -504,7 +504,7 @@ mod tests {
         (words, interface)
     }
 
-    /// What a kernel does with its buffers, by set, binding or byte: `r`, `w`, `rw` or `-`.
+    /// Analyzes a kernel; returns the access to each buffer, by set, binding or offset: `r`, `w`, `rw` or `-`.
     fn done(ending: &str, text: &str) -> String {
         let (words, interface) = compiled(ending, text);
         let slots = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding));
@@ -561,7 +561,7 @@ mod tests {
                 ),
             )
         };
-        // What a kernel does not name, naga leaves out.
+        // naga leaves out unused variables.
         assert_eq!(wgsl("b.x[i] = a[i].x;"), "r w");
         assert_eq!(wgsl("var f = a[i].x; put(&f);"), "r w");
         assert_eq!(wgsl("let p = &a[i]; (*p).y = 1.0; atomicStore(&c[0], b.n);"), "w r rw");
@@ -578,7 +578,7 @@ mod tests {
             ("uint at(uint k) { return 2u * a[k]; }", "b[at(i)] = 1.0;", "A", ""),
             ("", "float s = 0.0; for (uint k = a[i]; k < a[i + 1u]; k++) s += b[k]; b[i] = s;", "A", ""),
             ("", "if (a[i] > 0u) b[i] = 1.0;", "", ""),
-            // The digit of a key, and what is held within bounds.
+            // A digit of a key, and bounded values.
             ("", "atomicAdd(c[(a[i] >> 8) & 255u], 1u);", "", "C"),
             ("", "c[min(a[i], 7u)] = c[a[i] % 8u];", "", ""),
             ("", "atomicAdd(c[a[i]], 1u);", "A", "C"),
@@ -618,7 +618,7 @@ mod tests {
         ] {
             assert_eq!(glsl(&format!("{PUSH}{declared}"), body), expected, "{declared} {body}");
         }
-        // An address that goes through memory is any that was stored there.
+        // An address loaded from memory may be any that was stored there.
         let memory = "layout(binding = 0) buffer T { uint64_t t[]; };";
         assert_eq!(glsl(&format!("{PUSH}{memory}"), "t[i] = uint64_t(p.A); Floats(t[0]).at[i] = 1.0;"), "rw w -");
         let arrays = "layout(push_constant) uniform P { Floats A[2]; Floats B; } p;";
@@ -640,7 +640,7 @@ mod tests {
                 let _ = accesses(&hostile, &roots);
             }
         }
-        // Pointers that are used before they are defined, each through the next.
+        // Pointers used before their definitions, each defined by the next.
         let mut words = vec![0x0723_0203, 0x1_0500, 0, 1 << 20, 0];
         words.extend([0x4_0020, 2, StorageClass::Function as u32, 1, 0x5_0036, 1, 3, 0, 1]);
         words.extend((10..300_000).flat_map(|id| [0x4_0053, 2, id, id + 1]));

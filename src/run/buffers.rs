@@ -1,4 +1,4 @@
-//! The buffers of a description: which blocks see them, who fills and who checks them, their extents at a point.
+//! Resolves the buffers of a description: their blocks, roles, fills, checks and extents.
 
 use super::description::{Bound, Buffer as Stated, Described, Description, Fault, Formula};
 use super::expression::{Expression, Values};
@@ -14,22 +14,19 @@ use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::{Block, Scalar, Slot};
 
-/// The parts that the buffers of a description play, and what their shapes may not name.
+/// Roles of a description's buffers, and names that their shapes must not use.
 #[derive(Debug)]
 pub(crate) struct Roles {
-    /// Of each buffer, in the description's order.
+    /// Role of each buffer, in the description's order.
     all: Vec<Role>,
-    /// The specialization constants, which the shape of scratch alone may name.
+    /// Names of specialization constants; only shapes of scratch buffers may use them.
     constants: Vec<String>,
 }
 
 impl Roles {
-    /// The roles of a description's buffers, each of which a kernel must see; every block must see one.
-    ///
-    /// # Errors
-    /// What is missing, unknown or of another type.
+    /// Determines the roles. Every buffer must be bound by a kernel, and every block to a buffer.
     pub(crate) fn of(description: &Description, programs: &[&LoadedKernel]) -> Result<Self, Fault> {
-        // Whether a kernel may write to each, where one sees it.
+        // Whether a kernel may write to each buffer; `None` without a kernel that binds it.
         let mut writable: Vec<Option<bool>> = vec![None; description.buffer.0.len()];
         let passes = || programs.iter().flat_map(|program| &program.passes);
         let mut see = |buffer: usize, writes: bool| writable[buffer] = Some(writable[buffer] == Some(true) || writes);
@@ -75,7 +72,7 @@ impl Roles {
         Ok(Self { all: all.collect::<Result<_, _>>()?, constants })
     }
 
-    /// The place of buffer `number` of the description among those of a point, or behind them where it is scratch.
+    /// Returns the index of a buffer of the description among the point's buffers, or after them for scratch.
     pub(crate) fn place(&self, number: usize) -> usize {
         let scratch = |roles: &[Role]| roles.iter().filter(|role| **role == Role::Scratch).count();
         let before = &self.all[..number];
@@ -86,7 +83,7 @@ impl Roles {
     }
 }
 
-/// The role of a buffer that kernels may write to or not.
+/// Determines the role of a buffer.
 fn role(description: &Description, name: &str, stated: &Stated, writable: bool) -> Result<Role, Fault> {
     let fault = |field: &str, message: String| Err(Fault::new(format!("buffer.{name}.{field}"), message));
     let supplied = description.inputs.as_ref().is_some_and(|inputs| inputs.command.is_some());
@@ -105,7 +102,7 @@ fn role(description: &Description, name: &str, stated: &Stated, writable: bool) 
     }
 }
 
-/// The type of a buffer.
+/// Returns the element type of a buffer.
 fn element(description: &Description, name: &str) -> Result<DType, Fault> {
     let stated = description.buffer.get(name).and_then(|buffer| buffer.element.as_deref());
     let field = format!("buffer.{name}.type");
@@ -116,8 +113,7 @@ fn element(description: &Description, name: &str) -> Result<DType, Fault> {
     DType::of_buffer(text).map_err(|e| Fault::new(field, e))
 }
 
-/// Checks that `bind` of a pass names blocks that it has, or another kernel with the same `bind`, and buffers that are
-/// described.
+/// Checks that `bind` of a pass names described buffers, and blocks of this kernel or of another with the same `bind`.
 fn known_binds(description: &Description, pass: &LoadedPass, programs: &[&LoadedKernel]) -> Result<(), Fault> {
     for (block, bounds) in pass.stated.bind.iter() {
         let field = pass.field(&format!("bind.{block}"));
@@ -138,10 +134,7 @@ fn known_binds(description: &Description, pass: &LoadedPass, programs: &[&Loaded
     Ok(())
 }
 
-/// The buffer of the description that has the grid of a pass.
-///
-/// # Errors
-/// When there is no such buffer, or a grid is stated too.
+/// Returns the buffer that holds the grid of a pass. Refuses a grid stated in addition.
 pub(crate) fn indirect(description: &Description, pass: &LoadedPass) -> Result<Option<Part>, Fault> {
     let (Some(text), field) = (&pass.stated.indirect, pass.field("indirect")) else { return Ok(None) };
     if pass.stated.groups.is_some() {
@@ -150,10 +143,7 @@ pub(crate) fn indirect(description: &Description, pass: &LoadedPass) -> Result<O
     Part::of(description, &field, &Bound::Name(text.clone())).map(Some)
 }
 
-/// The buffers of the description that a slot of a pass sees: one, or one after the other.
-///
-/// # Errors
-/// When there is none, or several at once.
+/// Returns the buffers that are bound to a slot of a pass: one, or one per round.
 pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<Vec<Part>, Fault> {
     if let Some((block, bounds)) = pass.stated.bind.iter().find(|(block, _)| slot.is_called(block)) {
         let field = pass.field(&format!("bind.{block}"));
@@ -185,8 +175,8 @@ pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -
     }
 }
 
-/// Checks that the elements of a buffer can be those of a block. Kernels may take numbers apart by their bits, so that
-/// only floats of another width are a mistake for certain.
+/// Checks the element type of a buffer against a block. Kernels may access numbers by their bits, so only floats of a
+/// different width are certainly a mistake.
 fn fits_type(description: &Description, buffer: usize, pass: &LoadedPass, slot: &Slot) -> Result<(), Fault> {
     let name = &description.buffer.0[buffer].0;
     let element = element(description, name)?;
@@ -208,13 +198,10 @@ fn fits_type(description: &Description, buffer: usize, pass: &LoadedPass, slot: 
     Ok(())
 }
 
-/// Most bytes of one buffer: what no device has.
+/// Most bytes of one buffer, more than any device has.
 const MOST_BYTES: u64 = 1 << 42;
 
-/// The buffers with a wanted role at a point; scratch may depend on specialization constants.
-///
-/// # Errors
-/// An extent that makes no sense, a file that does not fit.
+/// Resolves the buffers with certain roles at a point. Only scratch may depend on specialization constants.
 pub(crate) fn buffers(
     described: &Described,
     roles: &Roles,
@@ -233,13 +220,13 @@ pub(crate) fn buffers(
     .collect()
 }
 
-/// A buffer at a point.
+/// Resolves a buffer at a point.
 fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scope: &Values) -> Result<Buffer, Fault> {
     let description = &described.description;
     let element = element(description, name)?;
     let fault = |field: &str, message: String| Fault::new(format!("buffer.{name}.{field}"), message);
     let shape = shape(stated, element, scope).map_err(|message| fault("shape", message))?;
-    // Those that no program supplies have one in the description.
+    // Inputs without a fill come from a program.
     let fill = match &stated.fill {
         None => role.is_input().then_some(Fill::Made),
         Some(text) => {
@@ -250,7 +237,7 @@ fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scop
     };
     let tolerance = match &stated.check {
         Some(check) => {
-            // As programs number them: scratch comes last.
+            // Programs number scratch buffers last.
             let of_problem = description.buffer.iter().filter(|(_, buffer)| !buffer.scratch);
             let names: Vec<&str> = of_problem.map(|(name, _)| name).collect();
             check.tolerance(&format!("buffer.{name}.check"), &names)?
@@ -271,7 +258,7 @@ fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scop
     Ok(Buffer { fill, tolerance, checked: stated.check.is_some(), ..Buffer::new(name, element, shape, role) })
 }
 
-/// The extents of a buffer.
+/// Evaluates the extents of a buffer.
 fn shape(stated: &Stated, element: DType, scope: &Values) -> Result<Vec<u64>, String> {
     let Some(shape) = &stated.shape else {
         return Err("is missing; write its extents, the slowest first: [\"M\", \"K\"]".into());
@@ -295,10 +282,7 @@ fn shape(stated: &Stated, element: DType, scope: &Values) -> Result<Vec<u64>, St
     }
 }
 
-/// Checks that a buffer of so many bytes is one that a slot can see: at least one of its blocks.
-///
-/// # Errors
-/// What it should have.
+/// Checks that `bytes` fits at least one of a slot's blocks.
 pub(crate) fn fits_blocks(name: &str, bytes: u64, source: &str, slot: &Slot) -> Result<(), Fault> {
     let fits = |block: &Block| match block.array {
         Some(array) => bytes > block.fixed && (bytes - block.fixed).is_multiple_of(array.stride.max(1)),

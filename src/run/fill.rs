@@ -1,4 +1,4 @@
-//! What buffers hold before a run: how it is written, and the bytes.
+//! Fills: contents of buffers before a run.
 
 use super::array;
 use super::expression::{Expression, Values};
@@ -11,13 +11,10 @@ use rand::Rng;
 use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
 
-/// How a fill is written, for messages.
+/// Forms of a fill, for messages.
 pub(crate) const FORMS: &str = "zero, a number, varied, mask, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy, @x.bin or @x.bin.zst";
 
-/// Understands a fill; file names are relative to `folder` and have their placeholders replaced already.
-///
-/// # Errors
-/// What is wrong with it.
+/// Parses a fill. File names are relative to `folder`, and their placeholders already replaced.
 pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, String> {
     let text = text.trim();
     if let Some(name) = text.strip_prefix('@') {
@@ -44,7 +41,7 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
         ("normal" | "uniform" | "zero" | "iota" | "varied" | "mask", _) => {
             Err(format!("fill '{text}' has the wrong arguments; write {FORMS}"))
         }
-        // A number is all of them.
+        // A single number fills the whole buffer.
         _ if !text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
             let expression = Expression::parse(text)?;
             if let Some(whole) = beyond_f64(&expression, scope) {
@@ -60,12 +57,12 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
     }
 }
 
-/// The whole number that an expression is, where f64 does not have it.
+/// Evaluates an expression to an integer that f64 cannot represent; `None` for other values.
 fn beyond_f64(expression: &Expression, scope: &Values) -> Option<i128> {
     expression.wide_value(scope).ok().filter(|whole| *whole as f64 as i128 != *whole)
 }
 
-/// A bound of random numbers: that of a type of integers, or a number that f64 has.
+/// Evaluates a bound of random numbers: a limit of an integer type, or a number that f64 represents.
 fn bound(text: &str, scope: &Values) -> Result<f64, String> {
     let expression = Expression::parse(text)?;
     match beyond_f64(&expression, scope) {
@@ -76,7 +73,7 @@ fn bound(text: &str, scope: &Values) -> Result<f64, String> {
     }
 }
 
-/// The parts between commas that are in no parentheses.
+/// Splits a list at commas outside of parentheses.
 pub(crate) fn split(list: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth) = (vec![], 0, 0i32);
     for (at, c) in list.char_indices() {
@@ -95,7 +92,7 @@ pub(crate) fn split(list: &str) -> Vec<&str> {
 }
 
 impl Fill {
-    /// The contents of a file, by its ending.
+    /// Makes the fill of a file, according to its extension.
     pub(crate) fn file(path: PathBuf) -> Option<Self> {
         match path.extension()?.to_str()? {
             "npy" => Some(Self::Npy(path)),
@@ -108,7 +105,7 @@ impl Fill {
         }
     }
 
-    /// The file that it is read from.
+    /// Returns the file of the fill.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Npy(path) | Self::Raw(path) => Some(path),
@@ -124,10 +121,7 @@ impl Fill {
         }
     }
 
-    /// Checks that a file, where it is one, fits a buffer.
-    ///
-    /// # Errors
-    /// Why it does not.
+    /// Checks that a file or an integer fits a buffer.
     pub(crate) fn check(&self, element: DType, shape: &[u64]) -> Result<(), String> {
         match self {
             Self::Npy(path) => array::check(path, element, shape),
@@ -143,11 +137,8 @@ impl Fill {
 }
 
 impl Buffer {
-    /// The bytes that it holds before a run: random ones by `seed` and `stream`, the place of the buffer, and those that
-    /// a program made from `folder`.
-    ///
-    /// # Errors
-    /// Why there are none.
+    /// Generates the contents before a run: random ones from `seed` and `stream`, the index of the buffer, and those
+    /// that a program wrote from `folder`.
     pub(crate) fn contents(&self, seed: u64, stream: u64, folder: &Path) -> Result<Vec<u8>, String> {
         let (element, len) = (self.element, self.len() as usize);
         let mut bytes = Vec::with_capacity(self.bytes() as usize);
@@ -157,7 +148,7 @@ impl Buffer {
             Some(Fill::Iota) => (0..len).for_each(|at| {
                 element.push(counted(element, at as u64), &mut bytes);
             }),
-            // The 53 bits of an f64 leave some of these as they are.
+            // The 53 random bits of an f64 would leave some bits of these constant.
             Some(Fill::Uniform { low, high }) if element.is_integer() && high - low >= 2f64.powi(53) => {
                 let most: i128 = if element.is_signed_integer() { i64::MAX.into() } else { u64::MAX.into() };
                 let least: i128 = if element.is_signed_integer() { i64::MIN.into() } else { 0 };
@@ -182,7 +173,7 @@ impl Buffer {
                 element.push(value, &mut bytes);
             }),
             Some(Fill::Normal { mean, deviation }) => (0..len).for_each(|_| {
-                // Box and Muller, 1958: of two uniform numbers, the first above zero.
+                // Box and Muller, 1958; the first uniform number must not be 0.
                 let [first, second] = [0, 1].map(|_| ((random.next_u64() >> 11) as f64 + 0.5) * 2f64.powi(-53));
                 let value = mean + deviation * (-2.0 * first.ln()).sqrt() * (TAU * second).cos();
                 element.push(if element.is_float() { value } else { value.round() }, &mut bytes);
@@ -212,11 +203,11 @@ impl Buffer {
     }
 }
 
-/// Binary exponents of varied floats: magnitudes from 2^-6 to 8, where functions that saturate do, and whose products, sums
-/// and exponentials stay within f16.
+/// Binary exponents of varied floats, for magnitudes from 2^-6 to 8: these reach the saturation of common functions,
+/// and their products, sums and exponentials stay within f16.
 const EXPONENTS: std::ops::Range<u64> = 0..9;
 
-/// Zeros among varied integers, one in so many: masks are of both kinds, and keys come twice.
+/// Reciprocal of the share of zeros among varied integers: masks need both values, and keys need duplicates.
 const ZERO_IN: u64 = 8;
 
 /// Appends a value of [`Fill::Varied`].
@@ -225,7 +216,7 @@ fn varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
     if element.is_integer() {
         let value = match random.next_u64() % ZERO_IN {
             0 => 0,
-            // Of any magnitude: a high word may be zero.
+            // Varying magnitudes, so that the high word may be zero.
             1 => random.next_u64() >> (random.next_u64() % (8 * size as u64) + 64 - 8 * size as u64),
             _ => random.next_u64(),
         };
@@ -243,7 +234,7 @@ fn varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// The element `at` of those that count from 0. Integers wrap, as counting in them does.
+/// Returns element `at` of a count from 0, wrapped to the range of an integer type.
 fn counted(element: DType, at: u64) -> f64 {
     let bits = 8 * element.bytes();
     if element.is_float() || bits == 64 {

@@ -1,23 +1,23 @@
-//! The bytes of a buffer as the blocks of kernels declare them: which are padding, and which hold integers beside floats.
+//! Layout of a buffer as kernels declare it: padding, and integers in structures with floats.
 
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar};
 use std::borrow::Cow;
 
-/// Kind of byte of a buffer.
+/// Kind of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// Between members, where no kernel writes.
+    /// Padding between members, which kernels do not write.
     Padding,
-    /// Of an integer of a structure that has floats too.
+    /// Integer member of a structure that also has floats.
     Integer { signed: bool },
-    /// Of anything else.
+    /// Any other member.
     Number,
 }
 
-/// Longest block, or array element, whose bytes are told apart.
+/// Most bytes of a block, or of an array element, that are classified.
 const MOST_BYTES: u64 = 1 << 16;
 
-/// The bytes of a block from its place in a buffer on: those before an array at its end, and those of each element.
+/// Bytes of a block at an offset in a buffer: those before the array at its end, and those of each element.
 #[derive(Clone, Debug, PartialEq)]
 struct View {
     offset: u64,
@@ -25,17 +25,16 @@ struct View {
     element: Vec<Kind>,
 }
 
-/// The members of a buffer: how blocks see it. Of a buffer that no block sees, or one in a way that is not known, every byte
-/// is a number.
+/// Layout of a buffer from the blocks that bind it. Without known blocks, every byte is a number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct MemberMap {
     views: Vec<View>,
-    /// Whether something else may reach any byte.
+    /// Whether an unknown block or an address may access any byte.
     open: bool,
 }
 
 impl MemberMap {
-    /// Adds a block that sees the buffer from byte `offset` on.
+    /// Adds a block at byte `offset` of the buffer.
     pub(super) fn add(&mut self, block: &Block, offset: u64) {
         let (start, stride, members) = match &block.long {
             Some(long) => (long.start, long.stride, &long.first[..]),
@@ -66,12 +65,12 @@ impl MemberMap {
         self.views.push(view);
     }
 
-    /// Has something else reach any byte: an address, a block of a type that is not known.
+    /// Marks the buffer as accessed through an address or an unknown block.
     pub(super) fn open(&mut self) {
         self.open = true;
     }
 
-    /// Elements of so many bytes in each element of the array that fills the buffer, where that is a structure or a vector.
+    /// Returns the number of elements, of `bytes` each, in a structure or vector, if the buffer is an array of these.
     pub(super) fn period(&self, bytes: usize) -> Option<usize> {
         let (first, others) = self.views.split_first().filter(|_| !self.open)?;
         let is_alike =
@@ -86,7 +85,7 @@ impl MemberMap {
         self.open || self.views.iter().all(plain)
     }
 
-    /// The kind of a byte: what most is known of by one block is what it is.
+    /// Returns the kind of a byte; of several blocks, the one with the most specific kind decides.
     fn byte(&self, at: u64) -> Kind {
         let seen = self.views.iter().filter_map(|view| {
             let at = at.checked_sub(view.offset)? as usize;
@@ -98,15 +97,15 @@ impl MemberMap {
         seen.max().unwrap_or(Kind::Number)
     }
 
-    /// The kind of the element of so many bytes at this place.
+    /// Returns the kind of an element of `bytes` bytes.
     pub(super) fn kind(&self, index: usize, bytes: usize) -> Kind {
         let start = (index * bytes) as u64;
         let kinds = (start..start + bytes as u64).map(|at| self.byte(at));
-        // A member covers it in part at least.
+        // A member may cover the element only in part.
         kinds.max().unwrap_or(Kind::Number)
     }
 
-    /// The contents of the buffer with zeros for padding.
+    /// Returns the contents with zeros in place of padding.
     pub(super) fn without_padding<'a>(&self, contents: &'a [u8]) -> Cow<'a, [u8]> {
         if self.is_plain() {
             return contents.into();
