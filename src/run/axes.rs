@@ -1,4 +1,4 @@
-//! The points that axes span: lists and ranges of numbers, and expressions of other axes.
+//! Points that the axes span: lists and ranges of numbers, and expressions of other axes.
 
 use super::description::{Fault, Formula, Listed, Named};
 use super::expression::{Expression, Values};
@@ -6,16 +6,14 @@ use super::fill::split;
 use crate::basis::printable::brief;
 use std::collections::HashSet;
 
-/// Points of one description at most: more is a slip of the keyboard.
+/// Most points of one description.
 const MOST_POINTS: usize = 10_000;
 
-/// Axes of one description at most.
+/// Most axes of one description.
 const MOST_AXES: usize = 64;
 
-/// The values of all axes, in their order, at each point; the last axis changes fastest.
-///
-/// # Errors
-/// An axis without a value, a range that is none, axes that depend on each other, too many points.
+/// Evaluates the axes, in order, at each point; the last axis changes fastest. Refuses cyclic dependencies and too many
+/// points.
 pub(crate) fn points(axes: &Named<Listed>) -> Result<Vec<Vec<i64>>, Fault> {
     let names = axes.names();
     if names.len() > MOST_AXES {
@@ -53,7 +51,7 @@ pub(crate) fn points(axes: &Named<Listed>) -> Result<Vec<Vec<i64>>, Fault> {
     Ok(points)
 }
 
-/// The places of the axes that are not one expression of others; none where all are free.
+/// Returns the indices of the independent axes, which are not one expression of others; empty if all are independent.
 pub(crate) fn free(axes: &Named<Listed>) -> Vec<usize> {
     let names = axes.names();
     let depends = |name: &str, listed: &Listed| {
@@ -65,7 +63,7 @@ pub(crate) fn free(axes: &Named<Listed>) -> Vec<usize> {
     if free.len() == names.len() { vec![] } else { free }
 }
 
-/// The values of one axis, each as an expression.
+/// Parses the values of an axis.
 fn items(name: &str, listed: &Listed, names: &[&str]) -> Result<Vec<Expression>, Fault> {
     let fault = |message: String| Fault::new(format!("axes.{name}"), message);
     let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -104,7 +102,7 @@ fn items(name: &str, listed: &Listed, names: &[&str]) -> Result<Vec<Expression>,
     Ok(items)
 }
 
-/// The numbers of `first..last`, doubling, or of `first..last:step`.
+/// Expands `first..last`, doubling, or `first..last:step`.
 fn range(text: &str, first: &str, rest: &str) -> Result<Vec<Expression>, String> {
     let (last, step) = match rest.split_once(':') {
         Some((last, step)) => (last, Some(step)),
@@ -135,7 +133,7 @@ fn range(text: &str, first: &str, rest: &str) -> Result<Vec<Expression>, String>
     Ok(values.map(Expression::integer).collect())
 }
 
-/// The axes in an order in which each depends on earlier ones alone.
+/// Sorts the axes so that each depends only on earlier ones.
 fn order(names: &[&str], items: &[Vec<Expression>]) -> Result<Vec<usize>, Fault> {
     let mut placed: Vec<usize> = vec![];
     while placed.len() < names.len() {

@@ -47,7 +47,7 @@ impl Roles {
                 see(counts.buffer, false);
             }
             let unused = |name: &String| description.buffer.0.iter().position(|(own, _)| own == name);
-            pass.unused().iter().filter_map(unused).for_each(|buffer| see(buffer, true));
+            pass.compiled.unused.iter().filter_map(unused).for_each(|buffer| see(buffer, true));
         }
         if let Some(unused) = writable.iter().position(Option::is_none) {
             let name = &description.buffer.0[unused].0;
@@ -119,7 +119,7 @@ fn known_binds(description: &Description, pass: &LoadedPass, programs: &[&Loaded
         let field = pass.field(&format!("bind.{block}"));
         let has = |pass: &LoadedPass| {
             pass.interface.slots.iter().any(|slot| slot.is_called(block))
-                || pass.unused().iter().any(|own| own == block)
+                || pass.compiled.unused.iter().any(|own| own == block)
         };
         let same = |other: &&LoadedPass| other.prefix == pass.prefix && pass.prefix.is_empty();
         if !has(pass) && !programs.iter().flat_map(|program| &program.passes).filter(same).any(has) {

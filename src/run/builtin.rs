@@ -1,5 +1,5 @@
-//! A built-in algorithm that solves the problem of kernels of the user's: its oracle knows the answer, and its variants run
-//! beside them, over the same buffers.
+//! Built-in algorithm that solves the problem of a user's kernels: its oracle is the reference, and its variants run
+//! beside the kernels on the same buffers.
 
 use super::oracle::{Expected, ExpectedOutput};
 use super::resolved::{Buffer, Builtin, Point, size_of};
@@ -11,25 +11,22 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Program};
 
-/// The name that stands for what the model takes for the best variant.
+/// Name of the variant that the model prefers.
 pub(super) const AUTO: &str = "auto";
 
-/// A built-in algorithm at a point.
+/// Built-in algorithm at a point.
 pub(super) struct Counterpart {
     pub(super) algorithm: &'static Algorithm,
     case: CaseSpec,
     problem: Box<dyn Problem>,
-    /// The buffer that takes the place of each of its own.
+    /// Index of the point's buffer for each of the algorithm's buffers.
     places: Vec<usize>,
     /// Number of buffers of the point.
     count: usize,
 }
 
 impl Counterpart {
-    /// The algorithm that `builtin` names, over the buffers of `point`.
-    ///
-    /// # Errors
-    /// What does not fit.
+    /// Makes the algorithm that `builtin` names, on the buffers of `point`. Refuses buffers that do not fit.
     pub(super) fn new(builtin: &Builtin, point: &Point) -> Result<Self, String> {
         let algorithm = algorithms::find(&builtin.algorithm)?;
         let Some(size) = size_of(&builtin.size) else {
@@ -60,7 +57,7 @@ impl Counterpart {
         Ok(Self { algorithm, case, problem, places, count: point.buffers.len() })
     }
 
-    /// What knows the answer for `inputs`, those of the point's buffers that are filled.
+    /// Makes the oracle for `inputs`, the point's filled buffers.
     pub(super) fn oracle(&self, inputs: &[HostArray], point: &Point) -> Result<Box<dyn Oracle>, Error> {
         let among =
             |place: usize, is: fn(Role) -> bool| point.buffers[..place].iter().filter(|own| is(own.role)).count();
@@ -71,7 +68,7 @@ impl Counterpart {
             .map(|(_, place)| inputs[among(*place, Role::is_input)].clone())
             .collect();
         let outputs = parts().filter(|(own, _)| own.role.is_output());
-        // The place of what stands for each of its outputs among those of the point.
+        // Index of each of the algorithm's outputs among the point's outputs.
         let places: Vec<usize> = outputs.map(|(_, place)| among(*place, Role::is_output)).collect();
         let output = self.places.last().map(|place| &point.buffers[*place]).filter(|output| output.checked);
         if let Some((output, product)) = output.zip(self.product(&taken)) {
@@ -88,13 +85,13 @@ impl Counterpart {
         }))
     }
 
-    /// Every element of a product of floats, for a check that the description states. Other algorithms have answers of which
-    /// several are right.
+    /// Computes a product of floats in f64, for checks that the description states. Other algorithms may have several
+    /// correct answers.
     fn product(&self, inputs: &[HostArray]) -> Option<Vec<f64>> {
         std::ptr::eq(self.algorithm, &raw const MATMUL).then(|| product_in_f64(&self.case, inputs)).flatten()
     }
 
-    /// The program of a variant, or of the one that the model prefers, over the buffers of the point.
+    /// Builds the program of a variant, or of the one that the model prefers, on the buffers of the point.
     pub(super) fn program(&self, variant: &str, device: &DeviceInfo) -> Program {
         let made = match (variant, self.algorithm.candidates) {
             (AUTO, Some(candidates)) => {
@@ -119,7 +116,7 @@ impl Counterpart {
     }
 }
 
-/// The element type that a buffer of a built-in algorithm would have in its place.
+/// Returns the element type of a buffer, if built-in algorithms support it.
 pub(super) fn dtype(buffer: &Buffer) -> Option<DType> {
     Some(buffer.element).filter(|element| DType::ALL.contains(element))
 }
@@ -133,7 +130,7 @@ fn parts(buffers: &[BufferSpec]) -> String {
     buffers.iter().map(|buffer| &*buffer.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Refuses a buffer that cannot take the part of one of a built-in algorithm's.
+/// Checks that a buffer can play the role of a built-in algorithm's buffer.
 fn fits(own: &BufferSpec, buffer: &Buffer, algorithm: &str) -> Result<(), String> {
     let (name, other) = (&buffer.name, &own.name);
     if dtype(buffer) != Some(own.dtype) {

@@ -1,13 +1,13 @@
-//! The files that a command names: its script, and whatever else of its words is one. A shell decides when it runs what a
-//! word stands for; here every reading counts, because a file that is not found may be written over.
+//! Finds the files that a shell command names, such as its script. All possible readings of a word count, because a
+//! file that is missed may be overwritten.
 
 use crate::basis::pattern;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Levels of quotes within quotes: `sh -c "python3 -c '…'"`.
+/// Most levels of nested quotes: `sh -c "python3 -c '…'"`.
 const MAX_DEPTH: u32 = 4;
-/// Most folders that are searched, and most words that are looked for in each.
+/// Most folders to search, and most words to look for in each.
 const MAX_FOLDERS: usize = 32;
 const MAX_WORDS: usize = 1000;
 
@@ -25,7 +25,7 @@ pub(crate) fn of_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>, fol
     words.files(folder)
 }
 
-/// The words of a command, with everything that they may stand for.
+/// Words of a command, with everything that they may expand to.
 #[derive(Default)]
 struct Words {
     all: BTreeSet<String>,
@@ -50,7 +50,7 @@ impl Words {
         if !self.all.insert(word.into()) {
             return;
         }
-        // The value of an option or a variable, a list, an option with its value behind it.
+        // Values of options and variables, elements of lists, and options with their values attached.
         for piece in word.split(['=', ',', ':', '@']) {
             self.add(piece, depth + 1);
         }
@@ -69,7 +69,7 @@ impl Words {
         self.read(word, depth + 1);
     }
 
-    /// `word` with the values of its variables.
+    /// Expands the variables of a word.
     fn expanded(&self, word: &str) -> String {
         let mut parts = word.split('$');
         let mut text = parts.next().unwrap_or_default().to_string();
@@ -83,7 +83,7 @@ impl Words {
             let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(part.len());
             let (name, rest) = braced.unwrap_or(part.split_at(end));
             let value = self.variables.get(name).cloned().or_else(|| std::env::var(name).ok());
-            // In the folder of the command.
+            // The working folder of the command.
             let value = if name == "PWD" { Some(".".into()) } else { value };
             text += &value.unwrap_or_default();
             text += rest;
@@ -91,7 +91,7 @@ impl Words {
         text
     }
 
-    /// The files of these names in `folder`, in folders that other words name, and in those of `PATH`.
+    /// Finds files with these names in `folder`, in folders that other words name, and on the `PATH`.
     fn files(&self, folder: &Path) -> BTreeSet<PathBuf> {
         let mut folders = vec![folder.to_path_buf()];
         let mut at = 0;
@@ -123,13 +123,13 @@ impl Words {
     }
 }
 
-/// The path, or those that it matches where its last part has signs of a pattern.
+/// Returns the path, or its matches if the last part is a glob pattern.
 fn matching(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| name.contains(['*', '?', '[']))
     else {
         return vec![path.to_path_buf()];
     };
-    // Wider than a shell's: any text for whatever is in brackets, and for one sign.
+    // Broader than the shell's pattern: brackets and `?` match any text.
     let mut loose = String::new();
     let mut in_brackets = false;
     for c in name.chars() {
@@ -155,15 +155,15 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// The words of a shell's line, without their quotes.
+/// Splits a shell command into words, without quotes.
 fn split(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (vec![], String::new(), None);
     let mut rest = line.chars();
     while let Some(c) = rest.next() {
         match (c, quote) {
-            // Windows separates the parts of paths with it.
+            // On Windows, backslashes separate the parts of paths.
             ('\\', None) if !cfg!(windows) => word.extend(rest.next()),
-            // Between double quotes it escapes these alone.
+            // Between double quotes, a backslash escapes only these characters.
             ('\\', Some('"')) if !cfg!(windows) => match rest.clone().next() {
                 Some('"' | '\\' | '$' | '`') => word.extend(rest.next()),
                 _ => word.push(c),
@@ -221,7 +221,7 @@ mod tests {
         let program = ["python3", "-Xdev", "ref x.py", "--in=data-1.txt"];
         let found = of_arguments(program, folder.path());
         assert!(["ref x.py", "data-1.txt"].iter().all(|name| found.contains(&folder.path().join(name))), "{found:?}");
-        // Whatever is written, nothing here takes long.
+        // Long and nested input terminates quickly.
         of_line(&"a=$a$a '\"\\ ".repeat(5000), folder.path());
     }
 }

@@ -42,9 +42,9 @@ pub(crate) struct Compiled {
     source: Source,
     spirv: Vec<u32>,
     /// Names of variables that are declared but never used, and therefore not in the SPIR-V.
-    unused: Vec<String>,
+    pub(super) unused: Vec<String>,
     /// Source file and its includes.
-    files: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
     /// Overrides of WGSL, whose values are compiled into the SPIR-V.
     overrides: Vec<Override>,
     /// SPIR-V for other values of the overrides.
@@ -357,16 +357,6 @@ impl Compiled {
         made.insert(key, spirv.clone());
         Ok(spirv)
     }
-
-    /// Returns the names of variables that are declared but never used.
-    pub(crate) fn unused(&self) -> &[String] {
-        &self.unused
-    }
-
-    /// Returns the source file and its includes.
-    pub(crate) fn files(&self) -> &[PathBuf] {
-        &self.files
-    }
 }
 
 /// Includes of a source, with their nesting.
@@ -516,7 +506,7 @@ mod tests {
         let kernel = format!("#version 460\n#include \"{}\"\nvoid main() {{}}\n", files[0].0);
         std::fs::write(&path, kernel).expect("written");
         let compiled = Source { path, ..Source::default() }.compile(&[]);
-        let text = compiled.map_or_else(|e| e, |compiled| format!("{} files", compiled.files().len()));
+        let text = compiled.map_or_else(|e| e, |compiled| format!("{} files", compiled.files.len()));
         text.replace(&format!("{}/", folder.path().display()), "")
     }
 

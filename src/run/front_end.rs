@@ -1,7 +1,6 @@
-//! The compilers of GLSL and WGSL in a process of their own. They call themselves for each level of nesting, expand macros
-//! without end and have no way to be stopped: a source that makes one overflow its stack, fill the memory or run for ever
-//! ends that process, and this one says so. It has a thread with a large stack, a limit of memory and one of time, and
-//! compiles one source after the other for as long as it has nothing to complain of.
+//! Compiles GLSL and WGSL in a separate process. The compilers are recursive, expand macros without limit and cannot be
+//! cancelled, so a source that overflows the stack, exhausts memory or never finishes ends only that process. It has a
+//! thread with a large stack, a memory limit and a time limit, and compiles one source after the other until it fails.
 
 use super::compile::{Compiled, Source};
 use crate::basis::error::Error;
@@ -16,36 +15,33 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// The words that make this program such a process.
+/// Arguments that start this program as a compiler process.
 const WORDS: [&str; 2] = ["worker", "--compiler"];
-/// Stack of a compiler. Memory is taken for what is used of it alone.
+/// Stack size of a compiler; untouched pages take no memory.
 const STACK: usize = 512 << 20;
-/// Memory of a process that compiles, its stack included.
+/// Memory limit of a compiler process, including its stack.
 const MOST_MEMORY: Bytes = Bytes(4 << 30);
-/// Time that a source may take to compile, in polls: the clock of a process that is stopped and continued runs on.
+/// Time limit of a compilation, in polls: a clock would also count time during which the process is stopped.
 const MAX_POLLS: u32 = 1200;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A process that compiles.
+/// Process that compiles.
 type Compiler = Helper<Result<Compiled, String>>;
-/// A source, and values of its overridable constants.
+/// Source, and values of its overridable constants.
 type Compilation<'a> = (&'a Source, &'a [(String, f64)]);
 
-/// The process of the last time.
+/// Idle process from the previous compilation.
 static KEPT: Mutex<Option<Compiler>> = Mutex::new(None);
 
 /// Compiles GLSL or WGSL.
-///
-/// # Errors
-/// What the compiler says, or how it ended.
 pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Compiled, String> {
     let order = (source, overrides);
-    // A path that is no text cannot be sent.
+    // A path that is not UTF-8 cannot be sent as JSON.
     if !guarded::has_front_ends_apart() || serde_json::to_value(order).is_err() {
         return on_large_stack(|| source.compile_here(overrides));
     }
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    // One that somebody ended since is not to blame.
+    // An idle process may have been killed since.
     let alive = kept.take().and_then(|mut last| last.is_alive().then_some(last));
     let shown = source.path.shown();
     let mut attempt = |compiler: Result<Compiler, String>| {
@@ -57,7 +53,7 @@ pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Co
         compiler.end(FAREWELL).map(Err).map_err(|e| format!("{shown}: its compiler is gone: {e}"))
     };
     let status = match attempt(alive.map_or_else(start, Ok))? {
-        // Whoever killed it may have meant another: nobody's source is to blame.
+        // A kill may have been meant for another process, so the source gets a second attempt.
         Err(status) if is_kill(status) && !guarded::interrupted() => attempt(start())?,
         other => other,
     };
@@ -65,19 +61,19 @@ pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Co
         Ok(compiled) => return Ok(compiled),
         Err(status) => status,
     };
-    // Ctrl-C reaches both.
+    // Ctrl-C reaches both processes.
     let why = if is_kill(status) { "" } else { "; it is nested too deeply, or too large: split it into smaller parts" };
     Err(format!("{shown}: its compiler ended with {}{why}", ending(status)))
 }
 
-/// Starts a process that compiles.
+/// Starts a compiler process.
 fn start() -> Result<Compiler, String> {
     let start =
         || Helper::start(Command::new(std::env::current_exe()?).args(WORDS), Printed::Discarded, Lifetime::Tied);
     start().map_err(|e| format!("{CANNOT_START} this program again to compile: {}", threads::explained(&e)))
 }
 
-/// Has a source compiled; `None` if the process ended instead, perhaps by what ends the commands of this process.
+/// Sends a source to the process; `None` if the process ended, possibly because of an interruption.
 fn ask(compiler: &mut Compiler, order: &Compilation<'_>) -> Option<Result<Compiled, String>> {
     compiler.send(order);
     loop {
@@ -93,10 +89,7 @@ fn ask(compiler: &mut Compiler, order: &Compilation<'_>) -> Option<Result<Compil
     }
 }
 
-/// Compiles what another process of this program orders, until that is gone.
-///
-/// # Errors
-/// When an order cannot be understood: the other process is no such program.
+/// Serves another process of this program as its compiler, until that process ends.
 pub(crate) fn serve() -> Result<(), Error> {
     process::end_with_parent();
     limit();
@@ -112,7 +105,7 @@ pub(crate) fn serve() -> Result<(), Error> {
                 if watched.recv_timeout(POLL_INTERVAL) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                // Where no limit sees to it.
+                // On other systems, the resource limit applies.
                 if cfg!(windows) && process::resident().is_some_and(|memory| memory > MOST_MEMORY) {
                     most = format!("more than {MOST_MEMORY} of memory");
                     break;
@@ -136,7 +129,7 @@ fn answer(result: &Result<Compiled, String>) {
     let _ = message::write(&mut std::io::stdout().lock(), result);
 }
 
-/// Has this process end before it fills the memory, if the system can see to it.
+/// Limits the memory of this process, if the system supports it.
 fn limit() {
     #[cfg(unix)]
     {
@@ -148,7 +141,7 @@ fn limit() {
     }
 }
 
-/// The result of `work`, done by a thread with a stack for compilers. One that panics has failed.
+/// Runs `work` on a thread with a stack for compilers. A panic becomes an error.
 fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
@@ -157,7 +150,7 @@ fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> R
     })
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked")

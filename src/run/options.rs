@@ -1,4 +1,4 @@
-//! What a command line changes in a description, and where descriptions come from.
+//! Reads descriptions, and applies options of the command line to them.
 
 use super::description::{Described, Description, Formula, Kernel, Listed};
 use super::fill::split;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// The description of a case, in its folder.
+/// File name of a captured case's description.
 pub(crate) const CASE: &str = "case.toml";
 
-/// What a command line changes in a description, as it is typed.
+/// Changes to a description from the command line, unparsed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(crate) struct Fields {
@@ -20,18 +20,16 @@ pub(crate) struct Fields {
     pub(crate) size: Vec<String>,
     /// Macros: `NAME`, `NAME=TEXT`.
     pub(crate) define: Vec<String>,
-    /// Folders in which `#include` looks.
+    /// Folders that `#include` searches.
     pub(crate) include: Vec<String>,
-    /// The entry point.
+    /// Entry point.
     pub(crate) entry: Option<String>,
-    /// Values of any other field: `buffer.A.type=f16`.
+    /// Values of other fields: `buffer.A.type=f16`.
     pub(crate) set: Vec<String>,
 }
 
-/// The problems that a command line names, each by its descriptions: several folders are as many problems.
-///
-/// # Errors
-/// As of [`describe`]; a folder beside other problems' files.
+/// Reads the descriptions of each problem that a command line names. Several folders are separate problems, beside
+/// which no other file may stand.
 pub(crate) fn problems(
     kernels: &[PathBuf],
     config: Option<&Path>,
@@ -48,11 +46,8 @@ pub(crate) fn problems(
     cases.into_iter().map(|case| describe(std::slice::from_ref(case), None, fields)).collect()
 }
 
-/// The descriptions of one problem: those of `config`, of `.toml` files and of a folder among `kernels`, with the other
-/// kernels in place of theirs, or beside that of a folder, and `fields` in place of what they state.
-///
-/// # Errors
-/// What cannot be read or understood.
+/// Reads the descriptions of one problem: those of `config`, of `.toml` files, and of a folder among `kernels`. Other
+/// kernels replace the description's, or are added to a folder's; `fields` override the descriptions.
 pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fields) -> Result<Vec<Described>, Error> {
     let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml") || path.is_dir();
     let files: Vec<&Path> =
@@ -86,20 +81,20 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
             return Err(Error::Usage("a kernel stands beside a description with [[pass]]; name it in a pass".into()));
         }
         let kernel = description.kernel.get_or_insert_default();
-        // The captured kernel is what others are compared with.
+        // Other kernels are compared with the captured one.
         let own = if of_case { kernel.source.values().to_vec() } else { vec![] };
         kernel.source = Listed::Many([own, names].concat());
     }
     let applied = described.into_iter().map(|own| fields.applied(own)).collect::<Result<Vec<_>, _>>();
     let mut described = applied.map_err(Error::Usage)?;
     if !sources.is_empty() {
-        // An argument needs no name in messages.
+        // Messages about an argument need no option before the text.
         described[0].options.push(("kernel.source".into(), String::new()));
     }
     Ok(described)
 }
 
-/// The description in a file, or of the case in a folder.
+/// Reads the description in a file, or of the case in a folder.
 fn read(path: &Path) -> Result<Described, Error> {
     let of_case = path.is_dir();
     let path = &if of_case { path.join(CASE) } else { path.to_path_buf() };
@@ -117,7 +112,7 @@ fn read(path: &Path) -> Result<Described, Error> {
     Ok(Described { description, folder, file: Some((path.clone(), text)), options: vec![], of_case })
 }
 
-/// A path from the folder of this process, where those of the description are from another.
+/// Makes a path from the command line absolute, unless the description's paths are relative to the working folder too.
 fn here(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
     let path = path.as_ref();
     let named = |reason: String| format!("{}: {reason}", path.shown());
@@ -127,9 +122,9 @@ fn here(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
 }
 
 impl Fields {
-    /// Changes a description, and notes which option changed which field.
+    /// Applies the changes, and stores which option changed which field.
     pub(super) fn applied(&self, mut described: Described) -> Result<Described, String> {
-        // Paths of the command line are from the folder of this process.
+        // Paths on the command line are relative to the working folder.
         let relative = described.file.is_none();
         let (description, options) = (&mut described.description, &mut described.options);
         let mut note = |field: String, option: String| options.push((field, brief(&option).into_owned()));
@@ -142,7 +137,7 @@ impl Fields {
                 let example = known.first().map_or("M", String::as_str);
                 return Err(format!("--size '{}' is not NAME=VALUE; write --size {example}=512..4096", brief(axis)));
             }
-            // Beside those of a description one more would change nothing, and be a slip of the keyboard.
+            // An axis that the description lacks would have no effect, so it is probably a typo.
             if !known.is_empty() && !known.iter().any(|known| known == name) {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 return Err(unknown("axis", name, " for --size", &known));
@@ -184,19 +179,16 @@ impl Fields {
     }
 }
 
-/// A value of `--set`, and the field that gets it.
+/// Change of a field by `--set`.
 struct Change {
     path: Vec<String>,
     value: Value,
-    /// The value as it is typed.
+    /// Value as typed.
     text: String,
 }
 
 impl Change {
-    /// Reads `KEY=VALUE`.
-    ///
-    /// # Errors
-    /// When KEY is no key of TOML, or VALUE begins like a value of TOML and is none.
+    /// Parses `KEY=VALUE`.
     fn parse(text: &str) -> Result<Self, String> {
         let table = |key: &str| toml::from_str::<Table>(&format!("{key} = 0")).ok().filter(|table| table.len() == 1);
         let mut sides =
@@ -218,13 +210,13 @@ impl Change {
         Ok(Self { path, value: value_of, text: value.into() })
     }
 
-    /// The field as messages name it.
+    /// Returns the field as messages name it.
     fn field(&self) -> String {
         self.path.join(".")
     }
 }
 
-/// The value that a person types: one of TOML, a list of such, or else a string without its quotes.
+/// Parses a typed value: TOML, a list of such values, or else an unquoted string.
 pub(crate) fn typed(text: &str) -> Result<Value, String> {
     if let Ok(mut table) = toml::from_str::<Table>(&format!("value = {text}"))
         && let (1, Some(value)) = (table.len(), table.remove("value"))
@@ -240,7 +232,7 @@ pub(crate) fn typed(text: &str) -> Result<Value, String> {
     Ok(Value::String(text.into()))
 }
 
-/// A value with the paths in it from the root, for a description that is from another folder.
+/// Makes the paths in a value absolute, for a description in another folder.
 fn moved(field: &str, value: Value) -> Result<Value, String> {
     let is_of = |table: &str, key: &str| field.starts_with(table) && field.ends_with(key);
     let names_file = ["kernel.source", "kernel.include", "reference.kernel", "reference.include", "reference.file"]
@@ -272,18 +264,18 @@ impl Description {
             put(&mut fields, &change.path, value)?;
             fields.try_into().map_err(|e| e.to_string().trim_end().replace('\n', " "))
         };
-        // Text that looks like a number: the version of Vulkan.
+        // The text may look like a number, as the version of Vulkan does.
         let as_text = |reason: String| with(Value::String(change.text.clone())).map_err(|_| reason);
         *self = with(change.value.clone()).or_else(as_text)?;
         Ok(())
     }
 }
 
-/// Sets the value at a path, whose tables need not be there yet.
+/// Sets the value at a path, and creates missing tables.
 fn put(fields: &mut Table, path: &[String], value: Value) -> Result<(), String> {
     let whole = path.join(".");
     match path {
-        // Members of structures are known by their whole names.
+        // Members of structures are stored under their full names.
         [first, rest @ ..] if !rest.is_empty() && !fields.contains_key(&whole) => {
             let inner = fields.entry(first.clone()).or_insert_with(|| Table::new().into());
             match inner {

@@ -1,4 +1,4 @@
-//! The passes of a configuration: constants, grid, push constants and bindings of each kernel at a point.
+//! Resolves the passes of a configuration: constants, grid, push constants and bindings at a point.
 
 use super::buffers::{Roles, bound, buffers, fits_blocks, indirect};
 use super::description::{Described, Fault, Formula, Named};
@@ -9,25 +9,23 @@ use super::resolved::{Buffer, Fill, Module, PassList};
 use crate::basis::dtype::DType;
 use crate::basis::printable::brief;
 use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
+use crate::kernel::interface::SpecConstant;
 use crate::kernel::program::{BufferId, Dispatch};
 
-/// Dispatches of one program at most.
+/// Most dispatches of one program.
 const MOST_PASSES: usize = 1 << 14;
 
-/// A choice of what a description lists several values of.
+/// Choice among the values that a description lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
     /// Specialization constants.
     pub(crate) constants: Named<Formula>,
-    /// The sub-group size to require.
+    /// Required sub-group size.
     pub(crate) subgroup: Option<Formula>,
 }
 
-/// What a program with a choice of its specialization constants does at a point, or why it is not asked to: the name of a
-/// condition that does not hold.
-///
-/// # Errors
-/// What is wrong with a field.
+/// Resolves a program with a choice of its specialization constants at a point; the inner error says which condition
+/// excludes it.
 pub(crate) fn settle(
     described: &Described,
     roles: &Roles,
@@ -37,7 +35,7 @@ pub(crate) fn settle(
     modules: &mut Vec<Module>,
 ) -> Result<Result<PassList, String>, Fault> {
     let mut everything = axes.clone();
-    // What is asked before the first round sees its number.
+    // Expressions outside of a loop see its first round.
     indices(&program.order, &mut everything)?;
     let first = everything.clone();
     for pass in &program.passes {
@@ -46,7 +44,7 @@ pub(crate) fn settle(
     if let [pass] = program.passes.as_slice() {
         bar_others(described, pass, &mut everything);
     }
-    // A reference does not compete.
+    // Conditions do not apply to a reference.
     let judged = program.passes.iter().all(|pass| pass.prefix != "reference.");
     for (name, formula) in described.description.conditions.iter().filter(|_| judged) {
         let fault = |message: String| Fault::new(format!("where.{name}"), message);
@@ -64,7 +62,7 @@ pub(crate) fn settle(
     Ok(Ok(PassList { passes, scratch: all.split_off(shared) }))
 }
 
-/// Sets the numbers of rounds to that of the first.
+/// Sets the loop indices to the first round.
 fn indices(order: &[Order], scope: &mut Values) -> Result<(), Fault> {
     for own in order {
         if let Order::Loop { index, body, .. } = own {
@@ -86,20 +84,20 @@ fn indices(order: &[Order], scope: &mut Values) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The dispatches of a program, one after the other.
+/// Dispatches of a program, with its loops unrolled.
 struct Unrolled<'a> {
     described: &'a Described,
     roles: &'a Roles,
     program: &'a LoadedKernel,
     choice: &'a Choice,
     modules: &'a mut Vec<Module>,
-    /// The buffers of the point, the scratch of the description, and the blocks that are given by member.
+    /// Buffers of the point, scratch of the description, and blocks that are given by member.
     all: Vec<Buffer>,
     passes: Vec<Dispatch<usize>>,
 }
 
 impl Unrolled<'_> {
-    /// Adds what `order` says, in this round of the loop around it.
+    /// Appends the dispatches of `order` in this round of the enclosing loop.
     fn unroll(&mut self, order: &[Order], scope: &Values, round: usize) -> Result<(), Fault> {
         for own in order {
             match own {
@@ -130,17 +128,30 @@ impl Unrolled<'_> {
     }
 }
 
-/// A pass with the values of its constants.
+/// Pass with the values of its constants.
 struct Setting<'a> {
     pass: &'a LoadedPass,
-    /// The sub-group size to require.
+    /// Required sub-group size.
     subgroup: Option<u32>,
-    /// The constants that are stated.
+    /// Constants with stated values.
     stated: Vec<SpecValue>,
-    /// Integer values of all constants, by id, and their names.
-    integers: Vec<(u32, i64, String)>,
-    /// Values for naga.
+    /// Integer constants with their values.
+    integers: Vec<IntegerConstant>,
+    /// Values of WGSL overrides.
     overrides: Vec<(String, f64)>,
+}
+
+/// Integer specialization constant with its value.
+struct IntegerConstant {
+    id: u32,
+    value: i64,
+    name: String,
+}
+
+impl IntegerConstant {
+    fn new(constant: &SpecConstant, value: i64) -> Self {
+        Self { id: constant.id, value, name: constant.name.to_string() }
+    }
 }
 
 impl<'a> Setting<'a> {
@@ -159,7 +170,7 @@ impl<'a> Setting<'a> {
             let (bits, number) = pack(value, constant.scalar, &scope).map_err(|e| Fault::new(field, e))?;
             if let Some(integer) = constant.scalar.integer(bits) {
                 scope.set(&constant.name, integer);
-                setting.integers.push((constant.id, integer, constant.name.to_string()));
+                setting.integers.push(IntegerConstant::new(constant, integer));
             }
             // Booleans are `VkBool32`.
             setting.stated.push(SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() });
@@ -168,27 +179,27 @@ impl<'a> Setting<'a> {
         for constant in pass.interface.constants.iter() {
             let known = setting.stated.iter().any(|stated| stated.id == constant.id);
             if let (false, Some(integer)) = (known, constant.scalar.integer(constant.default)) {
-                setting.integers.push((constant.id, integer, constant.name.to_string()));
+                setting.integers.push(IntegerConstant::new(constant, integer));
             }
         }
         Ok(setting)
     }
 
-    /// Adds the constants and the work-group size to what expressions may name.
+    /// Makes the constants and the work-group size available to expressions.
     fn enter(&self, scope: &mut Values) {
-        for (_, value, name) in self.integers.iter().filter(|(_, _, name)| !name.is_empty()) {
-            scope.set(name, *value);
+        for constant in self.integers.iter().filter(|constant| !constant.name.is_empty()) {
+            scope.set(&constant.name, constant.value);
         }
         if let Some(size) = self.subgroup {
             scope.set("subgroup", size.into());
         }
-        let values: Vec<(u32, i64)> = self.integers.iter().map(|(id, value, _)| (*id, *value)).collect();
+        let values: Vec<(u32, i64)> = self.integers.iter().map(|constant| (constant.id, constant.value)).collect();
         name_group(scope, self.pass.local_size(&values));
     }
 }
 
 impl Unrolled<'_> {
-    /// A dispatch of a pass.
+    /// Resolves a dispatch of a pass.
     fn pass(&mut self, setting: &Setting<'_>, axes: &Values, round: usize) -> Result<Dispatch<usize>, Fault> {
         let pass = setting.pass;
         let mut scope = axes.clone();
@@ -197,7 +208,7 @@ impl Unrolled<'_> {
         let overrides: &[(String, f64)] = if baked { &setting.overrides } else { &[] };
         let module = pass.module(overrides).map_err(fault)?;
         if baked {
-            // The size of the work-group is known only now.
+            // Overrides may have changed the work-group size.
             let interface =
                 loaded::interface(&bytes(&module.spirv)).map_err(|e| fault(format!("{}: {e}", pass.source)))?;
             name_group(&mut scope, interface.local_size.map(|word| i64::from(word.value(&[]))));
@@ -223,7 +234,7 @@ impl Unrolled<'_> {
         })
     }
 
-    /// The buffer that has the grid of a pass, and the byte of it.
+    /// Resolves the buffer and the offset of a pass's indirect grid.
     fn counts(&self, pass: &LoadedPass, counts: &Part, scope: &Values) -> Result<(BufferId, u64), Fault> {
         let fault = |message: String| Fault::new(pass.field("indirect"), message);
         let (offset, _) = counts.bytes(scope).map_err(fault)?;
@@ -266,7 +277,7 @@ impl Unrolled<'_> {
                     "sees{range} from byte {offset} of {name}, which has {bytes}; keep within it"
                 )));
             };
-            // Who states a range means these bytes, whatever the block has room for.
+            // An explicit range counts, whatever the block's size is.
             if range.is_none() {
                 fits_blocks(&buffer.name, left, &pass.source, slot)?;
             }
@@ -275,7 +286,7 @@ impl Unrolled<'_> {
         Ok(descriptors)
     }
 
-    /// The place of a buffer that holds a block given by member.
+    /// Returns the index of the buffer for a block that is given by member.
     fn block(&mut self, members: &Members<'_>, scope: &Values) -> Result<usize, Fault> {
         let (bytes, addresses) = members.pack(self.roles, scope)?;
         let shape = vec![bytes.len() as u64];
@@ -288,7 +299,7 @@ impl Unrolled<'_> {
     }
 }
 
-/// A sub-group size that is asked for.
+/// Evaluates a required sub-group size.
 fn subgroup_size(pass: &LoadedPass, stated: &Formula, scope: &Values) -> Result<u32, Fault> {
     let fault = |message: String| Fault::new(pass.field("subgroup"), message);
     let value = stated.expression().and_then(|e| e.value(scope)).map_err(fault)?;
@@ -296,7 +307,7 @@ fn subgroup_size(pass: &LoadedPass, stated: &Formula, scope: &Values) -> Result<
     size.ok_or_else(|| fault(format!("is {value} ('{stated}'); sub-groups have 1, 2, 4, … 128 invocations")))
 }
 
-/// Says of the description's specialization constants that the kernel lacks why expressions have no value for them.
+/// Explains in expressions why the description's specialization constants that the kernel lacks have no value.
 fn bar_others(described: &Described, pass: &LoadedPass, scope: &mut Values) {
     let spec = &described.description.spec;
     let remedy = match pass.prefix {
@@ -309,14 +320,14 @@ fn bar_others(described: &Described, pass: &LoadedPass, scope: &mut Values) {
     }
 }
 
-/// Lets expressions name the extents of the work-group.
+/// Makes the extents of the work-group available to expressions.
 fn name_group(scope: &mut Values, extents: [i64; 3]) {
     for (name, extent) in ["local_x", "local_y", "local_z"].into_iter().zip(extents) {
         scope.set(name, extent);
     }
 }
 
-/// Work-groups along x, y, z.
+/// Evaluates the work-groups along x, y, z.
 fn groups(pass: &LoadedPass, scope: &Values) -> Result<[u64; 3], Fault> {
     let field = pass.field("groups");
     let Some(stated) = &pass.stated.groups else {

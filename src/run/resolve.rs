@@ -203,7 +203,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
         None => programs[0].name.clone(),
     };
     let file = described.file.iter().map(|(path, _)| path);
-    let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(LoadedPass::files);
+    let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(|pass| &pass.compiled.files);
     let sources = file.chain(compiled).cloned().collect();
     let (commands, captured) = (description.commands(), description.captured.clone());
     let free = axes::free(&description.axes);
@@ -362,7 +362,7 @@ fn known_names(
         return unknown("push constant", field(&format!("push.{name}")), name, known);
     }
     for (name, stated) in uniform.iter() {
-        let is_unused = |pass: &&LoadedPass| pass.unused().iter().any(|own| own == name);
+        let is_unused = |pass: &&LoadedPass| pass.compiled.unused.iter().any(|own| own == name);
         if !slots().any(|slot| slot.is_called(name)) && !passes.iter().any(is_unused) {
             let known = slots().flat_map(Slot::names).map(ToString::to_string).collect();
             return unknown("block", field(&format!("uniform.{name}")), name, known);

@@ -1,21 +1,21 @@
-//! The source text that a module carries for debuggers.
+//! Extracts the source text from a module's debug information.
 
 use crate::kernel::instructions::{HEADER, instructions};
 use rspirv::spirv::{Op, SourceLanguage};
 use std::collections::HashMap;
 
-/// `DebugSource` of `NonSemantic.Shader.DebugInfo.100`.
+/// `DebugSource` and `DebugSourceContinued` of `NonSemantic.Shader.DebugInfo.100`.
 const DEBUG_SOURCE: u32 = 35;
 const DEBUG_SOURCE_CONTINUED: u32 = 102;
 
-/// The source of `spirv` and the ending of its language, where the module has both: of several files the first.
+/// Returns the first source text of `spirv` and its file extension; `None` if the text or its language is missing.
 pub(super) fn embedded(spirv: &[u32]) -> Option<(String, &'static str)> {
     if spirv.len() < HEADER {
         return None;
     }
     let (mut strings, mut sets) = (HashMap::new(), vec![]);
     let (mut language, mut text): (Option<u32>, Option<String>) = (None, None);
-    // Whether what continues a source continues this one.
+    // Whether a continuation belongs to the first text.
     let mut open = false;
     for own in instructions(spirv).flatten() {
         match (own.op(), own.operands()) {
@@ -52,7 +52,7 @@ pub(super) fn embedded(spirv: &[u32]) -> Option<(String, &'static str)> {
     Some((text?, ending))
 }
 
-/// A string among operands.
+/// Decodes a string operand.
 fn string(words: &[u32]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()

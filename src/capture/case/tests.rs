@@ -1,10 +1,10 @@
-//! Dispatches as the layer tells them → folders that `run` takes.
+//! Converts dispatches, as the layer reports them, to folders that `run` accepts.
 
 use super::*;
 use crate::run::check_description;
-use gpukern_layer::format::{CapturedRegion, DispatchEvent, Submission};
+use gpukern_layer::format::{CapturedRegion, DescriptorBinding, DispatchEvent, Submission};
 
-/// The module of GLSL.
+/// Compiles GLSL to SPIR-V.
 pub(crate) fn spirv(glsl: &str) -> Vec<u32> {
     let compiler = shaderc::Compiler::new().expect("a compiler");
     let mut options = shaderc::CompileOptions::new().expect("options");
@@ -18,7 +18,7 @@ pub(crate) fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// What the layer tells of one dispatch, and the folder of its bytes.
+/// Events about one dispatch, and the folder with its contents.
 pub(crate) struct Told {
     pub(crate) spool: tempfile::TempDir,
     pub(crate) events: Vec<LayerEvent>,
@@ -71,7 +71,7 @@ impl Told {
         std::fs::write(self.spool.path().join(name), bytes).expect("written");
     }
 
-    /// The case in a folder below the spool, and its description.
+    /// Writes the case to a folder below the spool; returns the folder and the description.
     fn write(&self, starts: &Starts) -> Result<(PathBuf, String), String> {
         let all = [self.events.clone()];
         let chosen = chosen(&all, None, &|_, _| "k".into());
@@ -109,7 +109,7 @@ layout(push_constant) uniform P { uint n; float scale; } p;
 void main() { uint i = gl_GlobalInvocationID.x; if (i < p.n) d[i] = a[i] * p.scale + BIAS; }
 ";
 
-/// A call of [`SCALE`] that writes two of four elements.
+/// Call of [`SCALE`] that writes two of four elements.
 pub(crate) fn scale(bits: u32, changed: bool) -> Told {
     let push = [2u32.to_le_bytes(), bits.to_le_bytes()].concat();
     let bindings = vec![bound(0, 0, 0, 16), bound(1, 1, 0, 16)];
@@ -273,7 +273,7 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
     assert_eq!(kernels(Some(1)), [(2, 60.0, 60.0)]);
 }
 
-/// The description of a call that writes these floats to a block, and the file of its buffer.
+/// Writes a call that stores these floats to a block; returns the description.
 fn written(declarations: &str, bindings: Vec<DescriptorBinding>, values: &[f32]) -> String {
     let glsl = format!("#version 460\nlayout(local_size_x = 1) in;\n{declarations}");
     let bytes = 4 * values.len() as u64;
@@ -339,7 +339,7 @@ fn arrays_of_a_fixed_length_structures_of_floats_and_floats_seen_as_integers_are
         let text = written(declarations, bindings, &values);
         assert!(text.contains(&format!("type = \"{expected}\"")), "{declarations}: {text}");
     }
-    // Integers among them.
+    // Some elements are integers.
     let mut mixed = values.clone();
     mixed[0] = f32::from_bits(3);
     let text = written(

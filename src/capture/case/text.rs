@@ -1,5 +1,6 @@
-//! The description of a case: what `run` reads, and a person.
+//! Writes the description of a case, for `run` and for people.
 
+use super::buffers::BoundSlot;
 use super::{Draft, MODULE};
 use crate::basis::printable::printable;
 use crate::kernel::interface::{Argument, ArgumentKind, Scalar};
@@ -13,11 +14,11 @@ use crate::run::members::{BITS, number, pack};
 use crate::run::written::{Commented, check};
 use std::fmt::Write;
 
-/// Characters of a program's command line that are kept.
-const MOST_OF_A_PROGRAM: usize = 200;
+/// Most characters of the program's command line.
+const MAX_PROGRAM_LEN: usize = 200;
 
 impl Draft<'_> {
-    /// The description.
+    /// Writes the description.
     pub(super) fn text(&self, exact: bool) -> String {
         let mut own = Commented::default();
         self.head(exact, &mut own);
@@ -25,7 +26,7 @@ impl Draft<'_> {
         own.description.push = self.members(None, &self.pass.interface.arguments, &self.chosen.case.push);
         for data in &self.data {
             if let Some(at) = data.members {
-                let (slot, _, bound) = &self.slots[at];
+                let BoundSlot { slot, bound, .. } = &self.slots[at];
                 let members = slot.blocks.iter().find(|block| !block.members.is_empty());
                 let bytes = data.block().get(bound.offset as usize..).unwrap_or_default();
                 let members = self.members(Some(at), members.map_or(&[][..], |block| &block.members), bytes);
@@ -42,10 +43,10 @@ impl Draft<'_> {
         own.text()
     }
 
-    /// Where it is from.
+    /// Adds the origin of the dispatch.
     fn head(&self, exact: bool, own: &mut Commented) {
         let chosen = self.chosen;
-        let program: String = chosen.process.arguments.join(" ").chars().take(MOST_OF_A_PROGRAM).collect();
+        let program: String = chosen.process.arguments.join(" ").chars().take(MAX_PROGRAM_LEN).collect();
         let device = chosen.device;
         let (name, call) = (printable(&chosen.name), chosen.case.call);
         own.head = format!(
@@ -71,11 +72,11 @@ impl Draft<'_> {
         own.remark("captured.exact", remark);
     }
 
-    /// The module, what is bound to it, and its specialization constants.
+    /// Adds the module, its bindings and its specialization constants.
     fn kernel(&self, own: &mut Commented) {
         let pipeline = self.chosen.pipeline;
         let mut bind = Named::default();
-        for (slot, _, bound) in &self.slots {
+        for BoundSlot { slot, bound, .. } in &self.slots {
             let data = self.data.iter().find(|data| data.members.is_none() && data.is_bound(bound));
             let Some(data) = data else { continue };
             let whole = bound.offset == 0 && bound.range >= data.bytes;
@@ -104,7 +105,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The members of a block, with the values in `bytes`.
+    /// Returns the members of a block with the values in `bytes`.
     fn members(&self, slot: Option<usize>, members: &[Argument], bytes: &[u8]) -> Named<Formula> {
         let mut stated = Named::default();
         for member in members {
@@ -149,19 +150,19 @@ impl Draft<'_> {
     }
 }
 
-/// The low bytes of a number.
+/// Reads up to 8 bytes as a little-endian integer.
 fn low(bytes: &[u8]) -> u64 {
     let mut wide = [0; 8];
     wide.iter_mut().zip(bytes).for_each(|(wide, byte)| *wide = *byte);
     u64::from_le_bytes(wide)
 }
 
-/// The value that a kernel gets as these bits: the number where it has the same, else the bits.
+/// Formats the value with these bits: as a number if that gives the same bits, or else as bits.
 fn value(scalar: Scalar, bits: u64) -> Formula {
     let plain = match scalar {
         Scalar::Bool => Some(Formula::Truth(bits == 1)),
         Scalar::Int { .. } => scalar.integer(bits).map(Formula::Integer),
-        // The shortest decimals of an f32 are those of no f64, but the nearest f32 is the same.
+        // The shortest decimal of an f32 parses to a different f64, which rounds to the same f32.
         Scalar::Float { bits: 32 } => format!("{:?}", f32::from_bits(bits as u32)).parse().ok().map(Formula::Number),
         Scalar::Float { .. } | Scalar::Bfloat16 => Some(Formula::Number(number(scalar, bits))),
     };

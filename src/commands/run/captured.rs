@@ -1,4 +1,4 @@
-//! What a captured kernel took in its program, beside what it takes here.
+//! Compares the times of captured kernels in their programs with their times here.
 
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, ratio};
@@ -9,10 +9,10 @@ use crate::run::algorithm::UserKernels;
 use crate::run::description::Captured;
 use std::fmt::Write;
 
-/// Columns that the longest name of a case takes.
+/// Most columns of a case's name.
 const NAME: usize = 30;
 
-/// The captured cases of a record: a line each, below the device and the driver that they were captured on.
+/// Prints a line for each captured case, below the device and the driver that it was captured on.
 pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
     let mut text = String::new();
     let mut heading = String::new();
@@ -35,7 +35,7 @@ pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
     text
 }
 
-/// The times, and whether the answer has the same bits.
+/// Compares the times, and whether the answer has the same bits.
 fn line(captured: &Captured, case: &Case, device: Option<&DeviceInfo>) -> Option<String> {
     let measured = case.measured()?;
     let here = measured.summary.median;
@@ -51,13 +51,13 @@ fn line(captured: &Captured, case: &Case, device: Option<&DeviceInfo>) -> Option
     if found.residual == Some(0.0) {
         text += "; same bits";
     } else if same && captured.exact {
-        // Its own kernel had the same bits here once: something else than rounding has changed.
+        // Rounding cannot explain the difference: a replay on this device gave the same bits.
         text += "; other bits";
     }
     Some(text)
 }
 
-/// Whether it was captured on such a device, with this driver.
+/// Whether the dispatch was captured on this device with this driver.
 fn is_on(captured: &Captured, device: &DeviceInfo) -> bool {
     captured.device == device.name && captured.driver == Captured::driver(&device.driver.name, &device.driver.info)
 }

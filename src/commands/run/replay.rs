@@ -1,5 +1,5 @@
-//! Dispatches that a program made become cases: folders that `run` takes, each run once to see whether it gives what the
-//! program got.
+//! Writes captured dispatches as cases that `run` accepts, and replays each case to check that it reproduces the
+//! program's results.
 
 use super::{planned, user_kernels};
 use crate::basis::destination::make_private_folder;
@@ -24,35 +24,32 @@ use crate::vulkan::uuid;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// What became of a dispatch.
+/// Outcome of converting a dispatch.
 pub(crate) struct Written {
-    /// What its kernel is called.
+    /// Name of its kernel.
     pub(crate) name: String,
-    /// Its folder, if `run` can take it.
+    /// Folder of the case; `None` if `run` cannot accept it.
     pub(crate) folder: Option<PathBuf>,
-    /// Whether a run of it gave what the program got; if not, why.
+    /// Whether a replay reproduced the program's results; if not, the reason.
     pub(crate) verified: Result<(), String>,
 }
 
-/// Folder of the cases whose run did not give what the program got. A shell's `*` leaves it out.
+/// Folder of cases whose replay gave different results. The shell's `*` does not match it.
 const UNVERIFIED: &str = ".unverified";
 
-/// What a run of a case gave.
+/// Result of a replay.
 enum Replay {
     Right {
         same_bits: bool,
     },
     Wrong(String),
-    /// It did not run.
+    /// Not run.
     None(String),
 }
 
-/// Writes the cases of `all`, whose bytes are in `spool`, as folders below `output`, and runs each on the device that it was
-/// captured on, if `rerun` says how. A folder is made in `spool`, on the same file system, and moved when it is whole: whatever
-/// ends the process leaves no half of a case. A case that did not give what the program got goes to [`UNVERIFIED`].
-///
-/// # Errors
-/// When the user interrupts it, when a folder cannot be moved.
+/// Writes the cases of `all`, with their contents from `spool`, to folders below `output`, and replays each on its
+/// original device if `rerun` is set. A folder is completed in `spool`, on the same file system, and then renamed, so
+/// that no incomplete case remains if the process ends early. Cases that fail the replay go to [`UNVERIFIED`].
 pub(crate) fn write_cases(
     all: &[Chosen<'_>],
     spool: &Path,
@@ -84,8 +81,7 @@ pub(crate) fn write_cases(
     Ok(written)
 }
 
-/// Writes the description so that a run of it gives what the program got, where that can be; else so that nothing is taken
-/// for right that is not.
+/// Writes the description so that a replay reproduces the program's results, or else so that no wrong result passes.
 fn settle(
     draft: &mut Draft<'_>,
     chosen: &Chosen<'_>,
@@ -97,7 +93,7 @@ fn settle(
     draft.write(&Starts::Known, false, store).map_err(failed)?;
     let Some((setup, host)) = rerun else { return Ok(Err("not run again".into())) };
     let mut last = String::new();
-    // Some buffers a kernel may read, as far as anybody can see, and does not: first these are taken for outputs, too.
+    // The analysis may report reads that never happen. First assume that unchanged buffers are only written.
     for all in [true, false] {
         let doubtful: Vec<String> = draft.doubtful(all).into_iter().map(String::from).collect();
         if !all && doubtful == draft.doubtful(true) {
@@ -128,7 +124,7 @@ fn settle(
     Ok(Err(last))
 }
 
-/// Runs the case in `folder` once, and returns what it left in the buffers `wanted`.
+/// Replays the case in `folder` once; also returns the contents of the buffers `wanted`.
 fn replay(
     folder: &Path,
     wanted: &[String],
@@ -181,7 +177,7 @@ mod tests {
     use crate::vulkan::{Instance, Validation};
     use gpukern_layer::format::LayerEvent;
 
-    /// Lets it have been told of the first device here.
+    /// Replaces the captured device by the first one of this machine.
     fn here(told: &mut Told) {
         let instance = Instance::new(Validation::Off, None).expect("a loader");
         let devices = instance.devices().expect("devices");
@@ -196,7 +192,7 @@ mod tests {
         }
     }
 
-    /// Writes the case, and returns its description and what its run gave.
+    /// Writes the case; returns its folder, its description and the result of its replay.
     fn written(told: &mut Told) -> (PathBuf, String, Result<(), String>) {
         here(told);
         let all = [told.events.clone()];
@@ -216,7 +212,7 @@ mod tests {
         (folder, text, own.verified)
     }
 
-    /// What a run of the case gives with another kernel in it.
+    /// Replays the case with a different kernel.
     fn with(told: &Told, folder: &Path, glsl: &str) -> Replay {
         let bytes: Vec<u8> = spirv(glsl).iter().flat_map(|word| word.to_le_bytes()).collect();
         std::fs::write(folder.join("kernel.spv"), bytes).expect("written");
@@ -233,7 +229,7 @@ mod tests {
         .0
     }
 
-    /// The interface of [`scale`]'s kernel, which does something else.
+    /// Returns a kernel with the interface of [`scale`]'s and this body.
     fn other(body: &str) -> String {
         format!(
             "#version 460
