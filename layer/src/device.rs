@@ -14,7 +14,7 @@ use std::mem::transmute;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// A device that the program created.
+/// Device that the program created.
 pub(crate) struct LayerDevice {
     /// Number of the device in events.
     pub(crate) index: u32,
@@ -45,13 +45,14 @@ pub(crate) struct DeviceState {
     pub(crate) beyond: BTreeMap<&'static str, u64>,
 }
 
-/// Every device by its dispatch key (see [`instance::key`]).
+/// Devices by dispatch key (see [`instance::key`]).
 static DEVICES: RwLock<BTreeMap<usize, KnownDevice>> = RwLock::new(BTreeMap::new());
 struct KnownDevice {
     next: vk::PFN_vkGetDeviceProcAddr,
     watched: Option<Arc<LayerDevice>>,
 }
 
+/// Number of devices that the process created so far.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the device that a device, queue or command-buffer handle belongs to; `None` where the layer is inactive.

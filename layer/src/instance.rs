@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::mem::transmute;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// An instance that the program created.
+/// Instance that the program created.
 pub(crate) struct LayerInstance {
     pub(crate) next: Next,
     pub(crate) functions: ash::Instance,

@@ -1,4 +1,4 @@
-//! Descriptions as people write them: what becomes of right ones, and what is said of wrong ones.
+//! Resolves descriptions as users write them, and checks the messages for wrong ones.
 
 use super::description::{Described, Description};
 use super::options::{Fields, describe};
@@ -9,7 +9,7 @@ use crate::kernel::buffer::Role;
 use crate::kernel::interface::SlotKind;
 use std::path::{Path, PathBuf};
 
-/// Three aliases of one binding, a uniform block, a specialized work-group, push constants of several types.
+/// Three aliases of one binding, a uniform block, a specialized work-group size, push constants of several types.
 const KERNEL: &str = r#"#version 460
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #include "scale.glsl"
@@ -48,7 +48,7 @@ layout(set = 0, binding = 1) writeonly buffer D { float d[]; };
 void main() { d[gl_GlobalInvocationID.x] = a[gl_GlobalInvocationID.x]; }
 ";
 
-/// Work-groups of two dimensions, and a float in the push constants; no block says what is done with it.
+/// Two-dimensional work-groups, a float among the push constants, and no readonly or writeonly block.
 const GRID: &str = "#version 460
 layout(local_size_x = 16, local_size_y = 16) in;
 layout(set = 0, binding = 0) buffer A { float a[]; };
@@ -108,7 +108,7 @@ groups = ["cdiv(M, local_x)", "cdiv(BM, local_y)"]
 flops = "2*M*K"
 "#;
 
-/// A folder with the kernels.
+/// Writes the kernels to a folder.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
@@ -196,7 +196,7 @@ fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_
         &2u32.to_le_bytes(),
         &(1u64 << 40).to_le_bytes(),
         &half::f16::from_f32(0.5).to_le_bytes(),
-        // Vulkan takes multiples of four bytes.
+        // Vulkan requires multiples of four bytes.
         &[0; 2],
     ]
     .concat();
@@ -246,7 +246,7 @@ fn a_description_goes_through_json_unchanged() {
     assert_eq!(serde_json::from_str::<ResolvedRun>(&text).expect("the same"), run);
 }
 
-/// What is to be run of kernels and descriptions with these values of `--size` and `--set`.
+/// Resolves kernels and descriptions with these values of `--size` and `--set`.
 fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedRun, String> {
     let [size, set] = [size, set].map(|all| all.iter().map(ToString::to_string).collect());
     let kernels: Vec<_> = kernels.iter().map(PathBuf::from).collect();
@@ -316,7 +316,7 @@ fn what_init_prints_is_a_description() {
     }
 }
 
-/// A right description of `copy.comp`, for changes that make it wrong.
+/// Valid description of `copy.comp`, which the mistakes below change.
 const PLAIN: &str = "[kernel]
 source = 'copy.comp'
 [axes]
@@ -332,10 +332,10 @@ shape = ['N']
 groups = ['cdiv(N, 64)']
 ";
 
-/// What is replaced in which description, and what must be said of it.
+/// Replaced text, replacement, and the expected part of the message; empty if the change is valid.
 type Mistake = (&'static str, &'static str, &'static str);
 
-/// Changes to `PLAIN`.
+/// Mistakes in `PLAIN`.
 const OF_PLAIN: &[Mistake] = &[
     ("source = 'copy.comp'", "source = 'gone.comp'", "kernel.source: "),
     ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = 3", ""),
@@ -494,7 +494,7 @@ const OF_PLAIN: &[Mistake] = &[
     ("[dispatch]", "[dispatch", "TOML parse error at line"),
 ];
 
-/// Changes to `RIGHT`.
+/// Mistakes in `RIGHT`.
 const OF_RIGHT: &[Mistake] = &[
     ("define = { A_TYPE = \"float16_t\" }", "", "k.comp:9: error: "),
     ("define = {", "include = [\"gone\"]\ndefine = { X = 1,", ""),
@@ -604,7 +604,7 @@ fn a_description_that_is_written_is_read_as_the_same() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let folders = ["kernels", "public"].map(|name| examples.join(name).read_dir().expect("examples"));
     let files = folders.into_iter().flatten().map(|entry| entry.expect("an example").path());
-    // One of them is a configuration of `bench`.
+    // One file is a configuration of `bench`.
     let is_description =
         |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml") && !path.ends_with("all.toml");
     let files = files.filter(is_description);
@@ -638,13 +638,13 @@ fn a_field_is_set_by_its_key_and_its_value_needs_no_quotes() {
     same("", "push.n=2*N", "push = { n = '2*N' }");
     same("", "buffer.A.fill=7", "buffer.A.fill = 7");
     same("", "buffer.'a=b'.type = f16", "buffer.'a=b'.type = 'f16'");
-    // Members of structures, stated already or not.
+    // Members of structures, whether or not the table exists.
     same("[push]\nsize.x = 1\nsize.y = 2", "push.size.y=N", "[push]\nsize.x = 1\nsize.y = 'N'");
     same("[push]\n'size.x' = 1", "push.size.z=3", "[push]\n'size.x' = 1\n'size.z' = 3");
-    // One value or table is replaced, others stay.
+    // A value or a table is replaced; others stay.
     same("[reference]\ncommand = 'x'", "reference={ kernel = 'k.comp' }", "[reference]\nkernel = 'k.comp'");
     same("[buffer.A]\ntype = 'f32'\nshape = 4", "buffer.A.type=f16", "[buffer.A]\ntype = 'f16'\nshape = 4");
-    // A number where text is wanted is text.
+    // A number becomes text if the field takes text.
     assert_eq!(
         set("", "kernel.vulkan=1.3").expect("a version").kernel.expect("a kernel").vulkan.as_deref(),
         Some("1.3")
@@ -665,7 +665,7 @@ fn a_kernel_that_lacks_a_constant_of_the_grid_is_named_with_the_remedy() {
     let said = resolved(folder.path(), &tiled).expect_err("copy.comp has no BM");
     let why = "'BM', a specialization constant that copy.comp does not have; describe it in a file of its own";
     assert!(said.contains(why), "{said}");
-    // As the remedy says.
+    // Follows the remedy.
     let both = tiled.replace("['sized.comp', 'copy.comp']", "'sized.comp'");
     std::fs::write(path("sized.toml"), both).expect("written");
     std::fs::write(path("own.toml"), "[kernel]\nsource = 'copy.comp'\n[dispatch]\ngroups = ['cdiv(N, 64)']\n")
@@ -689,7 +689,7 @@ fn what_is_wrong_with_an_argument_has_no_field_before_it() {
     let plain = plain.display().to_string();
     let said = typed(&[&plain], &["65536"], &[]).expect_err("no axis");
     assert_eq!(said, "--size '65536' is not NAME=VALUE; write --size N=512..4096");
-    // A reference that is named by an option has the grid of the kernel.
+    // A reference from an option uses the grid of the kernel.
     let copy = folder.path().join("copy.comp").display().to_string();
     let run = typed(&[&plain], &[], &[&format!("reference.kernel={copy}")]).expect("it has groups");
     let Reference::Kernel(list) = &run.points[0].reference else { panic!("{:?}", run.points[0].reference) };
@@ -740,7 +740,7 @@ fn what_stands_beside_a_case_need_not_call_its_entry_point_as_that_does() {
                        [dispatch]\ngroups = ['N / 64']\n";
     write("01-double/case.toml", description);
     let glsl = COPY.replace("= a[", "= 2 * a[");
-    // As captured, changed in a file of several, in another language, and one that the compiler refuses.
+    // Unchanged, in a file with other entry points, in another language, and with a syntax error.
     let several = format!("{WGSL}\n@compute @workgroup_size(1) fn main() {{}}");
     let others = [("own.wgsl", several.as_str()), ("mine.comp", &glsl), ("broken.comp", "#version 460\nvoid main() {")];
     let of = |(name, text): (&str, &str)| {
@@ -773,7 +773,7 @@ fn a_description_beside_a_case_says_only_what_is_different() {
                         [buffer.from]\ntype = 'f32'\nshape = [256]\nfill = '@in/from.bin'\n\
                         [buffer.to]\ntype = 'f32'\nshape = [256]\n[dispatch]\ngroups = [4]\n";
     write("01-copy/case.toml", description);
-    // Blocks of other names, and half as many work-groups of twice the size.
+    // Different block names, and half as many work-groups of twice the size.
     write("mine.comp", COPY.replace("local_size_x = 64", "local_size_x = 128").replace("a[", "x[").as_bytes());
     let mine = write("mine.toml", b"[kernel]\nsource = 'mine.comp'\n[dispatch]\ngroups = [2]\n");
     let described = describe(&[case, mine], None, &Fields::default()).expect("two descriptions");

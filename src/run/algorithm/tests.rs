@@ -1,4 +1,5 @@
-//! Kernels of the user's on a device, described by hand: descriptors, blocks of bytes, constants, references, guards; and the commands that a description may name.
+//! Runs hand-made users' kernels on a device: descriptors, uniform data, constants, references, red zones; and the
+//! commands of a description.
 
 use super::{REFERENCE, Save, UserKernels, folders, guarded, shell};
 use crate::algorithms::CaseSpec;
@@ -26,7 +27,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-/// Scales and shifts: a bool, a 64-bit constant, a uniform buffer, two sets, a push constant behind a gap.
+/// Scales and shifts, with a bool, a 64-bit constant, a uniform buffer, two sets, and a push constant at an offset.
 const SHIFT: &str = "#version 460
     layout(local_size_x_id = 0) in;
     layout(constant_id = 1) const bool NEGATE = false;
@@ -91,7 +92,7 @@ fn kernels(
     UserKernels { name, run, against: vec![], saves: vec![] }
 }
 
-/// The passes of [`SHIFT`] over buffers A, U, D.
+/// Returns the passes of [`SHIFT`] on buffers A, U, D.
 fn shift(negate: bool, scale: f64) -> PassList {
     let mut push = vec![0; 20];
     push[16..].copy_from_slice(&100u32.to_le_bytes());
@@ -117,8 +118,8 @@ fn shifted() -> Vec<Buffer> {
     ]
 }
 
-/// The cases of a user's kernels on the software device, or whichever there is, under the validation layer where that
-/// is installed.
+/// Runs users' kernels on the software device, or else on the first device, with the validation layer if it is
+/// installed.
 fn run(own: &UserKernels) -> Vec<Case> {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let algorithm = own.clone().algorithm().expect("it fits");
@@ -157,7 +158,7 @@ fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_t
     assert_eq!(verified.expect("it is right").residual, Some(0.0));
     let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
     assert!(wrong.worst.starts_with("D["), "{}", wrong.worst);
-    // What the second left, which ran last: −2·a + 2.
+    // The second kernel ran last: −2·a + 2.
     let buffers = shifted();
     let d = array::read(&path, DType::F32, &[100]).expect("it was saved");
     let a = buffers[0].contents(1, 0, Path::new(".")).expect("values");
@@ -165,7 +166,7 @@ fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_t
     assert!((0..100).all(|i| (value(&d, i) - (2.0 - 2.0 * value(&a, i))).abs() < 1e-6));
 }
 
-/// Kernels and references of checks that could not fail, one for each mode.
+/// Kernels, selected by MODE, for checks that accept wrong results.
 const BLIND: &str = "#version 460
     layout(local_size_x = 64) in;
     layout(constant_id = 0) const int MODE = 0;
@@ -183,7 +184,7 @@ const BLIND: &str = "#version 460
         if (MODE == 7) d[i] = i % 2 == 0 ? exp(a[i]) : uintBitsToFloat(i / 2 ^ 1);
     }";
 
-/// The case of a kernel of [`BLIND`] with another of its modes for a reference, over this fill of A and this output.
+/// Runs a mode of [`BLIND`] against another mode as reference, with this fill of A and this output.
 fn blind(kernel: u64, reference: u64, fill: Fill, output: &Buffer) -> Case {
     let list = |mode| {
         let pass = Dispatch {
@@ -203,7 +204,7 @@ fn close(rtol: f64, atol: f64) -> Tolerance {
     Tolerance::Close { rtol, atol }
 }
 
-/// The mutations that the check of a measured case accepts, those of a member with it.
+/// Returns the mutations that the check of a measured case accepts, each with the member if there are several.
 fn accepts(case: &Case) -> Vec<(Mutation, Option<u32>)> {
     let measured = case.measured().unwrap_or_else(|| panic!("{:?}", case.outcome));
     measured.accepts.iter().map(|own| (own.mutation, own.member)).collect()
@@ -245,7 +246,7 @@ fn a_tolerance_above_most_elements_accepts_zeros_in_their_place() {
     let output = Buffer { tolerance: close(1e-4, 3.4e34), ..buffer("D", 4096, Role::Output, None) };
     let found = accepts(&blind(5, 4, uniform(), &output));
     assert!(found.contains(&(Mutation::Zeros, None)) && found.contains(&(Mutation::SignsFlipped, None)), "{found:?}");
-    // One sentinel is compared by itself.
+    // A sentinel is compared separately.
     let output = Buffer { tolerance: Tolerance::Nmse(1e-6), ..buffer("D", 4096, Role::Output, None) };
     let wrong = blind(5, 4, uniform(), &output);
     assert!(matches!(wrong.outcome, Outcome::Rejected(_)), "{:?}", wrong.outcome);
@@ -305,7 +306,7 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
     assert_eq!(wrong.worst, "the kernel wrote outside buffer D: it wrote byte 412 of a buffer of 400 bytes (0 to 399)");
 }
 
-/// A run of two groups of 64 over `buffers`, which are bound in their order.
+/// Returns a dispatch of two groups of 64, with `buffers` bound in order.
 fn over(module: usize, buffers: &[Buffer]) -> PassList {
     let descriptors = (0u32..).zip(0..buffers.len());
     let descriptors = descriptors.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
@@ -374,7 +375,7 @@ fn a_kernel_that_counts_on_what_scratch_holds_first_is_wrong() {
     let list = |module| PassList { scratch: vec![buffers[1].clone()], ..over(module, &buffers) };
     let (outputs, reference) = (vec![buffers[0].clone()], Reference::Kernel(list(1)));
     let cases = run(&kernels("counts", vec![counts, zero], outputs, reference, vec![list(0)]));
-    // As if all its bits were set, where counters of ours begin.
+    // Scratch starts with all bits set, like counters in users' programs.
     assert!(matches!(cases[0].outcome, Outcome::Rejected(_)), "{:?}", cases[0].outcome);
 }
 
@@ -400,7 +401,7 @@ fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
     assert!(cases[0].measured().is_some_and(|measured| measured.verification.verified().is_some()), "{cases:?}");
 }
 
-/// C = A·B by addresses: A and B in push constants, C behind a descriptor.
+/// Computes C = A·B, with the addresses of A and B in push constants and C bound to a descriptor.
 const PRODUCT: &str = "#version 460
     #extension GL_EXT_buffer_reference : require
     layout(local_size_x = 8, local_size_y = 8) in;
@@ -433,7 +434,7 @@ fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_
     let list = |push| PassList { passes: vec![pass(push)], scratch: vec![] };
     let mut short = push.clone();
     short[24..].copy_from_slice(&16u32.to_le_bytes());
-    // In another order than the built-in algorithm has them.
+    // The buffers are in a different order than the built-in algorithm's.
     let uniform = || Some(Fill::Uniform { low: 0.0, high: 1.0 });
     let buffers = vec![
         buffer("c", m * n, Role::Output, None),
@@ -452,7 +453,7 @@ fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_
     assert_eq!(right[..3], expected[..3], "{cases:?}");
     assert_eq!(right[4], expected[4], "{cases:?}");
     let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
-    // The buffer has a check of its own.
+    // The buffer has a stated check.
     assert!(wrong.worst.starts_with("c["), "{}", wrong.worst);
 }
 
@@ -480,7 +481,7 @@ fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed()
     assert!(refused(&all, &[4], &["tilde"]).contains("unknown variant 'tilde'"), "{}", refused(&all, &[4], &["tilde"]));
 }
 
-/// What comes of a line that a shell runs in `folder`, and what it writes to `{out}/said`.
+/// Runs a shell command in `folder`, and returns what it wrote to `{out}/said`.
 #[cfg(unix)]
 fn of_shell(line: &str, folder: &Path) -> Result<String, String> {
     let (scratch, [out]) = folders(REFERENCE, ["out"]).expect("a folder");
@@ -512,7 +513,7 @@ fn a_path_is_one_word_of_a_line_however_that_quotes_it() {
 #[test]
 #[cfg(unix)]
 fn of_all_that_a_command_says_the_end_is_kept() {
-    // 40 MB to each stream.
+    // 40 MB on each stream.
     let line = "head -c 40000000 /dev/zero; head -c 40000000 /dev/zero >&2; echo >&2; echo last >&2; exit 1";
     let failed = of_shell(line, Path::new("")).expect_err("it fails");
     assert!(failed.ends_with("(exit code 1): last; fix it"), "{failed}");
@@ -531,12 +532,12 @@ fn a_process_that_a_command_leaves_is_ended_though_it_holds_the_pipe() {
     let line = "sleep 1000 & echo $! > {out}/said";
     let left = of_shell(line, Path::new("")).expect("it runs");
     let pid = nix::unistd::Pid::from_raw(left.trim().parse().expect("a number"));
-    // It is nobody's child here: whoever inherits it may take a while to see that it ended.
+    // The process has another parent now, which may take a while to reap it.
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     assert!(status.is_empty() || status.contains(") Z ") || cfg!(not(target_os = "linux")), "{status}");
 }
 
-/// What is wrong with a reference or with inputs that these lines make.
+/// Returns the error for a reference or for inputs that these commands make.
 #[cfg(unix)]
 fn fault(inputs: Option<&str>, reference: &str) -> String {
     let command = |line: &str| Command { line: line.into(), folder: "".into() };
@@ -549,7 +550,7 @@ fn fault(inputs: Option<&str>, reference: &str) -> String {
     let problem = (algorithm.problem)(&spec).expect("a problem");
     let judged = problem.inputs().and_then(|inputs| problem.oracle(&inputs));
     match judged.err().expect("it is wrong") {
-        // The user can mend it.
+        // Error that the user can fix.
         Error::Usage(said) => said,
         other => panic!("{other}"),
     }
@@ -572,7 +573,7 @@ fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
         let said = fault(None, line);
         assert!(said.starts_with(expected), "{line}: {said}");
     }
-    // What a script says of itself is told with where it says so.
+    // The last line of a script's traceback is shown with its position.
     let traceback = "printf 'Traceback:\\n  File \"ref.py\", line 3, in <module>\\n  File \"/usr/lib/python3/x.py\", line 9\\n\\
                      FileNotFoundError: {in}/B.npy\\n' >&2; exit 1";
     let said = fault(None, traceback);
@@ -589,7 +590,7 @@ fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
     }
 }
 
-/// Why the kernel of `source` is rejected, over A and D of so many elements, where `reference` is right.
+/// Returns why the kernel is rejected, with A and D of `len` elements.
 fn rejected(element: DType, [source, reference]: [&str; 2], fill: Fill, len: u64) -> String {
     let modules = vec![compiled("k", source), compiled("reference", reference)];
     let with = |own: Buffer| Buffer { element, ..own };
@@ -605,7 +606,7 @@ fn rejected(element: DType, [source, reference]: [&str; 2], fill: Fill, len: u64
     }
 }
 
-/// A kernel over A and D of one type.
+/// Returns a kernel on A and D of one type.
 fn over_two(element: &str, body: &str) -> String {
     format!(
         "#version 460
@@ -628,10 +629,10 @@ fn a_wrong_answer_has_its_cause_in_memory_that_the_kernel_should_not_read() {
         assert!(said.contains("] depends on what D held before"), "{said}");
         let said = cause("if (i != 7) d[i] = a[i] + (i < 99 ? a[i + 1] : 0);");
         assert!(said.ends_with("D[7] was never written: does the grid, or an `if`, leave it out?"), "{said}");
-        // Neither.
+        // Neither memory past the end nor the previous contents explain the result.
         let said = cause("d[i] = 5;");
         assert!(said.starts_with("D[") && said.contains(" is 5, the reference has ") && !said.contains(';'), "{said}");
-        // The reference's own fault.
+        // The reference is at fault.
         let right = over_two(name, "if (i != 41) d[i] = 2;");
         let said = rejected(element, [&over_two(name, "d[i] = 2;"), &right], ones.clone(), 100);
         assert!(said.contains("the reference is unusable: it never writes D[41]"), "{said}");
