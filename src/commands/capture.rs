@@ -12,7 +12,7 @@ use crate::capture::profile::{Profile, ProfiledProcess, SCHEMA, name_of};
 use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
 use crate::commands::host::Host;
-use crate::commands::run::replay::{Written, write_cases};
+use crate::commands::run::replay::{ConvertedCase, write_cases};
 use crate::device::cache::{CacheFolder, LAYER_FOLDER, fingerprint};
 use crate::measure::session::Setup;
 use crate::report;
@@ -50,19 +50,19 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
     let mut command = Command::new(program);
     command.args(&args.program[1..]).env(format::FOLDER, &folder);
     load(&mut command, &layer, host);
-    let begun = host.elapsed();
+    let start = host.elapsed();
     let status = interrupt::supervise(|| command.spawn().map_err(|e| cannot_start(program, &e)))?;
-    let wall = Nanos::from(host.elapsed() - begun);
-    let told = capture::read(&folder).map_err(|e| Error::Failure(format!("what the layer told: {e}")))?;
-    let profile = profile(args, status, wall, &told);
+    let wall = Nanos::from(host.elapsed() - start);
+    let processes = capture::read(&folder).map_err(|e| Error::Failure(format!("what the layer told: {e}")))?;
+    let profile = profile(args, status, wall, &processes);
     if profile.devices().next().is_none() {
-        return Ok(without_device(program, status, &told));
+        return Ok(without_device(program, status, &processes));
     }
     let mut text = report::capture::text(&profile, args.top as usize, host.width());
     // Without the cases, the profile is still useful.
     let (mut failed, mut exit) = (None, Exit::Success);
     if let Some(output) = &args.output {
-        match cases(args, &folder, output, &told, setup, host) {
+        match cases(args, &folder, output, &processes, setup, host) {
             Ok((said, all_verified)) => {
                 text += &said;
                 exit = if all_verified { exit } else { Exit::Rejected };
@@ -100,7 +100,7 @@ fn files(args: &CaptureArgs) -> Files {
     // A program name without a folder is searched on the `PATH`.
     let program = Path::new(&args.program[0]);
     let words: Vec<_> = args.program.iter().map(|word| word.to_string_lossy()).collect();
-    let named = command_files::of_arguments(words.iter().map(AsRef::as_ref), Path::new("."));
+    let named = command_files::files_of_arguments(words.iter().map(AsRef::as_ref), Path::new("."));
     let files = Files::default().read("the program", Some(program).filter(|program| program.components().count() > 1));
     let files = files.read("a file of the program", named);
     let files = files.written("--json", &args.json).written("--trace", &args.trace).written("--page", &args.page);
@@ -130,14 +130,14 @@ fn cases(
     args: &CaptureArgs,
     spool: &Path,
     output: &Path,
-    told: &[Vec<LayerEvent>],
+    processes: &[Vec<LayerEvent>],
     setup: &Setup,
     host: &Host,
 ) -> Result<(String, bool), Error> {
-    let called = |process: usize, pipeline: &format::PipelineInfo| name_of(&told[process], pipeline);
-    let chosen = chosen(told, Some(args.top as usize), &called);
+    let called = |process: usize, pipeline: &format::PipelineInfo| name_of(&processes[process], pipeline);
+    let chosen = chosen(processes, Some(args.top as usize), &called);
     let (mut text, mut all_verified) = (String::new(), true);
-    for Written { name, folder, verified } in write_cases(&chosen, spool, output, Some((setup, host)))? {
+    for ConvertedCase { name, folder, verified } in write_cases(&chosen, spool, output, Some((setup, host)))? {
         all_verified &= folder.is_none() || verified.is_ok();
         let shown = folder.as_deref().map_or_else(|| name.into(), |folder| folder.to_string_lossy());
         let what = match (&folder, verified) {
@@ -218,7 +218,7 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
     Error::Usage(format!("cannot start '{}': {error}; {remedy}", brief(&shown)))
 }
 
-fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, told: &[Vec<LayerEvent>]) -> Profile {
+fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, processes: &[Vec<LayerEvent>]) -> Profile {
     Profile {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -226,13 +226,13 @@ fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, told: &[Vec<Laye
         ending: ending(status),
         wall,
         overlapped: args.overlapped,
-        processes: told.iter().map(|events| ProfiledProcess::of(events)).collect(),
+        processes: processes.iter().map(|events| ProfiledProcess::of(events)).collect(),
     }
 }
 
 /// Explains why no process of the program created a device.
-fn without_device(program: &OsStr, status: ExitStatus, told: &[Vec<LayerEvent>]) -> CommandOutput {
-    let why = if told.is_empty() {
+fn without_device(program: &OsStr, status: ExitStatus, processes: &[Vec<LayerEvent>]) -> CommandOutput {
+    let why = if processes.is_empty() {
         "it does not use Vulkan, it runs with privileges that the loader does not pass layers to (setuid), or it is linked \
          with its own loader, which loads no layers; VK_LOADER_DEBUG=layer shows what the loader finds"
     } else {

@@ -35,7 +35,7 @@ pub(super) enum Root {
 pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
     let both = || vec![Access::UNKNOWN; roots.len()];
     let Ok(all) = instructions(words).collect::<Result<Vec<_>, _>>() else { return both() };
-    if roots.len() > Set::BITS as usize {
+    if roots.len() > RootSet::BITS as usize {
         return both();
     }
     let mut flow = Flow { roots, ..Flow::default() };
@@ -46,7 +46,7 @@ pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
     let (head, body) = all.split_at(begin);
     head.iter().filter(|own| own.op() == Some(Op::Variable)).for_each(|own| flow.follow(*own));
     // Each pass carries facts one step further against the order of the module.
-    for _ in 0..MOST_PASSES {
+    for _ in 0..MAX_PASSES {
         flow.changed = false;
         for own in body {
             flow.follow(*own);
@@ -54,7 +54,7 @@ pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
         }
         if !flow.changed {
             let access = |at: usize| {
-                let is = |set: Set| set >> at & 1 == 1;
+                let is = |set: RootSet| set >> at & 1 == 1;
                 let [reads, writes] = [flow.reads, flow.writes].map(is);
                 Access { reads, writes, counts: is(flow.counts), indexes: is(flow.indexes) }
             };
@@ -65,14 +65,14 @@ pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
 }
 
 /// Most passes over a module before the analysis gives up.
-const MOST_PASSES: usize = 32;
+const MAX_PASSES: usize = 32;
 
 /// Roots, as a bit mask of their indices.
-type Set = u128;
+type RootSet = u128;
 
 /// Pointer into the push constants; without an offset if an index is unknown.
 #[derive(Clone, Copy)]
-struct Push {
+struct PushPointer {
     kind: u32,
     offset: Option<u32>,
 }
@@ -83,20 +83,20 @@ struct Flow<'a> {
     roots: &'a [Root],
     /// Buffers that a value may point to. A local variable, and every pointer into it, stand for the pointers stored in
     /// the variable.
-    points: HashMap<u32, Set>,
+    points: HashMap<u32, RootSet>,
     /// Local variable that a pointer points into.
     locals: HashMap<u32, u32>,
     /// Pointers into the push constants.
-    pushed: HashMap<u32, Push>,
+    pushed: HashMap<u32, PushPointer>,
     /// Buffers to which the kernel stored pointers in memory.
-    stored: Set,
-    reads: Set,
-    writes: Set,
+    stored: RootSet,
+    reads: RootSet,
+    writes: RootSet,
     /// Buffers that atomic operations change, and buffers that hold indices.
-    counts: Set,
-    indexes: Set,
+    counts: RootSet,
+    indexes: RootSet,
     /// Buffers that a value was read from, or computed from.
-    values: HashMap<u32, Set>,
+    values: HashMap<u32, RootSet>,
     changed: bool,
     types: HashMap<u32, &'a [u32]>,
     constants: HashMap<u32, u32>,
@@ -108,9 +108,10 @@ struct Flow<'a> {
     function: u32,
 }
 
-const PUSHED: u32 = StorageClass::PushConstant as u32;
+const PUSH_CONSTANT: u32 = StorageClass::PushConstant as u32;
 /// Storage classes of variables that are local to an invocation or a work-group.
-const OWN: [u32; 3] = [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
+const LOCAL_CLASSES: [u32; 3] =
+    [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
 
 impl<'a> Flow<'a> {
     /// Processes a declaration.
@@ -140,7 +141,7 @@ impl<'a> Flow<'a> {
         (words[0] & 0xffff == Op::TypePointer as u32).then(|| words.get(2).copied()).flatten()
     }
 
-    fn bits(&self, is: impl Fn(Root) -> bool) -> Set {
+    fn bits(&self, is: impl Fn(Root) -> bool) -> RootSet {
         self.roots.iter().enumerate().filter(|(_, root)| is(**root)).fold(0, |set, (at, _)| set | 1 << at)
     }
 
@@ -158,7 +159,7 @@ impl<'a> Flow<'a> {
         last
     }
 
-    fn get(&mut self, id: u32) -> Set {
+    fn get(&mut self, id: u32) -> RootSet {
         let id = self.local(id);
         self.points.get(&id).copied().unwrap_or_default()
     }
@@ -169,7 +170,7 @@ impl<'a> Flow<'a> {
         self.add(to, set);
     }
 
-    fn add(&mut self, id: u32, set: Set) {
+    fn add(&mut self, id: u32, set: RootSet) {
         let id = self.local(id);
         let known = self.points.entry(id).or_default();
         if *known | set != *known {
@@ -178,17 +179,17 @@ impl<'a> Flow<'a> {
         }
     }
 
-    fn read(&mut self, set: Set) {
+    fn read(&mut self, set: RootSet) {
         self.changed |= self.reads | set != self.reads;
         self.reads |= set;
     }
 
-    fn write(&mut self, set: Set) {
+    fn write(&mut self, set: RootSet) {
         self.changed |= self.writes | set != self.writes;
         self.writes |= set;
     }
 
-    fn store(&mut self, set: Set) {
+    fn store(&mut self, set: RootSet) {
         self.changed |= self.stored | set != self.stored;
         self.stored |= set;
     }
@@ -208,7 +209,7 @@ impl<'a> Flow<'a> {
     fn pass(&mut self, kind: u32, to: u32, from: u32) {
         if let Some(push) = self.pushed.get(&from).copied() {
             self.push(to, push);
-        } else if self.class(kind).is_some_and(|class| OWN.contains(&class)) {
+        } else if self.class(kind).is_some_and(|class| LOCAL_CLASSES.contains(&class)) {
             // A value that is used before its definition is known in the next pass.
             if self.locals.contains_key(&from) {
                 self.unite(from, to);
@@ -219,17 +220,17 @@ impl<'a> Flow<'a> {
     }
 
     /// Makes a pointer point into the push constants, at an unknown offset if it pointed elsewhere before.
-    fn push(&mut self, id: u32, push: Push) {
+    fn push(&mut self, id: u32, push: PushPointer) {
         let known = self.pushed.get(&id).copied();
         let offset = push.offset.filter(|own| known.is_none_or(|known| known.offset == Some(*own)));
         if known.is_none_or(|known| known.offset != offset) {
-            self.pushed.insert(id, Push { offset, ..push });
+            self.pushed.insert(id, PushPointer { offset, ..push });
             self.changed = true;
         }
     }
 
     /// Follows indices into the push constants.
-    fn member(&self, mut at: Push, indices: &[u32]) -> Push {
+    fn member(&self, mut at: PushPointer, indices: &[u32]) -> PushPointer {
         let decoration = |id, member, kind: Decoration| self.decorations.get(&(id, member, kind as u32)).copied();
         for index in indices {
             let index = self.constants.get(index).copied();
@@ -249,13 +250,13 @@ impl<'a> Flow<'a> {
                 Some([_, _, element, ..]) => (*element, None),
                 _ => (0, None),
             };
-            at = Push { kind, offset: at.offset.zip(step).and_then(|(offset, step)| offset.checked_add(step)) };
+            at = PushPointer { kind, offset: at.offset.zip(step).and_then(|(offset, step)| offset.checked_add(step)) };
         }
         at
     }
 
     /// Returns the buffers that a value loaded through a pointer may point to.
-    fn loaded(&mut self, pointer: u32) -> Set {
+    fn loaded(&mut self, pointer: u32) -> RootSet {
         if let Some(push) = self.pushed.get(&pointer).copied() {
             let is_whole = self
                 .types
@@ -273,7 +274,7 @@ impl<'a> Flow<'a> {
     }
 
     /// Stores a value that may point to `set` through a pointer.
-    fn put(&mut self, pointer: u32, set: Set) {
+    fn put(&mut self, pointer: u32, set: RootSet) {
         if self.locals.contains_key(&pointer) {
             return self.add(pointer, set);
         }
@@ -348,12 +349,12 @@ impl<'a> Flow<'a> {
     }
 
     /// Returns the buffers that a value, or the contents of a local variable, come from.
-    fn value(&mut self, id: u32) -> Set {
+    fn value(&mut self, id: u32) -> RootSet {
         let id = self.local(id);
         self.values.get(&id).copied().unwrap_or_default()
     }
 
-    fn add_value(&mut self, id: u32, set: Set) {
+    fn add_value(&mut self, id: u32, set: RootSet) {
         let id = self.local(id);
         let known = self.values.entry(id).or_default();
         self.changed |= *known | set != *known;
@@ -399,7 +400,7 @@ impl<'a> Flow<'a> {
                 pairs.chunks(2).for_each(|pair| self.join_values(*id, &pair[..1]));
             }
             (Op::CompositeExtract | Op::CopyObject, &[_, id, from, ..]) => self.join_values(id, &[from]),
-            (Op::ExtInst, [_, id, _, number, operands @ ..]) if !BOUNDING.contains(number) => {
+            (Op::ExtInst, [_, id, _, number, operands @ ..]) if !BOUNDING_INSTRUCTIONS.contains(number) => {
                 self.join_values(*id, operands);
             }
             (_, &[_, _, pointer, ..]) if is_atomic(op) => {
@@ -417,9 +418,9 @@ impl<'a> Flow<'a> {
         if let (Some(set), Some(binding)) = (place(Decoration::DescriptorSet), place(Decoration::Binding)) {
             let bits = self.bits(|root| root == Root::Slot(set, binding));
             self.add(id, bits);
-        } else if class == PUSHED {
+        } else if class == PUSH_CONSTANT {
             let pointee = self.types.get(&kind).and_then(|words| words.get(3)).copied().unwrap_or_default();
-            self.push(id, Push { kind: pointee, offset: Some(0) });
+            self.push(id, PushPointer { kind: pointee, offset: Some(0) });
         } else {
             self.own(kind, id);
         }
@@ -427,7 +428,7 @@ impl<'a> Flow<'a> {
 
     /// Registers a pointer to a local variable.
     fn own(&mut self, kind: u32, id: u32) {
-        if self.class(kind).is_some_and(|class| OWN.contains(&class)) {
+        if self.class(kind).is_some_and(|class| LOCAL_CLASSES.contains(&class)) {
             self.locals.entry(id).or_insert(id);
         }
     }
@@ -448,7 +449,7 @@ impl<'a> Flow<'a> {
 }
 
 /// Instructions of GLSL.std.450 with a bounded result: `min` and `clamp`.
-const BOUNDING: [u32; 6] = [37, 38, 39, 43, 44, 45];
+const BOUNDING_INSTRUCTIONS: [u32; 6] = [37, 38, 39, 43, 44, 45];
 
 /// Returns whether an instruction bounds its result, as taking a digit of a key or comparing does.
 fn is_bounding(op: Op) -> bool {
@@ -488,7 +489,7 @@ fn is_arithmetic(op: Op) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compile::Source;
+    use super::super::compile::KernelSource;
     use super::*;
     use crate::kernel::interface::{ArgumentKind, Interface};
     use crate::run::loaded::{bytes, interface};
@@ -498,7 +499,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(format!("k.{ending}"));
         std::fs::write(&path, text).expect("written");
-        let compiled = Source { path, ..Source::default() }.compile(&[]).expect(text);
+        let compiled = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect(text);
         let words = compiled.spirv(&[]).expect("SPIR-V");
         let interface = interface(&bytes(&words)).expect("a kernel");
         (words, interface)
@@ -645,9 +646,9 @@ mod tests {
         words.extend([0x4_0020, 2, StorageClass::Function as u32, 1, 0x5_0036, 1, 3, 0, 1]);
         words.extend((10..300_000).flat_map(|id| [0x4_0053, 2, id, id + 1]));
         words.extend([0x4_003b, 2, 300_000, StorageClass::Function as u32, 0x1_0038]);
-        let begun = Instant::now();
+        let start = Instant::now();
         assert_eq!(accesses(&words, &roots).len(), 2);
         assert_eq!(accesses(&words, &[roots[0]; 200])[199], Access::UNKNOWN, "too many to follow");
-        assert!(begun.elapsed() < Duration::from_secs(300), "{:?}", begun.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(300), "{:?}", start.elapsed());
     }
 }

@@ -5,9 +5,10 @@ use super::array;
 use super::builtin::{AUTO, Counterpart, dtype};
 use super::loaded;
 use super::member_map::MemberMap;
-use super::oracle::{Expected, ExpectedOutput, NoReference, Saving};
+use super::oracle::{Expected, ExpectedOutput, NoReference, SavingOracle};
 use super::resolved::{
-    Buffer, Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun, Tolerance,
+    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
+    Tolerance,
 };
 use crate::algorithms::{self, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::alike::distinct;
@@ -59,7 +60,7 @@ pub(crate) struct Save {
 }
 
 /// Kernels with their interfaces, shared by the algorithm and its variants.
-struct Loaded {
+struct LoadedKernels {
     own: UserKernels,
     /// Shaders of the run's modules.
     shaders: Vec<Handle<Shader>>,
@@ -67,14 +68,14 @@ struct Loaded {
     sizes: Vec<Size>,
 }
 
-impl Loaded {
+impl LoadedKernels {
     /// Returns the index of a case's point.
     fn place(&self, case: &CaseSpec) -> Result<usize, String> {
         let found = self.sizes.iter().position(|size| *size == case.size);
         found.ok_or_else(|| format!("{} is no point of its axes", case.size))
     }
 
-    fn point(&self, case: &CaseSpec) -> Result<&Point, String> {
+    fn point(&self, case: &CaseSpec) -> Result<&ResolvedPoint, String> {
         self.place(case).map(|at| &self.own.run.points[at])
     }
 
@@ -115,7 +116,7 @@ fn variant(
 }
 
 /// Formats the name of a configuration: `mul_mm`, `mul_mm[BM=64]`.
-fn label(Configuration { kernel, choice }: &Configuration) -> String {
+fn label(KernelConfiguration { kernel, choice }: &KernelConfiguration) -> String {
     let chosen: Vec<_> = choice.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if chosen.is_empty() { kernel.clone() } else { format!("{kernel}[{}]", chosen.join(",")) }
 }
@@ -148,8 +149,8 @@ impl UserKernels {
         let shaders = self.run.modules.iter().enumerate().map(kernel).collect::<Result<Vec<_>, _>>()?;
         // Records of other kernels with the same names must not be mistaken for records of these.
         let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
-        self.run.points.iter_mut().for_each(|point| lay_out(point, &shaders));
-        let loaded = Arc::new(Loaded { shaders, sizes: self.run.sizes(), own: self });
+        self.run.points.iter_mut().for_each(|point| set_layouts(point, &shaders));
+        let loaded = Arc::new(LoadedKernels { shaders, sizes: self.run.sizes(), own: self });
         let own = &loaded.own;
         let kernels = own.run.configurations.iter().map(label).enumerate().map(|(index, label)| {
             let loaded = Arc::clone(&loaded);
@@ -185,7 +186,7 @@ impl UserKernels {
 
     /// Refuses variants to run beside the kernels without a built-in reference.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let builtin = |point: &Point| matches!(point.reference, Reference::Builtin(_));
+        let builtin = |point: &ResolvedPoint| matches!(point.reference, Reference::Builtin(_));
         if self.against.is_empty() || self.run.points.iter().all(builtin) {
             return Ok(());
         }
@@ -245,7 +246,7 @@ impl UserKernels {
     }
 
     /// Returns the reason why there is nothing to run.
-    pub(crate) fn nothing(&self) -> String {
+    pub(crate) fn why_nothing_runs(&self) -> String {
         let mut lists = self.run.points.iter().flat_map(|point| &point.pass_lists);
         let reason = lists.find_map(|list| list.as_ref().err());
         format!("nothing to run: {}", reason.map_or("there is no kernel", String::as_str))
@@ -255,7 +256,7 @@ impl UserKernels {
     pub(crate) fn dtype(&self) -> DType {
         let point = self.run.points.first();
         let outputs = point.into_iter().flat_map(|point| &point.buffers);
-        let of = |role| move |buffer: &&Buffer| buffer.role == role;
+        let of = |role| move |buffer: &&ResolvedBuffer| buffer.role == role;
         let first = |role| outputs.clone().filter(of(role)).find_map(dtype);
         first(Role::Output).or_else(|| first(Role::InPlace)).unwrap_or(DType::F32)
     }
@@ -277,7 +278,7 @@ fn shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
 
 /// Sets the layout of each buffer at a point from the blocks that the kernels bind it to. The reference's blocks do not
 /// count: the comparison covers what the kernels can write.
-fn lay_out(point: &mut Point, shaders: &[Handle<Shader>]) {
+fn set_layouts(point: &mut ResolvedPoint, shaders: &[Handle<Shader>]) {
     for (place, buffer) in point.buffers.iter_mut().enumerate() {
         let mut members = MemberMap::default();
         let lists = point.pass_lists.iter().flatten();
@@ -305,19 +306,19 @@ fn lay_out(point: &mut Point, shaders: &[Handle<Shader>]) {
 }
 
 /// Converts a buffer for programs.
-fn spec(buffer: &Buffer) -> BufferSpec {
+fn spec(buffer: &ResolvedBuffer) -> BufferSpec {
     BufferSpec::new(buffer.name.clone(), buffer.role, buffer.element, buffer.len())
 }
 
 /// Builds the program of a configuration at a point.
 fn program(
     shaders: &[Handle<Shader>],
-    point: &Point,
+    point: &ResolvedPoint,
     list: &PassList,
     seed: u64,
     device: &DeviceInfo,
 ) -> Result<Program, String> {
-    let buffers: Vec<&Buffer> = point.buffers.iter().chain(&list.scratch).collect();
+    let buffers: Vec<&ResolvedBuffer> = point.buffers.iter().chain(&list.scratch).collect();
     let dispatches: Vec<_> =
         list.passes.iter().map(|pass| dispatch(&shaders[pass.shader], pass, &buffers, device)).collect();
     let unguarded = distinct(dispatches.iter().flat_map(|own| unguarded(own, &buffers)));
@@ -337,7 +338,7 @@ fn program(
 }
 
 /// Returns the contents of a scratch buffer before each run, if it has a fill.
-fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, String> {
+fn start(place: usize, buffer: &ResolvedBuffer, seed: u64) -> Result<Option<Start>, String> {
     let addresses = match &buffer.fill {
         None => return Ok(None),
         Some(Fill::Block { addresses, .. }) => addresses.clone(),
@@ -353,7 +354,12 @@ fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, Stri
 }
 
 /// Builds a dispatch for a device.
-fn dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
+fn dispatch(
+    shader: &Handle<Shader>,
+    pass: &Dispatch<usize>,
+    buffers: &[&ResolvedBuffer],
+    device: &DeviceInfo,
+) -> Dispatch {
     // The descriptor includes the red zone, so that writes past the data land there instead of being dropped by robust
     // access. For kernels that query array lengths, the true lengths are compiled in.
     let descriptor = |is_guarded: bool, at: Binding| {
@@ -389,12 +395,16 @@ fn dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer]
 }
 
 /// Returns the bytes of a buffer that a binding exposes to the kernel.
-fn visible(at: &Binding, buffers: &[&Buffer]) -> u64 {
+fn visible(at: &Binding, buffers: &[&ResolvedBuffer]) -> u64 {
     at.range.unwrap_or_else(|| buffers[at.buffer.0].bytes() - at.offset)
 }
 
 /// Compiles the lengths of bound arrays into the kernel of a pass; `None` if a length is not constant.
-fn with_lengths(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer]) -> Option<Handle<Shader>> {
+fn with_lengths(
+    shader: &Handle<Shader>,
+    pass: &Dispatch<usize>,
+    buffers: &[&ResolvedBuffer],
+) -> Option<Handle<Shader>> {
     let bytes = |set, binding| {
         let mut bound = pass.descriptors.iter().map(|own| &own.at).filter(|at| (at.set, at.binding) == (set, binding));
         let first = visible(bound.next()?, buffers);
@@ -409,7 +419,7 @@ fn with_lengths(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buf
 }
 
 /// Lists the buffers of a dispatch whose red zone the kernel cannot reach. An explicit `range` excludes it on purpose.
-fn unguarded(dispatch: &Dispatch, buffers: &[&Buffer]) -> Vec<String> {
+fn unguarded(dispatch: &Dispatch, buffers: &[&ResolvedBuffer]) -> Vec<String> {
     let bound = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
     let exact = |own: &&Descriptor| {
         own.at.kind == SlotKind::Storage && own.at.range.is_none() && own.bytes == Some(visible(&own.at, buffers))
@@ -420,29 +430,29 @@ fn unguarded(dispatch: &Dispatch, buffers: &[&Buffer]) -> Vec<String> {
 /// Problem at one point.
 #[derive(Clone)]
 struct PointProblem {
-    loaded: Arc<Loaded>,
+    loaded: Arc<LoadedKernels>,
     /// Index of the point.
     at: usize,
     seed: u64,
 }
 
 impl PointProblem {
-    fn point(&self) -> &Point {
+    fn point(&self) -> &ResolvedPoint {
         &self.loaded.own.run.points[self.at]
     }
 
     /// Iterates over the buffers that the host fills, with their indices among all.
-    fn filled(&self) -> impl Iterator<Item = (usize, &Buffer)> {
+    fn filled(&self) -> impl Iterator<Item = (usize, &ResolvedBuffer)> {
         self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_input())
     }
 
     /// Iterates over the buffers that the host checks, with their indices among all.
-    fn outputs(&self) -> impl Iterator<Item = (usize, &Buffer)> {
+    fn outputs(&self) -> impl Iterator<Item = (usize, &ResolvedBuffer)> {
         self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_output())
     }
 
     /// Returns the inputs that outputs hold indices of, by index among the buffers.
-    fn keys(&self, inputs: &[HostArray]) -> BTreeMap<usize, (Buffer, Vec<u8>)> {
+    fn keys(&self, inputs: &[HostArray]) -> BTreeMap<usize, (ResolvedBuffer, Vec<u8>)> {
         let picked = self.outputs().filter_map(|(_, output)| match output.tolerance {
             Tolerance::Picks(place) => Some(place),
             _ => None,
@@ -456,8 +466,8 @@ impl PointProblem {
     }
 
     /// Makes the oracle without a reference: it still checks random numbers.
-    fn alone(&self) -> Result<Box<dyn Oracle>, Error> {
-        let is_random = |buffer: &Buffer| matches!(buffer.tolerance, Tolerance::Moments { .. });
+    fn without_reference(&self) -> Result<Box<dyn Oracle>, Error> {
+        let is_random = |buffer: &ResolvedBuffer| matches!(buffer.tolerance, Tolerance::Moments { .. });
         let (random, others): (Vec<_>, Vec<_>) =
             self.outputs().map(|(_, buffer)| buffer.clone()).enumerate().partition(|(_, buffer)| is_random(buffer));
         if random.is_empty() {
@@ -466,12 +476,12 @@ impl PointProblem {
         let answers =
             random.into_iter().map(|(index, buffer)| ExpectedOutput { index, buffer, answer: vec![] }).collect();
         let unknown = others.into_iter().map(|(_, buffer)| buffer.name).collect();
-        Ok(Box::new(Expected::new(answers).map_err(Error::Usage)?.beside(unknown)))
+        Ok(Box::new(Expected::new(answers).map_err(Error::Usage)?.with_unknown(unknown)))
     }
 
     /// Runs the reference command on `inputs`, and reads the answers.
-    fn asked(&self, command: &Command, inputs: &[HostArray]) -> Result<Expected, Error> {
-        let (scratch, [given, answered]) = folders(REFERENCE, ["in", "out"])?;
+    fn run_reference(&self, command: &ShellCommand, inputs: &[HostArray]) -> Result<Expected, Error> {
+        let (scratch, [given, answered]) = command_folders(REFERENCE, ["in", "out"])?;
         for ((_, buffer), input) in self.filled().zip(inputs) {
             let path = given.join(file_name(&buffer.name) + ".npy");
             let written = array::write(&path, buffer.element, &buffer.shape, input.as_bytes());
@@ -480,13 +490,14 @@ impl PointProblem {
             })?;
         }
         name_files(REFERENCE, &given, self.filled().chain(self.outputs()))?;
-        shell(REFERENCE, command, &scratch, &[("in", &given), ("out", &answered)])?;
-        let there = |buffer: &Buffer| {
+        run_shell(REFERENCE, command, &scratch, &[("in", &given), ("out", &answered)])?;
+        let there = |buffer: &ResolvedBuffer| {
             ["npy", "bin"].iter().any(|kind| answered.join(format!("{}.{kind}", file_name(&buffer.name))).is_file())
         };
         // Random numbers have no reference.
-        let is_open = |buffer: &&Buffer| !there(buffer) && !matches!(buffer.tolerance, Tolerance::Moments { .. });
-        let without: Vec<&Buffer> = self.outputs().map(|(_, buffer)| buffer).filter(is_open).collect();
+        let is_open =
+            |buffer: &&ResolvedBuffer| !there(buffer) && !matches!(buffer.tolerance, Tolerance::Moments { .. });
+        let without: Vec<&ResolvedBuffer> = self.outputs().map(|(_, buffer)| buffer).filter(is_open).collect();
         let answers = self.outputs().enumerate().filter(|(_, (_, buffer))| there(buffer));
         let answers = answers.map(|(index, (_, buffer))| {
             found(buffer, Fill::Made, &answered).map(|answer| ExpectedOutput { index, buffer: buffer.clone(), answer })
@@ -526,12 +537,12 @@ impl PointProblem {
         });
         Ok(Expected::new(answers)
             .map_err(Error::Usage)?
-            .noting(note)
-            .beside(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
+            .with_note(note)
+            .with_unknown(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
     }
 
     /// Reads the answers from files.
-    fn read(&self, files: &[(usize, Fill)]) -> Result<Expected, Error> {
+    fn read_reference(&self, files: &[(usize, Fill)]) -> Result<Expected, Error> {
         let answers = files.iter().filter_map(|(place, fill)| {
             let (index, (_, buffer)) = self.outputs().enumerate().find(|(_, (other, _))| other == place)?;
             let answer = found(buffer, fill.clone(), Path::new("."));
@@ -550,7 +561,7 @@ impl PointProblem {
             let (index, (_, buffer)) = of(&save.buffer)?;
             Some((index, buffer.clone(), save.path.clone()))
         });
-        Box::new(Saving { oracle, saves: saves.collect() })
+        Box::new(SavingOracle { oracle, saves: saves.collect() })
     }
 }
 
@@ -558,7 +569,11 @@ impl PointProblem {
 const NAMES: &str = "names.json";
 
 /// Writes [`NAMES`] to `folder` if there are unusual buffer names.
-fn name_files<'a>(what: &str, folder: &Path, buffers: impl Iterator<Item = (usize, &'a Buffer)>) -> Result<(), Error> {
+fn name_files<'a>(
+    what: &str,
+    folder: &Path,
+    buffers: impl Iterator<Item = (usize, &'a ResolvedBuffer)>,
+) -> Result<(), Error> {
     let unusual = buffers.filter(|(_, buffer)| !is_plain(&buffer.name));
     let files: BTreeMap<_, _> = unusual.map(|(_, buffer)| (&buffer.name, file_name(&buffer.name))).collect();
     if files.is_empty() {
@@ -588,8 +603,8 @@ fn named_in(folder: &Path, reason: &str) -> String {
 }
 
 /// Reads the answer for a buffer from `fill`.
-fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, Error> {
-    let answer = Buffer { fill: Some(fill), ..buffer.clone() };
+fn found(buffer: &ResolvedBuffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, Error> {
+    let answer = ResolvedBuffer { fill: Some(fill), ..buffer.clone() };
     let contents = answer.contents(0, 0, folder);
     contents.map_err(|reason| Error::Usage(format!("the reference for {}: {}", buffer.name, named_in(folder, &reason))))
 }
@@ -623,9 +638,9 @@ impl Problem for PointProblem {
         let made = match &self.point().inputs {
             None => None,
             Some(command) => {
-                let (scratch, [out]) = folders(INPUTS, ["out"])?;
+                let (scratch, [out]) = command_folders(INPUTS, ["out"])?;
                 name_files(INPUTS, &out, self.filled())?;
-                shell(INPUTS, command, &scratch, &[("out", &out)])?;
+                run_shell(INPUTS, command, &scratch, &[("out", &out)])?;
                 Some((scratch, out))
             }
         };
@@ -643,9 +658,9 @@ impl Problem for PointProblem {
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
         let point = self.point();
         let oracle: Box<dyn Oracle> = match &point.reference {
-            Reference::None => self.alone()?,
-            Reference::Files(files) => Box::new(self.read(files)?.picking(self.keys(inputs))),
-            Reference::Command(command) => Box::new(self.asked(command, inputs)?.picking(self.keys(inputs))),
+            Reference::None => self.without_reference()?,
+            Reference::Files(files) => Box::new(self.read_reference(files)?.with_keys(self.keys(inputs))),
+            Reference::Command(command) => Box::new(self.run_reference(command, inputs)?.with_keys(self.keys(inputs))),
             Reference::Builtin(builtin) => {
                 Counterpart::new(builtin, point).map_err(Error::Usage)?.oracle(inputs, point)?
             }
@@ -665,7 +680,7 @@ impl Problem for PointProblem {
                 let answers = answers.collect();
                 let picks = own.outputs().any(|(_, buffer)| matches!(buffer.tolerance, Tolerance::Picks(_)));
                 let keys = if picks { own.keys(&own.inputs()?) } else { BTreeMap::new() };
-                Ok(own.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?.picking(keys))))
+                Ok(own.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?.with_keys(keys))))
             });
         let program = program(&self.loaded.shaders, self.point(), list, self.seed, device);
         Some((program.unwrap_or_else(Program::refused), oracle))
@@ -677,7 +692,7 @@ const REFERENCE: &str = "reference";
 const INPUTS: &str = "inputs";
 
 /// Makes a private folder for a command, with subfolders of these names.
-fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [PathBuf; N]), Error> {
+fn command_folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [PathBuf; N]), Error> {
     let refused = |e: std::io::Error| Error::Failure(format!("cannot make a folder for the {what} command: {e}"));
     let scratch = Scratch::new().map_err(refused)?;
     let folders = names.map(|name| scratch.path().join(name));
@@ -687,8 +702,8 @@ fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [Pa
 
 /// Runs a command in the shell, with the names in braces replaced by the paths of `places` in `scratch`; these paths
 /// need no quotes. The error has the last line that the command wrote.
-fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Path)]) -> Result<(), Error> {
-    let Command { line, folder } = command;
+fn run_shell(what: &str, command: &ShellCommand, scratch: &Scratch, places: &[(&str, &Path)]) -> Result<(), Error> {
+    let ShellCommand { line, folder } = command;
     let mut text = line.clone();
     for (name, path) in places {
         text = text.replace(&format!("{{{name}}}"), &path.to_string_lossy());

@@ -10,9 +10,9 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 /// Most bytes of a header.
-const MOST_HEADER: usize = 1 << 14;
+const MAX_HEADER_BYTES: usize = 1 << 14;
 /// Most levels of nested brackets; the header of a structured array with shaped fields has four.
-const DEEPEST: usize = 6;
+const MAX_NESTING: usize = 6;
 
 /// Reads the header of a `.npy` file, up to its data; returns the stored type and whether the first subscript varies
 /// fastest. Refuses another shape, and types that cannot be converted to `element`.
@@ -29,8 +29,8 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(D
         10 => u32::from(u16::from_le_bytes([start[8], start[9]])),
         _ => u32::from_le_bytes([start[8], start[9], start[10], start[11]]),
     };
-    if length as usize > MOST_HEADER {
-        return Err(format!("its header has {length} bytes; at most {MOST_HEADER} are read"));
+    if length as usize > MAX_HEADER_BYTES {
+        return Err(format!("its header has {length} bytes; at most {MAX_HEADER_BYTES} are read"));
     }
     let mut text = vec![0; length as usize];
     file.read_exact(&mut text).map_err(broken)?;
@@ -43,8 +43,8 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(D
     let dtype = field("descr")?;
     let dtype =
         dtype.as_string().map_or_else(|| brief(&dtype.to_string()).into_owned(), |name| brief(name).into_owned());
-    let Some(stored) = stored(element, &dtype) else {
-        let name = names(element)[0];
+    let Some(stored) = stored_type(element, &dtype) else {
+        let name = numpy_names(element)[0];
         return Err(format!(
             "it has elements of type '{dtype}', the buffer {element} ('{name}'); save it with .astype('{name}')"
         ));
@@ -69,11 +69,11 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(D
 
 /// Returns the stored type that `NumPy` calls `name`, if its elements can be converted to `element`: the same type, or
 /// any number unless the buffer is raw memory.
-fn stored(element: DType, name: &str) -> Option<DType> {
+fn stored_type(element: DType, name: &str) -> Option<DType> {
     let others = DType::OF_BUFFERS
         .into_iter()
         .filter(|other| element != DType::Bytes && ![DType::Bytes, DType::Bf16].contains(other));
-    std::iter::once(element).chain(others).find(|known| names(*known).contains(&name))
+    std::iter::once(element).chain(others).find(|known| numpy_names(*known).contains(&name))
 }
 
 /// Converts an element to an integer, if it is one.
@@ -172,9 +172,9 @@ fn literal(header: &[u8]) -> Result<Value, String> {
         }
         Some(*depth)
     });
-    if deepest.max().unwrap_or(0) > DEEPEST {
+    if deepest.max().unwrap_or(0) > MAX_NESTING {
         return Err(format!(
-            "its header is nested more than {DEEPEST} times, which that of an array of numbers is not"
+            "its header is nested more than {MAX_NESTING} times, which that of an array of numbers is not"
         ));
     }
     text.trim_end_matches('\n').parse().map_err(|_| format!("its header cannot be read: '{}'", brief(text)))
@@ -182,7 +182,7 @@ fn literal(header: &[u8]) -> Result<Value, String> {
 
 /// Returns `NumPy`'s names of an element type, the one to write first. `NumPy` lacks bfloat16; other libraries save it
 /// as two opaque bytes.
-fn names(element: DType) -> &'static [&'static str] {
+fn numpy_names(element: DType) -> &'static [&'static str] {
     match element {
         DType::U8 => &["|u1", "<u1", "|b1"],
         DType::Bytes => &["|u1", "<u1", "|i1", "<i1", "|b1"],
@@ -213,7 +213,7 @@ pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>
     let named = |reason: String| format!("{}: {reason}", path.shown());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
     let (from, first_fastest) = read_header(&mut file, element, shape).map_err(named)?;
-    let mut data = exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
+    let mut data = read_exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
     if first_fastest {
         data = last_fastest(data, from.bytes() as usize, shape);
     }
@@ -225,10 +225,10 @@ pub(crate) fn read_raw(path: &Path, bytes: u64) -> Result<Vec<u8>, String> {
     let named = |reason: String| format!("{}: {reason}", path.shown());
     let file = open(path).map_err(|e| named(e.to_string()))?;
     if !is_compressed(path) {
-        return exactly(file, bytes).map_err(named);
+        return read_exactly(file, bytes).map_err(named);
     }
     let contents = zstd::Decoder::new(file).map_err(|e| named(e.to_string()))?;
-    exactly(contents, bytes).map_err(named)
+    read_exactly(contents, bytes).map_err(named)
 }
 
 /// Extension of compressed raw bytes: `x.bin.zst`.
@@ -256,7 +256,7 @@ fn open(path: &Path) -> io::Result<File> {
     if path.metadata()?.is_file() { File::open(path) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-fn exactly(file: impl Read, bytes: u64) -> Result<Vec<u8>, String> {
+fn read_exactly(file: impl Read, bytes: u64) -> Result<Vec<u8>, String> {
     let mut data = vec![];
     file.take(bytes + 1).read_to_end(&mut data).map_err(|e| e.to_string())?;
     match data.len() as u64 {
@@ -278,7 +278,7 @@ pub(crate) fn write_to(file: impl Write, element: DType, shape: &[u64], bytes: &
 
 fn try_write(file: impl Write, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
     use npyz::WriterBuilder;
-    let dtype = npyz::DType::Plain(names(element)[0].parse().map_err(io::Error::other)?);
+    let dtype = npyz::DType::Plain(numpy_names(element)[0].parse().map_err(io::Error::other)?);
     let options = npyz::WriteOptions::new_header_only().dtype(dtype).shape(shape);
     let mut file = options.writer(BufWriter::new(file)).write_header_only()?;
     file.write_all(bytes)?;

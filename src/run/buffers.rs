@@ -1,12 +1,12 @@
 //! Resolves the buffers of a description: their blocks, roles, fills, checks and extents.
 
-use super::description::{Bound, Buffer as Stated, Described, Description, Fault, Formula};
+use super::description::{BoundBuffer, Described, DescribedBuffer, Description, Fault, Formula};
 use super::expression::{Expression, Values};
 use super::fill;
 use super::init;
 use super::loaded::{LoadedKernel, LoadedPass, slot_key};
-use super::members::{Members, Part};
-use super::resolved::{Buffer, Fill, Tolerance};
+use super::members::{BufferPart, Members};
+use super::resolved::{Fill, ResolvedBuffer, Tolerance};
 use super::written;
 use crate::basis::dtype::DType;
 use crate::basis::error;
@@ -31,7 +31,7 @@ impl Roles {
         let passes = || programs.iter().flat_map(|program| &program.passes);
         let mut see = |buffer: usize, writes: bool| writable[buffer] = Some(writable[buffer] == Some(true) || writes);
         for pass in passes() {
-            known_binds(description, pass, programs)?;
+            check_binds(description, pass, programs)?;
             for slot in pass.interface.slots.iter() {
                 if let Some(members) = Members::of_slot(description, pass, slot)? {
                     members.pointers()?.into_iter().for_each(|buffer| see(buffer, true));
@@ -84,7 +84,7 @@ impl Roles {
 }
 
 /// Determines the role of a buffer.
-fn role(description: &Description, name: &str, stated: &Stated, writable: bool) -> Result<Role, Fault> {
+fn role(description: &Description, name: &str, stated: &DescribedBuffer, writable: bool) -> Result<Role, Fault> {
     let fault = |field: &str, message: String| Err(Fault::new(format!("buffer.{name}.{field}"), message));
     let supplied = description.inputs.as_ref().is_some_and(|inputs| inputs.command.is_some());
     match (stated.scratch, &stated.fill, &stated.check) {
@@ -98,7 +98,9 @@ fn role(description: &Description, name: &str, stated: &Stated, writable: bool) 
         (false, None, Some(_)) => Ok(Role::Output),
         (false, None, None) if writable => Ok(Role::Output),
         (false, None, None) if supplied => Ok(Role::Input),
-        (false, None, None) => fault("fill", format!("is missing, and no kernel writes to it; write {}", fill::FORMS)),
+        (false, None, None) => {
+            fault("fill", format!("is missing, and no kernel writes to it; write {}", fill::FILL_FORMS))
+        }
     }
 }
 
@@ -114,7 +116,7 @@ fn element(description: &Description, name: &str) -> Result<DType, Fault> {
 }
 
 /// Checks that `bind` of a pass names described buffers, and blocks of this kernel or of another with the same `bind`.
-fn known_binds(description: &Description, pass: &LoadedPass, programs: &[&LoadedKernel]) -> Result<(), Fault> {
+fn check_binds(description: &Description, pass: &LoadedPass, programs: &[&LoadedKernel]) -> Result<(), Fault> {
     for (block, bounds) in pass.stated.bind.iter() {
         let field = pass.field(&format!("bind.{block}"));
         let has = |pass: &LoadedPass| {
@@ -129,30 +131,30 @@ fn known_binds(description: &Description, pass: &LoadedPass, programs: &[&Loaded
         if bounds.values().is_empty() {
             return Err(Fault::new(field, "is an empty list; name a buffer"));
         }
-        bounds.values().iter().try_for_each(|bound| Part::of(description, &field, bound).map(drop))?;
+        bounds.values().iter().try_for_each(|bound| BufferPart::of(description, &field, bound).map(drop))?;
     }
     Ok(())
 }
 
 /// Returns the buffer that holds the grid of a pass. Refuses a grid stated in addition.
-pub(crate) fn indirect(description: &Description, pass: &LoadedPass) -> Result<Option<Part>, Fault> {
+pub(crate) fn indirect(description: &Description, pass: &LoadedPass) -> Result<Option<BufferPart>, Fault> {
     let (Some(text), field) = (&pass.stated.indirect, pass.field("indirect")) else { return Ok(None) };
     if pass.stated.groups.is_some() {
         return Err(Fault::new(field, "stands beside groups; keep one of them"));
     }
-    Part::of(description, &field, &Bound::Name(text.clone())).map(Some)
+    BufferPart::of(description, &field, &BoundBuffer::Name(text.clone())).map(Some)
 }
 
 /// Returns the buffers that are bound to a slot of a pass: one, or one per round.
-pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<Vec<Part>, Fault> {
+pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<Vec<BufferPart>, Fault> {
     if let Some((block, bounds)) = pass.stated.bind.iter().find(|(block, _)| slot.is_called(block)) {
         let field = pass.field(&format!("bind.{block}"));
-        return bounds.values().iter().map(|bound| Part::of(description, &field, bound)).collect();
+        return bounds.values().iter().map(|bound| BufferPart::of(description, &field, bound)).collect();
     }
     let by_name = description.buffer.0.iter().enumerate().filter(|(_, (name, _))| slot.is_called(name));
     let Slot { set, binding, .. } = slot;
     match by_name.map(|(index, _)| index).collect::<Vec<_>>().as_slice() {
-        &[buffer] => Ok(vec![Part { buffer, offset: None, range: None }]),
+        &[buffer] => Ok(vec![BufferPart { buffer, offset: None, range: None }]),
         [] => {
             let name = slot_key(slot);
             let what = if slot.names().is_empty() { "a block without a name".into() } else { slot.names().join(" = ") };
@@ -199,7 +201,7 @@ fn fits_type(description: &Description, buffer: usize, pass: &LoadedPass, slot: 
 }
 
 /// Most bytes of one buffer, more than any device has.
-const MOST_BYTES: u64 = 1 << 42;
+const MAX_BYTES: u64 = 1 << 42;
 
 /// Resolves the buffers with certain roles at a point. Only scratch may depend on specialization constants.
 pub(crate) fn buffers(
@@ -207,10 +209,11 @@ pub(crate) fn buffers(
     roles: &Roles,
     scope: &Values,
     wanted: impl Fn(Role) -> bool,
-) -> Result<Vec<Buffer>, Fault> {
+) -> Result<Vec<ResolvedBuffer>, Fault> {
     let mut of_problem = scope.clone();
     for constant in &roles.constants {
-        of_problem.bar(constant, "a specialization constant: only scratch may depend on one, not what is checked");
+        of_problem
+            .set_reason(constant, "a specialization constant: only scratch may depend on one, not what is checked");
     }
     let all = described.description.buffer.iter().zip(&roles.all).filter(|(_, role)| wanted(**role));
     all.map(|((name, stated), role)| {
@@ -221,7 +224,13 @@ pub(crate) fn buffers(
 }
 
 /// Resolves a buffer at a point.
-fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scope: &Values) -> Result<Buffer, Fault> {
+fn at_point(
+    described: &Described,
+    name: &str,
+    stated: &DescribedBuffer,
+    role: Role,
+    scope: &Values,
+) -> Result<ResolvedBuffer, Fault> {
     let description = &described.description;
     let element = element(description, name)?;
     let fault = |field: &str, message: String| Fault::new(format!("buffer.{name}.{field}"), message);
@@ -242,7 +251,7 @@ fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scop
             let names: Vec<&str> = of_problem.map(|(name, _)| name).collect();
             check.tolerance(&format!("buffer.{name}.check"), &names)?
         }
-        None => init::usual(element),
+        None => init::default_tolerance(element),
     };
     match (&tolerance, shape.last()) {
         (Tolerance::Ulp(_), _) if element == DType::Bytes => {
@@ -255,11 +264,16 @@ fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scop
         }
         _ => {}
     }
-    Ok(Buffer { fill, tolerance, checked: stated.check.is_some(), ..Buffer::new(name, element, shape, role) })
+    Ok(ResolvedBuffer {
+        fill,
+        tolerance,
+        checked: stated.check.is_some(),
+        ..ResolvedBuffer::new(name, element, shape, role)
+    })
 }
 
 /// Evaluates the extents of a buffer.
-fn shape(stated: &Stated, element: DType, scope: &Values) -> Result<Vec<u64>, String> {
+fn shape(stated: &DescribedBuffer, element: DType, scope: &Values) -> Result<Vec<u64>, String> {
     let Some(shape) = &stated.shape else {
         return Err("is missing; write its extents, the slowest first: [\"M\", \"K\"]".into());
     };
@@ -274,10 +288,10 @@ fn shape(stated: &Stated, element: DType, scope: &Values) -> Result<Vec<u64>, St
     };
     let shape = shape.iter().map(extent).collect::<Result<Vec<_>, _>>()?;
     let bytes = shape.iter().try_fold(element.bytes(), |bytes, extent| bytes.checked_mul(*extent));
-    match bytes.filter(|bytes| *bytes <= MOST_BYTES) {
+    match bytes.filter(|bytes| *bytes <= MAX_BYTES) {
         Some(_) => Ok(shape),
         None => {
-            Err(format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MOST_BYTES)))
+            Err(format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MAX_BYTES)))
         }
     }
 }

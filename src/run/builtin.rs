@@ -2,7 +2,7 @@
 //! beside the kernels on the same buffers.
 
 use super::oracle::{Expected, ExpectedOutput};
-use super::resolved::{Buffer, Builtin, Point, size_of};
+use super::resolved::{Builtin, ResolvedBuffer, ResolvedPoint, size_of};
 use crate::algorithms::matmul::{MATMUL, product_in_f64};
 use crate::algorithms::{self, Algorithm, CaseSpec, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
@@ -27,7 +27,7 @@ pub(super) struct Counterpart {
 
 impl Counterpart {
     /// Makes the algorithm that `builtin` names, on the buffers of `point`. Refuses buffers that do not fit.
-    pub(super) fn new(builtin: &Builtin, point: &Point) -> Result<Self, String> {
+    pub(super) fn new(builtin: &Builtin, point: &ResolvedPoint) -> Result<Self, String> {
         let algorithm = algorithms::find(&builtin.algorithm)?;
         let Some(size) = size_of(&builtin.size) else {
             let count = builtin.size.len();
@@ -58,7 +58,7 @@ impl Counterpart {
     }
 
     /// Makes the oracle for `inputs`, the point's filled buffers.
-    pub(super) fn oracle(&self, inputs: &[HostArray], point: &Point) -> Result<Box<dyn Oracle>, Error> {
+    pub(super) fn oracle(&self, inputs: &[HostArray], point: &ResolvedPoint) -> Result<Box<dyn Oracle>, Error> {
         let among =
             |place: usize, is: fn(Role) -> bool| point.buffers[..place].iter().filter(|own| is(own.role)).count();
         let own = self.problem.buffers();
@@ -117,7 +117,7 @@ impl Counterpart {
 }
 
 /// Returns the element type of a buffer, if built-in algorithms support it.
-pub(super) fn dtype(buffer: &Buffer) -> Option<DType> {
+pub(super) fn dtype(buffer: &ResolvedBuffer) -> Option<DType> {
     Some(buffer.element).filter(|element| DType::ALL.contains(element))
 }
 
@@ -131,7 +131,7 @@ fn parts(buffers: &[BufferSpec]) -> String {
 }
 
 /// Checks that a buffer can play the role of a built-in algorithm's buffer.
-fn fits(own: &BufferSpec, buffer: &Buffer, algorithm: &str) -> Result<(), String> {
+fn fits(own: &BufferSpec, buffer: &ResolvedBuffer, algorithm: &str) -> Result<(), String> {
     let (name, other) = (&buffer.name, &own.name);
     if dtype(buffer) != Some(own.dtype) {
         let (element, expected) = (buffer.element.name(), own.dtype);

@@ -12,27 +12,27 @@ const MAX_FOLDERS: usize = 32;
 const MAX_WORDS: usize = 1000;
 
 /// Returns the files that a shell's `line` may name when it is run in `folder`.
-pub(crate) fn of_line(line: &str, folder: &Path) -> BTreeSet<PathBuf> {
-    let mut words = Words::default();
+pub(crate) fn files_of_line(line: &str, folder: &Path) -> BTreeSet<PathBuf> {
+    let mut words = CommandWords::default();
     words.read(line, 0);
     words.files(folder)
 }
 
 /// Returns the files that the `arguments` of a program name, those of an interpreter's script included.
-pub(crate) fn of_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>, folder: &Path) -> BTreeSet<PathBuf> {
-    let mut words = Words::default();
+pub(crate) fn files_of_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>, folder: &Path) -> BTreeSet<PathBuf> {
+    let mut words = CommandWords::default();
     arguments.into_iter().for_each(|argument| words.add(argument, 0));
     words.files(folder)
 }
 
 /// Words of a command, with everything that they may expand to.
 #[derive(Default)]
-struct Words {
+struct CommandWords {
     all: BTreeSet<String>,
     variables: BTreeMap<String, String>,
 }
 
-impl Words {
+impl CommandWords {
     /// Adds the words of `line`.
     fn read(&mut self, line: &str, depth: u32) {
         for word in split(line) {
@@ -214,14 +214,14 @@ mod tests {
             ("cat ref.py|python3 -", "ref.py"),
             ("(python3 sub/../ref.py)", "sub/../ref.py"),
         ] {
-            let found = of_line(line, folder.path());
+            let found = files_of_line(line, folder.path());
             assert!(found.contains(&folder.path().join(expected)), "{line}: {found:?}");
             assert!(!found.contains(&folder.path().join("unnamed.py")), "{line}: {found:?}");
         }
         let program = ["python3", "-Xdev", "ref x.py", "--in=data-1.txt"];
-        let found = of_arguments(program, folder.path());
+        let found = files_of_arguments(program, folder.path());
         assert!(["ref x.py", "data-1.txt"].iter().all(|name| found.contains(&folder.path().join(name))), "{found:?}");
         // Long and nested input terminates quickly.
-        of_line(&"a=$a$a '\"\\ ".repeat(5000), folder.path());
+        files_of_line(&"a=$a$a '\"\\ ".repeat(5000), folder.path());
     }
 }

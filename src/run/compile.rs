@@ -22,7 +22,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Source file and its compiler options.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Source {
+pub(crate) struct KernelSource {
     pub(crate) path: PathBuf,
     /// Entry point; by default `main` or the only one.
     pub(crate) entry: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Source {
 /// Result of a compilation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Compiled {
-    source: Source,
+    source: KernelSource,
     spirv: Vec<u32>,
     /// Names of variables that are declared but never used, and therefore not in the SPIR-V.
     pub(super) unused: Vec<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Compiled {
     overrides: Vec<Override>,
     /// SPIR-V for other values of the overrides.
     #[serde(skip)]
-    made: Mutex<BTreeMap<String, Vec<u32>>>,
+    compiled_overrides: Mutex<BTreeMap<String, Vec<u32>>>,
 }
 
 /// Serializable [`SpecConstant`], sent by the compiler's process.
@@ -90,7 +90,7 @@ pub(crate) const ENDINGS: [&str; 6] = ["comp", "glsl", "spv", "wgsl", "slang", "
 
 /// Refuses GLSL versions without compute shaders for Vulkan: for some the compiler prints all its built-in
 /// declarations, for others it blames unrelated lines.
-fn told_version(source: &str) -> Result<(), String> {
+fn check_version(source: &str) -> Result<(), String> {
     let directive = |line: &str| {
         let version = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("version")?;
         let version = version.split("//").next().and_then(|version| version.split("/*").next()).unwrap_or_default();
@@ -105,7 +105,7 @@ fn told_version(source: &str) -> Result<(), String> {
     }
 }
 
-impl Source {
+impl KernelSource {
     /// Compiles the source with these values of WGSL overrides. Errors are the compiler's messages, with file and line.
     pub(crate) fn compile(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
         let alone = |isolated| self.compiled(isolated, vec![self.path.clone()], vec![]);
@@ -145,7 +145,7 @@ impl Source {
         files: Vec<PathBuf>,
         overrides: Vec<Override>,
     ) -> Compiled {
-        Compiled { source: self.clone(), spirv, unused, files, overrides, made: Mutex::default() }
+        Compiled { source: self.clone(), spirv, unused, files, overrides, compiled_overrides: Mutex::default() }
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
@@ -176,7 +176,7 @@ impl Source {
 
     fn glsl(&self) -> Result<Compiled, String> {
         let source = self.text()?;
-        told_version(&source).map_err(|reason| format!("{}: {reason}", self.path.shown()))?;
+        check_version(&source).map_err(|reason| format!("{}: {reason}", self.path.shown()))?;
         let failed = |e: &shaderc::Error| format!("shaderc does not start: {e}");
         let compiler = COMPILER.as_ref().map_err(failed)?;
         let includes = RefCell::new(Includes::default());
@@ -196,7 +196,7 @@ impl Source {
             // glslang retries a refused include for each file that is open.
             includes.refused.clone().map_or(Ok(()), Err)?;
             let (path, content) = self.included(requested, kind, from)?;
-            let entered = includes.enter(&plain(self.path.clone()), path.clone(), depth, content.len());
+            let entered = includes.enter(&simplified(self.path.clone()), path.clone(), depth, content.len());
             entered.inspect_err(|refused| includes.refused = Some(refused.clone()))?;
             Ok(shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
         });
@@ -236,7 +236,7 @@ impl Source {
         let beside = Path::new(from).parent().filter(|_| matches!(kind, shaderc::IncludeType::Relative));
         let folders = beside.into_iter().chain(self.include.iter().map(PathBuf::as_path));
         let mut tried = vec![];
-        for path in folders.map(|folder| plain(folder.join(requested))) {
+        for path in folders.map(|folder| simplified(folder.join(requested))) {
             if path.is_file() {
                 let text = input_file::read_text(&path).map_err(|e| format!("{}: {e}", path.shown()))?;
                 return Ok((path, text));
@@ -249,7 +249,7 @@ impl Source {
 
     /// Returns the parsed module, cached because each choice of overrides needs it.
     fn wgsl(&self) -> Result<Arc<Wgsl>, String> {
-        static LAST: Mutex<Option<(Source, String, Arc<Wgsl>)>> = Mutex::new(None);
+        static LAST: Mutex<Option<(KernelSource, String, Arc<Wgsl>)>> = Mutex::new(None);
         let text = self.text()?;
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
@@ -349,12 +349,12 @@ impl Compiled {
             return Ok(self.spirv.clone());
         }
         let key = format!("{overrides:?}");
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = made.get(&key) {
+        let mut compiled_overrides = self.compiled_overrides.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = compiled_overrides.get(&key) {
             return Ok(known.clone());
         }
         let spirv = self.source.compile(overrides)?.spirv;
-        made.insert(key, spirv.clone());
+        compiled_overrides.insert(key, spirv.clone());
         Ok(spirv)
     }
 }
@@ -380,13 +380,13 @@ impl Includes {
         self.open.push(path.clone());
         self.bytes = self.bytes.saturating_add(bytes);
         self.count += 1;
-        if depth > DEEPEST_INCLUDE {
+        if depth > MAX_INCLUDE_DEPTH {
             // Show a cycle once.
             let all: Vec<&Path> = std::iter::once(source).chain(self.open.iter().map(PathBuf::as_path)).collect();
             let again = (1..all.len()).find(|at| all[..*at].contains(&all[*at]));
-            let shown: Vec<_> = all[..=again.unwrap_or(MOST_SHOWN)].iter().map(|file| file.shown()).collect();
+            let shown: Vec<_> = all[..=again.unwrap_or(MAX_SHOWN)].iter().map(|file| file.shown()).collect();
             let what = if again.is_some() { "a file includes itself" } else { "files include each other too deeply" };
-            return Err(format!("{what}: {}; {DEEPEST_INCLUDE} levels are the most", shown.join(" > ")));
+            return Err(format!("{what}: {}; {MAX_INCLUDE_DEPTH} levels are the most", shown.join(" > ")));
         }
         let last = path.shown();
         if self.bytes > MAX_FILE_BYTES {
@@ -395,9 +395,9 @@ impl Includes {
                 "its includes add up to more than {most}; the last was {last}: include each file once"
             ));
         }
-        if self.count > MOST_INCLUDES {
+        if self.count > MAX_INCLUDES {
             return Err(format!(
-                "it includes files more than {MOST_INCLUDES} times, last {last}: include each file once"
+                "it includes files more than {MAX_INCLUDES} times, last {last}: include each file once"
             ));
         }
         self.seen.insert(path);
@@ -406,13 +406,13 @@ impl Includes {
 }
 
 /// Most levels of nested includes.
-const DEEPEST_INCLUDE: usize = 100;
+const MAX_INCLUDE_DEPTH: usize = 100;
 /// Most includes in total: they double at each level if each file includes two others.
-const MOST_INCLUDES: usize = 10_000;
-const MOST_SHOWN: usize = 8;
+const MAX_INCLUDES: usize = 10_000;
+const MAX_SHOWN: usize = 8;
 
 /// Simplifies `a/..` in a path, unless a symbolic link makes it a different file.
-fn plain(path: PathBuf) -> PathBuf {
+fn simplified(path: PathBuf) -> PathBuf {
     let mut short = PathBuf::new();
     for part in path.components() {
         match part {
@@ -505,7 +505,7 @@ mod tests {
         let path = folder.path().join("k.comp");
         let kernel = format!("#version 460\n#include \"{}\"\nvoid main() {{}}\n", files[0].0);
         std::fs::write(&path, kernel).expect("written");
-        let compiled = Source { path, ..Source::default() }.compile(&[]);
+        let compiled = KernelSource { path, ..KernelSource::default() }.compile(&[]);
         let text = compiled.map_or_else(|e| e, |compiled| format!("{} files", compiled.files.len()));
         text.replace(&format!("{}/", folder.path().display()), "")
     }
@@ -540,10 +540,10 @@ mod tests {
         let texts: Vec<String> = (1..41).map(|at| format!("#include \"f{at}\"\n#include \"f{at}\"\n")).collect();
         let mut files: Vec<_> = names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
         files[39].1 = "";
-        let begun = std::time::Instant::now();
+        let start = std::time::Instant::now();
         let fan = said(&files);
         assert!(fan.contains("it includes files more than 10000 times, last f"), "{fan}");
-        assert!(begun.elapsed().as_secs() < 300, "{:?}", begun.elapsed());
+        assert!(start.elapsed().as_secs() < 300, "{:?}", start.elapsed());
     }
 
     #[test]
@@ -552,13 +552,13 @@ mod tests {
         let of = |name: &str| folder.path().join(name);
         std::fs::create_dir_all(of("a/b")).expect("made");
         std::fs::write(of("a/x"), "").expect("written");
-        assert_eq!(plain(of("a/b/../../a/./x")), of("a/x"));
-        assert_eq!(plain(of("a/no/../x")), of("a/no/../x"), "it does not exist");
+        assert_eq!(simplified(of("a/b/../../a/./x")), of("a/x"));
+        assert_eq!(simplified(of("a/no/../x")), of("a/no/../x"), "it does not exist");
         std::fs::write(of("a/b/y"), "#include \"../z\"\n").expect("written");
         std::fs::write(of("a/z"), "#include \"b/y\"\n").expect("written");
         let path = of("k.comp");
         std::fs::write(&path, "#version 460\n#include \"a/z\"\nvoid main() {}\n").expect("written");
-        let said = Source { path, ..Source::default() }.compile(&[]).expect_err("a circle");
+        let said = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect_err("a circle");
         let said = said.replace(&format!("{}/", folder.path().display()), "");
         assert!(said.contains("a file includes itself: k.comp > a/z > a/b/y > a/z;"), "{said}");
         // Behind a link, `..` is a different folder.
@@ -567,7 +567,7 @@ mod tests {
             std::fs::create_dir_all(of("far/c")).expect("made");
             std::os::unix::fs::symlink(of("far/c"), of("link")).expect("linked");
             std::fs::write(of("far/x"), "").expect("written");
-            assert_eq!(plain(of("link/../x")), of("link/../x"));
+            assert_eq!(simplified(of("link/../x")), of("link/../x"));
         }
     }
 
@@ -578,7 +578,7 @@ mod tests {
         let text = "override N: u32 = 1; @group(0) @binding(0) var<storage, read_write> d: array<u32>;
             @compute @workgroup_size(N) fn main() { d[0] = N; }";
         std::fs::write(&path, text).expect("written");
-        let compiled = Source { path: path.clone(), ..Source::default() }.compile(&[]).expect("WGSL");
+        let compiled = KernelSource { path: path.clone(), ..KernelSource::default() }.compile(&[]).expect("WGSL");
         let choice = |value: f64| compiled.spirv(&[("N".into(), value)]);
         let first = choice(2.0).expect("compiled");
         std::fs::remove_file(&path).expect("removed");
@@ -589,7 +589,7 @@ mod tests {
     #[test]
     fn what_a_language_without_a_compiler_here_needs_is_named() {
         // No program has these names.
-        let source = |name: &str| Source { path: name.into(), ..Source::default() };
+        let source = |name: &str| KernelSource { path: name.into(), ..KernelSource::default() };
         let said = source("k.hlsl").by_program(&["no-such-dxc", "no-such-slangc"]).expect_err("there is none");
         assert!(
             said.contains("k.hlsl: there is no no-such-dxc or no-such-slangc on the PATH to compile it;"),
@@ -611,7 +611,7 @@ mod tests {
             let head = "@group(0) @binding(0) var<storage, read_write> d: array<u32>;";
             std::fs::write(&path, format!("{head}\n@compute @workgroup_size(1) fn main() {{ {body} }}\n"))
                 .expect("written");
-            Source { path: path.clone(), ..Source::default() }.compile(&[])
+            KernelSource { path: path.clone(), ..KernelSource::default() }.compile(&[])
         };
         let many = |part: &str| part.repeat(20_000);
         for body in [

@@ -24,26 +24,26 @@ pub(crate) struct Description {
     /// Dispatches in execution order, for a problem that needs several.
     pub pass: Vec<Kernel>,
     /// Axes of the sweep with their values.
-    pub axes: Named<Listed>,
+    pub axes: OrderedMap<OneOrMany>,
     /// Specialization constants by name or id; `tune` searches the values of a list.
-    pub spec: Named<Listed>,
+    pub spec: OrderedMap<OneOrMany>,
     /// Conditions on axes and specialization constants: cases that fail one are not run.
     #[serde(rename = "where")]
-    pub conditions: Named<Formula>,
+    pub conditions: OrderedMap<Formula>,
     /// Push constants by member name.
     #[serde(deserialize_with = "members")]
-    pub push: Named<Formula>,
+    pub push: OrderedMap<Formula>,
     /// Values of blocks that are given member by member, by any name of the block.
     #[serde(deserialize_with = "blocks")]
-    pub uniform: Named<Named<Formula>>,
+    pub uniform: OrderedMap<OrderedMap<Formula>>,
     /// Buffers by the name of a block that binds them, or by `"set.binding"`.
-    pub buffer: Named<Buffer>,
+    pub buffer: OrderedMap<DescribedBuffer>,
     /// Grid of the only kernel.
-    pub dispatch: Option<Dispatch>,
+    pub dispatch: Option<GridFields>,
     /// Source of the correct answer.
     pub reference: Option<ReferenceTable>,
     /// Nominal work.
-    pub work: Option<Work>,
+    pub work: Option<WorkFields>,
     /// Program that writes inputs.
     pub inputs: Option<Inputs>,
     /// Origin of a kernel that `gpukern capture` wrote.
@@ -83,32 +83,32 @@ pub(crate) const OTHERS: &str = "*";
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Kernel {
     /// Source file, or several that compete.
-    pub source: Listed<String>,
+    pub source: OneOrMany<String>,
     /// Entry point; `main` by default.
     pub entry: Option<String>,
     /// Folders that `#include` searches.
     pub include: Vec<String>,
     /// Macros.
-    pub define: Named<Formula>,
+    pub define: OrderedMap<Formula>,
     /// Vulkan version to compile for: 1.2 or 1.3.
     pub vulkan: Option<String>,
     /// Work-group size, for GLSL that leaves it to the host.
     pub local_size: Vec<u32>,
     /// Required sub-group size, or several that compete.
-    pub subgroup: Option<Listed>,
+    pub subgroup: Option<OneOrMany>,
     /// Buffers by the block that they are bound to, if the names differ or only a part is bound; each round of a loop
     /// takes the next buffer of a list.
-    pub bind: Named<Listed<Bound>>,
+    pub bind: OrderedMap<OneOrMany<BoundBuffer>>,
     /// Specialization constants of a pass, which override the description's.
-    pub spec: Named<Formula>,
+    pub spec: OrderedMap<Formula>,
     /// Push constants of a pass, which override the description's.
     #[serde(deserialize_with = "members")]
-    pub push: Named<Formula>,
+    pub push: OrderedMap<Formula>,
     /// Block members of a pass, which override the description's.
     #[serde(deserialize_with = "blocks")]
-    pub uniform: Named<Named<Formula>>,
+    pub uniform: OrderedMap<OrderedMap<Formula>>,
     /// Grid of a pass.
-    pub groups: Option<Listed>,
+    pub groups: Option<OneOrMany>,
     /// Buffer that holds the grid, instead of `groups`: `"COUNTS"`, `"COUNTS + 12"`.
     pub indirect: Option<String>,
     /// Number of consecutive runs of a pass.
@@ -122,7 +122,7 @@ pub(crate) struct Kernel {
 /// Buffer bound to a block: all of it, `"A"`, the part from a byte on, `"A + 4*N"`, or a range.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected \"BUFFER\", \"BUFFER + BYTES\" or { buffer, offset, range }")]
-pub(crate) enum Bound {
+pub(crate) enum BoundBuffer {
     Name(String),
     Range(BoundRange),
 }
@@ -142,13 +142,13 @@ pub(crate) struct BoundRange {
 
 /// Buffer of a description.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Buffer {
+#[serde(rename = "Buffer", deny_unknown_fields, default)]
+pub(crate) struct DescribedBuffer {
     /// Element type: `f32`, …, `bytes`.
     #[serde(rename = "type")]
     pub element: Option<String>,
     /// Extents, the slowest first.
-    pub shape: Option<Listed>,
+    pub shape: Option<OneOrMany>,
     /// Contents before a run.
     #[serde(deserialize_with = "text_or_number")]
     pub fill: Option<String>,
@@ -175,7 +175,7 @@ pub(crate) struct CheckFigures {
     /// Relative error.
     pub rtol: Option<f64>,
     /// Absolute error, or one for each column.
-    pub atol: Option<Listed<f64>>,
+    pub atol: Option<OneOrMany<f64>>,
     /// Normalized mean squared error.
     pub nmse: Option<f64>,
     /// Distance in representable values.
@@ -191,10 +191,10 @@ pub(crate) struct CheckFigures {
 
 /// Grid of a dispatch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Dispatch {
+#[serde(rename = "Dispatch", deny_unknown_fields, default)]
+pub(crate) struct GridFields {
     /// Work-groups along x, y, z.
-    pub groups: Option<Listed>,
+    pub groups: Option<OneOrMany>,
     /// Buffer that holds the grid.
     pub indirect: Option<String>,
 }
@@ -206,17 +206,17 @@ pub(crate) struct ReferenceTable {
     /// Built-in algorithm.
     pub builtin: Option<String>,
     /// Extents of the built-in algorithm.
-    pub size: Option<Listed>,
+    pub size: Option<OneOrMany>,
     /// Operand layout of the built-in algorithm.
     pub layout: Option<String>,
     /// Buffers by the built-in algorithm's name for them.
-    pub roles: Named<String>,
+    pub roles: OrderedMap<String>,
     /// File with the answer, or one for each output.
     pub file: Option<OutputFiles>,
     /// Shell command that computes the answer.
     pub command: Option<String>,
     /// Kernel that computes the answer.
-    pub kernel: Listed<String>,
+    pub kernel: OneOrMany<String>,
     /// Compilation and dispatch of that kernel; fields that repeat it or name a source are refused.
     #[serde(flatten)]
     pub own: Kernel,
@@ -224,8 +224,8 @@ pub(crate) struct ReferenceTable {
 
 /// Nominal work of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Work {
+#[serde(rename = "Work", deny_unknown_fields, default)]
+pub(crate) struct WorkFields {
     /// Arithmetic operations.
     pub flops: Option<Formula>,
     /// Bytes that must cross the memory interface.
@@ -245,7 +245,7 @@ pub(crate) struct Inputs {
 #[serde(untagged, expecting = "expected a number, or an expression in quotes")]
 enum Member {
     Value(Formula),
-    Inner(Named<Member>),
+    Inner(OrderedMap<Member>),
 }
 
 impl Member {
@@ -260,22 +260,22 @@ impl Member {
         }
     }
 
-    fn flat(members: Named<Self>) -> Named<Formula> {
+    fn flat(members: OrderedMap<Self>) -> OrderedMap<Formula> {
         let mut flat = vec![];
         members.0.into_iter().for_each(|(name, member)| member.flatten(name, &mut flat));
-        Named(flat)
+        OrderedMap(flat)
     }
 }
 
 /// Reads the members of a block.
-fn members<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Named<Formula>, D::Error> {
-    Named::<Member>::deserialize(deserializer).map(Member::flat)
+fn members<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrderedMap<Formula>, D::Error> {
+    OrderedMap::<Member>::deserialize(deserializer).map(Member::flat)
 }
 
 /// Reads the members of several blocks.
-fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Named<Named<Formula>>, D::Error> {
-    let blocks = Named::<Named<Member>>::deserialize(deserializer)?;
-    Ok(Named(blocks.0.into_iter().map(|(name, members)| (name, Member::flat(members))).collect()))
+fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrderedMap<OrderedMap<Formula>>, D::Error> {
+    let blocks = OrderedMap::<OrderedMap<Member>>::deserialize(deserializer)?;
+    Ok(OrderedMap(blocks.0.into_iter().map(|(name, members)| (name, Member::flat(members))).collect()))
 }
 
 /// Reads a fill, which may be a number.
@@ -329,19 +329,19 @@ impl fmt::Display for Formula {
 /// One value, or a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a value, or a list of values")]
-pub(crate) enum Listed<T = Formula> {
+pub(crate) enum OneOrMany<T = Formula> {
     // First, because serde would also read a list as the fields of a structure.
     Many(Vec<T>),
     One(T),
 }
 
-impl<T> Default for Listed<T> {
+impl<T> Default for OneOrMany<T> {
     fn default() -> Self {
         Self::Many(vec![])
     }
 }
 
-impl<T> Listed<T> {
+impl<T> OneOrMany<T> {
     /// Returns the values.
     pub(crate) fn values(&self) -> &[T] {
         match self {
@@ -356,20 +356,20 @@ impl<T> Listed<T> {
 #[serde(untagged)]
 pub(crate) enum OutputFiles {
     One(String),
-    Each(Named<String>),
+    Each(OrderedMap<String>),
 }
 
 /// Table with user-defined keys, in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Named<V>(pub Vec<(String, V)>);
+pub(crate) struct OrderedMap<V>(pub Vec<(String, V)>);
 
-impl<V> Default for Named<V> {
+impl<V> Default for OrderedMap<V> {
     fn default() -> Self {
         Self(vec![])
     }
 }
 
-impl<V> Named<V> {
+impl<V> OrderedMap<V> {
     /// Returns the value of `name`.
     pub(crate) fn get(&self, name: &str) -> Option<&V> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
@@ -399,17 +399,17 @@ impl<V> Named<V> {
     }
 }
 
-impl<V: Serialize> Serialize for Named<V> {
+impl<V: Serialize> Serialize for OrderedMap<V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }
 }
 
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Named<V> {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedMap<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries<V>(PhantomData<V>);
         impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
-            type Value = Named<V>;
+            type Value = OrderedMap<V>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a table")
@@ -420,7 +420,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Named<V> {
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Named(entries))
+                Ok(OrderedMap(entries))
             }
         }
         deserializer.deserialize_map(Entries(PhantomData))
@@ -489,12 +489,12 @@ impl CheckFigures {
         };
         let Self { rtol, atol, nmse, ulp, exact, picks, mean, deviation } = self;
         let (rtol, nmse, deviation) = (valid(*rtol, "rtol")?, valid(*nmse, "nmse")?, valid(*deviation, "deviation")?);
-        for value in atol.iter().flat_map(Listed::values) {
+        for value in atol.iter().flat_map(OneOrMany::values) {
             valid(Some(*value), "atol")?;
         }
         let close = (rtol.is_some() || atol.is_some()).then(|| match atol {
-            Some(Listed::Many(atol)) => Tolerance::Columns { rtol: rtol.unwrap_or(0.0), atol: atol.clone() },
-            Some(Listed::One(atol)) => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: *atol },
+            Some(OneOrMany::Many(atol)) => Tolerance::Columns { rtol: rtol.unwrap_or(0.0), atol: atol.clone() },
+            Some(OneOrMany::One(atol)) => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: *atol },
             None => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: 0.0 },
         });
         let moments = match (*mean, deviation) {

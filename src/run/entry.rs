@@ -10,7 +10,7 @@ const COMPUTE: u32 = ExecutionModel::GLCompute as u32;
 const SET: u32 = Decoration::DescriptorSet as u32;
 const BINDING: u32 = Decoration::Binding as u32;
 /// First version in which an entry point lists all global variables that it uses.
-const NAMES_ALL: u32 = 0x1_0400;
+const LISTS_ALL_VARIABLES: u32 = 0x1_0400;
 
 /// Selects an entry point among the compute shaders of a module.
 pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'a str, String> {
@@ -32,7 +32,7 @@ pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'
 }
 
 /// Entry point of a module.
-struct Entry<'a> {
+struct EntryPoint<'a> {
     name: String,
     function: u32,
     /// Index of the word at which it is declared.
@@ -56,7 +56,7 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
             let (name, literal) = string(rest);
             // Messages show names in one line.
             let name = name.replace('\n', "\\n");
-            Some(Entry { name, function: *function, at: own.at, variables: &rest[literal..] })
+            Some(EntryPoint { name, function: *function, at: own.at, variables: &rest[literal..] })
         }
         _ => None,
     });
@@ -73,18 +73,18 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
         _ => false,
     };
     let functions: Vec<_> = functions.iter().filter(|own| !describes(own)).copied().collect();
-    let (functions, gone) = reached(entry, words[1], head, &functions);
-    if gone.is_empty() && points().count() == 1 && entry.name == "main" {
+    let (functions, removed) = reached(entry, words[1], head, &functions);
+    if removed.is_empty() && points().count() == 1 && entry.name == "main" {
         return Ok((words.to_vec(), vec![]));
     }
     let mut module = words[..HEADER].to_vec();
     for own in head.iter().filter(|own| !describes(own)) {
         let (op, operands) = (own.op(), own.operands());
-        let is_gone = |place: usize| operands.get(place).is_some_and(|id| gone.contains(id));
+        let is_gone = |place: usize| operands.get(place).is_some_and(|id| removed.contains(id));
         match op {
             Some(Op::EntryPoint) if own.at == entry.at => {
                 let renamed = [COMPUTE, entry.function, u32::from_le_bytes(*b"main"), 0];
-                let variables: Vec<u32> = entry.variables.iter().copied().filter(|id| !gone.contains(id)).collect();
+                let variables: Vec<u32> = entry.variables.iter().copied().filter(|id| !removed.contains(id)).collect();
                 module.push(((1 + renamed.len() + variables.len()) as u32) << 16 | Op::EntryPoint as u32);
                 module.extend(renamed);
                 module.extend(variables);
@@ -97,7 +97,7 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
         }
     }
     module.extend(functions.iter().flat_map(|own| own.words));
-    Ok((module, names_of(head, &gone)))
+    Ok((module, names_of(head, &removed)))
 }
 
 /// Returns the id of an imported set of debug instructions.
@@ -136,7 +136,7 @@ fn places(head: &[Instruction<'_>]) -> BTreeMap<u32, BTreeMap<u32, u32>> {
 /// Returns the functions that `entry` calls, directly or not, as instructions, and the ids that only removed code
 /// defines or uses.
 fn reached<'a>(
-    entry: &Entry<'_>,
+    entry: &EntryPoint<'_>,
     version: u32,
     head: &[Instruction<'a>],
     functions: &[Instruction<'a>],
@@ -153,11 +153,11 @@ fn reached<'a>(
         }
     }
     let is_reached = |body: &&[Instruction<'_>]| id(body).is_some_and(|id| reached.contains(&id));
-    let (kept, gone): (Vec<_>, Vec<_>) = bodies().partition(is_reached);
-    let functions = kept.concat();
+    let (called, removed): (Vec<_>, Vec<_>) = bodies().partition(is_reached);
+    let functions = called.concat();
     let mentioned: BTreeSet<u32> = functions.iter().flat_map(mentioned).collect();
     let named: BTreeSet<u32> = entry.variables.iter().copied().collect();
-    let is_used = |id: &u32| mentioned.contains(id) && (version < NAMES_ALL || named.contains(id));
+    let is_used = |id: &u32| mentioned.contains(id) && (version < LISTS_ALL_VARIABLES || named.contains(id));
     let variables = || head.iter().filter(|own| own.op() == Some(Op::Variable)).map(|own| own.operands());
     let variables = || variables().filter_map(|words| Some((*words.get(1)?, *words.get(2)?)));
     let places = places(head);
@@ -166,7 +166,7 @@ fn reached<'a>(
     // A second view of a used buffer stays, because its names are names of the buffer.
     let is_view = |own| bound(own).is_some_and(|place| seen.contains(&place));
     let unused = variables().filter(|own| !is_used(&own.0) && !is_view(*own)).map(|(id, _)| id);
-    let defined = gone.concat().into_iter().filter_map(result);
+    let defined = removed.concat().into_iter().filter_map(result);
     (functions, unused.chain(defined).collect())
 }
 
@@ -298,8 +298,8 @@ mod tests {
             let call = [0x4_0039, 1, MANY + 1, function + 1];
             words.extend([&[0x5_0036, 1, function, 0, 1][..], &call, &[0x1_0038]].concat());
         }
-        let begun = Instant::now();
+        let start = Instant::now();
         isolate(&words, None).expect("an entry point");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 }

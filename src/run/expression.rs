@@ -79,7 +79,7 @@ impl Operator {
 }
 
 /// Binding strength of a sign, between products and powers.
-const SIGN: u8 = 6;
+const SIGN_STRENGTH: u8 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Function {
@@ -101,19 +101,19 @@ impl Function {
 
 /// Limits of an expression: its length, the number of its operators, each of which may nest its left operand, and its
 /// nesting otherwise. Each level takes up to 2 KiB of stack.
-const MOST_BYTES: usize = 1 << 12;
-const MOST_OPERATORS: usize = 256;
-const DEEPEST: usize = 64;
+const MAX_BYTES: usize = 1 << 12;
+const MAX_OPERATORS: usize = 256;
+const MAX_NESTING: usize = 64;
 
 impl Expression {
     /// Parses an expression. Errors quote the text.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        if text.len() > MOST_BYTES {
-            return Err(format!("expression '{}' is longer than {MOST_BYTES} bytes; use shorter ones", brief(text)));
+        if text.len() > MAX_BYTES {
+            return Err(format!("expression '{}' is longer than {MAX_BYTES} bytes; use shorter ones", brief(text)));
         }
         let quoted = |reason: String| format!("expression '{}' {reason}", brief(text));
-        let mut parser = Parser { rest: text, operators: MOST_OPERATORS };
-        let root = parser.expression(0, DEEPEST).map_err(quoted)?;
+        let mut parser = Parser { rest: text, operators: MAX_OPERATORS };
+        let root = parser.expression(0, MAX_NESTING).map_err(quoted)?;
         match parser.rest.trim_start().chars().next() {
             None => Ok(Self { root, text: text.trim().to_string() }),
             Some(c) => Err(quoted(format!("goes on with '{}', where an operator was expected", c.escape_default()))),
@@ -287,7 +287,7 @@ impl Parser<'_> {
                 break;
             }
             self.rest = &self.rest[sign.len()..];
-            let too_many = || format!("has more than {MOST_OPERATORS} operators; use shorter ones");
+            let too_many = || format!("has more than {MAX_OPERATORS} operators; use shorter ones");
             self.operators = self.operators.checked_sub(1).ok_or_else(too_many)?;
             // Powers are right-associative.
             let right = self.expression(strength - u8::from(operator == Operator::Power), depth)?;
@@ -316,7 +316,7 @@ impl Parser<'_> {
             }
             '-' | '!' => {
                 self.rest = &self.rest[1..];
-                let inner = self.expression(if first == '-' { SIGN } else { SIGN + 1 }, depth)?;
+                let inner = self.expression(if first == '-' { SIGN_STRENGTH } else { SIGN_STRENGTH + 1 }, depth)?;
                 Ok(if first == '-' { Node::Negated(inner.into()) } else { Node::Not(inner.into()) })
             }
             '0'..='9' | '.' => self.literal(),
@@ -387,13 +387,13 @@ impl Parser<'_> {
 pub(crate) struct Values {
     known: Vec<(String, i64)>,
     /// Names that have no value here, each with the reason.
-    barred: Vec<(String, String)>,
+    reasons: Vec<(String, String)>,
 }
 
 impl Values {
     /// Makes the values of these axes.
     pub(crate) fn of(names: &[String], values: &[i64]) -> Self {
-        Self { known: names.iter().cloned().zip(values.iter().copied()).collect(), barred: vec![] }
+        Self { known: names.iter().cloned().zip(values.iter().copied()).collect(), reasons: vec![] }
     }
 
     /// Adds a value, unless the name already has one.
@@ -402,8 +402,8 @@ impl Values {
     }
 
     /// Adds the reason why a name has no value here.
-    pub(crate) fn bar(&mut self, name: &str, reason: &str) {
-        self.barred.push((name.to_string(), reason.to_string()));
+    pub(crate) fn set_reason(&mut self, name: &str, reason: &str) {
+        self.reasons.push((name.to_string(), reason.to_string()));
     }
 
     /// Returns the value of `name`. The error lists the known names.
@@ -411,7 +411,7 @@ impl Values {
         if let Some((_, value)) = self.known.iter().find(|(known, _)| known == name) {
             return Ok(*value);
         }
-        if let Some((_, reason)) = self.barred.iter().find(|(barred, _)| barred == name) {
+        if let Some((_, reason)) = self.reasons.iter().find(|(reasons, _)| reasons == name) {
             return Err(format!("names '{name}', {reason}"));
         }
         let mut names: Vec<&str> = self.known.iter().map(|(name, _)| name.as_str()).collect();
@@ -516,8 +516,8 @@ mod tests {
         assert!(value(&"-".repeat(1000)).expect_err("deep").contains("nested too deeply"));
         // Operators of equal strength nest on the left.
         let chain = |operators: usize| value(&format!("1{}", "-1".repeat(operators)));
-        assert_eq!(chain(MOST_OPERATORS), Ok(1 - MOST_OPERATORS as i64));
-        assert!(chain(MOST_OPERATORS + 1).expect_err("long").contains("more than 256 operators"));
+        assert_eq!(chain(MAX_OPERATORS), Ok(1 - MAX_OPERATORS as i64));
+        assert!(chain(MAX_OPERATORS + 1).expect_err("long").contains("more than 256 operators"));
         assert!(value(&"1+".repeat(4000)).expect_err("long").contains("longer than"));
     }
 

@@ -2,7 +2,7 @@
 
 use super::array;
 use super::expression::{Expression, Values};
-use super::resolved::{Buffer, Fill};
+use super::resolved::{Fill, ResolvedBuffer};
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::file_name::file_name;
@@ -12,7 +12,7 @@ use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
 
 /// Forms of a fill, for messages.
-pub(crate) const FORMS: &str = "zero, a number, varied, mask, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy, @x.bin or @x.bin.zst";
+pub(crate) const FILL_FORMS: &str = "zero, a number, varied, mask, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy, @x.bin or @x.bin.zst";
 
 /// Parses a fill. File names are relative to `folder`, and their placeholders already replaced.
 pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, String> {
@@ -24,7 +24,8 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
     let (name, arguments) = match text.split_once('(') {
         None => (text, vec![]),
         Some((name, rest)) => {
-            let inner = rest.strip_suffix(')').ok_or_else(|| format!("fill '{text}' lacks a ')'; write {FORMS}"))?;
+            let inner =
+                rest.strip_suffix(')').ok_or_else(|| format!("fill '{text}' lacks a ')'; write {FILL_FORMS}"))?;
             (name.trim(), split(inner))
         }
     };
@@ -39,7 +40,7 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
         ("uniform", []) => Ok(Fill::Uniform { low: 0.0, high: 1.0 }),
         ("uniform", &[low, high]) if low <= high && (high - low).is_finite() => Ok(Fill::Uniform { low, high }),
         ("normal" | "uniform" | "zero" | "iota" | "varied" | "mask", _) => {
-            Err(format!("fill '{text}' has the wrong arguments; write {FORMS}"))
+            Err(format!("fill '{text}' has the wrong arguments; write {FILL_FORMS}"))
         }
         // A single number fills the whole buffer.
         _ if !text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
@@ -52,7 +53,7 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
         }
         _ => {
             let known = ["zero", "iota", "varied", "mask", "normal", "uniform"];
-            Err(format!("{}; write {FORMS}", error::unknown("fill", name, "", &known)))
+            Err(format!("{}; write {FILL_FORMS}", error::unknown("fill", name, "", &known)))
         }
     }
 }
@@ -136,7 +137,7 @@ impl Fill {
     }
 }
 
-impl Buffer {
+impl ResolvedBuffer {
     /// Generates the contents before a run: random ones from `seed` and `stream`, the index of the buffer, and those
     /// that a program wrote from `folder`.
     pub(crate) fn contents(&self, seed: u64, stream: u64, folder: &Path) -> Result<Vec<u8>, String> {
@@ -208,13 +209,13 @@ impl Buffer {
 const EXPONENTS: std::ops::Range<u64> = 0..9;
 
 /// Reciprocal of the share of zeros among varied integers: masks need both values, and keys need duplicates.
-const ZERO_IN: u64 = 8;
+const ELEMENTS_PER_ZERO: u64 = 8;
 
 /// Appends a value of [`Fill::Varied`].
 fn varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
     let (size, start) = (element.bytes() as usize, bytes.len());
     if element.is_integer() {
-        let value = match random.next_u64() % ZERO_IN {
+        let value = match random.next_u64() % ELEMENTS_PER_ZERO {
             0 => 0,
             // Varying magnitudes, so that the high word may be zero.
             1 => random.next_u64() >> (random.next_u64() % (8 * size as u64) + 64 - 8 * size as u64),
@@ -260,7 +261,7 @@ mod tests {
 
     fn bytes(element: DType, fill: &str, len: u64) -> Vec<u8> {
         let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
-        let buffer = Buffer { fill, ..Buffer::new("A", element, vec![len], Role::Input) };
+        let buffer = ResolvedBuffer { fill, ..ResolvedBuffer::new("A", element, vec![len], Role::Input) };
         let bytes = buffer.contents(1, 0, Path::new("")).expect("bytes");
         assert_eq!(bytes.len() as u64, buffer.bytes());
         bytes

@@ -2,7 +2,7 @@
 //! cancelled, so a source that overflows the stack, exhausts memory or never finishes ends only that process. It has a
 //! thread with a large stack, a memory limit and a time limit, and compiles one source after the other until it fails.
 
-use super::compile::{Compiled, Source};
+use super::compile::{Compiled, KernelSource};
 use crate::basis::error::Error;
 use crate::basis::printable::{Shown, ending, is_kill};
 use crate::basis::threads::{self, CANNOT_START};
@@ -16,38 +16,38 @@ use std::thread;
 use std::time::Duration;
 
 /// Arguments that start this program as a compiler process.
-const WORDS: [&str; 2] = ["worker", "--compiler"];
+const ARGUMENTS: [&str; 2] = ["worker", "--compiler"];
 /// Stack size of a compiler; untouched pages take no memory.
-const STACK: usize = 512 << 20;
+const STACK_BYTES: usize = 512 << 20;
 /// Memory limit of a compiler process, including its stack.
-const MOST_MEMORY: Bytes = Bytes(4 << 30);
+const MAX_MEMORY: Bytes = Bytes(4 << 30);
 /// Time limit of a compilation, in polls: a clock would also count time during which the process is stopped.
 const MAX_POLLS: u32 = 1200;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Process that compiles.
-type Compiler = Helper<Result<Compiled, String>>;
+type CompilerProcess = Helper<Result<Compiled, String>>;
 /// Source, and values of its overridable constants.
-type Compilation<'a> = (&'a Source, &'a [(String, f64)]);
+type Compilation<'a> = (&'a KernelSource, &'a [(String, f64)]);
 
 /// Idle process from the previous compilation.
-static KEPT: Mutex<Option<Compiler>> = Mutex::new(None);
+static IDLE: Mutex<Option<CompilerProcess>> = Mutex::new(None);
 
 /// Compiles GLSL or WGSL.
-pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Compiled, String> {
-    let order = (source, overrides);
+pub(super) fn compile(source: &KernelSource, overrides: &[(String, f64)]) -> Result<Compiled, String> {
+    let request = (source, overrides);
     // A path that is not UTF-8 cannot be sent as JSON.
-    if !guarded::has_front_ends_apart() || serde_json::to_value(order).is_err() {
+    if !guarded::has_front_ends_apart() || serde_json::to_value(request).is_err() {
         return on_large_stack(|| source.compile_here(overrides));
     }
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     // An idle process may have been killed since.
-    let alive = kept.take().and_then(|mut last| last.is_alive().then_some(last));
+    let alive = idle.take().and_then(|mut last| last.is_alive().then_some(last));
     let shown = source.path.shown();
-    let mut attempt = |compiler: Result<Compiler, String>| {
+    let mut attempt = |compiler: Result<CompilerProcess, String>| {
         let mut compiler = compiler?;
-        if let Some(answer) = ask(&mut compiler, &order) {
-            *kept = Some(compiler);
+        if let Some(answer) = ask(&mut compiler, &request) {
+            *idle = Some(compiler);
             return answer.map(Ok);
         }
         compiler.end(FAREWELL).map(Err).map_err(|e| format!("{shown}: its compiler is gone: {e}"))
@@ -67,15 +67,15 @@ pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Co
 }
 
 /// Starts a compiler process.
-fn start() -> Result<Compiler, String> {
+fn start() -> Result<CompilerProcess, String> {
     let start =
-        || Helper::start(Command::new(std::env::current_exe()?).args(WORDS), Printed::Discarded, Lifetime::Tied);
+        || Helper::start(Command::new(std::env::current_exe()?).args(ARGUMENTS), Printed::Discarded, Lifetime::Tied);
     start().map_err(|e| format!("{CANNOT_START} this program again to compile: {}", threads::explained(&e)))
 }
 
 /// Sends a source to the process; `None` if the process ended, possibly because of an interruption.
-fn ask(compiler: &mut Compiler, order: &Compilation<'_>) -> Option<Result<Compiled, String>> {
-    compiler.send(order);
+fn ask(compiler: &mut CompilerProcess, request: &Compilation<'_>) -> Option<Result<Compiled, String>> {
+    compiler.send(request);
     loop {
         match compiler.receive(POLL_INTERVAL) {
             Ok(answer) => return Some(answer),
@@ -92,9 +92,9 @@ fn ask(compiler: &mut Compiler, order: &Compilation<'_>) -> Option<Result<Compil
 /// Serves another process of this program as its compiler, until that process ends.
 pub(crate) fn serve() -> Result<(), Error> {
     process::end_with_parent();
-    limit();
+    limit_memory();
     for line in message::lines(std::io::stdin().lock()) {
-        let Some(Ok((source, overrides))) = message::parse::<(Source, Vec<(String, f64)>)>(&line) else {
+        let Some(Ok((source, overrides))) = message::parse::<(KernelSource, Vec<(String, f64)>)>(&line) else {
             return Err(Error::Failure("this is a process that compiles for another".into()));
         };
         let (compiled, watched) = mpsc::channel::<()>();
@@ -106,8 +106,8 @@ pub(crate) fn serve() -> Result<(), Error> {
                     return;
                 }
                 // On other systems, the resource limit applies.
-                if cfg!(windows) && process::resident().is_some_and(|memory| memory > MOST_MEMORY) {
-                    most = format!("more than {MOST_MEMORY} of memory");
+                if cfg!(windows) && process::resident().is_some_and(|memory| memory > MAX_MEMORY) {
+                    most = format!("more than {MAX_MEMORY} of memory");
                     break;
                 }
             }
@@ -130,12 +130,12 @@ fn answer(result: &Result<Compiled, String>) {
 }
 
 /// Limits the memory of this process, if the system supports it.
-fn limit() {
+fn limit_memory() {
     #[cfg(unix)]
     {
         use nix::sys::resource::{Resource, getrlimit, setrlimit};
         if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_AS) {
-            let _ = setrlimit(Resource::RLIMIT_AS, MOST_MEMORY.0.min(hard), hard);
+            let _ = setrlimit(Resource::RLIMIT_AS, MAX_MEMORY.0.min(hard), hard);
             let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
         }
     }
@@ -144,14 +144,14 @@ fn limit() {
 /// Runs `work` on a thread with a stack for compilers. A panic becomes an error.
 fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     thread::scope(|scope| {
-        let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
         let thread = thread.map_err(|e| format!("there is no memory for a compiler: {e}"))?;
-        thread.join().unwrap_or_else(|panic| Err(format!("its compiler failed: {}", said(&*panic))))
+        thread.join().unwrap_or_else(|panic| Err(format!("its compiler failed: {}", panic_message(&*panic))))
     })
 }
 
 /// Returns the message of a panic.
-fn said(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked")
 }

@@ -1,7 +1,9 @@
 //! Generates descriptions from kernels, and lists what a run still lacks.
 
 use super::access::Access;
-use super::description::{Buffer, Described, Dispatch, Fault, Formula, Kernel, Listed, Named, OTHERS};
+use super::description::{
+    Described, DescribedBuffer, Fault, Formula, GridFields, Kernel, OTHERS, OneOrMany, OrderedMap,
+};
 use super::loaded::{LoadedPass, constant_key, programs};
 use super::members::number;
 use super::options::typed;
@@ -17,7 +19,7 @@ use toml::Value;
 
 /// Returns the default tolerance of outputs.
 #[must_use]
-pub(crate) fn usual(element: DType) -> Tolerance {
+pub(crate) fn default_tolerance(element: DType) -> Tolerance {
     match element {
         DType::F64 => Tolerance::Close { rtol: 1e-10, atol: 1e-12 },
         DType::F32 => Tolerance::Close { rtol: 1e-4, atol: 1e-5 },
@@ -45,13 +47,13 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     let stated = described.description.kernel.clone().unwrap_or_default();
     let Kernel { entry, include, define, .. } = stated;
     let source = match programs.as_slice() {
-        [_] => Listed::One(pass.source.clone()),
-        several => Listed::Many(several.iter().map(|program| program.passes[0].source.clone()).collect()),
+        [_] => OneOrMany::One(pass.source.clone()),
+        several => OneOrMany::Many(several.iter().map(|program| program.passes[0].source.clone()).collect()),
     };
     own.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
     own.remark("axes", "swept; expressions below may use these names");
     for ((axis, values), remark) in grid.axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
-        own.description.axes.set(axis, Listed::One(text(values)));
+        own.description.axes.set(axis, OneOrMany::One(text(values)));
         own.remark(format!("axes.{axis}"), format!("(…) {remark}"));
     }
     specs(pass, &mut own);
@@ -68,9 +70,9 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     own.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
     own.remark("dispatch.groups", "(…)");
     let groups = grid.groups();
-    own.description.dispatch = Some(Dispatch { groups: Some(Listed::Many(groups.clone())), indirect: None });
+    own.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups.clone())), indirect: None });
     let groups: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
-    own.tail = ENDING.replace("GROUPS", &format!("[{}]", groups.join(", ")));
+    own.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", groups.join(", ")));
     Ok(own)
 }
 
@@ -78,23 +80,29 @@ fn template(described: &Described) -> Result<Commented, Fault> {
 fn buffers(pass: &LoadedPass, grid: &Grid, own: &mut Commented) -> Result<(), Fault> {
     let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
     let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
-    let mut held = vec![];
+    let mut pointed = vec![];
     for (slot, access) in pass.interface.slots.iter().zip(slots) {
         match by_member(slot, *access) {
             Some(block) => {
                 uniform(&buffer_key(pass, slot), slot, block, grid, own);
                 let pointers = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
-                held.extend(pointers.map(|member| (member, Access::UNKNOWN)));
+                pointed.extend(pointers.map(|member| (member, Access::UNKNOWN)));
             }
             None => buffer(&buffer_key(pass, slot), slot, *access, grid, own),
         }
     }
-    for (member, access) in pass.addresses().zip(addresses.iter().copied()).chain(held) {
+    for (member, access) in pass.addresses().zip(addresses.iter().copied()).chain(pointed) {
         let name = member.name.rsplit('.').next().unwrap_or_default();
-        own.remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, done(access)));
+        own.remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, access_text(access)));
         own.remark(format!("buffer.{name}.type"), "(…)");
         own.remark(format!("buffer.{name}.shape"), "(…)");
-        contents(name, &member.name, Buffer { shape: Some(grid.shape(1)), ..of_type("f32") }, access, own);
+        add_buffer(
+            name,
+            &member.name,
+            DescribedBuffer { shape: Some(grid.shape(1)), ..buffer_of_type("f32") },
+            access,
+            own,
+        );
     }
     Ok(())
 }
@@ -121,12 +129,12 @@ fn text(formula: &str) -> Formula {
     Formula::Text(formula.into())
 }
 
-fn of_type(element: &str) -> Buffer {
-    Buffer { element: Some(element.into()), ..Buffer::default() }
+fn buffer_of_type(element: &str) -> DescribedBuffer {
+    DescribedBuffer { element: Some(element.into()), ..DescribedBuffer::default() }
 }
 
 /// Comments on fields that cannot be derived from a kernel.
-const ENDING: &str = "
+const OPTIONAL_TABLES: &str = "
 # [reference]                 # (…) the right answer; without it: unverified
 # kernel = \"naive.comp\"       # another kernel, and its grid:
 # groups = GROUPS
@@ -170,13 +178,13 @@ impl Grid {
     }
 
     /// Returns the shape of a buffer with `stride` elements for each invocation.
-    fn shape(&self, stride: u64) -> Listed {
+    fn shape(&self, stride: u64) -> OneOrMany {
         let mut extents: Vec<_> = self.axes().map(|(axis, _)| text(axis)).collect();
         if stride > 1 {
             extents[0] = text(&format!("{stride}*N"));
         }
         extents.reverse();
-        Listed::Many(extents)
+        OneOrMany::Many(extents)
     }
 
     /// Returns the work-groups that cover the axes.
@@ -208,7 +216,7 @@ impl Grid {
 }
 
 /// Describes a kernel's access to a buffer.
-fn done(access: Access) -> &'static str {
+fn access_text(access: Access) -> &'static str {
     match (access.reads, access.writes) {
         (true, true) => "read and written",
         (true, false) => "read",
@@ -228,13 +236,13 @@ fn specs(pass: &LoadedPass, own: &mut Commented) {
             Scalar::Float { .. } | Scalar::Bfloat16 => Formula::Number(number(*scalar, *bits)),
         };
         let name = constant_key(constant);
-        own.description.spec.set(&name, Listed::One(value));
+        own.description.spec.set(&name, OneOrMany::One(value));
         own.remark(format!("spec.{name}"), format!("{}, constant_id {id}", scalar.name()));
     }
 }
 
 /// Most members of a block that are listed; the others share one value.
-const MOST_LISTED: usize = 24;
+const MAX_LISTED: usize = 24;
 
 /// Returns the block of a slot that is given by member: a uniform block, or a read-only one of several types.
 fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
@@ -245,8 +253,8 @@ fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
 
 fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, own: &mut Commented) {
     own.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
-    let (listed, others) = block.members.split_at(block.members.len().min(MOST_LISTED));
-    let mut members = Named::default();
+    let (listed, others) = block.members.split_at(block.members.len().min(MAX_LISTED));
+    let mut members = OrderedMap::default();
     for member in listed {
         let ArgumentKind::Scalar(scalar) = member.kind else { continue };
         let key = member_key(&block.members, member);
@@ -270,10 +278,10 @@ fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, own: &mut Commen
     let aliases: Vec<&str> = slot.names().into_iter().filter(|own| *own != name).collect();
     let aliases = aliases.join(", ");
     let also = if aliases.is_empty() { String::new() } else { format!("; also {aliases}") };
-    own.remark(format!("buffer.{name}"), format!("set {set}, binding {binding}: {}{also}", done(access)));
+    own.remark(format!("buffer.{name}"), format!("set {set}, binding {binding}: {}{also}", access_text(access)));
     let array = slot.blocks.iter().find_map(|block| block.array);
     let element = element(&[slot]);
-    let counted = |count: u64| Listed::Many(vec![Formula::Integer(count.cast_signed())]);
+    let counted = |count: u64| OneOrMany::Many(vec![Formula::Integer(count.cast_signed())]);
     let (shape, remark) = match array {
         _ if numbers(slot).is_some() => {
             (counted(numbers(slot).map_or(0, |(_, count)| count)), "the block's size".to_string())
@@ -283,7 +291,7 @@ fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, own: &mut Commen
         None => (counted(fixed(slot).unwrap_or_default()), "the block's size".to_string()),
     };
     own.remark(format!("buffer.{name}.shape"), remark);
-    contents(name, name, Buffer { shape: Some(shape), ..of_type(&element) }, access, own);
+    add_buffer(name, name, DescribedBuffer { shape: Some(shape), ..buffer_of_type(&element) }, access, own);
 }
 
 /// Returns the numbers in each element of the array at a block's end, if these are structures or have padding; 1 for
@@ -332,7 +340,7 @@ pub(crate) fn element(slots: &[&Slot]) -> String {
 }
 
 /// Adds a buffer, with fill and check according to the access. `called` is its name in the kernel.
-fn contents(name: &str, called: &str, mut buffer: Buffer, access: Access, own: &mut Commented) {
+fn add_buffer(name: &str, called: &str, mut buffer: DescribedBuffer, access: Access, own: &mut Commented) {
     let element = buffer.element.clone().unwrap_or_default();
     if access.reads || !access.writes {
         let chosen = fill(called, &element, access);
@@ -343,7 +351,7 @@ fn contents(name: &str, called: &str, mut buffer: Buffer, access: Access, own: &
         buffer.fill = Some(chosen.into());
         own.remark(format!("buffer.{name}.fill"), remark);
     }
-    let tolerance = DType::of_buffer(&element).map_or(Tolerance::Exact, usual);
+    let tolerance = DType::of_buffer(&element).map_or(Tolerance::Exact, default_tolerance);
     if access.writes && access.reads {
         buffer.check = Some(check(&tolerance));
         let lines = "# (…) filled and checked: updated in place. An output has no fill. Or:\n\
@@ -360,14 +368,14 @@ fn contents(name: &str, called: &str, mut buffer: Buffer, access: Access, own: &
 const INDICES: &str = "uniform(0, N - 1)";
 
 /// Parts of names that suggest a buffer of 0 and 1.
-const MASKS: [&str; 7] = ["mask", "flag", "valid", "active", "enabled", "visible", "predicate"];
+const MASK_NAMES: [&str; 7] = ["mask", "flag", "valid", "active", "enabled", "visible", "predicate"];
 
 /// Returns a fill that covers the type; zeros for integers that atomic operations change, which are usually counters.
 fn fill(name: &str, element: &str, access: Access) -> &'static str {
     let is_float = element.starts_with('f') || element == "bf16";
     let name = name.to_lowercase();
     match element {
-        _ if !access.writes && MASKS.iter().any(|part| name.contains(part)) => "mask",
+        _ if !access.writes && MASK_NAMES.iter().any(|part| name.contains(part)) => "mask",
         _ if is_float => "varied",
         _ if access.counts => "zero",
         _ if access.indexes && element != "bytes" => INDICES,
@@ -440,7 +448,7 @@ mod tests {
         let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
         let mut own = Commented::default();
         own.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
-        contents(hostile, hostile, of_type("f32"), Access::UNKNOWN, &mut own);
+        add_buffer(hostile, hostile, buffer_of_type("f32"), Access::UNKNOWN, &mut own);
         assert!(
             own.text().lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")),
             "{}",

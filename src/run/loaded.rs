@@ -1,8 +1,8 @@
 //! Loads the kernels of a description: compiles them and reads their interfaces.
 
 use super::access::{Access, Root, accesses};
-use super::compile::{Compiled, Source};
-use super::description::{Described, Description, Fault, Formula, Kernel, Listed};
+use super::compile::{Compiled, KernelSource};
+use super::description::{Described, Description, Fault, Formula, Kernel, OneOrMany};
 use super::resolved::Module;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use std::path::Path;
@@ -14,19 +14,19 @@ pub(crate) struct LoadedKernel {
     pub(crate) name: String,
     pub(crate) passes: Vec<LoadedPass>,
     /// Execution order of the passes.
-    pub(crate) order: Vec<Order>,
+    pub(crate) order: Vec<PassOrder>,
 }
 
 /// Element of an execution order.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum PassOrder {
     /// Pass with this index.
     Pass(usize),
     /// Rounds of passes.
-    Loop { times: Formula, index: String, body: Vec<Order> },
+    Loop { times: Formula, index: String, body: Vec<PassOrder> },
 }
 
-impl Order {
+impl PassOrder {
     /// Repeats the element as often as `kernel` states.
     fn repeated(self, kernel: &Kernel) -> Self {
         match &kernel.times {
@@ -85,7 +85,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
                 if described.of_case && at > 0 && kernel.entry.is_some() && pass.is_err() {
                     pass = load(described, &Kernel { entry: None, ..kernel.clone() }, source, "");
                 }
-                let order = vec![Order::Pass(0).repeated(kernel)];
+                let order = vec![PassOrder::Pass(0).repeated(kernel)];
                 Ok(LoadedKernel { name: stem(source), passes: vec![pass?], order })
             };
             let mut programs = kernel.source.values().iter().enumerate().map(program).collect::<Result<Vec<_>, _>>()?;
@@ -103,7 +103,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
                 return Err(Fault::new("dispatch", "is for a single [kernel]; give each [[pass]] its groups"));
             }
             let mut loaded = vec![];
-            let order = ordered(described, passes, DEEPEST, &mut loaded)?;
+            let order = load_passes(described, passes, MAX_NESTING, &mut loaded)?;
             let name = name.clone().or_else(|| loaded.first().map(|pass| stem(&pass.source))).unwrap_or_default();
             Ok(vec![LoadedKernel { name, passes: loaded, order }])
         }
@@ -111,24 +111,24 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
 }
 
 /// Most levels of nested rounds.
-const DEEPEST: usize = 8;
+const MAX_NESTING: usize = 8;
 
 /// Loads passes and returns their order.
-fn ordered(
+fn load_passes(
     described: &Described,
     passes: &[Kernel],
     depth: usize,
     loaded: &mut Vec<LoadedPass>,
-) -> Result<Vec<Order>, Fault> {
+) -> Result<Vec<PassOrder>, Fault> {
     let Some(depth) = depth.checked_sub(1) else {
-        return Err(Fault::new("pass.pass", format!("is nested more than {DEEPEST} deep; write the passes out")));
+        return Err(Fault::new("pass.pass", format!("is nested more than {MAX_NESTING} deep; write the passes out")));
     };
     let mut order = vec![];
     for pass in passes {
         match (pass.source.values(), pass.pass.as_slice()) {
             ([source], []) => {
                 loaded.push(load(described, pass, source, "pass.")?);
-                order.push(Order::Pass(loaded.len() - 1).repeated(pass));
+                order.push(PassOrder::Pass(loaded.len() - 1).repeated(pass));
             }
             ([], [_, ..]) => {
                 let own = Kernel { times: None, index: None, pass: vec![], ..pass.clone() };
@@ -139,8 +139,8 @@ fn ordered(
                 let Some(times) = &pass.times else {
                     return Err(Fault::new("pass.times", "is missing: say how often its passes run"));
                 };
-                let body = ordered(described, &pass.pass, depth, loaded)?;
-                order.push(Order::looped(times, pass, body));
+                let body = load_passes(described, &pass.pass, depth, loaded)?;
+                order.push(PassOrder::looped(times, pass, body));
             }
             _ => return Err(Fault::new("pass.source", "must name one file in each [[pass]]")),
         }
@@ -175,7 +175,7 @@ pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, F
     let groups = reference.own.groups.clone().or_else(of_kernels).or_else(|| kernel.as_ref()?.groups.clone());
     let kernel = Kernel { groups, ..reference.own.clone() };
     let pass = load(described, &kernel, source, "reference.")?;
-    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], order: vec![Order::Pass(0)] }))
+    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], order: vec![PassOrder::Pass(0)] }))
 }
 
 /// Returns a file name without folder and extension.
@@ -196,7 +196,7 @@ fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static s
     };
     let mut folders: Vec<_> = kernel.include.iter().map(|folder| described.path(folder)).collect();
     folders.push(described.folder.clone());
-    let text = Source {
+    let text = KernelSource {
         path: described.path(source),
         entry: kernel.entry.clone(),
         include: folders,
@@ -275,7 +275,7 @@ impl LoadedPass {
 
     /// Returns the sub-group sizes that compete.
     pub(crate) fn subgroups(&self) -> &[Formula] {
-        self.stated.subgroup.as_ref().map_or(&[], Listed::values)
+        self.stated.subgroup.as_ref().map_or(&[], OneOrMany::values)
     }
 
     /// Returns the name of its source without the folder.

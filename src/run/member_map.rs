@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// Kind of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum ByteKind {
     /// Padding between members, which kernels do not write.
     Padding,
     /// Integer member of a structure that also has floats.
@@ -15,20 +15,20 @@ pub(super) enum Kind {
 }
 
 /// Most bytes of a block, or of an array element, that are classified.
-const MOST_BYTES: u64 = 1 << 16;
+const MAX_BYTES: u64 = 1 << 16;
 
 /// Bytes of a block at an offset in a buffer: those before the array at its end, and those of each element.
 #[derive(Clone, Debug, PartialEq)]
-struct View {
+struct BlockLayout {
     offset: u64,
-    fixed: Vec<Kind>,
-    element: Vec<Kind>,
+    fixed: Vec<ByteKind>,
+    element: Vec<ByteKind>,
 }
 
 /// Layout of a buffer from the blocks that bind it. Without known blocks, every byte is a number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct MemberMap {
-    views: Vec<View>,
+    views: Vec<BlockLayout>,
     /// Whether an unknown block or an address may access any byte.
     open: bool,
 }
@@ -40,7 +40,7 @@ impl MemberMap {
             Some(long) => (long.start, long.stride, &long.first[..]),
             None => (block.fixed, block.array.map_or(0, |array| array.stride), &*block.members),
         };
-        if members.is_empty() || start > MOST_BYTES || stride > MOST_BYTES {
+        if members.is_empty() || start > MAX_BYTES || stride > MAX_BYTES {
             return self.open();
         }
         let is = |wanted: fn(Scalar) -> bool| {
@@ -49,11 +49,11 @@ impl MemberMap {
         let is_float = |scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
         let mixed = is(is_float) && is(|scalar| matches!(scalar, Scalar::Int { .. }));
         let kind = |member: &Argument| match member.kind {
-            ArgumentKind::Scalar(Scalar::Int { signed, .. }) if mixed => Kind::Integer { signed },
-            _ => Kind::Number,
+            ArgumentKind::Scalar(Scalar::Int { signed, .. }) if mixed => ByteKind::Integer { signed },
+            _ => ByteKind::Number,
         };
-        let [fixed, element] = [start, stride].map(|bytes| vec![Kind::Padding; bytes as usize]);
-        let mut view = View { offset, fixed, element };
+        let [fixed, element] = [start, stride].map(|bytes| vec![ByteKind::Padding; bytes as usize]);
+        let mut view = BlockLayout { offset, fixed, element };
         for member in members {
             let (at, bytes) = (member.offset as usize, member.kind.bytes() as usize);
             let (part, at) = match at.checked_sub(view.fixed.len()) {
@@ -74,19 +74,19 @@ impl MemberMap {
     pub(super) fn period(&self, bytes: usize) -> Option<usize> {
         let (first, others) = self.views.split_first().filter(|_| !self.open)?;
         let is_alike =
-            |view: &View| view.offset == 0 && view.fixed.is_empty() && view.element.len() == first.element.len();
+            |view: &BlockLayout| view.offset == 0 && view.fixed.is_empty() && view.element.len() == first.element.len();
         let whole = is_alike(first) && others.iter().all(is_alike) && first.element.len().is_multiple_of(bytes);
         (whole && first.element.len() > bytes).then(|| first.element.len() / bytes)
     }
 
     /// Whether every byte is a number.
     pub(super) fn is_plain(&self) -> bool {
-        let plain = |view: &View| view.fixed.iter().chain(&view.element).all(|byte| *byte == Kind::Number);
+        let plain = |view: &BlockLayout| view.fixed.iter().chain(&view.element).all(|byte| *byte == ByteKind::Number);
         self.open || self.views.iter().all(plain)
     }
 
     /// Returns the kind of a byte; of several blocks, the one with the most specific kind decides.
-    fn byte(&self, at: u64) -> Kind {
+    fn byte(&self, at: u64) -> ByteKind {
         let seen = self.views.iter().filter_map(|view| {
             let at = at.checked_sub(view.offset)? as usize;
             match at.checked_sub(view.fixed.len()) {
@@ -94,15 +94,15 @@ impl MemberMap {
                 Some(at) => view.element.get(at.checked_rem(view.element.len())?).copied(),
             }
         });
-        seen.max().unwrap_or(Kind::Number)
+        seen.max().unwrap_or(ByteKind::Number)
     }
 
     /// Returns the kind of an element of `bytes` bytes.
-    pub(super) fn kind(&self, index: usize, bytes: usize) -> Kind {
+    pub(super) fn kind(&self, index: usize, bytes: usize) -> ByteKind {
         let start = (index * bytes) as u64;
         let kinds = (start..start + bytes as u64).map(|at| self.byte(at));
         // A member may cover the element only in part.
-        kinds.max().unwrap_or(Kind::Number)
+        kinds.max().unwrap_or(ByteKind::Number)
     }
 
     /// Returns the contents with zeros in place of padding.
@@ -112,7 +112,7 @@ impl MemberMap {
         }
         let mut contents = contents.to_vec();
         for (at, byte) in (0..).zip(&mut contents) {
-            if self.byte(at) == Kind::Padding {
+            if self.byte(at) == ByteKind::Padding {
                 *byte = 0;
             }
         }

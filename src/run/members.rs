@@ -1,7 +1,7 @@
 //! Packs blocks that a description gives by member: push constants, uniform blocks, and storage blocks of parameters.
 
 use super::buffers::Roles;
-use super::description::{Bound, BoundRange, Description, Fault, Formula, Named, OTHERS};
+use super::description::{BoundBuffer, BoundRange, Description, Fault, Formula, OTHERS, OrderedMap};
 use super::expression::Values;
 use super::loaded::{LoadedPass, slot_key};
 use super::written;
@@ -13,8 +13,8 @@ use crate::kernel::program::BufferId;
 use half::{bf16, f16};
 
 /// Most stated elements of an array at the end of a block, and most bytes of a block.
-const MOST_ELEMENTS: u64 = 1 << 16;
-const MOST_BYTES: u64 = 1 << 24;
+const MAX_ELEMENTS: u64 = 1 << 16;
+const MAX_BYTES: u64 = 1 << 24;
 
 /// Block with the values that a description states for it.
 pub(crate) struct Members<'a> {
@@ -25,7 +25,7 @@ pub(crate) struct Members<'a> {
     parts: Vec<Argument>,
     bytes: u64,
     /// Values by name; the pass's take precedence.
-    stated: Vec<&'a Named<Formula>>,
+    stated: Vec<&'a OrderedMap<Formula>>,
 }
 
 impl<'a> Members<'a> {
@@ -44,7 +44,8 @@ impl<'a> Members<'a> {
         slot: &Slot,
     ) -> Result<Option<Self>, Fault> {
         let tables = [&pass.stated.uniform, &description.uniform];
-        let called = |table: &&'a Named<Named<Formula>>| table.0.iter().find(|(name, _)| slot.is_called(name));
+        let called =
+            |table: &&'a OrderedMap<OrderedMap<Formula>>| table.0.iter().find(|(name, _)| slot.is_called(name));
         let found: Vec<_> = tables.iter().filter_map(called).collect();
         let is_buffer = || {
             let described = description.buffer.names();
@@ -92,7 +93,7 @@ impl<'a> Members<'a> {
 
     /// Returns the stated value of a member, by name or by offset.
     fn stated(&self, member: &Argument) -> Option<&'a Formula> {
-        let by_place = |table: &&'a Named<Formula>| table.iter().find(|(key, _)| member.is_called(key));
+        let by_place = |table: &&'a OrderedMap<Formula>| table.iter().find(|(key, _)| member.is_called(key));
         let by_name = self.stated.iter().find_map(|table| table.get(&member.name));
         by_name.or_else(|| self.stated.iter().find_map(by_place).map(|(_, value)| value))
     }
@@ -102,7 +103,7 @@ impl<'a> Members<'a> {
     fn pointer(&self, member: &Argument) -> Result<Option<(usize, Option<String>)>, Fault> {
         let stated = self.stated(member);
         match (member.kind, stated) {
-            (ArgumentKind::Address, Some(Formula::Text(text))) if text.starts_with(BITS) => Ok(None),
+            (ArgumentKind::Address, Some(Formula::Text(text))) if text.starts_with(BITS_PREFIX) => Ok(None),
             (ArgumentKind::Address, stated) => {
                 let name = stated.map(ToString::to_string);
                 let name = name.unwrap_or_else(|| member.name.rsplit('.').next().unwrap_or_default().to_string());
@@ -163,10 +164,10 @@ impl<'a> Members<'a> {
 }
 
 /// Returns the members of a block, with as many elements of the array at its end as are stated, and its size in bytes.
-fn all_members(block: &Block, stated: &[&Named<Formula>]) -> Result<(Vec<Argument>, u64), String> {
-    let too_large = |bytes: u64| format!("has {bytes} bytes; {MOST_BYTES} are the most: use a buffer with a fill");
+fn all_members(block: &Block, stated: &[&OrderedMap<Formula>]) -> Result<(Vec<Argument>, u64), String> {
+    let too_large = |bytes: u64| format!("has {bytes} bytes; {MAX_BYTES} are the most: use a buffer with a fill");
     let Some(array) = block.array else {
-        return if block.fixed <= MOST_BYTES {
+        return if block.fixed <= MAX_BYTES {
             Ok((block.members.to_vec(), block.fixed))
         } else {
             Err(too_large(block.fixed))
@@ -181,14 +182,14 @@ fn all_members(block: &Block, stated: &[&Named<Formula>]) -> Result<(Vec<Argumen
         let name = of_element.first().map_or("", |member| &member.name);
         return Err(format!("has an array at its end of which nothing is stated; write \"{name}\" = …, and so on"));
     };
-    if count > MOST_ELEMENTS {
-        return Err(format!("has {count} elements; {MOST_ELEMENTS} are the most: use a buffer with a fill"));
+    if count > MAX_ELEMENTS {
+        return Err(format!("has {count} elements; {MAX_ELEMENTS} are the most: use a buffer with a fill"));
     }
     // In a damaged file, elements may overlap or exceed their stride.
     let end = |member: &Argument| u64::from(member.offset) + u64::from(member.kind.bytes());
     let longest = of_element.iter().chain(&members).map(end).max().unwrap_or_default().max(block.fixed);
     let bytes = longest.max(block.fixed + array.stride).saturating_add((count - 1).saturating_mul(array.stride));
-    if bytes > MOST_BYTES {
+    if bytes > MAX_BYTES {
         return Err(too_large(bytes));
     }
     for index in 0..count {
@@ -208,7 +209,7 @@ fn located(description: &Description, text: &str) -> Option<(usize, Option<Strin
 }
 
 /// Part of a buffer of the description.
-pub(crate) struct Part {
+pub(crate) struct BufferPart {
     pub(crate) buffer: usize,
     /// Offset in bytes.
     pub(crate) offset: Option<Formula>,
@@ -216,16 +217,16 @@ pub(crate) struct Part {
     pub(crate) range: Option<Formula>,
 }
 
-impl Part {
+impl BufferPart {
     /// Resolves the part that `field` states.
-    pub(crate) fn of(description: &Description, field: &str, bound: &Bound) -> Result<Self, Fault> {
+    pub(crate) fn of(description: &Description, field: &str, bound: &BoundBuffer) -> Result<Self, Fault> {
         let unknown = |name: &str| Fault::new(field, error::unknown("buffer", name, "", &description.buffer.names()));
         match bound {
-            Bound::Name(text) => {
+            BoundBuffer::Name(text) => {
                 let (buffer, offset) = located(description, text).ok_or_else(|| unknown(text))?;
                 Ok(Self { buffer, offset: offset.map(Formula::Text), range: None })
             }
-            Bound::Range(BoundRange { buffer, offset, range }) => {
+            BoundBuffer::Range(BoundRange { buffer, offset, range }) => {
                 let (found, rest) = located(description, buffer).ok_or_else(|| unknown(buffer))?;
                 if rest.is_some() {
                     return Err(unknown(buffer));
@@ -249,12 +250,12 @@ fn bytes_of(formula: &Formula, scope: &Values) -> Result<u64, String> {
 }
 
 /// Prefix of a value stated by its bits: `bits 0x7fc00001`.
-pub(crate) const BITS: &str = "bits 0x";
+pub(crate) const BITS_PREFIX: &str = "bits 0x";
 
 /// Evaluates `formula` for a member of type `scalar`; returns the bits for the kernel, and the number.
 pub(crate) fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<(u64, f64), String> {
     if let Formula::Text(text) = formula
-        && let Some(digits) = text.strip_prefix(BITS)
+        && let Some(digits) = text.strip_prefix(BITS_PREFIX)
     {
         let bits = u64::from_str_radix(digits, 16).ok().filter(|bits| bits >> (8 * scalar.bytes() - 1) < 2);
         let bits = bits.ok_or_else(|| {

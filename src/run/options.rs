@@ -1,6 +1,6 @@
 //! Reads descriptions, and applies options of the command line to them.
 
-use super::description::{Described, Description, Formula, Kernel, Listed};
+use super::description::{Described, Description, Formula, Kernel, OneOrMany};
 use super::fill::split;
 use crate::basis::error::{Error, unknown};
 use crate::basis::input_file;
@@ -14,8 +14,8 @@ pub(crate) const CASE: &str = "case.toml";
 
 /// Changes to a description from the command line, unparsed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-pub(crate) struct Fields {
+#[serde(rename = "Fields", rename_all = "kebab-case", default)]
+pub(crate) struct FieldOptions {
     /// Values of axes: `M=512..4096`.
     pub(crate) size: Vec<String>,
     /// Macros: `NAME`, `NAME=TEXT`.
@@ -33,7 +33,7 @@ pub(crate) struct Fields {
 pub(crate) fn problems(
     kernels: &[PathBuf],
     config: Option<&Path>,
-    fields: &Fields,
+    fields: &FieldOptions,
 ) -> Result<Vec<Vec<Described>>, Error> {
     let (cases, others): (Vec<_>, Vec<_>) = kernels.iter().partition(|path| path.is_dir());
     if cases.len() < 2 {
@@ -48,7 +48,11 @@ pub(crate) fn problems(
 
 /// Reads the descriptions of one problem: those of `config`, of `.toml` files, and of a folder among `kernels`. Other
 /// kernels replace the description's, or are added to a folder's; `fields` override the descriptions.
-pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fields) -> Result<Vec<Described>, Error> {
+pub(crate) fn describe(
+    kernels: &[PathBuf],
+    config: Option<&Path>,
+    fields: &FieldOptions,
+) -> Result<Vec<Described>, Error> {
     let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml") || path.is_dir();
     let files: Vec<&Path> =
         config.into_iter().chain(kernels.iter().filter(is_description).map(PathBuf::as_path)).collect();
@@ -73,7 +77,7 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
     }
     if !sources.is_empty() {
         let relative = described[0].file.is_none();
-        let names = sources.iter().map(|source| here(source, relative)).collect::<Result<Vec<_>, _>>();
+        let names = sources.iter().map(|source| absolute_path(source, relative)).collect::<Result<Vec<_>, _>>();
         let names = names.map_err(Error::Usage)?;
         let of_case = described[0].of_case;
         let description = &mut described[0].description;
@@ -83,7 +87,7 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
         let kernel = description.kernel.get_or_insert_default();
         // Other kernels are compared with the captured one.
         let own = if of_case { kernel.source.values().to_vec() } else { vec![] };
-        kernel.source = Listed::Many([own, names].concat());
+        kernel.source = OneOrMany::Many([own, names].concat());
     }
     let applied = described.into_iter().map(|own| fields.applied(own)).collect::<Result<Vec<_>, _>>();
     let mut described = applied.map_err(Error::Usage)?;
@@ -113,7 +117,7 @@ fn read(path: &Path) -> Result<Described, Error> {
 }
 
 /// Makes a path from the command line absolute, unless the description's paths are relative to the working folder too.
-fn here(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
+fn absolute_path(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
     let path = path.as_ref();
     let named = |reason: String| format!("{}: {reason}", path.shown());
     let path =
@@ -121,7 +125,7 @@ fn here(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
     path.into_os_string().into_string().map_err(|_| named("its name is not UTF-8; rename it".into()))
 }
 
-impl Fields {
+impl FieldOptions {
     /// Applies the changes, and stores which option changed which field.
     pub(super) fn applied(&self, mut described: Described) -> Result<Described, String> {
         // Paths on the command line are relative to the working folder.
@@ -146,13 +150,13 @@ impl Fields {
                 return Err(format!("--size states {name} twice; write its values in one: -s {name}=64,128"));
             }
             sized.push(name);
-            description.axes.set(name, Listed::One(Formula::Text(values.into())));
+            description.axes.set(name, OneOrMany::One(Formula::Text(values.into())));
             note(format!("axes.{name}"), format!("--size {axis}"));
         }
         for text in &self.set {
-            let mut change = Change::parse(text)?;
+            let mut change = FieldChange::parse(text)?;
             if !relative {
-                change.value = moved(&change.field(), change.value)?;
+                change.value = with_absolute_paths(&change.field(), change.value)?;
             }
             description.change(&change).map_err(|reason| format!("--set {}: {reason}", brief(text)))?;
             note(change.field(), format!("--set {text}"));
@@ -164,7 +168,7 @@ impl Fields {
             note(format!("kernel.define.{name}"), format!("--define {define}"));
         }
         for folder in &self.include {
-            kernel.include.push(here(folder, relative)?);
+            kernel.include.push(absolute_path(folder, relative)?);
         }
         if let Some(entry) = &self.entry {
             kernel.entry = Some(entry.clone());
@@ -180,14 +184,14 @@ impl Fields {
 }
 
 /// Change of a field by `--set`.
-struct Change {
+struct FieldChange {
     path: Vec<String>,
     value: Value,
     /// Value as typed.
     text: String,
 }
 
-impl Change {
+impl FieldChange {
     /// Parses `KEY=VALUE`.
     fn parse(text: &str) -> Result<Self, String> {
         let table = |key: &str| toml::from_str::<Table>(&format!("{key} = 0")).ok().filter(|table| table.len() == 1);
@@ -233,7 +237,7 @@ pub(crate) fn typed(text: &str) -> Result<Value, String> {
 }
 
 /// Makes the paths in a value absolute, for a description in another folder.
-fn moved(field: &str, value: Value) -> Result<Value, String> {
+fn with_absolute_paths(field: &str, value: Value) -> Result<Value, String> {
     let is_of = |table: &str, key: &str| field.starts_with(table) && field.ends_with(key);
     let names_file = ["kernel.source", "kernel.include", "reference.kernel", "reference.include", "reference.file"]
         .contains(&field)
@@ -242,13 +246,16 @@ fn moved(field: &str, value: Value) -> Result<Value, String> {
         || is_of("pass.", ".include");
     Ok(match value {
         Value::Table(fields) => {
-            let moved = |(key, value)| Ok((String::clone(&key), moved(&format!("{field}.{key}"), value)?));
+            let moved =
+                |(key, value)| Ok((String::clone(&key), with_absolute_paths(&format!("{field}.{key}"), value)?));
             Value::Table(fields.into_iter().map(moved).collect::<Result<_, String>>()?)
         }
-        Value::Array(all) => Value::Array(all.into_iter().map(|own| moved(field, own)).collect::<Result<_, _>>()?),
-        Value::String(path) if names_file => Value::String(here(path, false)?),
+        Value::Array(all) => {
+            Value::Array(all.into_iter().map(|own| with_absolute_paths(field, own)).collect::<Result<_, _>>()?)
+        }
+        Value::String(path) if names_file => Value::String(absolute_path(path, false)?),
         Value::String(fill) => match fill.strip_prefix('@').filter(|_| is_of("buffer.", ".fill")) {
-            Some(file) => Value::String(format!("@{}", here(file, false)?)),
+            Some(file) => Value::String(format!("@{}", absolute_path(file, false)?)),
             None => Value::String(fill),
         },
         other => other,
@@ -257,7 +264,7 @@ fn moved(field: &str, value: Value) -> Result<Value, String> {
 
 impl Description {
     /// Sets a field.
-    fn change(&mut self, change: &Change) -> Result<(), String> {
+    fn change(&mut self, change: &FieldChange) -> Result<(), String> {
         let fields = Table::try_from(&*self).map_err(|e| e.to_string())?;
         let with = |value: Value| {
             let mut fields = fields.clone();

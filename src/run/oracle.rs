@@ -1,8 +1,8 @@
 //! Oracles of users' kernels: compare outputs with a reference, element by element.
 
 use super::array::{self, integer};
-use super::member_map::Kind;
-use super::resolved::{Buffer, Tolerance};
+use super::member_map::ByteKind;
+use super::resolved::{ResolvedBuffer, Tolerance};
 use crate::algorithms::Oracle;
 use crate::algorithms::OutputComparison;
 use crate::basis::destination::Destination;
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub(super) struct ExpectedOutput {
     /// Index among the outputs.
     pub(super) index: usize,
-    pub(super) buffer: Buffer,
+    pub(super) buffer: ResolvedBuffer,
     pub(super) answer: Vec<u8>,
 }
 
@@ -32,20 +32,20 @@ pub(super) struct Expected {
     /// Names of outputs without a reference.
     unknown: Vec<String>,
     /// Inputs that outputs hold indices of, by index among the buffers.
-    keys: BTreeMap<usize, (Buffer, Vec<u8>)>,
+    keys: BTreeMap<usize, (ResolvedBuffer, Vec<u8>)>,
     /// Notes about parts of the reference that are not compared.
     notes: Vec<String>,
 }
 
 /// Returns a note if the reference has values where the kernels' structures have padding, which is not compared. Values
 /// of the fill may be there.
-fn left_out(data: &Buffer, answer: &[u8]) -> Option<String> {
+fn left_out(data: &ResolvedBuffer, answer: &[u8]) -> Option<String> {
     let size = data.element.bytes() as usize;
     if data.fill.is_some() || data.members.is_plain() {
         return None;
     }
     let is_left_out = |(index, bytes): &(usize, &[u8])| {
-        bytes.iter().any(|byte| *byte != 0) && !is_filler(bytes) && data.members.kind(*index, size) == Kind::Padding
+        bytes.iter().any(|byte| *byte != 0) && !is_filler(bytes) && data.members.kind(*index, size) == ByteKind::Padding
     };
     let mut all = answer.chunks_exact(size).enumerate().filter(is_left_out);
     let (first, bytes) = all.next()?;
@@ -63,7 +63,7 @@ fn left_out(data: &Buffer, answer: &[u8]) -> Option<String> {
 
 /// Returns a note if several outputs are sets of rows: whether their rows belong together is not compared.
 fn unpaired(outputs: &[ExpectedOutput]) -> Option<String> {
-    let rows = |data: &Buffer| data.shape.first().copied();
+    let rows = |data: &ResolvedBuffer| data.shape.first().copied();
     let mut sets = outputs.iter().map(|own| &own.buffer).filter(|data| matches!(data.tolerance, Tolerance::Set));
     let first = sets.next()?;
     let other = sets.find(|other| rows(other) == rows(first))?;
@@ -93,18 +93,18 @@ impl Expected {
     }
 
     /// Adds a note about parts of the reference that are not compared.
-    pub(super) fn noting(mut self, note: Option<String>) -> Self {
+    pub(super) fn with_note(mut self, note: Option<String>) -> Self {
         self.notes.extend(note);
         self
     }
 
     /// Adds the names of outputs without a reference.
-    pub(super) fn beside(self, unknown: Vec<String>) -> Self {
+    pub(super) fn with_unknown(self, unknown: Vec<String>) -> Self {
         Self { unknown, ..self }
     }
 
     /// Adds the inputs that outputs hold indices of, by index among the buffers.
-    pub(super) fn picking(self, keys: BTreeMap<usize, (Buffer, Vec<u8>)>) -> Self {
+    pub(super) fn with_keys(self, keys: BTreeMap<usize, (ResolvedBuffer, Vec<u8>)>) -> Self {
         Self { keys, ..self }
     }
 
@@ -114,36 +114,36 @@ impl Expected {
 }
 
 /// Iterates over the elements of a buffer.
-fn values(data: &Buffer, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
+fn values(data: &ResolvedBuffer, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
     contents.chunks_exact(data.element.bytes() as usize).map(|bytes| data.element.value(bytes))
 }
 
 /// Most values that are sampled to find a magnitude.
-const MOST_SAMPLED: usize = 1 << 20;
+const MAX_SAMPLED: usize = 1 << 20;
 
 /// Ratio to the first quartile of the distinct magnitudes above which a value is an outlier: normally distributed
 /// values have none, most other distributions few.
-const OUTLIER: f64 = 16.0;
+const OUTLIER_RATIO: f64 = 16.0;
 
 /// Returns the largest magnitude of finite values other than 0, except outliers such as sentinels and masks. Equal
 /// values count once, so that a frequent sentinel is an outlier too.
 pub(crate) fn magnitude(values: impl ExactSizeIterator<Item = f64>) -> f64 {
-    let step = values.len().div_ceil(MOST_SAMPLED).max(1);
+    let step = values.len().div_ceil(MAX_SAMPLED).max(1);
     let finite = values.step_by(step).map(f64::abs).filter(|value| *value > 0.0 && value.is_finite());
     let mut known: Vec<f64> = finite.collect();
     known.sort_unstable_by(f64::total_cmp);
     known.dedup();
     let Some(quartile) = known.get(known.len().saturating_sub(1) / 4) else { return 0.0 };
-    known[..known.partition_point(|value| *value <= OUTLIER * quartile)].last().copied().unwrap_or(0.0)
+    known[..known.partition_point(|value| *value <= OUTLIER_RATIO * quartile)].last().copied().unwrap_or(0.0)
 }
 
 /// Most columns of the last extent that get separate magnitudes.
-const MOST_COLUMNS: usize = 16;
+const MAX_COLUMNS: usize = 16;
 
 /// Returns the magnitude of each column; `None` if there are too many columns, or all have similar magnitudes.
 pub(crate) fn magnitudes(element: DType, contents: &[u8], columns: usize) -> Option<Vec<f64>> {
     let size = element.bytes() as usize;
-    if !(2..=MOST_COLUMNS).contains(&columns) {
+    if !(2..=MAX_COLUMNS).contains(&columns) {
         return None;
     }
     let column =
@@ -151,11 +151,11 @@ pub(crate) fn magnitudes(element: DType, contents: &[u8], columns: usize) -> Opt
     let found: Vec<f64> = (0..columns).map(column).collect();
     let known = || found.iter().copied().filter(|own| *own > 0.0);
     let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
-    (most > OUTLIER * least).then_some(found)
+    (most > OUTLIER_RATIO * least).then_some(found)
 }
 
 /// Lowers the default absolute tolerance where the reference is small, in a column or everywhere, so that zeros fail.
-fn fit(data: &mut Buffer, answer: &[u8]) {
+fn fit(data: &mut ResolvedBuffer, answer: &[u8]) {
     let (Tolerance::Close { rtol, atol }, false) = (&data.tolerance, data.checked) else { return };
     let (rtol, atol) = (*rtol, *atol);
     let lowered = |magnitude: f64| if magnitude > 0.0 { atol.min(rtol * magnitude) } else { atol };
@@ -167,7 +167,7 @@ fn fit(data: &mut Buffer, answer: &[u8]) {
 }
 
 /// Returns the elements per row: the last of several extents, or the size of the structure that the kernels declare.
-fn columns(data: &Buffer) -> usize {
+fn columns(data: &ResolvedBuffer) -> usize {
     let last = data.shape.last().filter(|_| data.shape.len() > 1).map(|last| *last as usize);
     let in_structure = || data.members.period(data.element.bytes() as usize);
     // The buffer may be longer than a whole number of structures.
@@ -179,9 +179,9 @@ impl Oracle for Expected {
         let found = self.outputs.iter().map(|ExpectedOutput { index, buffer: data, answer }| {
             let found = &*data.members.without_padding(outputs[*index].as_bytes());
             match &data.tolerance {
-                Tolerance::Set => same_rows(data, found, answer),
-                Tolerance::Picks(place) => same_picks(data, found, answer, self.keys.get(place)),
-                Tolerance::Moments { mean, deviation } => moments(data, found, *mean, *deviation),
+                Tolerance::Set => compare_rows(data, found, answer),
+                Tolerance::Picks(place) => compare_picks(data, found, answer, self.keys.get(place)),
+                Tolerance::Moments { mean, deviation } => check_moments(data, found, *mean, *deviation),
                 _ => compare(data, found, answer),
             }
         });
@@ -199,7 +199,7 @@ impl Oracle for Expected {
 
     fn element(&self, output: usize, index: usize) -> Option<String> {
         let data = &self.output(output)?.buffer;
-        let is_padding = data.members.kind(index, data.element.bytes() as usize) == Kind::Padding;
+        let is_padding = data.members.kind(index, data.element.bytes() as usize) == ByteKind::Padding;
         (!is_padding).then(|| place(data, index))
     }
 
@@ -235,8 +235,8 @@ impl Oracle for Expected {
         if let Tolerance::Columns { atol, .. } = &mut data.tolerance {
             *atol = stretches.iter().flat_map(Clone::clone).map(|index| atol[index % atol.len()]).collect();
         }
-        let pair = Pair { data: &data, found, answer: &answer };
-        let Errors { residual, tolerance, most, sum, .. } = pair.errors(found.len() / size);
+        let pair = ComparedOutput { data: &data, found, answer: &answer };
+        let OutputErrors { residual, tolerance, most, sum, .. } = pair.errors(found.len() / size);
         if residual <= tolerance {
             return Some(1.0);
         }
@@ -265,7 +265,7 @@ impl Oracle for Expected {
 }
 
 /// Reciprocal of the share of nonzero elements that must look like integers for a note.
-const ONE_IN: usize = 64;
+const MAX_ELEMENTS_PER_INTEGER: usize = 64;
 
 /// Counts the elements of floats that look like integers, and the nonzero elements, among those for which `counts`
 /// holds. Small positive integers are subnormal as floats, small negative ones NaN.
@@ -287,14 +287,14 @@ pub(crate) fn integer_like(element: DType, contents: &[u8], counts: impl Fn(usiz
 }
 
 /// Returns a note if the f32 or f64 elements of a buffer look like integers, which every tolerance would accept.
-fn integers_in(data: &Buffer, answer: &[u8]) -> Option<String> {
+fn integers_in(data: &ResolvedBuffer, answer: &[u8]) -> Option<String> {
     let (element, size) = (data.element, data.element.bytes() as usize);
     if ![DType::F32, DType::F64].contains(&element) || matches!(data.tolerance, Tolerance::Exact) {
         return None;
     }
-    let is_number = |at: usize| data.members.kind(at, size) == Kind::Number;
+    let is_number = |at: usize| data.members.kind(at, size) == ByteKind::Number;
     let [odd, count] = integer_like(element, answer, is_number);
-    (odd * ONE_IN > count).then(|| {
+    (odd * MAX_ELEMENTS_PER_INTEGER > count).then(|| {
         let integers = element.as_integer(false).map_or("bytes", DType::name);
         format!(
             "{}: {odd} of {count} elements of the reference look like integers, which as {element} are below every \
@@ -307,7 +307,7 @@ fn integers_in(data: &Buffer, answer: &[u8]) -> Option<String> {
 /// Oracle without a reference: every result passes, as unverified.
 pub(super) struct NoReference {
     /// Outputs, in order.
-    pub(super) outputs: Vec<Buffer>,
+    pub(super) outputs: Vec<ResolvedBuffer>,
 }
 
 impl Oracle for NoReference {
@@ -326,13 +326,13 @@ impl Oracle for NoReference {
 }
 
 /// Oracle that also saves outputs to files.
-pub(super) struct Saving {
+pub(super) struct SavingOracle {
     pub(super) oracle: Box<dyn Oracle>,
     /// Index of each saved buffer among the outputs, the buffer, and the file.
-    pub(super) saves: Vec<(usize, Buffer, PathBuf)>,
+    pub(super) saves: Vec<(usize, ResolvedBuffer, PathBuf)>,
 }
 
-impl Oracle for Saving {
+impl Oracle for SavingOracle {
     fn save(&self, outputs: &[HostArray]) -> Result<(), String> {
         for (at, buffer, path) in &self.saves {
             // Written to a temporary file first: an earlier result stays until the new one is complete.
@@ -374,11 +374,11 @@ impl Oracle for Saving {
 }
 
 /// Describes elements that are not finite, if there are any.
-fn non_finite(data: &Buffer, contents: &[u8]) -> Option<String> {
+fn non_finite(data: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
     if !data.element.is_float() {
         return None;
     }
-    let is_number = |index: usize| data.members.kind(index, data.element.bytes() as usize) == Kind::Number;
+    let is_number = |index: usize| data.members.kind(index, data.element.bytes() as usize) == ByteKind::Number;
     let mut odd = values(data, contents).enumerate().filter(|(at, value)| !value.is_finite() && is_number(*at));
     let (first, value) = odd.next()?;
     let what = if value.is_nan() { "not a number" } else { "infinite" };
@@ -390,7 +390,7 @@ fn non_finite(data: &Buffer, contents: &[u8]) -> Option<String> {
 }
 
 /// Formats the name of an element: `D[3,5]`.
-fn place(data: &Buffer, index: usize) -> String {
+fn place(data: &ResolvedBuffer, index: usize) -> String {
     let mut left = index as u64;
     let mut subscripts: Vec<String> = vec![];
     for extent in data.shape.iter().rev() {
@@ -439,13 +439,13 @@ pub(super) fn shown(element: DType, bytes: &[u8]) -> String {
 }
 
 /// Found and correct contents of an output.
-struct Pair<'a> {
-    data: &'a Buffer,
+struct ComparedOutput<'a> {
+    data: &'a ResolvedBuffer,
     found: &'a [u8],
     answer: &'a [u8],
 }
 
-impl Pair<'_> {
+impl ComparedOutput<'_> {
     fn values(&self, index: usize) -> (f64, f64) {
         let (element, size) = (self.data.element, self.data.element.bytes() as usize);
         (element.value(&self.found[index * size..]), element.value(&self.answer[index * size..]))
@@ -467,7 +467,7 @@ impl Pair<'_> {
     fn integer(&self, index: usize) -> Option<bool> {
         let element = self.data.element;
         match self.data.members.kind(index, element.bytes() as usize) {
-            Kind::Integer { signed } if element.is_float() => Some(signed),
+            ByteKind::Integer { signed } if element.is_float() => Some(signed),
             _ => None,
         }
     }
@@ -505,8 +505,8 @@ impl Pair<'_> {
     }
 
     /// Describes a wrong element and its likely cause.
-    fn told(&self, index: usize) -> String {
-        let WrongElement { element, got, expected } = self.described(index);
+    fn describe_error(&self, index: usize) -> String {
+        let WrongElement { element, got, expected } = self.wrong_element(index);
         if self.is_filler(self.answer, index) {
             return format!(
                 "{element} is {got}, the reference has NaN, from memory that was never written (it is gpukern's NaN filler): \
@@ -523,7 +523,7 @@ impl Pair<'_> {
     }
 
     /// Formats a wrong element with the digits that distinguish it from neighboring values.
-    fn described(&self, index: usize) -> WrongElement {
+    fn wrong_element(&self, index: usize) -> WrongElement {
         let element = self.data.element;
         let integer = self.integer(index).and_then(|signed| element.as_integer(signed)).unwrap_or(element);
         let shown = |bytes| shown(integer, element_of(bytes, index, element.bytes() as usize));
@@ -532,7 +532,7 @@ impl Pair<'_> {
 }
 
 /// Errors of an output, as its tolerance measures them.
-struct Errors {
+struct OutputErrors {
     residual: f64,
     tolerance: f64,
     /// Sum of the elements' errors.
@@ -543,9 +543,9 @@ struct Errors {
     most: Option<f64>,
 }
 
-impl Pair<'_> {
+impl ComparedOutput<'_> {
     /// Computes the errors of the first `count` elements.
-    fn errors(&self, count: usize) -> Errors {
+    fn errors(&self, count: usize) -> OutputErrors {
         let (mut worst, mut largest, mut sum, mut different) = (None, 0.0, 0.0, 0u64);
         for index in 0..count {
             let error = self.error(index);
@@ -568,22 +568,22 @@ impl Pair<'_> {
             Tolerance::Nmse(_) => None,
             _ => Some(0.0),
         };
-        Errors { residual, tolerance, sum, worst, most }
+        OutputErrors { residual, tolerance, sum, worst, most }
     }
 }
 
 /// Compares contents with the answer.
-fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> CheckResult {
-    let pair = Pair { data, found, answer };
+fn compare(data: &ResolvedBuffer, found: &[u8], answer: &[u8]) -> CheckResult {
+    let pair = ComparedOutput { data, found, answer };
     let count = data.len() as usize;
-    let Errors { residual, tolerance, worst, most, .. } = pair.errors(count);
+    let OutputErrors { residual, tolerance, worst, most, .. } = pair.errors(count);
     let mut wrong = WrongElements::default();
     if let (Some(most), false) = (most, residual <= tolerance) {
         for index in (0..count).filter(|index| pair.error(*index) > most || pair.error(*index).is_nan()) {
-            wrong.add(|| pair.described(index));
+            wrong.add(|| pair.wrong_element(index));
         }
     }
-    let worst = worst.map_or_else(String::new, |index| pair.told(index));
+    let worst = worst.map_or_else(String::new, |index| pair.describe_error(index));
     elementwise(residual, tolerance, worst, wrong)
 }
 
@@ -597,7 +597,7 @@ const MIN_SENTINEL_RATIO: f64 = 1e3;
 
 /// Computes the normalized mean squared error of the first `count` elements, or the relative squared error of a
 /// sentinel if that is larger.
-fn nmse(pair: &Pair<'_>, count: usize) -> f64 {
+fn nmse(pair: &ComparedOutput<'_>, count: usize) -> f64 {
     let beyond = MIN_SENTINEL_RATIO * magnitude(values(pair.data, pair.answer));
     let (mut sum, mut scale, mut sentinel_error) = (0.0, 0.0, 0.0);
     for index in 0..count {
@@ -613,7 +613,7 @@ fn nmse(pair: &Pair<'_>, count: usize) -> f64 {
 }
 
 /// Builds the result for an output with `count` wrong elements.
-fn counted(count: u64, wrong: WrongElements) -> CheckResult {
+fn wrong_count(count: u64, wrong: WrongElements) -> CheckResult {
     let worst = wrong.first.first().map_or_else(String::new, |WrongElement { element, got, expected }| {
         format!("{element} is {got}, the reference has {expected}")
     });
@@ -621,7 +621,7 @@ fn counted(count: u64, wrong: WrongElements) -> CheckResult {
 }
 
 /// Compares the rows as multisets.
-fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> CheckResult {
+fn compare_rows(data: &ResolvedBuffer, found: &[u8], answer: &[u8]) -> CheckResult {
     let rows = data.shape.first().copied().unwrap_or(1).max(1) as usize;
     let bytes = (found.len() / rows).max(1);
     let element = data.element.bytes() as usize;
@@ -657,12 +657,17 @@ fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> CheckResult {
         let name = place(data, own * bytes / element);
         wrong.add(|| WrongElement::new(name, row(found, *own), format!("no such row, but {}", row(answer, *right))));
     }
-    counted(extra.len() as u64, wrong)
+    wrong_count(extra.len() as u64, wrong)
 }
 
 /// Compares indices by the elements of `keys` that they select. An index may not occur in a row more often than in the
 /// answer.
-fn same_picks(data: &Buffer, found: &[u8], answer: &[u8], keys: Option<&(Buffer, Vec<u8>)>) -> CheckResult {
+fn compare_picks(
+    data: &ResolvedBuffer,
+    found: &[u8],
+    answer: &[u8],
+    keys: Option<&(ResolvedBuffer, Vec<u8>)>,
+) -> CheckResult {
     let Some((of, keys)) = keys else { return compare(data, found, answer) };
     let [columns, choices] = [data, of].map(|data| data.shape.last().copied().unwrap_or(1).max(1) as usize);
     let size = of.element.bytes() as usize;
@@ -696,7 +701,7 @@ fn same_picks(data: &Buffer, found: &[u8], answer: &[u8], keys: Option<&(Buffer,
             }
         }
     }
-    counted(count, wrong)
+    wrong_count(count, wrong)
 }
 
 /// Fewest random numbers that are checked for repetition.
@@ -718,7 +723,7 @@ fn period(contents: &[u8], size: usize) -> Option<usize> {
 }
 
 /// Checks that random numbers have this mean and standard deviation within five standard errors, and do not repeat.
-fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> CheckResult {
+fn check_moments(data: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f64) -> CheckResult {
     let count = data.len() as f64;
     let moment = |power: i32, about: f64| values(data, found).map(|x| (x - about).powi(power)).sum::<f64>() / count;
     let own_mean = moment(1, 0.0);
@@ -756,8 +761,8 @@ mod tests {
     use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar};
     use crate::run::member_map::MemberMap;
 
-    fn data(element: DType, tolerance: Tolerance) -> Buffer {
-        Buffer { tolerance, checked: true, ..Buffer::new("D", element, vec![2, 2], Role::Output) }
+    fn data(element: DType, tolerance: Tolerance) -> ResolvedBuffer {
+        ResolvedBuffer { tolerance, checked: true, ..ResolvedBuffer::new("D", element, vec![2, 2], Role::Output) }
     }
 
     fn bytes(values: [f32; 4]) -> Vec<u8> {
@@ -765,11 +770,11 @@ mod tests {
     }
 
     /// Returns the oracle of one output with this answer.
-    fn expected(buffer: Buffer, answer: [f32; 4]) -> Expected {
+    fn expected(buffer: ResolvedBuffer, answer: [f32; 4]) -> Expected {
         Expected::new(vec![output(0, buffer, bytes(answer))]).expect("numbers")
     }
 
-    fn output(index: usize, buffer: Buffer, answer: Vec<u8>) -> ExpectedOutput {
+    fn output(index: usize, buffer: ResolvedBuffer, answer: Vec<u8>) -> ExpectedOutput {
         ExpectedOutput { index, buffer, answer }
     }
 
@@ -785,17 +790,17 @@ mod tests {
 
     #[test]
     fn random_numbers_that_every_group_has_again_are_wrong() {
-        let of = |count: u32| Buffer { shape: vec![u64::from(count)], ..data(DType::F32, Tolerance::Exact) };
+        let of = |count: u32| ResolvedBuffer { shape: vec![u64::from(count)], ..data(DType::F32, Tolerance::Exact) };
         // Multiples of the golden ratio: any number of evenly spread values.
         let number = |at: u32| (f64::from(at) * 0.618_033_988_749_895).fract() as f32;
         let numbers = |period: u32| (0..256).flat_map(|at| number(at % period).to_le_bytes()).collect::<Vec<u8>>();
         let deviation = 1.0 / 12f64.sqrt();
-        let check = |period| moments(&of(256), &numbers(period), 0.5, deviation);
+        let check = |period| check_moments(&of(256), &numbers(period), 0.5, deviation);
         assert!(check(256).passes(), "{}", check(256).worst);
         assert!(!check(128).passes() && check(128).worst == "D repeats itself after 128 of 256 numbers");
         assert!(check(200).passes(), "a repetition that is cut off is none: {}", check(200).worst);
         let equal = 1f32.to_le_bytes().repeat(256);
-        assert!(moments(&of(256), &equal, 1.0, 0.0).passes());
+        assert!(check_moments(&of(256), &equal, 1.0, 0.0).passes());
     }
 
     #[test]
@@ -818,7 +823,7 @@ mod tests {
         assert!(filler(0x7fc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
         assert!(filler(0xffc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
         let (zeros, word) = ([0; 8], FILLER.start().to_le_bytes());
-        let halves = Pair { data: &data(DType::F16, near()), found: &[word, word].concat(), answer: &zeros };
+        let halves = ComparedOutput { data: &data(DType::F16, near()), found: &[word, word].concat(), answer: &zeros };
         assert!((0..4).all(|index| halves.is_filler(halves.found, index)));
     }
 
@@ -857,24 +862,24 @@ mod tests {
         assert!(check(columns([0.0, 0.5]), [1.0, -2.5, 0.0, 99.5], RIGHT).passes());
         assert!(!check(columns([0.5, 0.0]), [1.0, -2.5, 0.0, 100.0], RIGHT).passes());
         // The two smallest of the keys 5 5 7 in each of two rows.
-        let keys = Buffer { shape: vec![2, 3], ..data(DType::F32, Tolerance::Exact) };
+        let keys = ResolvedBuffer { shape: vec![2, 3], ..data(DType::F32, Tolerance::Exact) };
         let picks = |found: [f32; 4]| {
             let five: Vec<u8> = [5f32, 5.0, 7.0, 5.0, 5.0, 7.0].iter().flat_map(|key| key.to_le_bytes()).collect();
             let expected = expected(data(DType::F32, Tolerance::Picks(3)), [0.0, 1.0, 0.0, 1.0]);
-            check_output(&expected.picking([(3, (keys.clone(), five))].into()), found).passes()
+            check_output(&expected.with_keys([(3, (keys.clone(), five))].into()), found).passes()
         };
         assert!(picks([0.0, 1.0, 1.0, 0.0]) && picks([1.0, 0.0, 0.0, 1.0]));
         for wrong in [[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 3.0, 0.0, 1.0], [0.0, f32::NAN, 0.0, 1.0]] {
             assert!(!picks(wrong), "{wrong:?}");
         }
         let even: Vec<u8> = (0..4096).flat_map(|at| ((at as f32 + 0.5) / 4096.0).to_le_bytes()).collect();
-        let many = Buffer { shape: vec![4096], ..data(DType::F32, Tolerance::Exact) };
-        assert!(moments(&many, &even, 0.5, 12f64.sqrt().recip()).passes());
+        let many = ResolvedBuffer { shape: vec![4096], ..data(DType::F32, Tolerance::Exact) };
+        assert!(check_moments(&many, &even, 0.5, 12f64.sqrt().recip()).passes());
         for (mean, deviation) in [(0.5, 0.3), (0.53, 0.288_675), (0.0, 1.0)] {
-            assert!(!moments(&many, &even, mean, deviation).passes(), "{mean} {deviation}");
+            assert!(!check_moments(&many, &even, mean, deviation).passes(), "{mean} {deviation}");
         }
-        assert!(!moments(&many, &[0; 4 * 4096], 0.0, 1.0).passes(), "all the same");
-        assert!(!moments(&many, &[0xff; 4 * 4096], 0.0, 1.0).passes(), "no numbers");
+        assert!(!check_moments(&many, &[0; 4 * 4096], 0.0, 1.0).passes(), "all the same");
+        assert!(!check_moments(&many, &[0xff; 4 * 4096], 0.0, 1.0).passes(), "no numbers");
     }
 
     #[test]
@@ -947,7 +952,7 @@ mod tests {
         let usual = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
         let small = [1e-6, -3e-6, 0.0, 2e-6];
         let passes = |checked, found: [f32; 4], answer| {
-            let data = Buffer { checked, ..data(DType::F32, usual.clone()) };
+            let data = ResolvedBuffer { checked, ..data(DType::F32, usual.clone()) };
             check_output(&expected(data, answer), found).passes()
         };
         assert!(passes(true, [0.0; 4], small) && !passes(false, [0.0; 4], small));
@@ -969,7 +974,7 @@ mod tests {
         let small = [1.0, 2e-6, -3.0, 1e-6];
         let passes = |found: [f32; 4]| {
             let close = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
-            let data = Buffer { checked: false, ..data(DType::F32, close) };
+            let data = ResolvedBuffer { checked: false, ..data(DType::F32, close) };
             check_output(&expected(data, small), found).passes()
         };
         assert!(passes(small) && !passes([1.0, 0.0, -3.0, 0.0]) && !passes([1.0, 2e-6, -3.0, 0.0]));
@@ -995,9 +1000,9 @@ mod tests {
             assert!(!off.passes() && shown, "{tolerance:?}: {}", off.worst);
         }
         assert!(of(near(1.0), [1 << 60, u64::MAX - 1, 6, 1]).passes());
-        let keys = Buffer { shape: vec![1, 1], ..data(DType::F32, Tolerance::Exact) };
+        let keys = ResolvedBuffer { shape: vec![1, 1], ..data(DType::F32, Tolerance::Exact) };
         let picks = Expected::new(vec![output(0, data(DType::U64, Tolerance::Picks(3)), whole(answer))]);
-        let picks = picks.expect("numbers").picking([(3, (keys, vec![0; 4]))].into());
+        let picks = picks.expect("numbers").with_keys([(3, (keys, vec![0; 4]))].into());
         let found = HostArray::U64(vec![(1 << 60) + 1, u64::MAX, 5, 0]);
         assert!(!picks.check(&[found]).expect("compared").passes());
     }
@@ -1044,7 +1049,8 @@ mod tests {
         let filler = f32::from_bits(*FILLER.start());
         assert!(hits([1.0, filler, 2.0, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
         assert!(!hits([1.0, filler, 2.1, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
-        let notes = |answer| expected(Buffer { members: seen_by(&padded), ..data(DType::F32, near()) }, answer).notes();
+        let notes =
+            |answer| expected(ResolvedBuffer { members: seen_by(&padded), ..data(DType::F32, near()) }, answer).notes();
         assert!(notes([1.0, 0.0, 2.0, 0.0]).is_empty() && notes([1.0, filler, 2.0, filler]).is_empty());
         let said = notes([1.0, 3.5, 2.0, 4.0]);
         assert!(
@@ -1056,7 +1062,7 @@ mod tests {
         for block in [&padded, &block(&[(0, float)], 4)] {
             seen.members.add(block, 0);
         }
-        assert_eq!([0, 1].map(|index| seen.members.kind(index, 4)), [Kind::Number; 2]);
+        assert_eq!([0, 1].map(|index| seen.members.kind(index, 4)), [ByteKind::Number; 2]);
         // Without a structure that declares them, they look like integers.
         let notes = expected(data(DType::F32, near()), [1.0, id(7), 2.0, id(-200)]).notes();
         assert!(notes[0].starts_with("D: 2 of 4 elements of the reference look like integers"), "{notes:?}");

@@ -1,11 +1,11 @@
 //! Resolves the passes of a configuration: constants, grid, push constants and bindings at a point.
 
 use super::buffers::{Roles, bound, buffers, fits_blocks, indirect};
-use super::description::{Described, Fault, Formula, Named};
+use super::description::{Described, Fault, Formula, OrderedMap};
 use super::expression::Values;
-use super::loaded::{self, LoadedKernel, LoadedPass, Order, bytes};
-use super::members::{Members, Part, pack};
-use super::resolved::{Buffer, Fill, Module, PassList};
+use super::loaded::{self, LoadedKernel, LoadedPass, PassOrder, bytes};
+use super::members::{BufferPart, Members, pack};
+use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
 use crate::basis::dtype::DType;
 use crate::basis::printable::brief;
 use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
@@ -13,20 +13,20 @@ use crate::kernel::interface::SpecConstant;
 use crate::kernel::program::{BufferId, Dispatch};
 
 /// Most dispatches of one program.
-const MOST_PASSES: usize = 1 << 14;
+const MAX_DISPATCHES: usize = 1 << 14;
 
 /// Choice among the values that a description lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
     /// Specialization constants.
-    pub(crate) constants: Named<Formula>,
+    pub(crate) constants: OrderedMap<Formula>,
     /// Required sub-group size.
     pub(crate) subgroup: Option<Formula>,
 }
 
 /// Resolves a program with a choice of its specialization constants at a point; the inner error says which condition
 /// excludes it.
-pub(crate) fn settle(
+pub(crate) fn resolve_passes(
     described: &Described,
     roles: &Roles,
     program: &LoadedKernel,
@@ -36,13 +36,13 @@ pub(crate) fn settle(
 ) -> Result<Result<PassList, String>, Fault> {
     let mut everything = axes.clone();
     // Expressions outside of a loop see its first round.
-    indices(&program.order, &mut everything)?;
+    set_indices(&program.order, &mut everything)?;
     let first = everything.clone();
     for pass in &program.passes {
-        Setting::new(pass, choice, &first)?.enter(&mut everything);
+        PassConstants::new(pass, choice, &first)?.enter(&mut everything);
     }
     if let [pass] = program.passes.as_slice() {
-        bar_others(described, pass, &mut everything);
+        explain_missing_constants(described, pass, &mut everything);
     }
     // Conditions do not apply to a reference.
     let judged = program.passes.iter().all(|pass| pass.prefix != "reference.");
@@ -63,9 +63,9 @@ pub(crate) fn settle(
 }
 
 /// Sets the loop indices to the first round.
-fn indices(order: &[Order], scope: &mut Values) -> Result<(), Fault> {
+fn set_indices(order: &[PassOrder], scope: &mut Values) -> Result<(), Fault> {
     for own in order {
-        if let Order::Loop { index, body, .. } = own {
+        if let PassOrder::Loop { index, body, .. } = own {
             let is_name = index.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
             if index.is_empty() || !is_name || index.as_bytes()[0].is_ascii_digit() {
                 let message = format!("'{}' cannot stand in expressions; use letters, digits and _", brief(index));
@@ -77,7 +77,7 @@ fn indices(order: &[Order], scope: &mut Values) -> Result<(), Fault> {
             }
             let mut inner = scope.clone();
             inner.set(index, 0);
-            indices(body, &mut inner)?;
+            set_indices(body, &mut inner)?;
             *scope = inner;
         }
     }
@@ -92,25 +92,25 @@ struct Unrolled<'a> {
     choice: &'a Choice,
     modules: &'a mut Vec<Module>,
     /// Buffers of the point, scratch of the description, and blocks that are given by member.
-    all: Vec<Buffer>,
+    all: Vec<ResolvedBuffer>,
     passes: Vec<Dispatch<usize>>,
 }
 
 impl Unrolled<'_> {
     /// Appends the dispatches of `order` in this round of the enclosing loop.
-    fn unroll(&mut self, order: &[Order], scope: &Values, round: usize) -> Result<(), Fault> {
+    fn unroll(&mut self, order: &[PassOrder], scope: &Values, round: usize) -> Result<(), Fault> {
         for own in order {
             match own {
-                Order::Pass(at) => {
-                    let setting = Setting::new(&self.program.passes[*at], self.choice, scope)?;
+                PassOrder::Pass(at) => {
+                    let setting = PassConstants::new(&self.program.passes[*at], self.choice, scope)?;
                     let pass = self.pass(&setting, scope, round)?;
                     self.passes.push(pass);
                 }
-                Order::Loop { times, index, body } => {
+                PassOrder::Loop { times, index, body } => {
                     let fault = |message: String| Fault::new("pass.times", message);
                     let count = times.expression().and_then(|e| e.value(scope)).map_err(fault)?;
-                    if !(0..=MOST_PASSES as i64).contains(&count) {
-                        let message = format!("is {count} ('{times}'); a program has 0 to {MOST_PASSES} rounds");
+                    if !(0..=MAX_DISPATCHES as i64).contains(&count) {
+                        let message = format!("is {count} ('{times}'); a program has 0 to {MAX_DISPATCHES} rounds");
                         return Err(fault(message));
                     }
                     for round in 0..count {
@@ -120,8 +120,11 @@ impl Unrolled<'_> {
                     }
                 }
             }
-            if self.passes.len() > MOST_PASSES {
-                return Err(Fault::new("pass.times", format!("makes more than {MOST_PASSES} dispatches; use fewer")));
+            if self.passes.len() > MAX_DISPATCHES {
+                return Err(Fault::new(
+                    "pass.times",
+                    format!("makes more than {MAX_DISPATCHES} dispatches; use fewer"),
+                ));
             }
         }
         Ok(())
@@ -129,7 +132,7 @@ impl Unrolled<'_> {
 }
 
 /// Pass with the values of its constants.
-struct Setting<'a> {
+struct PassConstants<'a> {
     pass: &'a LoadedPass,
     /// Required sub-group size.
     subgroup: Option<u32>,
@@ -154,11 +157,11 @@ impl IntegerConstant {
     }
 }
 
-impl<'a> Setting<'a> {
+impl<'a> PassConstants<'a> {
     fn new(pass: &'a LoadedPass, choice: &Choice, axes: &Values) -> Result<Self, Fault> {
         let subgroup = choice.subgroup.as_ref().or_else(|| pass.subgroups().first());
         let subgroup = subgroup.map(|size| subgroup_size(pass, size, axes)).transpose()?;
-        let mut setting = Setting { pass, subgroup, stated: vec![], integers: vec![], overrides: vec![] };
+        let mut setting = PassConstants { pass, subgroup, stated: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
         let chosen = choice.constants.iter().map(|(name, value)| (name, value, false));
         for (name, value, own) in pass.stated.spec.iter().map(|(name, value)| (name, value, true)).chain(chosen) {
@@ -194,13 +197,13 @@ impl<'a> Setting<'a> {
             scope.set("subgroup", size.into());
         }
         let values: Vec<(u32, i64)> = self.integers.iter().map(|constant| (constant.id, constant.value)).collect();
-        name_group(scope, self.pass.local_size(&values));
+        set_local_size(scope, self.pass.local_size(&values));
     }
 }
 
 impl Unrolled<'_> {
     /// Resolves a dispatch of a pass.
-    fn pass(&mut self, setting: &Setting<'_>, axes: &Values, round: usize) -> Result<Dispatch<usize>, Fault> {
+    fn pass(&mut self, setting: &PassConstants<'_>, axes: &Values, round: usize) -> Result<Dispatch<usize>, Fault> {
         let pass = setting.pass;
         let mut scope = axes.clone();
         let fault = |message: String| Fault::new(pass.field("spec"), message);
@@ -211,10 +214,10 @@ impl Unrolled<'_> {
             // Overrides may have changed the work-group size.
             let interface =
                 loaded::interface(&bytes(&module.spirv)).map_err(|e| fault(format!("{}: {e}", pass.source)))?;
-            name_group(&mut scope, interface.local_size.map(|word| i64::from(word.value(&[]))));
+            set_local_size(&mut scope, interface.local_size.map(|word| i64::from(word.value(&[]))));
         }
         setting.enter(&mut scope);
-        bar_others(self.described, pass, &mut scope);
+        explain_missing_constants(self.described, pass, &mut scope);
         let place = self.modules.iter().position(|known| *known == module).unwrap_or_else(|| {
             self.modules.push(module);
             self.modules.len() - 1
@@ -235,7 +238,7 @@ impl Unrolled<'_> {
     }
 
     /// Resolves the buffer and the offset of a pass's indirect grid.
-    fn counts(&self, pass: &LoadedPass, counts: &Part, scope: &Values) -> Result<(BufferId, u64), Fault> {
+    fn counts(&self, pass: &LoadedPass, counts: &BufferPart, scope: &Values) -> Result<(BufferId, u64), Fault> {
         let fault = |message: String| Fault::new(pass.field("indirect"), message);
         let (offset, _) = counts.bytes(scope).map_err(fault)?;
         let place = self.roles.place(counts.buffer);
@@ -293,7 +296,10 @@ impl Unrolled<'_> {
         let fill = Some(Fill::Block { bytes, addresses });
         let known = self.all.iter().position(|own| own.name == members.name() && own.fill == fill);
         Ok(known.unwrap_or_else(|| {
-            self.all.push(Buffer { fill, ..Buffer::new(members.name(), DType::Bytes, shape, Role::Scratch) });
+            self.all.push(ResolvedBuffer {
+                fill,
+                ..ResolvedBuffer::new(members.name(), DType::Bytes, shape, Role::Scratch)
+            });
             self.all.len() - 1
         }))
     }
@@ -308,7 +314,7 @@ fn subgroup_size(pass: &LoadedPass, stated: &Formula, scope: &Values) -> Result<
 }
 
 /// Explains in expressions why the description's specialization constants that the kernel lacks have no value.
-fn bar_others(described: &Described, pass: &LoadedPass, scope: &mut Values) {
+fn explain_missing_constants(described: &Described, pass: &LoadedPass, scope: &mut Values) {
     let spec = &described.description.spec;
     let remedy = match pass.prefix {
         "" => "describe it in a file of its own, with its own groups, and name both files",
@@ -316,12 +322,12 @@ fn bar_others(described: &Described, pass: &LoadedPass, scope: &mut Values) {
         _ => "leave it out of this expression",
     };
     for name in spec.names().into_iter().filter(|name| pass.constant(name).is_none()) {
-        scope.bar(name, &format!("a specialization constant that {} does not have; {remedy}", pass.file()));
+        scope.set_reason(name, &format!("a specialization constant that {} does not have; {remedy}", pass.file()));
     }
 }
 
 /// Makes the extents of the work-group available to expressions.
-fn name_group(scope: &mut Values, extents: [i64; 3]) {
+fn set_local_size(scope: &mut Values, extents: [i64; 3]) {
     for (name, extent) in ["local_x", "local_y", "local_z"].into_iter().zip(extents) {
         scope.set(name, extent);
     }

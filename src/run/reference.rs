@@ -2,7 +2,7 @@
 
 use super::description::{Described, Description, Fault, OutputFiles};
 use super::expression::Values;
-use super::resolved::{Buffer, Builtin, Command, Fill, Reference, size_of};
+use super::resolved::{Builtin, Fill, Reference, ResolvedBuffer, ShellCommand, size_of};
 use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error;
@@ -35,7 +35,7 @@ fn several_kinds(kinds: &[&str]) -> Fault {
 }
 
 /// Resolves the reference at a point, unless it is a kernel.
-pub(crate) fn reference(described: &Described, buffers: &[Buffer], scope: &Values) -> Result<Reference, Fault> {
+pub(crate) fn reference(described: &Described, buffers: &[ResolvedBuffer], scope: &Values) -> Result<Reference, Fault> {
     let Some(reference) = &described.description.reference else { return Ok(Reference::None) };
     match stated(&described.description).as_slice() {
         [] => Err(Fault::new("reference", "is empty; write one of builtin, kernel, file and command")),
@@ -54,7 +54,7 @@ pub(crate) fn reference(described: &Described, buffers: &[Buffer], scope: &Value
                 );
                 return Err(Fault::new("reference.command", message));
             }
-            Ok(Reference::Command(Command { line, folder: described.folder.clone() }))
+            Ok(Reference::Command(ShellCommand { line, folder: described.folder.clone() }))
         }
         several => Err(several_kinds(several)),
     }
@@ -64,7 +64,7 @@ pub(crate) fn reference(described: &Described, buffers: &[Buffer], scope: &Value
 fn files_of(
     described: &Described,
     files: &OutputFiles,
-    buffers: &[Buffer],
+    buffers: &[ResolvedBuffer],
     scope: &Values,
 ) -> Result<Vec<(usize, Fill)>, Fault> {
     let outputs: Vec<usize> = (0..buffers.len()).filter(|place| buffers[*place].role.is_output()).collect();
@@ -100,7 +100,7 @@ fn files_of(
 }
 
 /// Resolves a built-in algorithm, and finds the buffers for its roles.
-fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Result<Builtin, Fault> {
+fn builtin(description: &Description, buffers: &[ResolvedBuffer], scope: &Values) -> Result<Builtin, Fault> {
     let reference = description.reference.clone().unwrap_or_default();
     let name = reference.builtin.unwrap_or_default();
     let algorithm = algorithms::find(&name).map_err(|e| Fault::new("reference.builtin", e))?;
@@ -157,8 +157,8 @@ fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Res
 /// Finds the buffer that plays the role of `spec`.
 fn role(
     spec: &BufferSpec,
-    roles: &super::description::Named<String>,
-    buffers: &[Buffer],
+    roles: &super::description::OrderedMap<String>,
+    buffers: &[ResolvedBuffer],
 ) -> Result<(String, usize), Fault> {
     let name = roles.get(&spec.name).map_or(&*spec.name, String::as_str);
     let field = format!("reference.roles.{}", spec.name);

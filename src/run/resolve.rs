@@ -2,13 +2,15 @@
 
 use super::axes;
 use super::buffers::{Roles, buffers};
-use super::description::{Described, Description, Fault, Formula, Kernel, Named, OTHERS};
+use super::description::{Described, Description, Fault, Formula, Kernel, OTHERS, OrderedMap};
 use super::expression::Values;
 use super::init::missing;
 use super::loaded::{self, LoadedKernel, LoadedPass};
-use super::pass::{Choice, settle};
+use super::pass::{Choice, resolve_passes};
 use super::reference;
-use super::resolved::{Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun};
+use super::resolved::{
+    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
+};
 use crate::basis::alike::distinct;
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
@@ -18,22 +20,22 @@ use crate::kernel::interface::Slot;
 use crate::kernel::program::BufferId;
 
 /// Most choices of specialization constants per kernel.
-const MOST_CHOICES: usize = 10_000;
+const MAX_CHOICES: usize = 10_000;
 
 /// Most characters in a name.
-const MOST_OF_A_NAME: usize = 60;
+const MAX_NAME_LEN: usize = 60;
 
 /// Most points times configurations.
-const MOST_RUNS: usize = 100_000;
+const MAX_RUNS: usize = 100_000;
 
 /// Resolves descriptions of one problem, which the first one defines. Errors name file and line.
 pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
     let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
-    let mut run = alone(first).map_err(|fault| first.error(&fault))?;
+    let mut run = resolve_one(first).map_err(|fault| first.error(&fault))?;
     for other in &described[1..] {
         let mut inherited = other.clone();
         inherited.description.inherit(first);
-        let more = alone(&inherited).map_err(|fault| other.error(&fault))?;
+        let more = resolve_one(&inherited).map_err(|fault| other.error(&fault))?;
         run.add(more).map_err(|reason| other.error(&Fault::new("", reason)))?;
     }
     Ok(run)
@@ -101,7 +103,7 @@ impl ResolvedRun {
             if point.values != more.values {
                 return Err("its axes have other values than those of the first description; make them the same".into());
             }
-            let place = |buffer: &super::resolved::Buffer| {
+            let place = |buffer: &ResolvedBuffer| {
                 point.buffers.iter().position(|own| {
                     own.name == buffer.name && own.element == buffer.element && own.shape == buffer.shape
                 })
@@ -148,7 +150,7 @@ impl PassList {
 }
 
 /// Resolves one description.
-fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
+fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
     let description = &described.description;
     if let Some(lacks) = missing(described)? {
         return Err(Fault::new("", lacks));
@@ -156,7 +158,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let programs = loaded::programs(described)?;
     let right = loaded::reference(described)?;
     let everything: Vec<&LoadedKernel> = programs.iter().chain(&right).collect();
-    known_fields(description, &everything)?;
+    check_fields(description, &everything)?;
     let roles = Roles::of(description, &everything)?;
     let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
     let mut modules = vec![];
@@ -170,23 +172,20 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
             let shown = shown.map(|(name, value)| (name.to_string(), value.to_string()));
             let subgroup = choice.subgroup.iter().map(|size| ("subgroup".to_string(), size.to_string()));
             configurations
-                .push(Configuration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() });
+                .push(KernelConfiguration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() });
             choices.push((program, choice));
         }
     }
     let mut points = vec![];
     let spanned = axes::points(&description.axes)?;
-    if spanned.len().saturating_mul(choices.len()) > MOST_RUNS {
-        let message = format!(
-            "span {} points for {} kernels and choices; {MOST_RUNS} are the most",
-            spanned.len(),
-            choices.len()
-        );
+    if spanned.len().saturating_mul(choices.len()) > MAX_RUNS {
+        let message =
+            format!("span {} points for {} kernels and choices; {MAX_RUNS} are the most", spanned.len(), choices.len());
         return Err(Fault::new("axes", format!("{message}: list fewer values")));
     }
     for values in spanned {
         let scope = Values::of(&axes, &values);
-        if !holds_at(description, &axes, &scope)? {
+        if !conditions_hold(description, &axes, &scope)? {
             continue;
         }
         points.push(point(described, &roles, &choices, right.as_ref(), values, &scope, &mut modules)?);
@@ -199,7 +198,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
         return Err(Fault::new("where", format!("rules out everything: {reason}")));
     }
     let name = match &description.name {
-        Some(name) => named(name).map_err(|message| Fault::new("name", message))?,
+        Some(name) => checked_name(name).map_err(|message| Fault::new("name", message))?,
         None => programs[0].name.clone(),
     };
     let file = described.file.iter().map(|(path, _)| path);
@@ -219,7 +218,7 @@ fn point(
     values: Vec<i64>,
     scope: &Values,
     modules: &mut Vec<Module>,
-) -> Result<Point, Fault> {
+) -> Result<ResolvedPoint, Fault> {
     let description = &described.description;
     let buffers = buffers(described, roles, scope, |role| role != Role::Scratch)?;
     if !buffers.iter().any(|buffer| buffer.role.is_output()) {
@@ -230,13 +229,13 @@ fn point(
     }
     let mut pass_lists = vec![];
     for (program, choice) in choices {
-        pass_lists.push(settle(described, roles, program, choice, scope, modules)?);
+        pass_lists.push(resolve_passes(described, roles, program, choice, scope, modules)?);
     }
     let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
-    let inputs = inputs.map(|line| Command { line: scope.replace(line), folder: described.folder.clone() });
+    let inputs = inputs.map(|line| ShellCommand { line: scope.replace(line), folder: described.folder.clone() });
     let kernel = match right {
         None => None,
-        Some(program) => match settle(described, roles, program, &Choice::default(), scope, modules)? {
+        Some(program) => match resolve_passes(described, roles, program, &Choice::default(), scope, modules)? {
             Ok(list) => Some(list),
             Err(reason) => return Err(Fault::new("reference.kernel", reason)),
         },
@@ -249,15 +248,15 @@ fn point(
         None => reference::reference(described, &buffers, scope)?,
     };
     let work = work(description, &buffers, scope)?;
-    Ok(Point { values, buffers, reference, inputs, work, pass_lists })
+    Ok(ResolvedPoint { values, buffers, reference, inputs, work, pass_lists })
 }
 
 /// Checks a name for tables, ids and files.
-fn named(name: &str) -> Result<String, String> {
+fn checked_name(name: &str) -> Result<String, String> {
     let plain = |c: char| !c.is_control() && !c.is_whitespace() && !"/\\".contains(c);
-    if name.is_empty() || name.chars().count() > MOST_OF_A_NAME || !name.chars().all(plain) {
+    if name.is_empty() || name.chars().count() > MAX_NAME_LEN || !name.chars().all(plain) {
         return Err(format!(
-            "'{}' is not a valid name; use 1 to {MOST_OF_A_NAME} characters, no space and no slash",
+            "'{}' is not a valid name; use 1 to {MAX_NAME_LEN} characters, no space and no slash",
             brief(name)
         ));
     }
@@ -265,7 +264,7 @@ fn named(name: &str) -> Result<String, String> {
 }
 
 /// Evaluates the nominal work at a point.
-fn work(description: &Description, buffers: &[super::resolved::Buffer], scope: &Values) -> Result<Work, Fault> {
+fn work(description: &Description, buffers: &[ResolvedBuffer], scope: &Values) -> Result<Work, Fault> {
     let stated = description.work.clone().unwrap_or_default();
     let evaluated = |field: &str, formula: &Option<Formula>| {
         let Some(formula) = formula else { return Ok(None) };
@@ -277,7 +276,7 @@ fn work(description: &Description, buffers: &[super::resolved::Buffer], scope: &
         }
         Ok(Some(count as u64))
     };
-    let crossing = |buffer: &super::resolved::Buffer| match buffer.role {
+    let crossing = |buffer: &ResolvedBuffer| match buffer.role {
         Role::InPlace => 2 * buffer.bytes(),
         Role::Input | Role::Output => buffer.bytes(),
         Role::Scratch => 0,
@@ -288,7 +287,7 @@ fn work(description: &Description, buffers: &[super::resolved::Buffer], scope: &
 }
 
 /// Returns whether the conditions that use only axes hold at a point.
-fn holds_at(description: &Description, axes: &[String], scope: &Values) -> Result<bool, Fault> {
+fn conditions_hold(description: &Description, axes: &[String], scope: &Values) -> Result<bool, Fault> {
     for (name, formula) in description.conditions.iter() {
         let fault = |message: String| Fault::new(format!("where.{name}"), message);
         let condition = formula.expression().map_err(fault)?;
@@ -302,7 +301,7 @@ fn holds_at(description: &Description, axes: &[String], scope: &Values) -> Resul
 
 /// Checks that a kernel has every specialization constant, push constant and block of the description, and that each
 /// pass has those set for it.
-fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result<(), Fault> {
+fn check_fields(description: &Description, programs: &[&LoadedKernel]) -> Result<(), Fault> {
     let passes: Vec<&LoadedPass> = programs.iter().flat_map(|program| &program.passes).collect();
     let unknown = |what: &str, field: String, name: &str, mut known: Vec<String>| {
         known.retain(|name| !name.is_empty());
@@ -333,20 +332,20 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         }
     }
     let Description { spec, push, uniform, .. } = description;
-    known_names(&passes, [spec.names(), push.names()], uniform, &str::to_string, unknown)?;
+    check_names(&passes, [spec.names(), push.names()], uniform, &str::to_string, unknown)?;
     for pass in &passes {
         let Kernel { spec, push, uniform, .. } = &pass.stated;
-        known_names(&[*pass], [spec.names(), push.names()], uniform, &|name| pass.field(name), unknown)?;
+        check_names(&[*pass], [spec.names(), push.names()], uniform, &|name| pass.field(name), unknown)?;
     }
     Ok(())
 }
 
 /// Checks that one of `passes` has each of these specialization constants, push constants and members of blocks.
 /// `field` names a field in messages.
-fn known_names(
+fn check_names(
     passes: &[&LoadedPass],
     [spec, push]: [Vec<&str>; 2],
-    uniform: &Named<Named<Formula>>,
+    uniform: &OrderedMap<OrderedMap<Formula>>,
     field: &dyn Fn(&str) -> String,
     unknown: impl Fn(&str, String, &str, Vec<String>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
@@ -383,8 +382,8 @@ fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec
     let own = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
     let mut choices = vec![Choice::default()];
     let room = |choices: usize, values: usize| {
-        let message = format!("spans more than {MOST_CHOICES} choices; list fewer values");
-        if choices.saturating_mul(values) > MOST_CHOICES { Err(Fault::new("spec", message)) } else { Ok(()) }
+        let message = format!("spans more than {MAX_CHOICES} choices; list fewer values");
+        if choices.saturating_mul(values) > MAX_CHOICES { Err(Fault::new("spec", message)) } else { Ok(()) }
     };
     for (name, listed) in description.spec.iter().filter(|(name, _)| own(name)) {
         let values = listed.values();
@@ -394,7 +393,7 @@ fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec
         room(choices.len(), values.len())?;
         let with = |choice: &Choice| {
             let chosen = values.iter().map(|value| (name.to_string(), value.clone()));
-            let constants = chosen.map(|own| Named([&choice.constants.0[..], &[own]].concat()));
+            let constants = chosen.map(|own| OrderedMap([&choice.constants.0[..], &[own]].concat()));
             constants.map(|constants| Choice { constants, subgroup: None }).collect::<Vec<_>>()
         };
         choices = choices.iter().flat_map(with).collect();

@@ -28,9 +28,9 @@ pub(crate) struct ResolvedRun {
     pub modules: Vec<Module>,
     /// Kernels with their choices of specialization constants, the first choice of a kernel first.
     #[serde(rename = "contenders")]
-    pub configurations: Vec<Configuration>,
+    pub configurations: Vec<KernelConfiguration>,
     /// Problems, in the order of the sweep.
-    pub points: Vec<Point>,
+    pub points: Vec<ResolvedPoint>,
     /// Descriptions, and all sources with their includes, even if a condition excludes them. Workers do not need the
     /// list.
     #[serde(skip)]
@@ -52,7 +52,7 @@ impl ResolvedRun {
         let compiled = modules.iter().flat_map(|Module { name: _, spirv: _, files }| files);
         let mut files: BTreeSet<_> = sources.iter().chain(compiled).map(|path| ("a source", path.clone())).collect();
         let mut commands = BTreeSet::new();
-        for Point { values: _, buffers, reference, inputs, work: _, pass_lists } in points {
+        for ResolvedPoint { values: _, buffers, reference, inputs, work: _, pass_lists } in points {
             let scratch = pass_lists.iter().flatten().flat_map(|PassList { passes: _, scratch }| scratch);
             let fills = buffers.iter().chain(scratch).filter_map(|buffer| buffer.fill.as_ref()?.path());
             files.extend(fills.map(|path| ("a fill", path.to_path_buf())));
@@ -67,7 +67,8 @@ impl ResolvedRun {
                 Reference::None | Reference::Kernel(_) | Reference::Builtin(_) => {}
             }
         }
-        let named = commands.into_iter().flat_map(|Command { line, folder }| command_files::of_line(line, folder));
+        let named =
+            commands.into_iter().flat_map(|ShellCommand { line, folder }| command_files::files_of_line(line, folder));
         files.extend(named.map(|path| ("a file of a command", path)));
         files
     }
@@ -126,7 +127,7 @@ pub(crate) struct Module {
 
 /// Kernel or sequence of kernels with one choice of its specialization constants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Configuration {
+pub(crate) struct KernelConfiguration {
     /// Stem of the kernel's source, or the description's name if there are several passes.
     pub kernel: String,
     /// Chosen values of the specialization constants that have several: `BM`, `64`.
@@ -135,15 +136,15 @@ pub(crate) struct Configuration {
 
 /// Problem at one point of the axes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Point {
+pub(crate) struct ResolvedPoint {
     /// Values of the axes, in order.
     pub values: Vec<i64>,
     /// Buffers that all configurations share; scratch is not among them.
-    pub buffers: Vec<Buffer>,
+    pub buffers: Vec<ResolvedBuffer>,
     /// Source of the correct answer.
     pub reference: Reference,
     /// Command that makes the inputs, if there is one.
-    pub inputs: Option<Command>,
+    pub inputs: Option<ShellCommand>,
     /// Nominal work: as stated, or else the bytes of each input and output once.
     pub work: Work,
     /// Passes of each configuration, or the reason why it does not run: `where.legal does not hold: …`.
@@ -158,12 +159,12 @@ pub(crate) struct PassList {
     /// are numbered like the point's, followed by the scratch buffers.
     pub passes: Vec<Dispatch<usize>>,
     /// Scratch buffers, numbered after the point's.
-    pub scratch: Vec<Buffer>,
+    pub scratch: Vec<ResolvedBuffer>,
 }
 
 /// Buffer with its extents at a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Buffer {
+pub(crate) struct ResolvedBuffer {
     /// Name in the description.
     pub name: String,
     #[serde(deserialize_with = "any_type")]
@@ -187,7 +188,7 @@ fn any_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Erro
     DType::of_buffer(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }
 
-impl Buffer {
+impl ResolvedBuffer {
     /// Returns a buffer without a fill whose elements have to be exact.
     pub(crate) fn new(name: &str, element: DType, shape: Vec<u64>, role: Role) -> Self {
         let (name, members) = (name.to_string(), MemberMap::default());
@@ -205,7 +206,7 @@ impl Buffer {
     }
 }
 
-impl fmt::Display for Buffer {
+impl fmt::Display for ResolvedBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape: Vec<_> = self.shape.iter().map(ToString::to_string).collect();
         write!(f, "{} {}[{}]", self.name, self.element.name(), shape.join(","))?;
@@ -257,7 +258,7 @@ pub(crate) enum Fill {
     Npy(PathBuf),
     /// Bytes of a file, as many as the buffer has.
     Raw(PathBuf),
-    /// Output of [`Point::inputs`]: `<name>.npy` or `<name>.bin` in its folder.
+    /// Output of [`ResolvedPoint::inputs`]: `<name>.npy` or `<name>.bin` in its folder.
     Made,
     /// Literal bytes with addresses of buffers in them.
     Block { bytes: Vec<u8>, addresses: Vec<Address> },
@@ -311,7 +312,7 @@ pub(crate) enum Reference {
     /// Files for the outputs, each with the index of its buffer.
     Files(Vec<(usize, Fill)>),
     /// Program that reads the inputs as `.npy` from one folder and writes the outputs as `.npy` to another.
-    Command(Command),
+    Command(ShellCommand),
     /// Passes of another kernel or sequence of kernels.
     Kernel(PassList),
     /// Built-in algorithm, whose oracle runs on the host.
@@ -333,7 +334,7 @@ pub(crate) struct Builtin {
 
 /// Program that `sh -c` runs, with placeholders replaced except for the folders `{in}` and `{out}`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Command {
+pub(crate) struct ShellCommand {
     pub line: String,
     /// Working folder: the description's.
     pub folder: PathBuf,
@@ -344,7 +345,7 @@ mod tests {
     use super::*;
 
     fn run(axes: &[&str], points: &[&[i64]]) -> ResolvedRun {
-        let point = |values: &&[i64]| Point {
+        let point = |values: &&[i64]| ResolvedPoint {
             values: values.to_vec(),
             buffers: vec![],
             reference: Reference::None,
@@ -369,8 +370,9 @@ mod tests {
     fn every_file_that_a_run_reads_is_known() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("ref.py"), "").expect("written");
-        let command = |line: &str| Command { line: line.into(), folder: folder.path().to_path_buf() };
-        let buffer = |fill| Buffer { fill: Some(fill), ..Buffer::new("A", DType::F32, vec![1], Role::Input) };
+        let command = |line: &str| ShellCommand { line: line.into(), folder: folder.path().to_path_buf() };
+        let buffer =
+            |fill| ResolvedBuffer { fill: Some(fill), ..ResolvedBuffer::new("A", DType::F32, vec![1], Role::Input) };
         let references = [
             Reference::Files(vec![(0, Fill::Raw("right.bin".into()))]),
             Reference::Command(command("python3 'ref.py' {in} {out}; cat absent")),

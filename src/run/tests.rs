@@ -1,7 +1,7 @@
 //! Resolves descriptions as users write them, and checks the messages for wrong ones.
 
 use super::description::{Described, Description};
-use super::options::{Fields, describe};
+use super::options::{FieldOptions, describe};
 use super::resolve::resolve;
 use super::resolved::{Fill, Reference, ResolvedRun, Tolerance};
 use crate::basis::error::Error;
@@ -250,7 +250,7 @@ fn a_description_goes_through_json_unchanged() {
 fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedRun, String> {
     let [size, set] = [size, set].map(|all| all.iter().map(ToString::to_string).collect());
     let kernels: Vec<_> = kernels.iter().map(PathBuf::from).collect();
-    let described = describe(&kernels, None, &Fields { size, set, ..Fields::default() });
+    let described = describe(&kernels, None, &FieldOptions { size, set, ..FieldOptions::default() });
     resolve(&described.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
 }
 
@@ -300,7 +300,7 @@ fn what_init_prints_is_a_description() {
     std::fs::write(folder.path().join("members.wgsl"), members).expect("written");
     for name in ["copy.comp", "k.wgsl", "members.wgsl", "address.comp", "grid.comp"] {
         let path = folder.path().join(name);
-        let described = describe(&[path], None, &Fields::default()).expect("a kernel");
+        let described = describe(&[path], None, &FieldOptions::default()).expect("a kernel");
         let text = super::init::init(&described[0]).expect("a description");
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
         let text = text.replace(",1024..65536", "").replace(",256..4096", "");
@@ -623,7 +623,7 @@ fn a_field_is_set_by_its_key_and_its_value_needs_no_quotes() {
     let set = |text: &str, change: &str| {
         let described =
             Described { description: Description::parse(text).expect("a description"), ..Described::default() };
-        let fields = Fields { set: vec![change.into()], ..Fields::default() };
+        let fields = FieldOptions { set: vec![change.into()], ..FieldOptions::default() };
         fields.applied(described).map(|described| described.description)
     };
     let same = |text: &str, change: &str, expected: &str| {
@@ -651,7 +651,10 @@ fn a_field_is_set_by_its_key_and_its_value_needs_no_quotes() {
     );
     let passes =
         set("[[pass]]\nsource = 'a.comp'\n[[pass]]\nsource = 'b.comp'", "pass.1.groups=N").expect("passes").pass;
-    assert_eq!(passes[1].groups, Some(super::description::Listed::One(super::description::Formula::Text("N".into()))));
+    assert_eq!(
+        passes[1].groups,
+        Some(super::description::OneOrMany::One(super::description::Formula::Text("N".into())))
+    );
 }
 
 #[test]
@@ -744,7 +747,7 @@ fn what_stands_beside_a_case_need_not_call_its_entry_point_as_that_does() {
     let several = format!("{WGSL}\n@compute @workgroup_size(1) fn main() {{}}");
     let others = [("own.wgsl", several.as_str()), ("mine.comp", &glsl), ("broken.comp", "#version 460\nvoid main() {")];
     let of = |(name, text): (&str, &str)| {
-        let described = describe(&[case.clone(), write(name, text)], None, &Fields::default()).expect("a case");
+        let described = describe(&[case.clone(), write(name, text)], None, &FieldOptions::default()).expect("a case");
         super::loaded::programs(&described[0])
     };
     let [own, mine, broken] = others.map(of);
@@ -776,7 +779,7 @@ fn a_description_beside_a_case_says_only_what_is_different() {
     // Different block names, and half as many work-groups of twice the size.
     write("mine.comp", COPY.replace("local_size_x = 64", "local_size_x = 128").replace("a[", "x[").as_bytes());
     let mine = write("mine.toml", b"[kernel]\nsource = 'mine.comp'\n[dispatch]\ngroups = [2]\n");
-    let described = describe(&[case, mine], None, &Fields::default()).expect("two descriptions");
+    let described = describe(&[case, mine], None, &FieldOptions::default()).expect("two descriptions");
     let run = resolve(&described).expect("one problem");
     let groups = run.points[0].pass_lists.iter().map(|list| list.as_ref().expect("passes").passes[0].groups);
     assert_eq!(groups.collect::<Vec<_>>(), [[4, 1, 1], [2, 1, 1]]);

@@ -1,6 +1,6 @@
 //! Writes descriptions as TOML with comments.
 
-use super::description::{Check, CheckFigures, Description, Listed};
+use super::description::{Check, CheckFigures, Description, OneOrMany};
 use super::resolved::Tolerance;
 use crate::basis::printable::printable;
 use std::collections::HashMap;
@@ -124,8 +124,8 @@ pub(crate) fn inline(value: &Value) -> String {
 /// Converts a tolerance of floats to a check; any other becomes `exact`.
 pub(crate) fn check(tolerance: &Tolerance) -> Check {
     let (rtol, atol) = match tolerance {
-        Tolerance::Close { rtol, atol } => (*rtol, Listed::One(*atol)),
-        Tolerance::Columns { rtol, atol } => (*rtol, Listed::Many(atol.clone())),
+        Tolerance::Close { rtol, atol } => (*rtol, OneOrMany::One(*atol)),
+        Tolerance::Columns { rtol, atol } => (*rtol, OneOrMany::Many(atol.clone())),
         _ => return Check::Name("exact".into()),
     };
     Check::Figures(CheckFigures { rtol: Some(rtol), atol: Some(atol), ..CheckFigures::default() })

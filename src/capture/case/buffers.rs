@@ -8,7 +8,7 @@ use crate::basis::file_name::is_plain;
 use crate::basis::printable::{Shown, brief};
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, SlotKind};
 use crate::run::access::Access;
-use crate::run::init::{element, usual};
+use crate::run::init::{default_tolerance, element};
 use crate::run::loaded::{LoadedPass, slot_key};
 use crate::run::oracle::{integer_like, magnitude, magnitudes};
 use crate::run::resolved::Tolerance;
@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// Buffer of a case.
-pub(super) struct Data {
+pub(super) struct CaseBuffer {
     pub(super) name: String,
     pub(super) element: DType,
     pub(super) bytes: u64,
@@ -44,7 +44,7 @@ pub(super) struct Data {
 }
 
 /// Member that holds an address.
-pub(super) struct Pointer {
+pub(super) struct AddressMember {
     /// Slot of its block; `None` for push constants.
     pub(super) slot: Option<usize>,
     pub(super) offset: u32,
@@ -70,7 +70,7 @@ pub(super) fn data(
     spool: &Path,
     folder: &Path,
     store: &mut Store,
-) -> Result<(Vec<Data>, Vec<Pointer>), String> {
+) -> Result<(Vec<CaseBuffer>, Vec<AddressMember>), String> {
     let addressed = pass.interface.capabilities.iter().any(|own| own.contains("PhysicalStorageBufferAddresses"));
     // Results computed in 16-bit floats are no more precise when stored as f32.
     let has = |name: &str| pass.interface.capabilities.iter().any(|own| own == name);
@@ -81,7 +81,7 @@ pub(super) fn data(
             if is_plain(name) { std::fs::read(spool.join(name)) } else { Err(ErrorKind::InvalidFilename.into()) };
         there.map_err(|e| format!("'{}': {e}", brief(name)))
     };
-    let mut all: Vec<Data> = vec![];
+    let mut all: Vec<CaseBuffer> = vec![];
     for (at, BoundSlot { slot, access: declared, bound }) in slots.iter().enumerate() {
         if all.iter().any(|own| bound.region.is_some() && own.region == bound.region) {
             continue;
@@ -98,8 +98,12 @@ pub(super) fn data(
             Some(region) => contents(region, &read)?,
         };
         let kind = kind(&sharing, after.as_ref().unwrap_or(&before));
-        let mut data =
-            Data::new(unlike(&slot_key(slot), &all), (&kind, of_element(slot), computed), access, (before, after));
+        let mut data = CaseBuffer::new(
+            unique_name(&slot_key(slot), &all),
+            (&kind, of_element(slot), computed),
+            access,
+            (before, after),
+        );
         data.region = bound.region;
         data.inline = bound.region.is_none().then_some((bound.set, bound.binding));
         let few = slot.blocks.iter().find(|block| (1..=MAX_LISTED).contains(&block.members.len()));
@@ -160,7 +164,7 @@ fn contents(
 }
 
 /// Makes a unique buffer name that is valid in expressions and file names.
-fn unlike(name: &str, others: &[Data]) -> String {
+fn unique_name(name: &str, others: &[CaseBuffer]) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
     let name: String = name.chars().take(40).map(plain).collect();
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic()) && is_plain(&name);
@@ -176,9 +180,9 @@ fn pointers(
     pass: &LoadedPass,
     slots: &[BoundSlot<'_>],
     case: &CapturedDispatch,
-    all: &mut Vec<Data>,
+    all: &mut Vec<CaseBuffer>,
     read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
-) -> Result<Vec<Pointer>, String> {
+) -> Result<Vec<AddressMember>, String> {
     let accesses = pass.accesses()?;
     let pushed: Vec<(u32, Access)> =
         pass.addresses().zip(&accesses[slots.len()..]).map(|(member, access)| (member.offset, *access)).collect();
@@ -222,23 +226,23 @@ fn pointers(
             } else {
                 let member =
                     members.iter().find(pointer).map_or("", |member| member.name.rsplit('.').next().unwrap_or(""));
-                let name = unlike(if member.is_empty() { "buffer" } else { member }, all);
-                let mut data = Data::new(name.clone(), ("bytes", 1, None), access, contents(region, read)?);
+                let name = unique_name(if member.is_empty() { "buffer" } else { member }, all);
+                let mut data = CaseBuffer::new(name.clone(), ("bytes", 1, None), access, contents(region, read)?);
                 data.region = Some(number as u32);
                 all.push(data);
                 name
             };
             let skipped = address - region.address.unwrap_or_default();
             let to = if skipped == 0 { name } else { format!("{name} + {skipped}") };
-            found.push(Pointer { slot, offset: at as u32, to });
+            found.push(AddressMember { slot, offset: at as u32, to });
         }
     }
-    held(case, all)?;
+    refuse_stored_addresses(case, all)?;
     Ok(found)
 }
 
 /// Refuses addresses within buffers: a replay cannot adjust them.
-fn held(case: &CapturedDispatch, all: &[Data]) -> Result<(), String> {
+fn refuse_stored_addresses(case: &CapturedDispatch, all: &[CaseBuffer]) -> Result<(), String> {
     let holds = |address: u64| {
         case.regions.iter().any(|own| own.address.is_some_and(|at| (at..at + own.bytes).contains(&address)))
     };
@@ -251,7 +255,7 @@ fn held(case: &CapturedDispatch, all: &[Data]) -> Result<(), String> {
     Ok(())
 }
 
-impl Data {
+impl CaseBuffer {
     fn new(
         name: String,
         (kind, of_element, computed): (&str, usize, Option<DType>),
@@ -266,7 +270,8 @@ impl Data {
         let values = || after.chunks_exact(element.bytes() as usize).map(move |bytes| element.value(bytes));
         let nothing = element.is_float() && access.writes && values().all(f64::is_nan);
         let element = if nothing { DType::Bytes } else { element };
-        let mut tolerance = usual(computed.filter(|_| matches!(element, DType::F32 | DType::F16)).unwrap_or(element));
+        let mut tolerance =
+            default_tolerance(computed.filter(|_| matches!(element, DType::F32 | DType::F16)).unwrap_or(element));
         // Rounding errors are relative to the largest terms of a sum, not to the sum; sentinels are no terms.
         let mut columns = 1;
         if let (Tolerance::Close { rtol, atol }, true) = (&mut tolerance, access.writes) {

@@ -9,11 +9,11 @@ use crate::basis::destination::make_private_folder;
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
 use crate::kernel::interface::Slot;
-use crate::run::description::{Described, Description, Kernel, Listed};
+use crate::run::description::{Described, Description, Kernel, OneOrMany};
 use crate::run::init::place;
 use crate::run::loaded::{LoadedPass, programs};
 use crate::run::options::CASE;
-use buffers::{BoundSlot, Data, Pointer, data};
+use buffers::{AddressMember, BoundSlot, CaseBuffer, data};
 use gpukern_layer::format::{CapturedDispatch, DeviceProperties, LayerEvent, PipelineInfo, ProcessInfo};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub(crate) fn chosen<'a>(
             continue;
         };
         let times = times(events);
-        let mut own: HashMap<Key, Vec<Chosen<'a>>> = HashMap::new();
+        let mut own: HashMap<CallKey, Vec<Chosen<'a>>> = HashMap::new();
         for case in events.iter().filter_map(|event| if let LayerEvent::Case(case) = event { Some(case) } else { None })
         {
             let pipeline = events.iter().find_map(|event| match event {
@@ -62,7 +62,7 @@ pub(crate) fn chosen<'a>(
                 _ => None,
             });
             let Some(device) = device else { continue };
-            let key = key(case.pipeline, case.groups, case.indirect);
+            let key = call_key(case.pipeline, case.groups, case.indirect);
             let times = times.get(&key).map_or(&[][..], Vec::as_slice);
             let (total, median) = (times.iter().sum(), times.get(times.len() / 2).copied().unwrap_or(0.0));
             let name = name(at, pipeline);
@@ -79,27 +79,27 @@ pub(crate) fn chosen<'a>(
 }
 
 /// Pipeline and grid of a dispatch; no grid for an indirect one.
-type Key = (u32, Option<[u32; 3]>);
+type CallKey = (u32, Option<[u32; 3]>);
 
-fn key(pipeline: u32, groups: [u32; 3], indirect: bool) -> Key {
+fn call_key(pipeline: u32, groups: [u32; 3], indirect: bool) -> CallKey {
     (pipeline, (!indirect).then_some(groups))
 }
 
 /// Collects the times of each kernel's calls in nanoseconds, in ascending order.
-fn times(events: &[LayerEvent]) -> HashMap<Key, Vec<f64>> {
+fn times(events: &[LayerEvent]) -> HashMap<CallKey, Vec<f64>> {
     let period = |device: u32| {
         events.iter().find_map(|event| match event {
             LayerEvent::Device(known) if known.device == device => Some(f64::from(known.period)),
             _ => None,
         })
     };
-    let mut times: HashMap<Key, Vec<f64>> = HashMap::new();
+    let mut times: HashMap<CallKey, Vec<f64>> = HashMap::new();
     for event in events {
         let LayerEvent::Submission(submission) = event else { continue };
         let period = period(submission.device).unwrap_or(0.0);
         for own in &submission.dispatches {
             let time = own.end.saturating_sub(own.begin) as f64 * period;
-            times.entry(key(own.pipeline, own.groups, own.indirect)).or_default().push(time);
+            times.entry(call_key(own.pipeline, own.groups, own.indirect)).or_default().push(time);
         }
     }
     for times in times.values_mut() {
@@ -139,8 +139,8 @@ pub(crate) struct Draft<'a> {
     pass: LoadedPass,
     /// Slots that the kernel uses.
     slots: Vec<BoundSlot<'a>>,
-    data: Vec<Data>,
-    pointers: Vec<Pointer>,
+    data: Vec<CaseBuffer>,
+    pointers: Vec<AddressMember>,
     /// File name of the source, if the module contains it.
     source: Option<String>,
 }
@@ -196,7 +196,7 @@ impl<'a> Draft<'a> {
 /// Loads the module as `run` does.
 fn loaded(pipeline: &PipelineInfo, folder: &Path) -> Result<LoadedPass, String> {
     let entry = Some(pipeline.entry.clone());
-    let kernel = Kernel { source: Listed::One(MODULE.into()), entry, ..Kernel::default() };
+    let kernel = Kernel { source: OneOrMany::One(MODULE.into()), entry, ..Kernel::default() };
     let description = Description { kernel: Some(kernel), ..Description::default() };
     let described = Described { description, folder: folder.to_path_buf(), ..Described::default() };
     let programs = programs(&described).map_err(|fault| fault.message)?;

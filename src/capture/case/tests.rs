@@ -19,12 +19,12 @@ pub(crate) fn floats(values: &[f32]) -> Vec<u8> {
 }
 
 /// Events about one dispatch, and the folder with its contents.
-pub(crate) struct Told {
+pub(crate) struct CapturedFixture {
     pub(crate) spool: tempfile::TempDir,
     pub(crate) events: Vec<LayerEvent>,
 }
 
-impl Told {
+impl CapturedFixture {
     pub(crate) fn new(glsl: &str, case: CapturedDispatch, specialization: Vec<(u32, Vec<u8>)>) -> Self {
         let spool = tempfile::tempdir().expect("a folder");
         let arguments = vec!["infer".into(), "a\nb\u{1b}[31m'\"\"\"".into()];
@@ -110,12 +110,12 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < p.n) d[i] = a[i] * p.sca
 ";
 
 /// Call of [`SCALE`] that writes two of four elements.
-pub(crate) fn scale(bits: u32, changed: bool) -> Told {
+pub(crate) fn scale(bits: u32, changed: bool) -> CapturedFixture {
     let push = [2u32.to_le_bytes(), bits.to_le_bytes()].concat();
     let bindings = vec![bound(0, 0, 0, 16), bound(1, 1, 0, 16)];
     let regions = vec![region("a", 16, false, None), region("d", 16, changed, None)];
     let constants = vec![(0, 4u32.to_le_bytes().to_vec()), (1, 0.1f32.to_le_bytes().to_vec()), (77, vec![1])];
-    let told = Told::new(SCALE, case(bindings, regions, push), constants);
+    let told = CapturedFixture::new(SCALE, case(bindings, regions, push), constants);
     told.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
     told.file("d.before", &floats(&[9.0, 8.0, 7.0, 6.0]));
     told.file("d.after", &floats(&[2.1, 4.1, 7.0, 6.0]));
@@ -171,7 +171,7 @@ fn bits_that_no_number_has_are_kept() {
 
 #[test]
 fn bindings_that_overlap_see_parts_of_one_buffer() {
-    let told = Told::new(
+    let told = CapturedFixture::new(
         "#version 460
         layout(local_size_x = 1) in;
         layout(set = 0, binding = 0) readonly buffer A { float a[]; };
@@ -198,7 +198,7 @@ void main() { D.at[0] = A.at[n]; }";
 fn addresses_lead_to_buffers_and_those_within_buffers_are_refused_with_their_place() {
     let regions = || vec![region("a", 32, false, Some(1 << 40)), region("d", 16, true, Some(1 << 41))];
     let push = [((1u64 << 40) + 16).to_le_bytes(), (1u64 << 41).to_le_bytes(), [1, 0, 0, 0, 0, 0, 0, 0]].concat();
-    let told = Told::new(ADDRESS, case(vec![], regions(), push), vec![]);
+    let told = CapturedFixture::new(ADDRESS, case(vec![], regions(), push), vec![]);
     told.file("a.before", &floats(&[5.0; 8]));
     told.file("d.before", &floats(&[0.0; 4]));
     told.file("d.after", &floats(&[5.0, 0.0, 0.0, 0.0]));
@@ -223,7 +223,7 @@ fn what_run_cannot_take_is_refused_with_the_reason() {
         (Box::new(|case| case.bindings[1].region = Some(9)), "is damaged"),
         (Box::new(|case| case.regions[1].bytes = 17), "has not the 17 bytes"),
     ] {
-        let mut other = Told { spool: tempfile::tempdir().expect("a folder"), events: told.events.clone() };
+        let mut other = CapturedFixture { spool: tempfile::tempdir().expect("a folder"), events: told.events.clone() };
         other.file("a.before", &[0; 16]);
         other.file("d.before", &[0; 16]);
         other.file("d.after", &[1; 16]);
@@ -277,7 +277,7 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
 fn written(declarations: &str, bindings: Vec<DescriptorBinding>, values: &[f32]) -> String {
     let glsl = format!("#version 460\nlayout(local_size_x = 1) in;\n{declarations}");
     let bytes = 4 * values.len() as u64;
-    let told = Told::new(&glsl, case(bindings, vec![region("d", bytes, true, None)], vec![]), vec![]);
+    let told = CapturedFixture::new(&glsl, case(bindings, vec![region("d", bytes, true, None)], vec![]), vec![]);
     told.file("d.before", &vec![0; bytes as usize]);
     told.file("d.after", &floats(values));
     told.write(&Starts::Known).expect("taken").1

@@ -6,11 +6,12 @@ use crate::basis::printable::printable;
 use crate::kernel::interface::{Argument, ArgumentKind, Scalar};
 use crate::run::buffers::fits_blocks;
 use crate::run::description::{
-    Bound, BoundRange, Buffer, Captured, Dispatch, Formula, Kernel, Listed, Named, OutputFiles, ReferenceTable,
+    BoundBuffer, BoundRange, Captured, DescribedBuffer, Formula, GridFields, Kernel, OneOrMany, OrderedMap,
+    OutputFiles, ReferenceTable,
 };
 use crate::run::expression::Values;
 use crate::run::init::{member_key, place};
-use crate::run::members::{BITS, number, pack};
+use crate::run::members::{BITS_PREFIX, number, pack};
 use crate::run::written::{Commented, check};
 use std::fmt::Write;
 
@@ -36,7 +37,7 @@ impl Draft<'_> {
         }
         self.buffers(&mut own);
         let groups = self.chosen.case.groups.map(|extent| Formula::Integer(extent.into()));
-        own.description.dispatch = Some(Dispatch { groups: Some(Listed::Many(groups.to_vec())), indirect: None });
+        own.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups.to_vec())), indirect: None });
         if self.chosen.case.indirect {
             own.remark("dispatch.groups", "as a buffer of the program had them");
         }
@@ -75,39 +76,39 @@ impl Draft<'_> {
     /// Adds the module, its bindings and its specialization constants.
     fn kernel(&self, own: &mut Commented) {
         let pipeline = self.chosen.pipeline;
-        let mut bind = Named::default();
+        let mut bind = OrderedMap::default();
         for BoundSlot { slot, bound, .. } in &self.slots {
             let data = self.data.iter().find(|data| data.members.is_none() && data.is_bound(bound));
             let Some(data) = data else { continue };
             let whole = bound.offset == 0 && bound.range >= data.bytes;
             let fits = fits_blocks(&data.name, data.bytes, MODULE, slot).is_ok();
             let to = if bound.region.is_none() || whole && fits && pipeline.robustness.is_none() {
-                Bound::Name(data.name.clone())
+                BoundBuffer::Name(data.name.clone())
             } else {
                 let range = bound.range.min(data.bytes.saturating_sub(bound.offset));
                 let [offset, range] = [bound.offset, range].map(|bytes| Some(Formula::Integer(bytes.cast_signed())));
-                Bound::Range(BoundRange { buffer: data.name.clone(), offset, range })
+                BoundBuffer::Range(BoundRange { buffer: data.name.clone(), offset, range })
             };
-            bind.set(&place(slot), Listed::One(to));
+            bind.set(&place(slot), OneOrMany::One(to));
             own.remark(format!("kernel.bind.{}", place(slot)), slot.names().join(", "));
         }
         own.description.kernel = Some(Kernel {
-            source: Listed::One(MODULE.into()),
+            source: OneOrMany::One(MODULE.into()),
             entry: (pipeline.entry != "main").then(|| pipeline.entry.clone()),
-            subgroup: pipeline.subgroup.map(|size| Listed::One(Formula::Integer(size.into()))),
+            subgroup: pipeline.subgroup.map(|size| OneOrMany::One(Formula::Integer(size.into()))),
             bind,
             ..Kernel::default()
         });
         for (id, bytes) in &pipeline.specialization {
             let Some(constant) = self.pass.interface.constants.iter().find(|own| own.id == *id) else { continue };
-            own.description.spec.set(&id.to_string(), Listed::One(value(constant.scalar, low(bytes))));
+            own.description.spec.set(&id.to_string(), OneOrMany::One(value(constant.scalar, low(bytes))));
             own.remark(format!("spec.{id}"), &*constant.name);
         }
     }
 
     /// Returns the members of a block with the values in `bytes`.
-    fn members(&self, slot: Option<usize>, members: &[Argument], bytes: &[u8]) -> Named<Formula> {
-        let mut stated = Named::default();
+    fn members(&self, slot: Option<usize>, members: &[Argument], bytes: &[u8]) -> OrderedMap<Formula> {
+        let mut stated = OrderedMap::default();
         for member in members {
             let pointer = self.pointers.iter().find(|own| own.slot == slot && own.offset == member.offset);
             let own = bytes.get(member.offset as usize..).unwrap_or_default();
@@ -115,7 +116,7 @@ impl Draft<'_> {
             let value = match (pointer, member.kind) {
                 (Some(pointer), _) => Formula::Text(pointer.to.clone()),
                 (None, ArgumentKind::Scalar(scalar)) => value(scalar, bits),
-                (None, ArgumentKind::Address) => Formula::Text(format!("{BITS}{bits:x}")),
+                (None, ArgumentKind::Address) => Formula::Text(format!("{BITS_PREFIX}{bits:x}")),
             };
             stated.set(&member_key(members, member), value);
         }
@@ -123,7 +124,7 @@ impl Draft<'_> {
     }
 
     fn buffers(&self, own: &mut Commented) {
-        let mut answers = Named::default();
+        let mut answers = OrderedMap::default();
         for data in self.data.iter().filter(|data| data.members.is_none()) {
             let elements = data.bytes / data.element.bytes();
             let shape = if data.columns == 1 { vec![elements] } else { vec![elements / data.columns, data.columns] };
@@ -132,11 +133,11 @@ impl Draft<'_> {
                 Some(file) => Some(format!("@{file}")),
                 None => data.answer.is_none().then(|| "zero".into()),
             };
-            let mut buffer = Buffer {
+            let mut buffer = DescribedBuffer {
                 element: Some(data.element.name().into()),
-                shape: Some(Listed::Many(shape)),
+                shape: Some(OneOrMany::Many(shape)),
                 fill,
-                ..Buffer::default()
+                ..DescribedBuffer::default()
             };
             own.remark(format!("buffer.{}.fill", data.name), data.remark);
             if let Some(answer) = &data.answer {
@@ -170,5 +171,5 @@ fn value(scalar: Scalar, bits: u64) -> Formula {
         Formula::Number(value) if !value.is_finite() => false,
         _ => pack(formula, scalar, &Values::default()).is_ok_and(|(found, _)| found == bits),
     };
-    plain.filter(is_same).unwrap_or_else(|| Formula::Text(format!("{BITS}{bits:x}")))
+    plain.filter(is_same).unwrap_or_else(|| Formula::Text(format!("{BITS_PREFIX}{bits:x}")))
 }

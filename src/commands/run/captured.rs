@@ -10,13 +10,13 @@ use crate::run::description::Captured;
 use std::fmt::Write;
 
 /// Most columns of a case's name.
-const NAME: usize = 30;
+const MAX_NAME_WIDTH: usize = 30;
 
 /// Prints a line for each captured case, below the device and the driver that it was captured on.
 pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
     let mut text = String::new();
     let mut heading = String::new();
-    let longest = all.iter().map(|kernels| kernels.name.chars().count()).max().unwrap_or(0).min(NAME);
+    let longest = all.iter().map(|kernels| kernels.name.chars().count()).max().unwrap_or(0).min(MAX_NAME_WIDTH);
     for kernels in all {
         let Some(captured) = &kernels.run.captured else { continue };
         let Some(own) = kernels.first() else { continue };
@@ -29,7 +29,7 @@ pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
                 heading = there;
             }
             let name = printable(&case.algorithm);
-            let _ = writeln!(text, "  {:<longest$}  {line}", shortened(&name, NAME));
+            let _ = writeln!(text, "  {:<longest$}  {line}", shortened(&name, MAX_NAME_WIDTH));
         }
     }
     text
@@ -38,13 +38,13 @@ pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
 /// Compares the times, and whether the answer has the same bits.
 fn line(captured: &Captured, case: &Case, device: Option<&DeviceInfo>) -> Option<String> {
     let measured = case.measured()?;
-    let here = measured.summary.median;
+    let time_here = measured.summary.median;
     let mut text = match captured.microseconds.filter(|time| *time > 0.0) {
         Some(there) => {
             let there = Nanos(1e3 * there);
-            format!("{there} there, {here} here, × {}", ratio(here.0 / there.0))
+            format!("{there} there, {time_here} here, × {}", ratio(time_here.0 / there.0))
         }
-        None => format!("{here} here"),
+        None => format!("{time_here} here"),
     };
     let Correctness::Verified(found) = &measured.verification else { return Some(text) };
     let same = device.is_some_and(|device| is_on(captured, device));

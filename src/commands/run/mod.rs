@@ -22,7 +22,7 @@ use crate::record::{Case, Record};
 use crate::report::table;
 use crate::run::algorithm::{Save, UserKernels};
 use crate::run::description::{Described, Fault};
-use crate::run::options::{self, Fields};
+use crate::run::options::{self, FieldOptions};
 use crate::run::resolved::ResolvedRun;
 use crate::run::{init, resolve};
 use elements::Wanted;
@@ -45,7 +45,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     let request = args.request(vulkan);
     let (mut all, mut runs): (Vec<UserKernels>, Vec<PlannedRun>) = (vec![], vec![]);
     for run in resolved {
-        let kernels = unlike(user_kernels(&args.against, run, wanted.saves.clone())?, &all);
+        let kernels = with_unique_name(user_kernels(&args.against, run, wanted.saves.clone())?, &all);
         let own = kernels.clone().algorithm().map_err(Error::Usage)?;
         // With --ab, several kernels compete by their first choices, a single kernel by its two choices.
         let every = args.tune || args.ab && !kernels.has_several_kernels();
@@ -79,7 +79,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
 }
 
 /// Gives the kernels a name that no `others` have, because equal names would denote the same problem.
-fn unlike(mut kernels: UserKernels, others: &[UserKernels]) -> UserKernels {
+fn with_unique_name(mut kernels: UserKernels, others: &[UserKernels]) -> UserKernels {
     let taken = |name: &str| others.iter().any(|other| other.name == name);
     let name = kernels.name.clone();
     let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
@@ -94,10 +94,10 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
     for table in std::mem::take(&mut plan.run_tables) {
         let kernels: Vec<_> = table.kernel.iter().map(|kernel| folder.join(kernel)).collect();
         let description = table.description.as_ref().map(|path| folder.join(path));
-        let fields = Fields { size: table.size.clone(), ..Fields::default() };
+        let fields = FieldOptions { size: table.size.clone(), ..FieldOptions::default() };
         let described = options::describe(&kernels, description.as_deref(), &fields)?;
         check_commands(&described, request.no_commands)?;
-        let kernels = beside(&table.against, resolve::resolve(&described)?, &all)?;
+        let kernels = named_kernels(&table.against, resolve::resolve(&described)?, &all)?;
         let own = kernels.clone().algorithm().map_err(Error::Usage)?;
         let selection = request.selection.clone().or(request.defaults.clone());
         plan.runs.push(planned(&kernels, &own, false, &selection)?);
@@ -107,8 +107,12 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
 }
 
 /// Makes kernels from a resolved run, with variants to run beside them, under a name that no `others` have.
-pub(super) fn beside(against: &[String], run: ResolvedRun, others: &[UserKernels]) -> Result<UserKernels, Error> {
-    Ok(unlike(user_kernels(against, run, vec![])?, others))
+pub(super) fn named_kernels(
+    against: &[String],
+    run: ResolvedRun,
+    others: &[UserKernels],
+) -> Result<UserKernels, Error> {
+    Ok(with_unique_name(user_kernels(against, run, vec![])?, others))
 }
 
 /// Reads the descriptions of each problem.
@@ -179,7 +183,7 @@ pub(super) fn planned(
     });
     let groups: Vec<_> = groups.filter(|group| !group.variants.is_empty()).collect();
     if groups.is_empty() {
-        return Err(Error::Usage(kernels.nothing()));
+        return Err(Error::Usage(kernels.why_nothing_runs()));
     }
     PlannedRun::of(groups, selection).map_err(Error::Usage)
 }

@@ -17,7 +17,7 @@ use crate::plan::Plan;
 use crate::plan::options::Selection;
 use crate::record::{Correctness, Outcome};
 use crate::run::algorithm::Save;
-use crate::run::options::{Fields, describe};
+use crate::run::options::{FieldOptions, describe};
 use crate::run::{array, resolve};
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::uuid;
@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Outcome of converting a dispatch.
-pub(crate) struct Written {
+pub(crate) struct ConvertedCase {
     /// Name of its kernel.
     pub(crate) name: String,
     /// Folder of the case; `None` if `run` cannot accept it.
@@ -55,7 +55,7 @@ pub(crate) fn write_cases(
     spool: &Path,
     output: &Path,
     rerun: Option<(&Setup, &Host)>,
-) -> Result<Vec<Written>, Error> {
+) -> Result<Vec<ConvertedCase>, Error> {
     let mut store = Store::default();
     let mut written = vec![];
     for chosen in all {
@@ -64,17 +64,17 @@ pub(crate) fn write_cases(
         let made = spool.join(&own);
         match Draft::new(chosen, spool, &made, &mut store) {
             Ok(mut draft) => {
-                let verified = settle(&mut draft, chosen, &made, &mut store, rerun)?;
+                let verified = write_verified(&mut draft, chosen, &made, &mut store, rerun)?;
                 let place = if verified.is_ok() { output.to_path_buf() } else { output.join(UNVERIFIED) };
                 let folder = place.join(&own);
                 let failed = |e| Error::Failure(format!("'{}': {e}", folder.shown()));
                 make_private_folder(&place).and_then(|()| std::fs::rename(&made, &folder)).map_err(failed)?;
                 store.moved(&made, &folder);
-                written.push(Written { name, folder: Some(folder), verified });
+                written.push(ConvertedCase { name, folder: Some(folder), verified });
             }
             Err(reason) => {
                 let _ = std::fs::remove_dir_all(&made);
-                written.push(Written { name, folder: None, verified: Err(reason) });
+                written.push(ConvertedCase { name, folder: None, verified: Err(reason) });
             }
         }
     }
@@ -82,7 +82,7 @@ pub(crate) fn write_cases(
 }
 
 /// Writes the description so that a replay reproduces the program's results, or else so that no wrong result passes.
-fn settle(
+fn write_verified(
     draft: &mut Draft<'_>,
     chosen: &Chosen<'_>,
     folder: &Path,
@@ -133,7 +133,7 @@ fn replay(
     setup: &Setup,
     host: &Host,
 ) -> Result<(Replay, HashMap<String, Vec<u8>>), Error> {
-    let described = describe(&[folder.to_path_buf()], None, &Fields::default())?;
+    let described = describe(&[folder.to_path_buf()], None, &FieldOptions::default())?;
     let run = resolve::resolve(&described)?;
     let buffers: Vec<_> = run.points.iter().flat_map(|point| point.buffers.clone()).collect();
     let path = |name: &str| scratch.join(file_name(name) + ".npy");
@@ -171,14 +171,14 @@ fn replay(
 mod tests {
     use super::*;
     use crate::capture::case::chosen;
-    use crate::capture::case::tests::{Told, bound, case, floats, region, scale, spirv};
+    use crate::capture::case::tests::{CapturedFixture, bound, case, floats, region, scale, spirv};
     use crate::device::cache::CacheFolder;
 
     use crate::vulkan::{Instance, Validation};
     use gpukern_layer::format::LayerEvent;
 
     /// Replaces the captured device by the first one of this machine.
-    fn here(told: &mut Told) {
+    fn here(told: &mut CapturedFixture) {
         let instance = Instance::new(Validation::Off, None).expect("a loader");
         let devices = instance.devices().expect("devices");
         let info = &devices.first().expect("a device").info;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// Writes the case; returns its folder, its description and the result of its replay.
-    fn written(told: &mut Told) -> (PathBuf, String, Result<(), String>) {
+    fn written(told: &mut CapturedFixture) -> (PathBuf, String, Result<(), String>) {
         here(told);
         let all = [told.events.clone()];
         let chosen = chosen(&all, None, &|_, _| "k".into());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     /// Replays the case with a different kernel.
-    fn with(told: &Told, folder: &Path, glsl: &str) -> Replay {
+    fn with(told: &CapturedFixture, folder: &Path, glsl: &str) -> Replay {
         let bytes: Vec<u8> = spirv(glsl).iter().flat_map(|word| word.to_le_bytes()).collect();
         std::fs::write(folder.join("kernel.spv"), bytes).expect("written");
         let all = [told.events.clone()];
@@ -283,7 +283,7 @@ mod tests {
         let mut binding = bound(3, 0, 0, 32);
         (binding.set, binding.region, binding.inline) = (1, None, floats(&[2.5, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 0.0]));
         let told = case(vec![bound(0, 0, 0, 16), binding], vec![region("a", 16, true, None)], vec![]);
-        let mut told = Told::new(glsl, told, vec![]);
+        let mut told = CapturedFixture::new(glsl, told, vec![]);
         told.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
         told.file("a.after", &floats(&[1.0, 4.5, 3.0, 4.0]));
         let (_, text, verified) = written(&mut told);

@@ -1,6 +1,6 @@
 //! Implements `run --watch`: measures again whenever a file changes, and prints a line per case.
 
-use super::{CommandOutput, RunArgs, beside, check_commands, described, planned, resolved};
+use super::{CommandOutput, RunArgs, check_commands, described, named_kernels, planned, resolved};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
 use crate::case::accepted::AcceptedMutation;
@@ -112,7 +112,7 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (FileStates, Result<Ve
 fn measure(request: &Request, setup: &Setup, host: &Host, resolved: Vec<ResolvedRun>) -> Result<Record, Error> {
     let (mut all, mut runs) = (vec![], vec![]);
     for run in resolved {
-        let kernels = beside(&[], run, &all)?;
+        let kernels = named_kernels(&[], run, &all)?;
         let own = kernels.clone().algorithm().map_err(Error::Usage)?;
         runs.push(planned(&kernels, &own, false, &request.selection)?);
         all.push(kernels);
