@@ -578,8 +578,8 @@ pub(crate) mod tests {
     use gpukern_layer::format::{DispatchEvent, Other, Submission};
 
     /// Returns a pipeline with this SPIR-V, distinguished only by its words.
-    fn pipeline(id: u32, device: u32, spirv: &[u32], entry: &str) -> LayerEvent {
-        LayerEvent::Pipeline(format::PipelineInfo {
+    pub(crate) fn pipeline(id: u32, device: u32, spirv: &[u32], entry: &str) -> format::PipelineInfo {
+        format::PipelineInfo {
             pipeline: id,
             device,
             spirv: spirv.to_vec(),
@@ -590,11 +590,11 @@ pub(crate) mod tests {
             flags: 0,
             robustness: None,
             took: 1000,
-        })
+        }
     }
 
-    fn device(id: u32, period: f32) -> LayerEvent {
-        LayerEvent::Device(format::DeviceProperties {
+    pub(crate) fn device(id: u32, period: f32) -> format::DeviceProperties {
+        format::DeviceProperties {
             device: id,
             name: format!("device {id}"),
             vendor: 0x10005,
@@ -607,7 +607,7 @@ pub(crate) mod tests {
             uuid: [0xab; 16],
             period,
             extensions: vec![],
-        })
+        }
     }
 
     fn process(id: u32) -> LayerEvent {
@@ -635,9 +635,9 @@ pub(crate) mod tests {
         }
         vec![
             process(7),
-            device(0, 2.0),
-            pipeline(0, 0, &[1; 8], "mul_mat"),
-            pipeline(1, 0, &[2; 8], "main"),
+            LayerEvent::Device(device(0, 2.0)),
+            LayerEvent::Pipeline(pipeline(0, 0, &[1; 8], "mul_mat")),
+            LayerEvent::Pipeline(pipeline(1, 0, &[2; 8], "main")),
             submission(0, [1000, 3000], vec![dispatch(0, 64, 1000, 1300), dispatch(0, 64, 1300, 1700), sample]),
             LayerEvent::Name { pipeline: 1, name: "pool".into() },
             last,
@@ -698,14 +698,14 @@ pub(crate) mod tests {
         let indirect = DispatchEvent { indirect: true, groups: [0; 3], ..dispatch(0, 1, 40, 50) };
         let events = [
             process(1),
-            device(0, 1.0),
-            pipeline(0, 0, &[1; 8], "entry"),
-            pipeline(1, 0, &[2; 8], "main"),
-            pipeline(2, 0, &[3; 8], "main"),
+            LayerEvent::Device(device(0, 1.0)),
+            LayerEvent::Pipeline(pipeline(0, 0, &[1; 8], "entry")),
+            LayerEvent::Pipeline(pipeline(1, 0, &[2; 8], "main")),
+            LayerEvent::Pipeline(pipeline(2, 0, &[3; 8], "main")),
             // Created again: the same kernel.
-            pipeline(3, 0, &[3; 8], "main"),
+            LayerEvent::Pipeline(pipeline(3, 0, &[3; 8], "main")),
             // A different module of the same name.
-            pipeline(4, 0, &[4; 8], "entry"),
+            LayerEvent::Pipeline(pipeline(4, 0, &[4; 8], "entry")),
             LayerEvent::Name { pipeline: 0, name: "never used".into() },
             submission(
                 0,
@@ -760,8 +760,8 @@ pub(crate) mod tests {
         }
         let events = [
             process(1),
-            device(0, 1.0),
-            device(1, 0.0),
+            LayerEvent::Device(device(0, 1.0)),
+            LayerEvent::Device(device(1, 0.0)),
             submission(0, [0, 10], vec![dispatch(0, 1, 10, 20)]),
             other,
             LayerEvent::Stopped { why: "it forked".into() },
@@ -779,7 +779,8 @@ pub(crate) mod tests {
     #[test]
     fn time_of_overlapping_dispatches_is_counted_once_where_the_device_is_busy() {
         let overlapping = vec![dispatch(0, 1, 100, 200), dispatch(0, 1, 150, 180), dispatch(0, 1, 190, 260)];
-        let process = ProfiledProcess::of(&[process(1), device(0, 1.0), submission(0, [0, 10], overlapping)]);
+        let process =
+            ProfiledProcess::of(&[process(1), LayerEvent::Device(device(0, 1.0)), submission(0, [0, 10], overlapping)]);
         let device = &process.devices[0];
         assert_eq!((device.total.0, device.busy.0, device.span.0), (200.0, 160.0, 160.0));
         assert!(device.gaps_within.is_none());

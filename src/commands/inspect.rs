@@ -113,8 +113,7 @@ fn of_files(files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> Res
     let (mut runs, mut all) = (vec![], vec![]);
     for part in parts {
         let kernels = super::run::named_kernels(&[], described(part)?, &all)?;
-        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-        runs.push(super::run::planned(&kernels, &own, true, selection)?);
+        runs.push(super::run::planned(&kernels, true, selection)?);
         all.push(kernels);
     }
     Ok((Plan { runs, run_tables: vec![] }, all))

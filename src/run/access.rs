@@ -172,26 +172,7 @@ impl<'a> Flow<'a> {
 
     fn add(&mut self, id: u32, set: RootSet) {
         let id = self.local(id);
-        let known = self.points.entry(id).or_default();
-        if *known | set != *known {
-            *known |= set;
-            self.changed = true;
-        }
-    }
-
-    fn read(&mut self, set: RootSet) {
-        self.changed |= self.reads | set != self.reads;
-        self.reads |= set;
-    }
-
-    fn write(&mut self, set: RootSet) {
-        self.changed |= self.writes | set != self.writes;
-        self.writes |= set;
-    }
-
-    fn store(&mut self, set: RootSet) {
-        self.changed |= self.stored | set != self.stored;
-        self.stored |= set;
+        self.changed |= extend(self.points.entry(id).or_default(), set);
     }
 
     /// Makes two pointers point into the same variable.
@@ -269,7 +250,7 @@ impl<'a> Flow<'a> {
             return self.get(pointer);
         }
         let set = self.get(pointer);
-        self.read(set);
+        self.changed |= extend(&mut self.reads, set);
         self.stored
     }
 
@@ -279,16 +260,16 @@ impl<'a> Flow<'a> {
             return self.add(pointer, set);
         }
         let target = self.get(pointer);
-        self.write(target);
-        self.store(set);
+        self.changed |= extend(&mut self.writes, target);
+        self.changed |= extend(&mut self.stored, set);
     }
 
     /// Assumes reads and writes through all pointers among the operands.
     fn both(&mut self, operands: &[u32]) {
         for id in operands {
             let set = if self.locals.contains_key(id) { 0 } else { self.get(*id) };
-            self.read(set);
-            self.write(set);
+            self.changed |= extend(&mut self.reads, set);
+            self.changed |= extend(&mut self.writes, set);
         }
     }
 
@@ -356,9 +337,7 @@ impl<'a> Flow<'a> {
 
     fn add_value(&mut self, id: u32, set: RootSet) {
         let id = self.local(id);
-        let known = self.values.entry(id).or_default();
-        self.changed |= *known | set != *known;
-        *known |= set;
+        self.changed |= extend(self.values.entry(id).or_default(), set);
     }
 
     fn join_values(&mut self, to: u32, from: &[u32]) {
@@ -376,8 +355,7 @@ impl<'a> Flow<'a> {
                 [_, _, _, indices @ ..],
             ) => {
                 let set = indices.iter().fold(0, |set, index| set | self.value(*index));
-                self.changed |= self.indexes | set != self.indexes;
-                self.indexes |= set;
+                self.changed |= extend(&mut self.indexes, set);
             }
             (Op::Load, &[_, id, pointer, ..]) => {
                 let own = self.locals.contains_key(&pointer);
@@ -405,8 +383,7 @@ impl<'a> Flow<'a> {
             }
             (_, &[_, _, pointer, ..]) if is_atomic(op) => {
                 let set = self.get(pointer);
-                self.changed |= self.counts | set != self.counts;
-                self.counts |= set;
+                self.changed |= extend(&mut self.counts, set);
             }
             (_, [_, id, operands @ ..]) if is_arithmetic(op) && !is_bounding(op) => self.join_values(*id, operands),
             _ => {}
@@ -446,6 +423,13 @@ impl<'a> Flow<'a> {
         }
         self.join(id, &[function]);
     }
+}
+
+/// Adds `set` to `known`; returns whether `known` changed.
+fn extend(known: &mut RootSet, set: RootSet) -> bool {
+    let before = *known;
+    *known |= set;
+    *known != before
 }
 
 /// Instructions of GLSL.std.450 with a bounded result: `min` and `clamp`.

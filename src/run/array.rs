@@ -5,6 +5,7 @@ use crate::basis::dtype::DType;
 use crate::basis::printable::{Shown, brief};
 use crate::basis::units::Bytes;
 use py_literal::Value;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
@@ -202,16 +203,14 @@ fn numpy_names(element: DType) -> &'static [&'static str] {
 
 /// Checks that a `.npy` file fits a buffer, without reading its data.
 pub(crate) fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), String> {
-    let named = |reason: String| format!("{}: {reason}", path.shown());
-    let mut file = open(path).map_err(|e| named(e.to_string()))?;
-    read_header(&mut file, element, shape).map(drop).map_err(named)
+    read_header(&mut open(path)?, element, shape).map(drop).map_err(|reason| named(path, reason))
 }
 
 /// Reads a `.npy` file for a buffer, in last-subscript-fastest order, and converts its elements: `NumPy` computes in
 /// f64 by default.
 pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
-    let named = |reason: String| format!("{}: {reason}", path.shown());
-    let mut file = open(path).map_err(|e| named(e.to_string()))?;
+    let named = |reason: String| named(path, reason);
+    let mut file = open(path)?;
     let (from, first_fastest) = read_header(&mut file, element, shape).map_err(named)?;
     let mut data = read_exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
     if first_fastest {
@@ -222,13 +221,13 @@ pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>
 
 /// Reads exactly `bytes` raw bytes, decompressed if the file is compressed.
 pub(crate) fn read_raw(path: &Path, bytes: u64) -> Result<Vec<u8>, String> {
-    let named = |reason: String| format!("{}: {reason}", path.shown());
-    let file = open(path).map_err(|e| named(e.to_string()))?;
-    if !is_compressed(path) {
-        return read_exactly(file, bytes).map_err(named);
-    }
-    let contents = zstd::Decoder::new(file).map_err(|e| named(e.to_string()))?;
-    read_exactly(contents, bytes).map_err(named)
+    let file = open(path)?;
+    let contents = if is_compressed(path) {
+        zstd::Decoder::new(file).map_err(|e| e.to_string()).and_then(|contents| read_exactly(contents, bytes))
+    } else {
+        read_exactly(file, bytes)
+    };
+    contents.map_err(|reason| named(path, reason))
 }
 
 /// Extension of compressed raw bytes: `x.bin.zst`.
@@ -241,10 +240,10 @@ fn is_compressed(path: &Path) -> bool {
 /// Checks the size of a file of raw bytes; for a compressed one only that it exists.
 pub(crate) fn check_raw(path: &Path, bytes: u64) -> Result<(), String> {
     if is_compressed(path) {
-        return open(path).map(drop).map_err(|e| format!("{}: {e}", path.shown()));
+        return open(path).map(drop);
     }
-    let there = open(path).and_then(|file| file.metadata()).map_err(|e| format!("{}: {e}", path.shown()))?.len();
-    if there == bytes { Ok(()) } else { Err(format!("{}: {}", path.shown(), other_length(there, bytes))) }
+    let there = open(path)?.metadata().map_err(|e| named(path, e))?.len();
+    if there == bytes { Ok(()) } else { Err(named(path, other_length(there, bytes))) }
 }
 
 fn other_length(there: u64, bytes: u64) -> String {
@@ -252,8 +251,15 @@ fn other_length(there: u64, bytes: u64) -> String {
 }
 
 /// Opens a regular file.
-fn open(path: &Path) -> io::Result<File> {
-    if path.metadata()?.is_file() { File::open(path) } else { Err(io::Error::other("it is not a regular file")) }
+fn open(path: &Path) -> Result<File, String> {
+    match path.metadata() {
+        Ok(metadata) if !metadata.is_file() => Err(named(path, "it is not a regular file")),
+        _ => File::open(path).map_err(|e| named(path, e)),
+    }
+}
+
+fn named(path: &Path, reason: impl Display) -> String {
+    format!("{}: {reason}", path.shown())
 }
 
 fn read_exactly(file: impl Read, bytes: u64) -> Result<Vec<u8>, String> {

@@ -209,7 +209,7 @@ pub(super) fn resize(words: &mut [u32], size: [u32; 3]) -> Result<(), String> {
 }
 
 /// Decodes a string among operands; also returns its length in words.
-fn string(words: &[u32]) -> (String, usize) {
+pub(crate) fn string(words: &[u32]) -> (String, usize) {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     (String::from_utf8_lossy(&bytes[..end]).into_owned(), (end / 4 + 1).min(words.len()))

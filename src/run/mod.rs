@@ -29,6 +29,7 @@ pub(crate) mod written;
 use crate::basis::dtype::DType;
 pub(crate) use compile::ENDINGS;
 use description::{Described, Description};
+pub(crate) use entry::string;
 use expression::{Expression, Values};
 pub(crate) use fill::split;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! Extracts the source text from a module's debug information.
 
 use crate::kernel::instructions::{HEADER, instructions};
+use crate::run::string;
 use rspirv::spirv::{Op, SourceLanguage};
 use std::collections::HashMap;
 
@@ -20,17 +21,19 @@ pub(super) fn embedded(spirv: &[u32]) -> Option<(String, &'static str)> {
     for own in instructions(spirv).flatten() {
         match (own.op(), own.operands()) {
             (Some(Op::Function), _) => break,
-            (Some(Op::String), [id, rest @ ..]) => drop(strings.insert(*id, string(rest))),
-            (Some(Op::ExtInstImport), [id, rest @ ..]) if string(rest).starts_with("NonSemantic.Shader.DebugInfo") => {
+            (Some(Op::String), [id, rest @ ..]) => drop(strings.insert(*id, string(rest).0)),
+            (Some(Op::ExtInstImport), [id, rest @ ..])
+                if string(rest).0.starts_with("NonSemantic.Shader.DebugInfo") =>
+            {
                 sets.push(*id);
             }
             (Some(Op::Source), [of, _, rest @ ..]) => {
                 language = language.or(Some(*of));
-                let found = rest.get(1..).map(string).filter(|found| !found.is_empty());
+                let found = rest.get(1..).map(|words| string(words).0).filter(|found| !found.is_empty());
                 open = text.is_none() && found.is_some();
                 text = text.or(found);
             }
-            (Some(Op::SourceContinued), rest) if open => text.iter_mut().for_each(|text| *text += &string(rest)),
+            (Some(Op::SourceContinued), rest) if open => text.iter_mut().for_each(|text| *text += &string(rest).0),
             (Some(Op::ExtInst), [_, _, set, DEBUG_SOURCE, _, rest @ ..]) if sets.contains(set) => {
                 let found = rest.first().and_then(|id| strings.get(id)).filter(|found| !found.is_empty());
                 open = text.is_none() && found.is_some();
@@ -50,10 +53,4 @@ pub(super) fn embedded(spirv: &[u32]) -> Option<(String, &'static str)> {
         _ => "txt",
     };
     Some((text?, ending))
-}
-
-/// Decodes a string operand.
-fn string(words: &[u32]) -> String {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }

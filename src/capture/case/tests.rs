@@ -1,6 +1,7 @@
 //! Converts dispatches, as the layer reports them, to folders that `run` accepts.
 
 use super::*;
+use crate::capture::profile::tests as profile;
 use crate::run::check_description;
 use gpukern_layer::format::{CapturedRegion, DescriptorBinding, DispatchEvent, Submission};
 
@@ -29,35 +30,9 @@ impl CapturedFixture {
         let spool = tempfile::tempdir().expect("a folder");
         let arguments = vec!["infer".into(), "a\nb\u{1b}[31m'\"\"\"".into()];
         let process = ProcessInfo { id: 1, arguments, started: 1, application: None, engine: None };
-        let device = DeviceProperties {
-            device: 0,
-            name: "llvmpipe".into(),
-            vendor: 0,
-            id: 0,
-            kind: 4,
-            api_version: 0,
-            driver_version: 0,
-            driver: "llvmpipe".into(),
-            driver_info: "Mesa".into(),
-            uuid: [0; 16],
-            period: 2.0,
-            extensions: vec![],
-        };
-        let (spirv, entry) = (spirv(glsl), "main".to_string());
-        let (subgroup, robustness) = (None, None);
-        let (pipeline, device_number, stage_flags, flags, took) = (0, 0, 0, 0, 0);
-        let pipeline = PipelineInfo {
-            pipeline,
-            device: device_number,
-            spirv,
-            entry,
-            specialization,
-            subgroup,
-            stage_flags,
-            flags,
-            robustness,
-            took,
-        };
+        let device =
+            DeviceProperties { name: "llvmpipe".into(), driver_info: "Mesa".into(), ..profile::device(0, 2.0) };
+        let pipeline = PipelineInfo { specialization, ..profile::pipeline(0, 0, &spirv(glsl), "main") };
         let events = vec![
             LayerEvent::Process(process),
             LayerEvent::Device(device),

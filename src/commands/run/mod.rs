@@ -8,9 +8,8 @@ mod watch;
 use super::document::Files;
 use super::measuring::{self, Planned};
 use super::{CommandOutput, ab, bench};
-use crate::algorithms::{Algorithm, CaseSpec};
+use crate::algorithms::CaseSpec;
 use crate::basis::error::{Error, Exit};
-use crate::basis::handle::Handle;
 use crate::basis::printable::{Shown, printable};
 use crate::commands::cli::RunArgs;
 use crate::commands::host::Host;
@@ -46,10 +45,9 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     let (mut all, mut runs): (Vec<UserKernels>, Vec<PlannedRun>) = (vec![], vec![]);
     for run in resolved {
         let kernels = with_unique_name(user_kernels(&args.against, run, wanted.saves.clone())?, &all);
-        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
         // With --ab, several kernels compete by their first choices, a single kernel by its two choices.
         let every = args.tune || args.ab && !kernels.has_several_kernels();
-        runs.push(planned(&kernels, &own, every, &request.selection)?);
+        runs.push(planned(&kernels, every, &request.selection)?);
         all.push(kernels);
     }
     Files::of_measuring(&request, &args.output(), &all, setup.loader.as_ref()).check(host)?;
@@ -98,9 +96,8 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
         let described = options::describe(&kernels, description.as_deref(), &fields)?;
         check_commands(&described, request.no_commands)?;
         let kernels = named_kernels(&table.against, resolve::resolve(&described)?, &all)?;
-        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
         let selection = request.selection.clone().or(request.defaults.clone());
-        plan.runs.push(planned(&kernels, &own, false, &selection)?);
+        plan.runs.push(planned(&kernels, false, &selection)?);
         all.push(kernels);
     }
     Ok(all)
@@ -167,15 +164,11 @@ fn user_kernels(against: &[String], run: ResolvedRun, saves: Vec<Save>) -> Resul
 }
 
 /// Plans the cases: at each point of the axes, `all` possible choices of constants, or the first of each kernel.
-pub(super) fn planned(
-    kernels: &UserKernels,
-    algorithm: &Handle<Algorithm>,
-    all: bool,
-    selection: &Selection,
-) -> Result<PlannedRun, Error> {
+pub(super) fn planned(kernels: &UserKernels, all: bool, selection: &Selection) -> Result<PlannedRun, Error> {
+    let algorithm = kernels.clone().algorithm().map_err(Error::Usage)?;
     let dtype = kernels.dtype();
     let groups = kernels.run.sizes().into_iter().enumerate().map(|(point, size)| {
-        let spec = CaseSpec::new(algorithm, size, dtype)
+        let spec = CaseSpec::new(&algorithm, size, dtype)
             .with(|options| options.seed = selection.axes.seed().unwrap_or(options.seed));
         let variants = kernels.choices(point, all).map(|at| algorithm.variants[at].clone()).collect();
         let algorithm = algorithm.clone();

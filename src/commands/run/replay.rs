@@ -139,10 +139,9 @@ fn replay(
     let path = |name: &str| scratch.join(file_name(name) + ".npy");
     let saves = wanted.iter().map(|name| Save { buffer: name.clone(), path: path(name) }).collect();
     let kernels = user_kernels(&[], run, saves)?;
-    let own = kernels.clone().algorithm().map_err(Error::Usage)?;
     let device = vec![uuid(chosen.device.uuid)];
     let selection = Selection { device, ..Selection::default() };
-    let plan = Plan { runs: vec![planned(&kernels, &own, false, &selection)?], run_tables: vec![] };
+    let plan = Plan { runs: vec![planned(&kernels, false, &selection)?], run_tables: vec![] };
     let tuned = Tuned::none();
     let options = MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line());
     let record = match measure_quietly(&plan, &setup.with_kernels(vec![kernels]), &options, host) {

@@ -113,8 +113,7 @@ fn measure(request: &Request, setup: &Setup, host: &Host, resolved: Vec<Resolved
     let (mut all, mut runs) = (vec![], vec![]);
     for run in resolved {
         let kernels = named_kernels(&[], run, &all)?;
-        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-        runs.push(planned(&kernels, &own, false, &request.selection)?);
+        runs.push(planned(&kernels, false, &request.selection)?);
         all.push(kernels);
     }
     let plan = Plan { runs, run_tables: vec![] };
