@@ -39,18 +39,20 @@ pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
         return both();
     }
     let mut flow = Flow { roots, ..Flow::default() };
-    for own in &all {
-        flow.declare(*own);
+    for instruction in &all {
+        flow.declare(*instruction);
     }
-    let begin = all.iter().position(|own| own.op() == Some(Op::Function)).unwrap_or(all.len());
+    let begin = all.iter().position(|instruction| instruction.op() == Some(Op::Function)).unwrap_or(all.len());
     let (head, body) = all.split_at(begin);
-    head.iter().filter(|own| own.op() == Some(Op::Variable)).for_each(|own| flow.follow(*own));
+    head.iter()
+        .filter(|instruction| instruction.op() == Some(Op::Variable))
+        .for_each(|instruction| flow.follow(*instruction));
     // Each pass carries facts one step further against the order of the module.
     for _ in 0..MAX_PASSES {
         flow.changed = false;
-        for own in body {
-            flow.follow(*own);
-            flow.follow_value(*own);
+        for instruction in body {
+            flow.follow(*instruction);
+            flow.follow_value(*instruction);
         }
         if !flow.changed {
             let access = |at: usize| {
@@ -115,15 +117,15 @@ const LOCAL_CLASSES: [u32; 3] =
 
 impl<'a> Flow<'a> {
     /// Processes a declaration.
-    fn declare(&mut self, own: Instruction<'a>) {
-        let words = own.operands();
-        match (own.op(), words) {
+    fn declare(&mut self, instruction: Instruction<'a>) {
+        let words = instruction.operands();
+        match (instruction.op(), words) {
             (Some(Op::Decorate), &[id, kind, value]) => drop(self.decorations.insert((id, None, kind), value)),
             (Some(Op::MemberDecorate), &[id, member, kind, value]) => {
                 self.decorations.insert((id, Some(member), kind), value);
             }
             (Some(Op::TypePointer | Op::TypeStruct | Op::TypeArray | Op::TypeVector | Op::TypeMatrix), &[id, ..]) => {
-                self.types.insert(id, own.words);
+                self.types.insert(id, instruction.words);
             }
             (Some(Op::Constant), &[_, id, value, ..]) => drop(self.constants.insert(id, value)),
             (Some(Op::ExtInstImport), [id, name, ..]) if [*b"NonS", *b"Open"].contains(&name.to_le_bytes()) => {
@@ -166,7 +168,7 @@ impl<'a> Flow<'a> {
 
     /// Adds what `from` point to, to what `to` points to.
     fn join(&mut self, to: u32, from: &[u32]) {
-        let set = from.iter().fold(0, |set, own| set | self.get(*own));
+        let set = from.iter().fold(0, |set, id| set | self.get(*id));
         self.add(to, set);
     }
 
@@ -203,7 +205,7 @@ impl<'a> Flow<'a> {
     /// Makes a pointer point into the push constants, at an unknown offset if it pointed elsewhere before.
     fn push(&mut self, id: u32, push: PushPointer) {
         let known = self.pushed.get(&id).copied();
-        let offset = push.offset.filter(|own| known.is_none_or(|known| known.offset == Some(*own)));
+        let offset = push.offset.filter(|offset| known.is_none_or(|known| known.offset == Some(*offset)));
         if known.is_none_or(|known| known.offset != offset) {
             self.pushed.insert(id, PushPointer { offset, ..push });
             self.changed = true;
@@ -274,13 +276,13 @@ impl<'a> Flow<'a> {
     }
 
     /// Follows pointers through an instruction.
-    fn follow(&mut self, own: Instruction<'a>) {
-        let words = own.operands();
-        let Some(op) = own.op() else { return self.both(words) };
+    fn follow(&mut self, instruction: Instruction<'a>) {
+        let words = instruction.operands();
+        let Some(op) = instruction.op() else { return self.both(words) };
         match (op, words) {
             (Op::Variable, &[kind, id, class, ..]) => self.variable(kind, id, class),
             (Op::Function, &[_, id, ..]) => self.function = id,
-            (Op::FunctionParameter, &[kind, id]) => self.own(kind, id),
+            (Op::FunctionParameter, &[kind, id]) => self.add_local(kind, id),
             (Op::FunctionCall, [_, id, function, given @ ..]) => self.call(*id, *function, given),
             (Op::ReturnValue, &[id]) => self.join(self.function, &[id]),
             (Op::AccessChain | Op::InBoundsAccessChain, [kind, id, base, indices @ ..]) => {
@@ -341,14 +343,14 @@ impl<'a> Flow<'a> {
     }
 
     fn join_values(&mut self, to: u32, from: &[u32]) {
-        let set = from.iter().fold(0, |set, own| set | self.value(*own));
+        let set = from.iter().fold(0, |set, id| set | self.value(*id));
         self.add_value(to, set);
     }
 
     /// Follows values of buffers through an instruction, to where they serve as indices.
-    fn follow_value(&mut self, own: Instruction<'a>) {
-        let words = own.operands();
-        let Some(op) = own.op() else { return };
+    fn follow_value(&mut self, instruction: Instruction<'a>) {
+        let words = instruction.operands();
+        let Some(op) = instruction.op() else { return };
         match (op, words) {
             (
                 Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain,
@@ -358,8 +360,8 @@ impl<'a> Flow<'a> {
                 self.changed |= extend(&mut self.indexes, set);
             }
             (Op::Load, &[_, id, pointer, ..]) => {
-                let own = self.locals.contains_key(&pointer);
-                let set = if own { self.value(pointer) } else { self.get(pointer) };
+                let is_local = self.locals.contains_key(&pointer);
+                let set = if is_local { self.value(pointer) } else { self.get(pointer) };
                 self.add_value(id, set);
             }
             (Op::Store, &[pointer, value, ..]) if self.locals.contains_key(&pointer) => {
@@ -399,12 +401,12 @@ impl<'a> Flow<'a> {
             let pointee = self.types.get(&kind).and_then(|words| words.get(3)).copied().unwrap_or_default();
             self.push(id, PushPointer { kind: pointee, offset: Some(0) });
         } else {
-            self.own(kind, id);
+            self.add_local(kind, id);
         }
     }
 
     /// Registers a pointer to a local variable.
-    fn own(&mut self, kind: u32, id: u32) {
+    fn add_local(&mut self, kind: u32, id: u32) {
         if self.class(kind).is_some_and(|class| LOCAL_CLASSES.contains(&class)) {
             self.locals.entry(id).or_insert(id);
         }
@@ -493,8 +495,8 @@ mod tests {
     fn done(ending: &str, text: &str) -> String {
         let (words, interface) = compiled(ending, text);
         let slots = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding));
-        let addresses = interface.arguments.iter().filter(|own| own.kind == ArgumentKind::Address);
-        let roots: Vec<Root> = slots.chain(addresses.map(|own| Root::Address(own.offset))).collect();
+        let addresses = interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address);
+        let roots: Vec<Root> = slots.chain(addresses.map(|member| Root::Address(member.offset))).collect();
         let shown = accesses(&words, &roots).into_iter().map(|access| match (access.reads, access.writes) {
             (true, true) => "rw",
             (true, false) => "r",
@@ -573,9 +575,18 @@ mod tests {
             let (words, _) = compiled("comp", &text);
             let found = accesses(&words, &[0, 1, 2].map(|at| Root::Slot(0, at)));
             let named = |is: fn(&Access) -> bool| {
-                found.iter().zip(["A", "B", "C"]).filter(|(own, _)| is(own)).map(|(_, name)| name).collect::<String>()
+                found
+                    .iter()
+                    .zip(["A", "B", "C"])
+                    .filter(|(access, _)| is(access))
+                    .map(|(_, name)| name)
+                    .collect::<String>()
             };
-            assert_eq!([named(|own| own.indexes), named(|own| own.counts)], [indexes, counts], "{declared} {body}");
+            assert_eq!(
+                [named(|access| access.indexes), named(|access| access.counts)],
+                [indexes, counts],
+                "{declared} {body}"
+            );
         }
     }
 

@@ -61,7 +61,7 @@ pub(crate) struct Save {
 
 /// Kernels with their interfaces, shared by the algorithm and its variants.
 struct LoadedKernels {
-    own: UserKernels,
+    user: UserKernels,
     /// Shaders of the run's modules.
     shaders: Vec<Handle<Shader>>,
     /// Sizes of the run's points.
@@ -76,7 +76,7 @@ impl LoadedKernels {
     }
 
     fn point(&self, case: &CaseSpec) -> Result<&ResolvedPoint, String> {
-        self.place(case).map(|at| &self.own.run.points[at])
+        self.place(case).map(|at| &self.user.run.points[at])
     }
 
     /// Builds the program of a configuration.
@@ -122,16 +122,16 @@ fn label(KernelConfiguration { kernel, choice }: &KernelConfiguration) -> String
 }
 
 /// Returns the name of the built-in algorithm that is the reference, if there is one.
-fn reference_algorithm(own: &UserKernels) -> Option<&str> {
-    own.run.points.iter().find_map(|point| match &point.reference {
+fn reference_algorithm(kernels: &UserKernels) -> Option<&str> {
+    kernels.run.points.iter().find_map(|point| match &point.reference {
         Reference::Builtin(builtin) => Some(builtin.algorithm.as_str()),
         _ => None,
     })
 }
 
 /// Formats the name of a built-in variant: `matmul:tiled`.
-fn label_of_builtin(own: &UserKernels, variant: &str) -> String {
-    format!("{}:{variant}", reference_algorithm(own).unwrap_or("builtin"))
+fn label_of_builtin(kernels: &UserKernels, variant: &str) -> String {
+    format!("{}:{variant}", reference_algorithm(kernels).unwrap_or("builtin"))
 }
 
 impl UserKernels {
@@ -150,21 +150,21 @@ impl UserKernels {
         // Records of other kernels with the same names must not be mistaken for records of these.
         let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
         self.run.points.iter_mut().for_each(|point| set_layouts(point, &shaders));
-        let loaded = Arc::new(LoadedKernels { shaders, sizes: self.run.sizes(), own: self });
-        let own = &loaded.own;
-        let kernels = own.run.configurations.iter().map(label).enumerate().map(|(index, label)| {
+        let loaded = Arc::new(LoadedKernels { shaders, sizes: self.run.sizes(), user: self });
+        let user = &loaded.user;
+        let kernels = user.run.configurations.iter().map(label).enumerate().map(|(index, label)| {
             let loaded = Arc::clone(&loaded);
             variant(label, &[], move |case, device| loaded.kernel(index, case, device))
         });
-        let against = own.against.iter().cloned().map(|name| {
+        let against = user.against.iter().cloned().map(|name| {
             let loaded = Arc::clone(&loaded);
-            let known = reference_algorithm(own).and_then(|of| algorithms::find(of).ok()?.variant(&name).ok());
-            variant(label_of_builtin(own, &name), known.map_or(&[], Variant::shortcuts), move |case, device| {
+            let known = reference_algorithm(user).and_then(|of| algorithms::find(of).ok()?.variant(&name).ok());
+            variant(label_of_builtin(user, &name), known.map_or(&[], Variant::shortcuts), move |case, device| {
                 loaded.builtin(&name, case, device)
             })
         });
         Ok(Handle::Shared(Arc::new(Algorithm {
-            name: own.name.clone().into(),
+            name: user.name.clone().into(),
             fingerprint: Some(fingerprint),
             summary: "users' kernels",
             work: "as the description states it",
@@ -206,8 +206,8 @@ impl UserKernels {
             let same = |other: &usize| configurations[*other].kernel == configurations[*at].kernel;
             all || !(0..*at).filter(same).any(|other| possible(&other))
         };
-        let own = (0..configurations.len()).filter(possible).filter(first);
-        own.chain(configurations.len()..configurations.len() + self.against.len())
+        let chosen = (0..configurations.len()).filter(possible).filter(first);
+        chosen.chain(configurations.len()..configurations.len() + self.against.len())
     }
 
     /// Returns the first variant's name; in a case, that of the captured kernel.
@@ -219,16 +219,19 @@ impl UserKernels {
     /// first of 4 choices`.
     pub(crate) fn first_choices(&self) -> Option<String> {
         let ResolvedRun { configurations, points, .. } = &self.run;
-        let all = distinct(configurations.iter().map(|own| own.kernel.as_str())).into_iter().filter_map(|kernel| {
-            let several = configurations.iter().filter(|own| own.kernel == kernel).count();
-            let places = (0..points.len()).flat_map(|point| self.choices(point, false));
-            let places = places.filter(|at| configurations.get(*at).is_some_and(|own| own.kernel == kernel));
-            let chosen = distinct(places.map(|at| {
-                let named = configurations[at].choice.iter().map(|(name, value)| format!("{name} = {value}"));
-                named.collect::<Vec<_>>().join(", ")
-            }));
-            (several > 1).then(|| format!("{}, the first of {several} choices", chosen.join(" or ")))
-        });
+        let all = distinct(configurations.iter().map(|configuration| configuration.kernel.as_str()))
+            .into_iter()
+            .filter_map(|kernel| {
+                let several = configurations.iter().filter(|configuration| configuration.kernel == kernel).count();
+                let places = (0..points.len()).flat_map(|point| self.choices(point, false));
+                let places = places
+                    .filter(|at| configurations.get(*at).is_some_and(|configuration| configuration.kernel == kernel));
+                let chosen = distinct(places.map(|at| {
+                    let named = configurations[at].choice.iter().map(|(name, value)| format!("{name} = {value}"));
+                    named.collect::<Vec<_>>().join(", ")
+                }));
+                (several > 1).then(|| format!("{}, the first of {several} choices", chosen.join(" or ")))
+            });
         let all: Vec<_> = distinct(all);
         (!all.is_empty()).then(|| all.join("; "))
     }
@@ -241,8 +244,8 @@ impl UserKernels {
 
     /// Returns the choice of specialization constants in a variant's name.
     pub(crate) fn choice(&self, variant: &str) -> Option<&[(String, String)]> {
-        let found = self.run.configurations.iter().find(|own| label(own) == variant);
-        found.map(|own| &own.choice[..]).filter(|choice| !choice.is_empty())
+        let found = self.run.configurations.iter().find(|configuration| label(configuration) == variant);
+        found.map(|configuration| &configuration.choice[..]).filter(|choice| !choice.is_empty())
     }
 
     /// Returns the reason why there is nothing to run.
@@ -287,7 +290,7 @@ fn set_layouts(point: &mut ResolvedPoint, shaders: &[Handle<Shader>]) {
             _ => false,
         };
         for pass in lists.clone().flat_map(|list| &list.passes) {
-            for Descriptor { at, .. } in pass.descriptors.iter().filter(|own| own.at.buffer.0 == place) {
+            for Descriptor { at, .. } in pass.descriptors.iter().filter(|descriptor| descriptor.at.buffer.0 == place) {
                 let same = |slot: &&Slot| (slot.set, slot.binding, slot.element) == (at.set, at.binding, at.element);
                 match shaders[pass.shader].interface.slots.iter().find(same) {
                     Some(slot) => slot.blocks.iter().for_each(|block| members.add(block, at.offset)),
@@ -321,15 +324,15 @@ fn program(
     let buffers: Vec<&ResolvedBuffer> = point.buffers.iter().chain(&list.scratch).collect();
     let dispatches: Vec<_> =
         list.passes.iter().map(|pass| dispatch(&shaders[pass.shader], pass, &buffers, device)).collect();
-    let unguarded = distinct(dispatches.iter().flat_map(|own| unguarded(own, &buffers)));
+    let unguarded = distinct(dispatches.iter().flat_map(|dispatch| unguarded(dispatch, &buffers)));
     let steps = dispatches.into_iter().map(Step::Dispatch).collect();
-    let own = || (point.buffers.len()..).zip(&list.scratch);
+    let placed = || (point.buffers.len()..).zip(&list.scratch);
     let starts =
-        own().filter_map(|(place, buffer)| start(place, buffer, seed).transpose()).collect::<Result<_, _>>()?;
+        placed().filter_map(|(place, buffer)| start(place, buffer, seed).transpose()).collect::<Result<_, _>>()?;
     let scratch = list.scratch.iter().map(spec).collect();
     let mut program = Program { steps, scratch, starts, unguarded, ..Program::default() };
     // Buffers that kernels change are refilled before each run.
-    let filled: Vec<_> = own().filter(|(_, buffer)| buffer.fill.is_some()).map(|(place, _)| place).collect();
+    let filled: Vec<_> = placed().filter(|(_, buffer)| buffer.fill.is_some()).map(|(place, _)| place).collect();
     for place in filled {
         let role = if program.may_write(BufferId(place)) { Role::InPlace } else { Role::Input };
         program.scratch[place - point.buffers.len()].role = role;
@@ -370,13 +373,14 @@ fn dispatch(
         Descriptor { at, bytes: Some(bytes) }
     };
     let asks = shader.interface.asks_lengths;
-    let bound = |is_guarded| pass.descriptors.iter().map(|own| descriptor(is_guarded, own.at)).collect::<Vec<_>>();
+    let bound =
+        |is_guarded| pass.descriptors.iter().map(|declared| descriptor(is_guarded, declared.at)).collect::<Vec<_>>();
     let guarded = if asks { with_lengths(shader, pass, buffers).map(|shader| (shader, bound(true))) } else { None };
     let (mut constants, others): (Vec<SpecValue>, Vec<_>) =
         pass.constants.iter().copied().partition(|constant| constant.bytes == 4);
     constants.sort_unstable_by_key(|constant| constant.id);
     constants.extend(others);
-    let blocks = pass.descriptors.iter().filter_map(|own| match &buffers[own.at.buffer.0].fill {
+    let blocks = pass.descriptors.iter().filter_map(|declared| match &buffers[declared.at.buffer.0].fill {
         Some(Fill::Block { addresses, .. }) => Some(addresses.iter().map(|address| address.buffer)),
         _ => None,
     });
@@ -406,7 +410,8 @@ fn with_lengths(
     buffers: &[&ResolvedBuffer],
 ) -> Option<Handle<Shader>> {
     let bytes = |set, binding| {
-        let mut bound = pass.descriptors.iter().map(|own| &own.at).filter(|at| (at.set, at.binding) == (set, binding));
+        let mut bound =
+            pass.descriptors.iter().map(|declared| &declared.at).filter(|at| (at.set, at.binding) == (set, binding));
         let first = visible(bound.next()?, buffers);
         bound.all(|at| visible(at, buffers) == first).then_some(first)
     };
@@ -421,10 +426,12 @@ fn with_lengths(
 /// Lists the buffers of a dispatch whose red zone the kernel cannot reach. An explicit `range` excludes it on purpose.
 fn unguarded(dispatch: &Dispatch, buffers: &[&ResolvedBuffer]) -> Vec<String> {
     let bound = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
-    let exact = |own: &&Descriptor| {
-        own.at.kind == SlotKind::Storage && own.at.range.is_none() && own.bytes == Some(visible(&own.at, buffers))
+    let exact = |descriptor: &&Descriptor| {
+        descriptor.at.kind == SlotKind::Storage
+            && descriptor.at.range.is_none()
+            && descriptor.bytes == Some(visible(&descriptor.at, buffers))
     };
-    bound.iter().filter(exact).map(|own| buffers[own.at.buffer.0].name.clone()).collect()
+    bound.iter().filter(exact).map(|descriptor| buffers[descriptor.at.buffer.0].name.clone()).collect()
 }
 
 /// Problem at one point.
@@ -438,7 +445,7 @@ struct PointProblem {
 
 impl PointProblem {
     fn point(&self) -> &ResolvedPoint {
-        &self.loaded.own.run.points[self.at]
+        &self.loaded.user.run.points[self.at]
     }
 
     /// Iterates over the buffers that the host fills, with their indices among all.
@@ -459,7 +466,7 @@ impl PointProblem {
         });
         let input = |place: usize| {
             let mut all = self.filled().zip(inputs);
-            all.find(|((own, _), _)| *own == place)
+            all.find(|((index, _), _)| *index == place)
                 .map(|((_, buffer), input)| (place, (buffer.clone(), input.as_bytes().to_vec())))
         };
         picked.filter_map(input).collect()
@@ -526,7 +533,7 @@ impl PointProblem {
         let given: Vec<String> = self.outputs().map(|(_, buffer)| file_name(&buffer.name)).collect();
         let is_other = |name: &String| {
             let stem = name.strip_suffix(".npy").or(name.strip_suffix(".bin"));
-            stem.is_some_and(|stem| !given.iter().any(|own| own == stem))
+            stem.is_some_and(|stem| !given.iter().any(|name| name == stem))
         };
         let others: Vec<_> = names_in(&answered).into_iter().filter(is_other).collect();
         let note = (!others.is_empty()).then(|| {
@@ -553,11 +560,11 @@ impl PointProblem {
 
     /// Wraps the oracle if buffers are to be saved.
     fn saving(&self, oracle: Box<dyn Oracle>) -> Box<dyn Oracle> {
-        if self.loaded.own.saves.is_empty() {
+        if self.loaded.user.saves.is_empty() {
             return oracle;
         }
         let of = |name: &str| self.outputs().enumerate().find(|(_, (_, buffer))| buffer.name == name);
-        let saves = self.loaded.own.saves.iter().filter_map(|save| {
+        let saves = self.loaded.user.saves.iter().filter_map(|save| {
             let (index, (_, buffer)) = of(&save.buffer)?;
             Some((index, buffer.clone(), save.path.clone()))
         });
@@ -611,7 +618,7 @@ fn found(buffer: &ResolvedBuffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, 
 
 impl Problem for PointProblem {
     fn extents(&self) -> String {
-        self.loaded.own.run.extents(self.at)
+        self.loaded.user.run.extents(self.at)
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
@@ -671,17 +678,16 @@ impl Problem for PointProblem {
 
     fn reference(&self, device: &DeviceInfo) -> Option<(Program, MakeOracle)> {
         let Reference::Kernel(list) = &self.point().reference else { return None };
-        let own = self.clone();
-        let oracle: MakeOracle =
-            Box::new(move |outputs| {
-                let answers = own.outputs().zip(outputs).enumerate().map(|(index, ((_, buffer), output))| {
-                    ExpectedOutput { index, buffer: buffer.clone(), answer: output.as_bytes().to_vec() }
-                });
-                let answers = answers.collect();
-                let picks = own.outputs().any(|(_, buffer)| matches!(buffer.tolerance, Tolerance::Picks(_)));
-                let keys = if picks { own.keys(&own.inputs()?) } else { BTreeMap::new() };
-                Ok(own.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?.with_keys(keys))))
+        let problem = self.clone();
+        let oracle: MakeOracle = Box::new(move |outputs| {
+            let answers = problem.outputs().zip(outputs).enumerate().map(|(index, ((_, buffer), output))| {
+                ExpectedOutput { index, buffer: buffer.clone(), answer: output.as_bytes().to_vec() }
             });
+            let answers = answers.collect();
+            let picks = problem.outputs().any(|(_, buffer)| matches!(buffer.tolerance, Tolerance::Picks(_)));
+            let keys = if picks { problem.keys(&problem.inputs()?) } else { BTreeMap::new() };
+            Ok(problem.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?.with_keys(keys))))
+        });
         let program = program(&self.loaded.shaders, self.point(), list, self.seed, device);
         Some((program.unwrap_or_else(Program::refused), oracle))
     }

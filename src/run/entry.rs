@@ -48,15 +48,15 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
         return Err("it is shorter than the header of SPIR-V; compile it again".into());
     }
     let all = instructions(words).collect::<Result<Vec<_>, _>>()?;
-    let end = all.iter().position(|own| own.op() == Some(Op::Function)).unwrap_or(all.len());
+    let end = all.iter().position(|instruction| instruction.op() == Some(Op::Function)).unwrap_or(all.len());
     let (head, functions) = all.split_at(end);
-    let points = || head.iter().filter(|own| own.op() == Some(Op::EntryPoint));
-    let entries = points().filter_map(|own| match own.operands() {
+    let points = || head.iter().filter(|instruction| instruction.op() == Some(Op::EntryPoint));
+    let entries = points().filter_map(|instruction| match instruction.operands() {
         [COMPUTE, function, rest @ ..] if !rest.is_empty() => {
             let (name, literal) = string(rest);
             // Messages show names in one line.
             let name = name.replace('\n', "\\n");
-            Some(EntryPoint { name, function: *function, at: own.at, variables: &rest[literal..] })
+            Some(EntryPoint { name, function: *function, at: instruction.at, variables: &rest[literal..] })
         }
         _ => None,
     });
@@ -67,22 +67,22 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
         return Err("its entry points changed while they were read".into());
     };
     // Debug information may refer to removed instructions.
-    let described: BTreeSet<u32> = head.iter().filter_map(|own| description(*own)).collect();
-    let describes = |own: &&Instruction<'_>| match own.operands() {
-        [_, _, set, ..] if own.op() == Some(Op::ExtInst) => described.contains(set),
+    let described: BTreeSet<u32> = head.iter().filter_map(|instruction| description(*instruction)).collect();
+    let describes = |instruction: &&Instruction<'_>| match instruction.operands() {
+        [_, _, set, ..] if instruction.op() == Some(Op::ExtInst) => described.contains(set),
         _ => false,
     };
-    let functions: Vec<_> = functions.iter().filter(|own| !describes(own)).copied().collect();
+    let functions: Vec<_> = functions.iter().filter(|instruction| !describes(instruction)).copied().collect();
     let (functions, removed) = reached(entry, words[1], head, &functions);
     if removed.is_empty() && points().count() == 1 && entry.name == "main" {
         return Ok((words.to_vec(), vec![]));
     }
     let mut module = words[..HEADER].to_vec();
-    for own in head.iter().filter(|own| !describes(own)) {
-        let (op, operands) = (own.op(), own.operands());
+    for instruction in head.iter().filter(|instruction| !describes(instruction)) {
+        let (op, operands) = (instruction.op(), instruction.operands());
         let is_gone = |place: usize| operands.get(place).is_some_and(|id| removed.contains(id));
         match op {
-            Some(Op::EntryPoint) if own.at == entry.at => {
+            Some(Op::EntryPoint) if instruction.at == entry.at => {
                 let renamed = [COMPUTE, entry.function, u32::from_le_bytes(*b"main"), 0];
                 let variables: Vec<u32> = entry.variables.iter().copied().filter(|id| !removed.contains(id)).collect();
                 module.push(((1 + renamed.len() + variables.len()) as u32) << 16 | Op::EntryPoint as u32);
@@ -93,23 +93,25 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
             Some(Op::ExecutionMode | Op::ExecutionModeId) if operands.first() != Some(&entry.function) => {}
             Some(Op::Variable) if is_gone(1) => {}
             Some(Op::Name | Op::Decorate | Op::DecorateId | Op::DecorateString) if is_gone(0) => {}
-            _ => module.extend(own.words),
+            _ => module.extend(instruction.words),
         }
     }
-    module.extend(functions.iter().flat_map(|own| own.words));
+    module.extend(functions.iter().flat_map(|instruction| instruction.words));
     Ok((module, names_of(head, &removed)))
 }
 
 /// Returns the id of an imported set of debug instructions.
-fn description(own: Instruction<'_>) -> Option<u32> {
-    let (id, name) = own.operands().split_first().filter(|_| own.op() == Some(Op::ExtInstImport))?;
+fn description(instruction: Instruction<'_>) -> Option<u32> {
+    let (id, name) = instruction.operands().split_first().filter(|_| instruction.op() == Some(Op::ExtInstImport))?;
     let name = string(name).0;
     ["NonSemantic.Shader.DebugInfo", "OpenCL.DebugInfo"].iter().any(|set| name.starts_with(set)).then_some(*id)
 }
 
 /// Returns the names of the variables among `ids`, of their blocks and of the blocks' first members.
 fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
-    let of = |op: Op| head.iter().filter(move |own| own.op() == Some(op)).map(|own| own.operands());
+    let of = |op: Op| {
+        head.iter().filter(move |instruction| instruction.op() == Some(op)).map(|instruction| instruction.operands())
+    };
     let pointees: BTreeMap<u32, u32> =
         of(Op::TypePointer).filter_map(|words| Some((*words.first()?, *words.get(2)?))).collect();
     let variables = of(Op::Variable).filter(|words| words.get(1).is_some_and(|id| ids.contains(id)));
@@ -125,8 +127,8 @@ fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
 /// Collects set and binding of each bound variable.
 fn places(head: &[Instruction<'_>]) -> BTreeMap<u32, BTreeMap<u32, u32>> {
     let mut found: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
-    for own in head.iter().filter(|own| own.op() == Some(Op::Decorate)) {
-        if let [id, decoration @ (SET | BINDING), number] = *own.operands() {
+    for instruction in head.iter().filter(|instruction| instruction.op() == Some(Op::Decorate)) {
+        if let [id, decoration @ (SET | BINDING), number] = *instruction.operands() {
             found.entry(id).or_default().insert(decoration, number);
         }
     }
@@ -141,15 +143,15 @@ fn reached<'a>(
     head: &[Instruction<'a>],
     functions: &[Instruction<'a>],
 ) -> (Vec<Instruction<'a>>, BTreeSet<u32>) {
-    let bodies = || functions.split_inclusive(|own| own.op() == Some(Op::FunctionEnd));
-    let id = |body: &[Instruction<'_>]| body.first().and_then(|own| own.operands().get(1)).copied();
+    let bodies = || functions.split_inclusive(|instruction| instruction.op() == Some(Op::FunctionEnd));
+    let id = |body: &[Instruction<'_>]| body.first().and_then(|instruction| instruction.operands().get(1)).copied();
     let by_id: BTreeMap<u32, &[Instruction<'_>]> = bodies().filter_map(|body| Some((id(body)?, body))).collect();
     let (mut reached, mut next) = (BTreeSet::new(), vec![entry.function]);
     while let Some(function) = next.pop() {
         if reached.insert(function) {
             let body = by_id.get(&function).copied().unwrap_or_default();
-            let calls = body.iter().filter(|own| own.op() == Some(Op::FunctionCall));
-            next.extend(calls.filter_map(|own| own.operands().get(2)));
+            let calls = body.iter().filter(|instruction| instruction.op() == Some(Op::FunctionCall));
+            next.extend(calls.filter_map(|instruction| instruction.operands().get(2)));
         }
     }
     let is_reached = |body: &&[Instruction<'_>]| id(body).is_some_and(|id| reached.contains(&id));
@@ -158,28 +160,32 @@ fn reached<'a>(
     let mentioned: BTreeSet<u32> = functions.iter().flat_map(mentioned).collect();
     let named: BTreeSet<u32> = entry.variables.iter().copied().collect();
     let is_used = |id: &u32| mentioned.contains(id) && (version < LISTS_ALL_VARIABLES || named.contains(id));
-    let variables = || head.iter().filter(|own| own.op() == Some(Op::Variable)).map(|own| own.operands());
+    let variables = || {
+        head.iter()
+            .filter(|instruction| instruction.op() == Some(Op::Variable))
+            .map(|instruction| instruction.operands())
+    };
     let variables = || variables().filter_map(|words| Some((*words.get(1)?, *words.get(2)?)));
     let places = places(head);
     let bound = |(id, class): (u32, u32)| Some((places.get(&id)?, class));
     let seen: BTreeSet<_> = variables().filter(|(id, _)| is_used(id)).filter_map(bound).collect();
     // A second view of a used buffer stays, because its names are names of the buffer.
-    let is_view = |own| bound(own).is_some_and(|place| seen.contains(&place));
-    let unused = variables().filter(|own| !is_used(&own.0) && !is_view(*own)).map(|(id, _)| id);
+    let is_view = |variable| bound(variable).is_some_and(|place| seen.contains(&place));
+    let unused = variables().filter(|variable| !is_used(&variable.0) && !is_view(*variable)).map(|(id, _)| id);
     let defined = removed.concat().into_iter().filter_map(result);
     (functions, unused.chain(defined).collect())
 }
 
 /// Returns the operands that may be variables: all but the literals of instructions with many of them.
-fn mentioned(own: &Instruction<'_>) -> Vec<u32> {
-    let numbers = match own.op() {
+fn mentioned(instruction: &Instruction<'_>) -> Vec<u32> {
+    let numbers = match instruction.op() {
         Some(Op::Function | Op::Variable | Op::Load | Op::Store | Op::CopyMemory | Op::Switch) => 0..2,
         Some(Op::CompositeExtract) => 0..3,
         Some(Op::CompositeInsert | Op::VectorShuffle) => 0..4,
         _ => 0..usize::MAX,
     };
-    let operands = own.operands().iter().copied().enumerate();
-    match own.op() {
+    let operands = instruction.operands().iter().copied().enumerate();
+    match instruction.op() {
         // The pointer follows type and result.
         Some(Op::Load) => operands.filter(|(at, _)| *at == 2).map(|(_, id)| id).collect(),
         // The third operand is the opcode in the extended set.
@@ -189,19 +195,19 @@ fn mentioned(own: &Instruction<'_>) -> Vec<u32> {
 }
 
 /// Returns the id that an instruction defines.
-fn result(own: Instruction<'_>) -> Option<u32> {
-    let grammar = INSTRUCTION_TABLE.lookup_opcode(own.op()? as u32)?;
+fn result(instruction: Instruction<'_>) -> Option<u32> {
+    let grammar = INSTRUCTION_TABLE.lookup_opcode(instruction.op()? as u32)?;
     let place = grammar.operands.iter().position(|operand| operand.kind == OperandKind::IdResult)?;
-    own.operands().get(place).copied()
+    instruction.operands().get(place).copied()
 }
 
 /// Sets the work-group size of a module whose source states none: glslang then writes 1×1×1.
 pub(super) fn resize(words: &mut [u32], size: [u32; 3]) -> Result<(), String> {
     const LOCAL_SIZE: u32 = ExecutionMode::LocalSize as u32;
-    let of_one = |own: &Instruction<'_>| {
-        own.op() == Some(Op::ExecutionMode) && matches!(own.operands(), [_, LOCAL_SIZE, 1, 1, 1])
+    let of_one = |instruction: &Instruction<'_>| {
+        instruction.op() == Some(Op::ExecutionMode) && matches!(instruction.operands(), [_, LOCAL_SIZE, 1, 1, 1])
     };
-    let Some(at) = instructions(words).flatten().find(of_one).map(|own| own.at) else {
+    let Some(at) = instructions(words).flatten().find(of_one).map(|instruction| instruction.at) else {
         return Err("it states a work-group size itself; leave out `local_size`".into());
     };
     words[at + 3..at + 6].copy_from_slice(&size);
@@ -243,7 +249,9 @@ mod tests {
     }
 
     fn count(words: &[u32], op: Op) -> usize {
-        instructions(words).filter(|own| own.as_ref().is_ok_and(|own| own.op() == Some(op))).count()
+        instructions(words)
+            .filter(|instruction| instruction.as_ref().is_ok_and(|instruction| instruction.op() == Some(op)))
+            .count()
     }
 
     #[test]
