@@ -86,12 +86,12 @@ fn microseconds(nanos: f64) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::profile::tests::{profile, told};
+    use super::super::profile::tests::{profile, sample_events};
     use super::*;
 
     #[test]
     fn every_event_is_on_a_named_track_of_its_process_and_none_of_a_track_overlap() {
-        let mut profile = profile(&[told(), told()]);
+        let mut profile = profile(&[sample_events(), sample_events()]);
         profile.processes[1].started += 500;
         profile.processes[1].id = 8;
         // As with --overlapped.

@@ -31,16 +31,16 @@ pub(crate) fn default_tolerance(element: DType) -> Tolerance {
 
 /// Writes a description of the kernels in TOML, with comments on values to be checked.
 pub(crate) fn init(described: &Described) -> Result<String, Error> {
-    template(described).map(|own| own.text()).map_err(|fault| described.error(&fault))
+    template(described).map(|commented| commented.text()).map_err(|fault| described.error(&fault))
 }
 
 fn template(described: &Described) -> Result<Commented, Fault> {
     let programs = programs(described)?;
     let pass = &programs[0].passes[0];
     let grid = Grid::of(pass);
-    let mut own = Commented::default();
+    let mut commented = Commented::default();
     let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
-    own.head = format!(
+    commented.head = format!(
         "# What gpukern found in {}. Check the lines marked (…); docs/run.md\n# explains the fields.\n",
         printable(&name)
     );
@@ -50,58 +50,59 @@ fn template(described: &Described) -> Result<Commented, Fault> {
         [_] => OneOrMany::One(pass.source.clone()),
         several => OneOrMany::Many(several.iter().map(|program| program.passes[0].source.clone()).collect()),
     };
-    own.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
-    own.remark("axes", "swept; expressions below may use these names");
+    commented.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
+    commented.remark("axes", "swept; expressions below may use these names");
     for ((axis, values), remark) in grid.axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
-        own.description.axes.set(axis, OneOrMany::One(text(values)));
-        own.remark(format!("axes.{axis}"), format!("(…) {remark}"));
+        commented.description.axes.set(axis, OneOrMany::One(text(values)));
+        commented.remark(format!("axes.{axis}"), format!("(…) {remark}"));
     }
-    specs(pass, &mut own);
-    own.remark("push", "numbers, or expressions of axes");
+    specs(pass, &mut commented);
+    commented.remark("push", "numbers, or expressions of axes");
     for member in pass.interface.arguments.iter() {
         if let ArgumentKind::Scalar(scalar) = member.kind {
             let name = member_key(&pass.interface.arguments, member);
-            own.remark(format!("push.{name}"), format!("(…) {}", scalar.name()));
-            own.description.push.set(&name, grid.guess(&member.name, scalar));
+            commented.remark(format!("push.{name}"), format!("(…) {}", scalar.name()));
+            commented.description.push.set(&name, grid.guess(&member.name, scalar));
         }
     }
-    buffers(pass, &grid, &mut own)?;
+    buffers(pass, &grid, &mut commented)?;
     let [x, y, z] = pass.local_size(&[]);
-    own.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
-    own.remark("dispatch.groups", "(…)");
+    commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
+    commented.remark("dispatch.groups", "(…)");
     let groups = grid.groups();
-    own.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups.clone())), indirect: None });
+    commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups.clone())), indirect: None });
     let groups: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
-    own.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", groups.join(", ")));
-    Ok(own)
+    commented.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", groups.join(", ")));
+    Ok(commented)
 }
 
 /// Adds the blocks that are given by member, and the buffers.
-fn buffers(pass: &LoadedPass, grid: &Grid, own: &mut Commented) -> Result<(), Fault> {
+fn buffers(pass: &LoadedPass, grid: &Grid, commented: &mut Commented) -> Result<(), Fault> {
     let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
     let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
     let mut pointed = vec![];
     for (slot, access) in pass.interface.slots.iter().zip(slots) {
         match by_member(slot, *access) {
             Some(block) => {
-                uniform(&buffer_key(pass, slot), slot, block, grid, own);
+                uniform(&buffer_key(pass, slot), slot, block, grid, commented);
                 let pointers = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
                 pointed.extend(pointers.map(|member| (member, Access::UNKNOWN)));
             }
-            None => buffer(&buffer_key(pass, slot), slot, *access, grid, own),
+            None => buffer(&buffer_key(pass, slot), slot, *access, grid, commented),
         }
     }
     for (member, access) in pass.addresses().zip(addresses.iter().copied()).chain(pointed) {
         let name = member.name.rsplit('.').next().unwrap_or_default();
-        own.remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, access_text(access)));
-        own.remark(format!("buffer.{name}.type"), "(…)");
-        own.remark(format!("buffer.{name}.shape"), "(…)");
+        commented
+            .remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, access_text(access)));
+        commented.remark(format!("buffer.{name}.type"), "(…)");
+        commented.remark(format!("buffer.{name}.shape"), "(…)");
         add_buffer(
             name,
             &member.name,
             DescribedBuffer { shape: Some(grid.shape(1)), ..buffer_of_type("f32") },
             access,
-            own,
+            commented,
         );
     }
     Ok(())
@@ -226,8 +227,8 @@ fn access_text(access: Access) -> &'static str {
 }
 
 /// Adds the specialization constants with their defaults.
-fn specs(pass: &LoadedPass, own: &mut Commented) {
-    own.remark("spec", "defaults; a list is what --tune searches");
+fn specs(pass: &LoadedPass, commented: &mut Commented) {
+    commented.remark("spec", "defaults; a list is what --tune searches");
     for constant in pass.interface.constants.iter() {
         let SpecConstant { scalar, default: bits, id, .. } = constant;
         let value = match scalar {
@@ -236,8 +237,8 @@ fn specs(pass: &LoadedPass, own: &mut Commented) {
             Scalar::Float { .. } | Scalar::Bfloat16 => Formula::Number(number(*scalar, *bits)),
         };
         let name = constant_key(constant);
-        own.description.spec.set(&name, OneOrMany::One(value));
-        own.remark(format!("spec.{name}"), format!("{}, constant_id {id}", scalar.name()));
+        commented.description.spec.set(&name, OneOrMany::One(value));
+        commented.remark(format!("spec.{name}"), format!("{}, constant_id {id}", scalar.name()));
     }
 }
 
@@ -251,14 +252,14 @@ fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
     (slot.kind == SlotKind::Uniform || is_parameters || block.is_addresses()).then_some(block)
 }
 
-fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, own: &mut Commented) {
-    own.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
+fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, commented: &mut Commented) {
+    commented.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
     let (listed, others) = block.members.split_at(block.members.len().min(MAX_LISTED));
     let mut members = OrderedMap::default();
     for member in listed {
         let ArgumentKind::Scalar(scalar) = member.kind else { continue };
         let key = member_key(&block.members, member);
-        own.remark(format!("uniform.{name}.{key}"), format!("(…) {}", scalar.name()));
+        commented.remark(format!("uniform.{name}.{key}"), format!("(…) {}", scalar.name()));
         members.set(&key, grid.guess(&member.name, scalar));
     }
     if let Some(first) = others.first() {
@@ -268,17 +269,17 @@ fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, own: &mut Commen
             many => format!(" and {} others", many - 1),
         };
         members.set(OTHERS, Formula::Integer(0));
-        own.remark(format!("uniform.{name}.{OTHERS}"), format!("(…) {}{more}", first.name));
+        commented.remark(format!("uniform.{name}.{OTHERS}"), format!("(…) {}{more}", first.name));
     }
-    own.description.uniform.set(name, members);
+    commented.description.uniform.set(name, members);
 }
 
-fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, own: &mut Commented) {
+fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, commented: &mut Commented) {
     let Slot { set, binding, .. } = slot;
-    let aliases: Vec<&str> = slot.names().into_iter().filter(|own| *own != name).collect();
+    let aliases: Vec<&str> = slot.names().into_iter().filter(|alias| *alias != name).collect();
     let aliases = aliases.join(", ");
     let also = if aliases.is_empty() { String::new() } else { format!("; also {aliases}") };
-    own.remark(format!("buffer.{name}"), format!("set {set}, binding {binding}: {}{also}", access_text(access)));
+    commented.remark(format!("buffer.{name}"), format!("set {set}, binding {binding}: {}{also}", access_text(access)));
     let array = slot.blocks.iter().find_map(|block| block.array);
     let element = element(&[slot]);
     let counted = |count: u64| OneOrMany::Many(vec![Formula::Integer(count.cast_signed())]);
@@ -290,8 +291,8 @@ fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, own: &mut Commen
         Some(array) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
         None => (counted(fixed(slot).unwrap_or_default()), "the block's size".to_string()),
     };
-    own.remark(format!("buffer.{name}.shape"), remark);
-    add_buffer(name, name, DescribedBuffer { shape: Some(shape), ..buffer_of_type(&element) }, access, own);
+    commented.remark(format!("buffer.{name}.shape"), remark);
+    add_buffer(name, name, DescribedBuffer { shape: Some(shape), ..buffer_of_type(&element) }, access, commented);
 }
 
 /// Returns the numbers in each element of the array at a block's end, if these are structures or have padding; 1 for
@@ -300,20 +301,20 @@ fn per_element(slot: &Slot) -> u64 {
     let of = |block: &Block| {
         let array = block.array?;
         let bytes = u64::from(array.scalar?.bytes());
-        let own = block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64;
-        (own * bytes != array.stride || ![1, 2, 4].contains(&own)).then_some(array.stride / bytes)
+        let members = block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64;
+        (members * bytes != array.stride || ![1, 2, 4].contains(&members)).then_some(array.stride / bytes)
     };
     slot.blocks.iter().find_map(of).unwrap_or(1)
 }
 
 /// Returns the remark on an array of structures or padded vectors.
 fn structures(slot: &Slot, array: Elements) -> String {
-    let own =
+    let members =
         slot.blocks.iter().map(|block| block.members.iter().filter(|at| u64::from(at.offset) >= block.fixed).count());
-    match (per_element(slot), own.max().unwrap_or_default() as u64) {
+    match (per_element(slot), members.max().unwrap_or_default() as u64) {
         (1, _) => "(…)".into(),
-        (count, own) if own < count && own > 0 => {
-            format!("(…) {own} numbers and {} of padding each", count - own)
+        (count, members) if members < count && members > 0 => {
+            format!("(…) {members} numbers and {} of padding each", count - members)
         }
         (count, _) => format!("(…) structures of {count} numbers, {} bytes", array.stride),
     }
@@ -340,7 +341,7 @@ pub(crate) fn element(slots: &[&Slot]) -> String {
 }
 
 /// Adds a buffer, with fill and check according to the access. `called` is its name in the kernel.
-fn add_buffer(name: &str, called: &str, mut buffer: DescribedBuffer, access: Access, own: &mut Commented) {
+fn add_buffer(name: &str, called: &str, mut buffer: DescribedBuffer, access: Access, commented: &mut Commented) {
     let element = buffer.element.clone().unwrap_or_default();
     if access.reads || !access.writes {
         let chosen = fill(called, &element, access);
@@ -349,19 +350,19 @@ fn add_buffer(name: &str, called: &str, mut buffer: DescribedBuffer, access: Acc
             _ => "(…) also iota, normal, @x.npy, @x.bin",
         };
         buffer.fill = Some(chosen.into());
-        own.remark(format!("buffer.{name}.fill"), remark);
+        commented.remark(format!("buffer.{name}.fill"), remark);
     }
     let tolerance = DType::of_buffer(&element).map_or(Tolerance::Exact, default_tolerance);
     if access.writes && access.reads {
         buffer.check = Some(check(&tolerance));
         let lines = "# (…) filled and checked: updated in place. An output has no fill. Or:\n\
                      # scratch = true              # if the host never reads it\n";
-        own.end(format!("buffer.{name}"), lines);
+        commented.end(format!("buffer.{name}"), lines);
     } else if access.writes {
         let lines = format!("# check = {tolerance}\n#   the default; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"\n");
-        own.end(format!("buffer.{name}"), lines);
+        commented.end(format!("buffer.{name}"), lines);
     }
-    own.description.buffer.set(name, buffer);
+    commented.description.buffer.set(name, buffer);
 }
 
 /// Fill of a buffer whose elements are indices.
@@ -389,23 +390,23 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     if !description.buffer.is_empty() || description.dispatch.is_some() || !description.pass.is_empty() {
         return Ok(None);
     }
-    let own = template(described)?;
-    let fields = table(&own.description);
+    let commented = template(described)?;
+    let fields = table(&commented.description);
     let inner = |name: &str| fields.get(name).and_then(Value::as_table).into_iter().flatten();
     let mut lacks: Vec<String> = vec![];
     for (name, buffer) in inner("buffer") {
-        let remark = own.remark_on(&format!("buffer.{name}"));
+        let remark = commented.remark_on(&format!("buffer.{name}"));
         lacks.push(format!("buffer {} ({}): {}", printable(name), printable(remark), option("buffer", name, buffer)));
     }
     for (name, members) in inner("uniform") {
-        let remark = own.remark_on(&format!("uniform.{name}"));
+        let remark = commented.remark_on(&format!("uniform.{name}"));
         let block = format!("uniform.{}", key(name));
         let options = members.as_table().into_iter().flatten().map(|(member, value)| option(&block, member, value));
         let options = options.collect::<Vec<_>>().join("\n    ");
         lacks.push(format!("uniform {} ({}):\n    {options}", printable(name), printable(remark)));
     }
     for (name, value) in inner("push") {
-        let kind = own.remark_on(&format!("push.{name}")).trim_start_matches("(…) ");
+        let kind = commented.remark_on(&format!("push.{name}")).trim_start_matches("(…) ");
         lacks.push(format!("push constant {} ({kind}): {}", printable(name), option("push", name, value)));
     }
     for (name, value) in inner("dispatch") {
@@ -446,17 +447,17 @@ mod tests {
     #[test]
     fn names_of_a_strangers_module_stay_what_they_are() {
         let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
-        let mut own = Commented::default();
-        own.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
-        add_buffer(hostile, hostile, buffer_of_type("f32"), Access::UNKNOWN, &mut own);
+        let mut commented = Commented::default();
+        commented.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
+        add_buffer(hostile, hostile, buffer_of_type("f32"), Access::UNKNOWN, &mut commented);
         assert!(
-            own.text().lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")),
+            commented.text().lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")),
             "{}",
-            own.text()
+            commented.text()
         );
-        let read: Table = toml::from_str(&own.text()).expect("TOML");
+        let read: Table = toml::from_str(&commented.text()).expect("TOML");
         assert_eq!(read["buffer"].as_table().expect("buffers").keys().collect::<Vec<_>>(), [hostile]);
-        let shown = option("buffer", "A';touch owned;'", &table(&own.description)["buffer"][hostile]);
+        let shown = option("buffer", "A';touch owned;'", &table(&commented.description)["buffer"][hostile]);
         assert!(shown.starts_with(r#"--set 'buffer."A'\'';touch owned;'\''"={ "#), "{shown}");
     }
 }

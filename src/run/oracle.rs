@@ -64,7 +64,7 @@ fn left_out(data: &ResolvedBuffer, answer: &[u8]) -> Option<String> {
 /// Returns a note if several outputs are sets of rows: whether their rows belong together is not compared.
 fn unpaired(outputs: &[ExpectedOutput]) -> Option<String> {
     let rows = |data: &ResolvedBuffer| data.shape.first().copied();
-    let mut sets = outputs.iter().map(|own| &own.buffer).filter(|data| matches!(data.tolerance, Tolerance::Set));
+    let mut sets = outputs.iter().map(|output| &output.buffer).filter(|data| matches!(data.tolerance, Tolerance::Set));
     let first = sets.next()?;
     let other = sets.find(|other| rows(other) == rows(first))?;
     Some(format!(
@@ -109,7 +109,7 @@ impl Expected {
     }
 
     fn output(&self, index: usize) -> Option<&ExpectedOutput> {
-        self.outputs.iter().find(|own| own.index == index)
+        self.outputs.iter().find(|output| output.index == index)
     }
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn magnitudes(element: DType, contents: &[u8], columns: usize) -> Opt
     let column =
         |at: usize| magnitude(contents.chunks_exact(columns * size).map(|row| element.value(&row[at * size..])));
     let found: Vec<f64> = (0..columns).map(column).collect();
-    let known = || found.iter().copied().filter(|own| *own > 0.0);
+    let known = || found.iter().copied().filter(|magnitude| *magnitude > 0.0);
     let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
     (most > OUTLIER_RATIO * least).then_some(found)
 }
@@ -171,7 +171,7 @@ fn columns(data: &ResolvedBuffer) -> usize {
     let last = data.shape.last().filter(|_| data.shape.len() > 1).map(|last| *last as usize);
     let in_structure = || data.members.period(data.element.bytes() as usize);
     // The buffer may be longer than a whole number of structures.
-    last.or_else(in_structure).filter(|own| (1..=data.len() as usize).contains(own)).unwrap_or(1)
+    last.or_else(in_structure).filter(|columns| (1..=data.len() as usize).contains(columns)).unwrap_or(1)
 }
 
 impl Oracle for Expected {
@@ -204,7 +204,7 @@ impl Oracle for Expected {
     }
 
     fn notes(&self) -> Vec<String> {
-        let integers = self.outputs.iter().filter_map(|own| integers_in(&own.buffer, &own.answer));
+        let integers = self.outputs.iter().filter_map(|output| integers_in(&output.buffer, &output.answer));
         integers.chain(self.notes.iter().cloned()).collect()
     }
 
@@ -631,19 +631,19 @@ fn compare_rows(data: &ResolvedBuffer, found: &[u8], answer: &[u8]) -> CheckResu
         order
     };
     let row = |contents: &[u8], at: usize| {
-        let numbers = contents[at * bytes..][..bytes].chunks_exact(element).map(|own| shown(data.element, own));
+        let numbers = contents[at * bytes..][..bytes].chunks_exact(element).map(|bytes| shown(data.element, bytes));
         if bytes == element { numbers.collect() } else { format!("[{}]", numbers.collect::<Vec<_>>().join(", ")) }
     };
-    let (own, right) = (sorted(found), sorted(answer));
+    let (rows_left, right) = (sorted(found), sorted(answer));
     let (mut at, mut other) = (0, 0);
     let (mut extra, mut lacking) = (vec![], vec![]);
     while at < rows || other < rows {
-        let [a, b] = [(own.get(at), found), (right.get(other), answer)]
+        let [a, b] = [(rows_left.get(at), found), (right.get(other), answer)]
             .map(|(place, contents)| place.map(|place| &contents[place * bytes..][..bytes]));
         match (a, b) {
             (Some(a), Some(b)) if a == b => (at, other) = (at + 1, other + 1),
             (Some(a), b) if b.is_none_or(|b| a < b) => {
-                extra.push(own[at]);
+                extra.push(rows_left[at]);
                 at += 1;
             }
             _ => {
@@ -653,9 +653,11 @@ fn compare_rows(data: &ResolvedBuffer, found: &[u8], answer: &[u8]) -> CheckResu
         }
     }
     let mut wrong = WrongElements::default();
-    for (own, right) in extra.iter().zip(&lacking) {
-        let name = place(data, own * bytes / element);
-        wrong.add(|| WrongElement::new(name, row(found, *own), format!("no such row, but {}", row(answer, *right))));
+    for (rows_left, right) in extra.iter().zip(&lacking) {
+        let name = place(data, rows_left * bytes / element);
+        wrong.add(|| {
+            WrongElement::new(name, row(found, *rows_left), format!("no such row, but {}", row(answer, *right)))
+        });
     }
     wrong_count(extra.len() as u64, wrong)
 }
@@ -673,8 +675,9 @@ fn compare_picks(
     let size = of.element.bytes() as usize;
     let key_rows = (keys.len() / size / choices).max(1);
     let (mut wrong, mut count) = (WrongElements::default(), 0);
-    let own = data.element.bytes() as usize;
-    let picked: Vec<[&[u8]; 2]> = found.chunks_exact(own).zip(answer.chunks_exact(own)).map(|(a, b)| [a, b]).collect();
+    let width = data.element.bytes() as usize;
+    let picked: Vec<[&[u8]; 2]> =
+        found.chunks_exact(width).zip(answer.chunks_exact(width)).map(|(a, b)| [a, b]).collect();
     for (row, picks) in picked.chunks(columns).enumerate() {
         let key = |index: &[u8]| {
             let index = integer(data.element, index).and_then(|index| usize::try_from(index).ok());
@@ -685,19 +688,19 @@ fn compare_picks(
         for [_, right] in picks {
             *seen.entry(right).or_default() += 1;
         }
-        for (column, [own, right]) in picks.iter().enumerate() {
+        for (column, [picked_index, right]) in picks.iter().enumerate() {
             // Equal elements may be picked in any order, but each as often as in the answer.
-            let left = seen.entry(own).or_insert(1);
-            *left -= 1;
-            let same = match (key(own), key(right)) {
-                (Some(a), Some(b)) => a == b && *left >= 0,
-                _ => own == right,
+            let remaining = seen.entry(picked_index).or_insert(1);
+            *remaining -= 1;
+            let same = match (key(picked_index), key(right)) {
+                (Some(a), Some(b)) => a == b && *remaining >= 0,
+                _ => picked_index == right,
             };
             if !same {
                 count += 1;
                 let name = place(data, row * columns + column);
-                let [own, right] = [own, right].map(|bytes| shown(data.element, bytes));
-                wrong.add(|| WrongElement::new(name, own, right));
+                let [picked_index, right] = [picked_index, right].map(|bytes| shown(data.element, bytes));
+                wrong.add(|| WrongElement::new(name, picked_index, right));
             }
         }
     }
@@ -728,10 +731,10 @@ fn check_moments(data: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f64)
     let moment = |power: i32, about: f64| values(data, found).map(|x| (x - about).powi(power)).sum::<f64>() / count;
     let own_mean = moment(1, 0.0);
     let (variance, fourth) = (moment(2, own_mean), moment(4, own_mean));
-    let own = variance.sqrt();
+    let own_deviation = variance.sqrt();
     // The standard error of a standard deviation: Kenney and Keeping, 1951, section 7.8.
-    let errors = [deviation / count.sqrt(), ((fourth - variance * variance) / count).sqrt() / (2.0 * own)];
-    let off = [own_mean - mean, own - deviation].map(f64::abs);
+    let errors = [deviation / count.sqrt(), ((fourth - variance * variance) / count).sqrt() / (2.0 * own_deviation)];
+    let off = [own_mean - mean, own_deviation - deviation].map(f64::abs);
     let shares = [0, 1].map(|at| if off[at] == 0.0 { 0.0 } else { off[at] / errors[at] });
     // NaN fails.
     let residual = if shares.iter().any(|share| share.is_nan()) { f64::INFINITY } else { shares[0].max(shares[1]) };
@@ -746,7 +749,7 @@ fn check_moments(data: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f64)
         None => (
             residual,
             format!(
-                "{} has mean {own_mean:.6} ± {:.1e} and standard deviation {own:.6} ± {:.1e}, not {mean} and {deviation}",
+                "{} has mean {own_mean:.6} ± {:.1e} and standard deviation {own_deviation:.6} ± {:.1e}, not {mean} and {deviation}",
                 data.name, errors[0], errors[1]
             ),
         ),
@@ -915,7 +918,10 @@ mod tests {
         assert_eq!(share(Tolerance::Nmse(1e-6), [-50.0, 0.0], 2), 0.5);
         let set = expected(data(DType::F32, Tolerance::Set), RIGHT);
         assert_eq!(set.accepted_share(0, &[], &[], 0), None);
-        assert!(set.comparison(0).is_some_and(|own| !own.ordered && own.row == 2) && set.comparison(1).is_none());
+        assert!(
+            set.comparison(0).is_some_and(|comparison| !comparison.ordered && comparison.row == 2)
+                && set.comparison(1).is_none()
+        );
     }
 
     #[test]

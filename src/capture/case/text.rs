@@ -21,45 +21,46 @@ const MAX_PROGRAM_LEN: usize = 200;
 impl Draft<'_> {
     /// Writes the description.
     pub(super) fn text(&self, exact: bool) -> String {
-        let mut own = Commented::default();
-        self.head(exact, &mut own);
-        self.kernel(&mut own);
-        own.description.push = self.members(None, &self.pass.interface.arguments, &self.chosen.case.push);
+        let mut commented = Commented::default();
+        self.head(exact, &mut commented);
+        self.kernel(&mut commented);
+        commented.description.push = self.members(None, &self.pass.interface.arguments, &self.chosen.case.push);
         for data in &self.data {
             if let Some(at) = data.members {
                 let BoundSlot { slot, bound, .. } = &self.slots[at];
                 let members = slot.blocks.iter().find(|block| !block.members.is_empty());
                 let bytes = data.block().get(bound.offset as usize..).unwrap_or_default();
                 let members = self.members(Some(at), members.map_or(&[][..], |block| &block.members), bytes);
-                own.description.uniform.set(&place(slot), members);
-                own.remark(format!("uniform.{}", place(slot)), slot.names().join(", "));
+                commented.description.uniform.set(&place(slot), members);
+                commented.remark(format!("uniform.{}", place(slot)), slot.names().join(", "));
             }
         }
-        self.buffers(&mut own);
+        self.buffers(&mut commented);
         let groups = self.chosen.case.groups.map(|extent| Formula::Integer(extent.into()));
-        own.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups.to_vec())), indirect: None });
+        commented.description.dispatch =
+            Some(GridFields { groups: Some(OneOrMany::Many(groups.to_vec())), indirect: None });
         if self.chosen.case.indirect {
-            own.remark("dispatch.groups", "as a buffer of the program had them");
+            commented.remark("dispatch.groups", "as a buffer of the program had them");
         }
-        own.text()
+        commented.text()
     }
 
     /// Adds the origin of the dispatch.
-    fn head(&self, exact: bool, own: &mut Commented) {
+    fn head(&self, exact: bool, commented: &mut Commented) {
         let chosen = self.chosen;
         let program: String = chosen.process.arguments.join(" ").chars().take(MAX_PROGRAM_LEN).collect();
         let device = chosen.device;
         let (name, call) = (printable(&chosen.name), chosen.case.call);
-        own.head = format!(
+        commented.head = format!(
             "# {name}: call {call} in `{}`, as `gpukern capture` took it.\n\
              # Edit what you like: docs/run.md explains the fields.\n",
             printable(&program)
         );
         if let Some(source) = &self.source {
-            let _ = writeln!(own.head, "# {source} is the source that the module carries; {MODULE} is what ran.");
+            let _ = writeln!(commented.head, "# {source} is the source that the module carries; {MODULE} is what ran.");
         }
-        own.description.name = self.folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        own.description.captured = Some(Captured {
+        commented.description.name = self.folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        commented.description.captured = Some(Captured {
             program,
             device: device.name.clone(),
             driver: Captured::driver(&device.driver, &device.driver_info),
@@ -68,13 +69,13 @@ impl Draft<'_> {
             exact,
             gpukern: env!("CARGO_PKG_VERSION").into(),
         });
-        own.remark("captured.microseconds", "the median of its calls with this grid");
+        commented.remark("captured.microseconds", "the median of its calls with this grid");
         let remark = if exact { "run again there, it gave the same bits" } else { "not run again, or with other bits" };
-        own.remark("captured.exact", remark);
+        commented.remark("captured.exact", remark);
     }
 
     /// Adds the module, its bindings and its specialization constants.
-    fn kernel(&self, own: &mut Commented) {
+    fn kernel(&self, commented: &mut Commented) {
         let pipeline = self.chosen.pipeline;
         let mut bind = OrderedMap::default();
         for BoundSlot { slot, bound, .. } in &self.slots {
@@ -90,9 +91,9 @@ impl Draft<'_> {
                 BoundBuffer::Range(BoundRange { buffer: data.name.clone(), offset, range })
             };
             bind.set(&place(slot), OneOrMany::One(to));
-            own.remark(format!("kernel.bind.{}", place(slot)), slot.names().join(", "));
+            commented.remark(format!("kernel.bind.{}", place(slot)), slot.names().join(", "));
         }
-        own.description.kernel = Some(Kernel {
+        commented.description.kernel = Some(Kernel {
             source: OneOrMany::One(MODULE.into()),
             entry: (pipeline.entry != "main").then(|| pipeline.entry.clone()),
             subgroup: pipeline.subgroup.map(|size| OneOrMany::One(Formula::Integer(size.into()))),
@@ -100,9 +101,11 @@ impl Draft<'_> {
             ..Kernel::default()
         });
         for (id, bytes) in &pipeline.specialization {
-            let Some(constant) = self.pass.interface.constants.iter().find(|own| own.id == *id) else { continue };
-            own.description.spec.set(&id.to_string(), OneOrMany::One(value(constant.scalar, low(bytes))));
-            own.remark(format!("spec.{id}"), &*constant.name);
+            let Some(constant) = self.pass.interface.constants.iter().find(|constant| constant.id == *id) else {
+                continue;
+            };
+            commented.description.spec.set(&id.to_string(), OneOrMany::One(value(constant.scalar, low(bytes))));
+            commented.remark(format!("spec.{id}"), &*constant.name);
         }
     }
 
@@ -110,9 +113,9 @@ impl Draft<'_> {
     fn members(&self, slot: Option<usize>, members: &[Argument], bytes: &[u8]) -> OrderedMap<Formula> {
         let mut stated = OrderedMap::default();
         for member in members {
-            let pointer = self.pointers.iter().find(|own| own.slot == slot && own.offset == member.offset);
-            let own = bytes.get(member.offset as usize..).unwrap_or_default();
-            let bits = low(&own[..own.len().min(member.kind.bytes() as usize)]);
+            let pointer = self.pointers.iter().find(|pointer| pointer.slot == slot && pointer.offset == member.offset);
+            let rest = bytes.get(member.offset as usize..).unwrap_or_default();
+            let bits = low(&rest[..rest.len().min(member.kind.bytes() as usize)]);
             let value = match (pointer, member.kind) {
                 (Some(pointer), _) => Formula::Text(pointer.to.clone()),
                 (None, ArgumentKind::Scalar(scalar)) => value(scalar, bits),
@@ -123,7 +126,7 @@ impl Draft<'_> {
         stated
     }
 
-    fn buffers(&self, own: &mut Commented) {
+    fn buffers(&self, commented: &mut Commented) {
         let mut answers = OrderedMap::default();
         for data in self.data.iter().filter(|data| data.members.is_none()) {
             let elements = data.bytes / data.element.bytes();
@@ -139,15 +142,15 @@ impl Draft<'_> {
                 fill,
                 ..DescribedBuffer::default()
             };
-            own.remark(format!("buffer.{}.fill", data.name), data.remark);
+            commented.remark(format!("buffer.{}.fill", data.name), data.remark);
             if let Some(answer) = &data.answer {
                 buffer.check = Some(check(&data.tolerance));
                 answers.set(&data.name, answer.clone());
             }
-            own.description.buffer.set(&data.name, buffer);
+            commented.description.buffer.set(&data.name, buffer);
         }
         let file = Some(OutputFiles::Each(answers));
-        own.description.reference = Some(ReferenceTable { file, ..ReferenceTable::default() });
+        commented.description.reference = Some(ReferenceTable { file, ..ReferenceTable::default() });
     }
 }
 
