@@ -634,29 +634,29 @@ fn compare_rows(data: &ResolvedBuffer, found: &[u8], answer: &[u8]) -> CheckResu
         let numbers = contents[at * bytes..][..bytes].chunks_exact(element).map(|bytes| shown(data.element, bytes));
         if bytes == element { numbers.collect() } else { format!("[{}]", numbers.collect::<Vec<_>>().join(", ")) }
     };
-    let (rows_left, right) = (sorted(found), sorted(answer));
+    let (found_order, answer_order) = (sorted(found), sorted(answer));
     let (mut at, mut other) = (0, 0);
-    let (mut extra, mut lacking) = (vec![], vec![]);
+    let (mut extra, mut missing) = (vec![], vec![]);
     while at < rows || other < rows {
-        let [a, b] = [(rows_left.get(at), found), (right.get(other), answer)]
+        let [a, b] = [(found_order.get(at), found), (answer_order.get(other), answer)]
             .map(|(place, contents)| place.map(|place| &contents[place * bytes..][..bytes]));
         match (a, b) {
             (Some(a), Some(b)) if a == b => (at, other) = (at + 1, other + 1),
             (Some(a), b) if b.is_none_or(|b| a < b) => {
-                extra.push(rows_left[at]);
+                extra.push(found_order[at]);
                 at += 1;
             }
             _ => {
-                lacking.push(right[other]);
+                missing.push(answer_order[other]);
                 other += 1;
             }
         }
     }
     let mut wrong = WrongElements::default();
-    for (rows_left, right) in extra.iter().zip(&lacking) {
-        let name = place(data, rows_left * bytes / element);
+    for (extra_row, missing_row) in extra.iter().zip(&missing) {
+        let name = place(data, extra_row * bytes / element);
         wrong.add(|| {
-            WrongElement::new(name, row(found, *rows_left), format!("no such row, but {}", row(answer, *right)))
+            WrongElement::new(name, row(found, *extra_row), format!("no such row, but {}", row(answer, *missing_row)))
         });
     }
     wrong_count(extra.len() as u64, wrong)
@@ -676,31 +676,31 @@ fn compare_picks(
     let key_rows = (keys.len() / size / choices).max(1);
     let (mut wrong, mut count) = (WrongElements::default(), 0);
     let width = data.element.bytes() as usize;
-    let picked: Vec<[&[u8]; 2]> =
+    let pairs: Vec<[&[u8]; 2]> =
         found.chunks_exact(width).zip(answer.chunks_exact(width)).map(|(a, b)| [a, b]).collect();
-    for (row, picks) in picked.chunks(columns).enumerate() {
+    for (row, picks) in pairs.chunks(columns).enumerate() {
         let key = |index: &[u8]| {
             let index = integer(data.element, index).and_then(|index| usize::try_from(index).ok());
             let index = index.filter(|index| *index < choices)?;
             Some(element_of(keys, (row % key_rows) * choices + index, size))
         };
         let mut seen: HashMap<&[u8], i64> = HashMap::new();
-        for [_, right] in picks {
-            *seen.entry(right).or_default() += 1;
+        for [_, expected] in picks {
+            *seen.entry(expected).or_default() += 1;
         }
-        for (column, [picked_index, right]) in picks.iter().enumerate() {
+        for (column, [picked, expected]) in picks.iter().enumerate() {
             // Equal elements may be picked in any order, but each as often as in the answer.
-            let remaining = seen.entry(picked_index).or_insert(1);
+            let remaining = seen.entry(picked).or_insert(1);
             *remaining -= 1;
-            let same = match (key(picked_index), key(right)) {
+            let same = match (key(picked), key(expected)) {
                 (Some(a), Some(b)) => a == b && *remaining >= 0,
-                _ => picked_index == right,
+                _ => picked == expected,
             };
             if !same {
                 count += 1;
                 let name = place(data, row * columns + column);
-                let [picked_index, right] = [picked_index, right].map(|bytes| shown(data.element, bytes));
-                wrong.add(|| WrongElement::new(name, picked_index, right));
+                let [picked, expected] = [picked, expected].map(|bytes| shown(data.element, bytes));
+                wrong.add(|| WrongElement::new(name, picked, expected));
             }
         }
     }

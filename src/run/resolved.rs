@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 /// Everything one `run` can measure: kernels with their specialization constants, at the points that the axes span. The
 /// hash of a plan includes its JSON, whose names therefore stay those of the first version.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ResolvedRun {
     /// Name of the problem in tables: the description's, or else the first source's without extension.
     pub name: String,
@@ -135,7 +135,7 @@ pub(crate) struct KernelConfiguration {
 }
 
 /// Problem at one point of the axes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ResolvedPoint {
     /// Values of the axes, in order.
     pub values: Vec<i64>,
@@ -304,10 +304,11 @@ impl fmt::Display for Tolerance {
 }
 
 /// Source of the correct answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reference {
     /// No reference: the result is unverified.
+    #[default]
     None,
     /// Files for the outputs, each with the index of its buffer.
     Files(Vec<(usize, Fill)>),
@@ -345,25 +346,9 @@ mod tests {
     use super::*;
 
     fn run(axes: &[&str], points: &[&[i64]]) -> ResolvedRun {
-        let point = |values: &&[i64]| ResolvedPoint {
-            values: values.to_vec(),
-            buffers: vec![],
-            reference: Reference::None,
-            inputs: None,
-            work: Work::default(),
-            pass_lists: vec![],
-        };
-        ResolvedRun {
-            free: vec![],
-            name: "test".into(),
-            axes: axes.iter().map(ToString::to_string).collect(),
-            modules: vec![],
-            configurations: vec![],
-            points: points.iter().map(point).collect(),
-            sources: vec![],
-            commands: vec![],
-            captured: None,
-        }
+        let point = |values: &&[i64]| ResolvedPoint { values: values.to_vec(), ..ResolvedPoint::default() };
+        let axes = axes.iter().map(ToString::to_string).collect();
+        ResolvedRun { axes, points: points.iter().map(point).collect(), ..ResolvedRun::default() }
     }
 
     #[test]

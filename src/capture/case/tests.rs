@@ -90,17 +90,17 @@ pub(crate) fn scale(bits: u32, changed: bool) -> CapturedFixture {
     let bindings = vec![bound(0, 0, 0, 16), bound(1, 1, 0, 16)];
     let regions = vec![region("a", 16, false, None), region("d", 16, changed, None)];
     let constants = vec![(0, 4u32.to_le_bytes().to_vec()), (1, 0.1f32.to_le_bytes().to_vec()), (77, vec![1])];
-    let told = CapturedFixture::new(SCALE, case(bindings, regions, push), constants);
-    told.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
-    told.file("d.before", &floats(&[9.0, 8.0, 7.0, 6.0]));
-    told.file("d.after", &floats(&[2.1, 4.1, 7.0, 6.0]));
-    told
+    let captured = CapturedFixture::new(SCALE, case(bindings, regions, push), constants);
+    captured.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
+    captured.file("d.before", &floats(&[9.0, 8.0, 7.0, 6.0]));
+    captured.file("d.after", &floats(&[2.1, 4.1, 7.0, 6.0]));
+    captured
 }
 
 #[test]
 fn a_call_becomes_a_description_of_what_the_kernel_sees() {
-    let told = scale(2f32.to_bits(), true);
-    let (folder, text) = told.write(&Starts::Known).expect("taken");
+    let captured = scale(2f32.to_bits(), true);
+    let (folder, text) = captured.write(&Starts::Known).expect("taken");
     for line in [
         "device = \"llvmpipe\"",
         "driver = \"llvmpipe Mesa\"",
@@ -124,13 +124,13 @@ fn a_call_becomes_a_description_of_what_the_kernel_sees() {
 
 #[test]
 fn an_answer_that_was_there_before_is_no_start_and_what_a_run_leaves_tells_what_is_written() {
-    let told = scale(2f32.to_bits(), false);
-    told.file("d.before", &floats(&[2.1, 4.1, 7.0, 6.0]));
-    let (_, text) = told.write(&Starts::Known).expect("taken");
+    let captured = scale(2f32.to_bits(), false);
+    captured.file("d.before", &floats(&[2.1, 4.1, 7.0, 6.0]));
+    let (_, text) = captured.write(&Starts::Known).expect("taken");
     assert!(!text.contains("@in/D"), "an output: {text}");
     let other = |value: f32| f32::from_bits(!value.to_bits());
     let left = floats(&[2.1, 4.1, other(7.0), other(6.0)]);
-    let (folder, text) = told.write(&Starts::Found([("D".to_string(), left)].into())).expect("taken");
+    let (folder, text) = captured.write(&Starts::Found([("D".to_string(), left)].into())).expect("taken");
     assert!(text.contains("@in/D.bin"), "{text}");
     let start = std::fs::read(folder.join("in/D.bin")).expect("written");
     assert_eq!(start, floats(&[other(2.1), other(4.1), 7.0, 6.0]));
@@ -146,7 +146,7 @@ fn bits_that_no_number_has_are_kept() {
 
 #[test]
 fn bindings_that_overlap_see_parts_of_one_buffer() {
-    let told = CapturedFixture::new(
+    let captured = CapturedFixture::new(
         "#version 460
         layout(local_size_x = 1) in;
         layout(set = 0, binding = 0) readonly buffer A { float a[]; };
@@ -155,9 +155,9 @@ fn bindings_that_overlap_see_parts_of_one_buffer() {
         case(vec![bound(0, 0, 0, 24), bound(1, 0, 16, 16)], vec![region("a", 32, true, None)], vec![]),
         vec![],
     );
-    told.file("a.before", &floats(&[1.0; 8]));
-    told.file("a.after", &floats(&[1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0]));
-    let (_, text) = told.write(&Starts::Known).expect("taken");
+    captured.file("a.before", &floats(&[1.0; 8]));
+    captured.file("a.after", &floats(&[1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0]));
+    let (_, text) = captured.write(&Starts::Known).expect("taken");
     assert!(text.contains("\"0.1\" = { buffer = \"A\", offset = 16, range = 16 }"), "{text}");
     assert!(text.contains("fill = \"@in/A.bin\"") && text.contains("A = \"out/A.bin\""), "{text}");
 }
@@ -173,20 +173,20 @@ void main() { D.at[0] = A.at[n]; }";
 fn addresses_lead_to_buffers_and_those_within_buffers_are_refused_with_their_place() {
     let regions = || vec![region("a", 32, false, Some(1 << 40)), region("d", 16, true, Some(1 << 41))];
     let push = [((1u64 << 40) + 16).to_le_bytes(), (1u64 << 41).to_le_bytes(), [1, 0, 0, 0, 0, 0, 0, 0]].concat();
-    let told = CapturedFixture::new(ADDRESS, case(vec![], regions(), push), vec![]);
-    told.file("a.before", &floats(&[5.0; 8]));
-    told.file("d.before", &floats(&[0.0; 4]));
-    told.file("d.after", &floats(&[5.0, 0.0, 0.0, 0.0]));
-    let (_, text) = told.write(&Starts::Known).expect("taken");
+    let captured = CapturedFixture::new(ADDRESS, case(vec![], regions(), push), vec![]);
+    captured.file("a.before", &floats(&[5.0; 8]));
+    captured.file("d.before", &floats(&[0.0; 4]));
+    captured.file("d.after", &floats(&[5.0, 0.0, 0.0, 0.0]));
+    let (_, text) = captured.write(&Starts::Known).expect("taken");
     assert!(text.contains("A = \"A + 16\"\nD = \"D\"\nn = 1\n"), "{text}");
-    told.file("a.before", &[&[0; 8][..], &((1u64 << 41) + 4).to_le_bytes(), &[0; 16]].concat());
-    let refused = told.write(&Starts::Known).expect_err("an address");
+    captured.file("a.before", &[&[0; 8][..], &((1u64 << 41) + 4).to_le_bytes(), &[0; 16]].concat());
+    let refused = captured.write(&Starts::Known).expect_err("an address");
     assert_eq!(refused, "has an address at byte 8 of A, which `run` cannot rewrite");
 }
 
 #[test]
 fn what_run_cannot_take_is_refused_with_the_reason() {
-    let told = scale(0, true);
+    let captured = scale(0, true);
     for (change, expected) in [
         (
             Box::new(|case: &mut CapturedDispatch| case.base = [1, 0, 0]) as Box<dyn Fn(&mut CapturedDispatch)>,
@@ -198,7 +198,8 @@ fn what_run_cannot_take_is_refused_with_the_reason() {
         (Box::new(|case| case.bindings[1].region = Some(9)), "is damaged"),
         (Box::new(|case| case.regions[1].bytes = 17), "has not the 17 bytes"),
     ] {
-        let mut other = CapturedFixture { spool: tempfile::tempdir().expect("a folder"), events: told.events.clone() };
+        let mut other =
+            CapturedFixture { spool: tempfile::tempdir().expect("a folder"), events: captured.events.clone() };
         other.file("a.before", &[0; 16]);
         other.file("d.before", &[0; 16]);
         other.file("d.after", &[1; 16]);
@@ -217,10 +218,10 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
         let name = folder_name(1, hostile);
         assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)) && name.len() > 3, "{name}");
     }
-    let mut told = scale(0, true);
-    let Some(LayerEvent::Case(first)) = told.events.last().cloned() else { panic!("a case") };
+    let mut captured = scale(0, true);
+    let Some(LayerEvent::Case(first)) = captured.events.last().cloned() else { panic!("a case") };
     let second = CapturedDispatch { groups: [2, 1, 1], ..first };
-    told.events.push(LayerEvent::Case(second));
+    captured.events.push(LayerEvent::Case(second));
     let dispatch = |x, end| DispatchEvent {
         pipeline: 0,
         groups: [x, 1, 1],
@@ -231,7 +232,7 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
         beyond: None,
     };
     let dispatches = vec![dispatch(1, 10), dispatch(2, 30), dispatch(1, 12)];
-    told.events.push(LayerEvent::Submission(Submission {
+    captured.events.push(LayerEvent::Submission(Submission {
         device: 0,
         queue: (0, 0),
         submitted: 0,
@@ -239,7 +240,7 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
         dispatches,
         others: vec![],
     }));
-    let all = [told.events];
+    let all = [captured.events];
     let kernels = |top| {
         let chosen = chosen(&all, top, &|_, _| "k".into());
         chosen.iter().map(|own| (own.case.groups[0], own.total, own.median)).collect::<Vec<_>>()
@@ -252,10 +253,10 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
 fn written(declarations: &str, bindings: Vec<DescriptorBinding>, values: &[f32]) -> String {
     let glsl = format!("#version 460\nlayout(local_size_x = 1) in;\n{declarations}");
     let bytes = 4 * values.len() as u64;
-    let told = CapturedFixture::new(&glsl, case(bindings, vec![region("d", bytes, true, None)], vec![]), vec![]);
-    told.file("d.before", &vec![0; bytes as usize]);
-    told.file("d.after", &floats(values));
-    told.write(&Starts::Known).expect("taken").1
+    let captured = CapturedFixture::new(&glsl, case(bindings, vec![region("d", bytes, true, None)], vec![]), vec![]);
+    captured.file("d.before", &vec![0; bytes as usize]);
+    captured.file("d.after", &floats(values));
+    captured.write(&Starts::Known).expect("taken").1
 }
 
 #[test]

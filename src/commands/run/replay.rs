@@ -177,11 +177,11 @@ mod tests {
     use gpukern_layer::format::LayerEvent;
 
     /// Replaces the captured device by the first one of this machine.
-    fn here(told: &mut CapturedFixture) {
+    fn here(captured: &mut CapturedFixture) {
         let instance = Instance::new(Validation::Off, None).expect("a loader");
         let devices = instance.devices().expect("devices");
         let info = &devices.first().expect("a device").info;
-        for event in &mut told.events {
+        for event in &mut captured.events {
             if let LayerEvent::Device(device) = event {
                 let digits = info.uuid.replace('-', "");
                 let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("hexadecimal");
@@ -192,15 +192,15 @@ mod tests {
     }
 
     /// Writes the case; returns its folder, its description and the result of its replay.
-    fn written(told: &mut CapturedFixture) -> (PathBuf, String, Result<(), String>) {
-        here(told);
-        let all = [told.events.clone()];
+    fn written(captured: &mut CapturedFixture) -> (PathBuf, String, Result<(), String>) {
+        here(captured);
+        let all = [captured.events.clone()];
         let chosen = chosen(&all, None, &|_, _| "k".into());
-        let output = told.spool.path().join("cases");
+        let output = captured.spool.path().join("cases");
         std::fs::create_dir_all(&output).expect("made");
         let mut found = write_cases(
             &chosen,
-            told.spool.path(),
+            captured.spool.path(),
             &output,
             Some((&Setup::in_process(CacheFolder::none()), &Host::in_memory([], [], "gpukern"))),
         )
@@ -212,10 +212,10 @@ mod tests {
     }
 
     /// Replays the case with a different kernel.
-    fn with(told: &CapturedFixture, folder: &Path, glsl: &str) -> Replay {
+    fn with(captured: &CapturedFixture, folder: &Path, glsl: &str) -> Replay {
         let bytes: Vec<u8> = spirv(glsl).iter().flat_map(|word| word.to_le_bytes()).collect();
         std::fs::write(folder.join("kernel.spv"), bytes).expect("written");
-        let all = [told.events.clone()];
+        let all = [captured.events.clone()];
         replay(
             folder,
             &[],
@@ -246,27 +246,27 @@ mod tests {
     #[test]
     fn an_output_that_is_written_in_part_is_verified_and_a_kernel_that_does_nothing_or_more_is_wrong() {
         for changed in [true, false] {
-            let mut told = scale(2f32.to_bits(), changed);
+            let mut captured = scale(2f32.to_bits(), changed);
             let right = [1.0f32 * 2.0 + 0.1, 2.0f32 * 2.0 + 0.1, 7.0, 6.0];
-            told.file("d.after", &floats(&right));
+            captured.file("d.after", &floats(&right));
             if !changed {
-                told.file("d.before", &floats(&right));
+                captured.file("d.before", &floats(&right));
             }
-            let (folder, text, verified) = written(&mut told);
+            let (folder, text, verified) = written(&mut captured);
             assert_eq!(verified, Ok(()), "{text}");
             assert!(text.contains("exact = true") && text.contains("@in/D.bin"), "{text}");
             let beyond = other("d[i] = i < p.n ? a[i] * p.scale + BIAS : 0.5;");
             for wrong in [other(NOTHING), beyond] {
-                assert!(matches!(with(&told, &folder, &wrong), Replay::Wrong(_)), "{changed}: {wrong}");
+                assert!(matches!(with(&captured, &folder, &wrong), Replay::Wrong(_)), "{changed}: {wrong}");
             }
         }
     }
 
     #[test]
     fn an_answer_that_the_kernel_does_not_give_is_told_with_the_element() {
-        let mut told = scale(2f32.to_bits(), true);
-        told.file("d.after", &floats(&[2.1, 40.0, 7.0, 6.0]));
-        let (folder, text, verified) = written(&mut told);
+        let mut captured = scale(2f32.to_bits(), true);
+        captured.file("d.after", &floats(&[2.1, 40.0, 7.0, 6.0]));
+        let (folder, text, verified) = written(&mut captured);
         let why = verified.expect_err("another answer");
         assert!(folder.ends_with("cases/.unverified/01-k"), "{}", folder.display());
         assert!(why.contains("D[1] is 4.1") && text.contains("exact = false"), "{why}");
@@ -281,11 +281,11 @@ mod tests {
             void main() { a[1] += u.by; }";
         let mut binding = bound(3, 0, 0, 32);
         (binding.set, binding.region, binding.inline) = (1, None, floats(&[2.5, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 0.0]));
-        let told = case(vec![bound(0, 0, 0, 16), binding], vec![region("a", 16, true, None)], vec![]);
-        let mut told = CapturedFixture::new(glsl, told, vec![]);
-        told.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
-        told.file("a.after", &floats(&[1.0, 4.5, 3.0, 4.0]));
-        let (_, text, verified) = written(&mut told);
+        let captured = case(vec![bound(0, 0, 0, 16), binding], vec![region("a", 16, true, None)], vec![]);
+        let mut captured = CapturedFixture::new(glsl, captured, vec![]);
+        captured.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
+        captured.file("a.after", &floats(&[1.0, 4.5, 3.0, 4.0]));
+        let (_, text, verified) = written(&mut captured);
         assert_eq!(verified, Ok(()), "{text}");
         assert!(text.contains("by = 2.5\n"), "{text}");
     }

@@ -6,7 +6,6 @@ use crate::algorithms::CaseSpec;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
-use crate::basis::units::Work;
 use crate::case::accepted::Mutation;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceKind;
@@ -77,19 +76,9 @@ fn kernels(
 ) -> UserKernels {
     let configurations = (0..lists.len()).map(|index| configuration(&format!("k{index}"))).collect();
     let pass_lists = lists.into_iter().map(Ok).collect();
-    let point = ResolvedPoint { values: vec![], buffers, reference, inputs: None, work: Work::default(), pass_lists };
-    let (name, axes, points, sources, commands) = (name.to_string(), vec![], vec![point], vec![], vec![]);
-    let run = ResolvedRun {
-        name: name.clone(),
-        axes,
-        free: vec![],
-        modules,
-        configurations,
-        points,
-        sources,
-        commands,
-        captured: None,
-    };
+    let points = vec![ResolvedPoint { buffers, reference, pass_lists, ..ResolvedPoint::default() }];
+    let name = name.to_string();
+    let run = ResolvedRun { name: name.clone(), modules, configurations, points, ..ResolvedRun::default() };
     UserKernels { name, run, against: vec![], saves: vec![] }
 }
 
