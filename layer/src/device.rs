@@ -160,14 +160,14 @@ pub(crate) unsafe extern "system" fn destroy(device: vk::Device, allocator: *con
     if device == vk::Device::null() {
         return;
     }
-    let gone = DEVICES.write().unwrap_or_else(PoisonError::into_inner).remove(&key(device));
-    let Some(gone) = gone else { return };
-    if let Some(watched) = gone.watched {
+    let known = DEVICES.write().unwrap_or_else(PoisonError::into_inner).remove(&key(device));
+    let Some(known) = known else { return };
+    if let Some(watched) = known.watched {
         watched.finish();
     }
     // SAFETY: the program no longer uses the device or any object created from it.
     unsafe {
-        if let Some(destroy) = (gone.next)(device, c"vkDestroyDevice".as_ptr()) {
+        if let Some(destroy) = (known.next)(device, c"vkDestroyDevice".as_ptr()) {
             let destroy: vk::PFN_vkDestroyDevice = transmute::<unsafe extern "system" fn(), _>(destroy);
             destroy(device, allocator);
         }

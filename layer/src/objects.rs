@@ -456,8 +456,8 @@ unsafe fn describe(
         if let Some(name) = &module.name {
             d.writer.write_event(&LayerEvent::Name { pipeline, name: name.clone() });
         }
-        let own = [name::of_module(&module.spirv, &entry), module.name, Some(name::hash(&module.spirv))];
-        TrackedPipeline { pipeline, names: own.into_iter().flatten().collect(), resources }
+        let names = [name::of_module(&module.spirv, &entry), module.name, Some(name::hash(&module.spirv))];
+        TrackedPipeline { pipeline, names: names.into_iter().flatten().collect(), resources }
     }
 }
 
@@ -524,12 +524,12 @@ unsafe extern "system" fn free_descriptor_sets(
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let mut state = d.state();
-        let gone = list(sets, count);
-        for set in gone {
+        let freed = list(sets, count);
+        for set in freed {
             state.objects.sets.remove(set);
         }
         if let Some(all) = state.objects.pools.get_mut(&pool) {
-            all.retain(|set| !gone.contains(set));
+            all.retain(|set| !freed.contains(set));
         }
         drop(state);
         (d.functions.fp_v1_0().free_descriptor_sets)(device, pool, count, sets)

@@ -240,13 +240,13 @@ unsafe extern "system" fn create_command_pool(
 }
 
 /// Empties the recordings of command buffers that are no longer in use, after reading the results of their submissions;
-/// with `gone`, removes them.
-fn clear(d: &LayerDevice, all: &[vk::CommandBuffer], gone: bool) {
+/// with `removed`, removes them.
+fn clear(d: &LayerDevice, all: &[vk::CommandBuffer], removed: bool) {
     d.settle(all);
     let mut state = d.state();
     for commands in all {
         state.recordings.clear(d, *commands);
-        if gone {
+        if removed {
             state.recordings.all.remove(commands);
         }
     }
@@ -308,11 +308,11 @@ unsafe extern "system" fn free_command_buffers(
     let Some(d) = device::of(device) else { return };
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
-        let gone = list(all, count);
+        let removed = list(all, count);
         if let Some(known) = d.state().recordings.pools.get_mut(&pool) {
-            known.1.retain(|commands| !gone.contains(commands));
+            known.1.retain(|commands| !removed.contains(commands));
         }
-        clear(&d, gone, true);
+        clear(&d, removed, true);
         (d.functions.fp_v1_0().free_command_buffers)(device, pool, count, all);
     }
 }
@@ -367,9 +367,9 @@ fn bind(d: &LayerDevice, commands: vk::CommandBuffer, first: u32, sets: &[vk::De
         let layout = objects.sets.get(set).map(|set| &set.layout);
         let dynamic = layout.into_iter().flat_map(|layout| layout.bindings.values());
         let count: u32 = dynamic.filter(|(kind, _)| is_dynamic(*kind)).map(|(_, count)| count).sum();
-        let (own, rest) = offsets.split_at((count as usize).min(offsets.len()));
+        let (dynamic_offsets, rest) = offsets.split_at((count as usize).min(offsets.len()));
         offsets = rest;
-        *place = Some(BoundSet::Set { set: *set, offsets: own.to_vec() });
+        *place = Some(BoundSet::Set { set: *set, offsets: dynamic_offsets.to_vec() });
     }
 }
 

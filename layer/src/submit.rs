@@ -215,8 +215,8 @@ fn gather(
 ) {
     let Some(recording) = recordings.all.get(&commands) else { return };
     let pair = |stamp: u32| {
-        let own = ticks.get(&commands).and_then(|ticks| ticks.get(stamp as usize..stamp as usize + 2));
-        own.map_or((0, 0), |pair| (pair[0], pair[1]))
+        let pair = ticks.get(&commands).and_then(|ticks| ticks.get(stamp as usize..stamp as usize + 2));
+        pair.map_or((0, 0), |pair| (pair[0], pair[1]))
     };
     for entry in &recording.entries {
         match entry {

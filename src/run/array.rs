@@ -113,9 +113,9 @@ fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u
         push_converted(from, to, bytes, &mut out).ok_or_else(|| {
             let mut left = index as u64;
             let subscripts = shape.iter().rev().map(|extent| {
-                let own = left % extent;
+                let subscript = left % extent;
                 left /= extent;
-                own.to_string()
+                subscript.to_string()
             });
             let subscripts: Vec<_> = subscripts.collect::<Vec<_>>().into_iter().rev().collect();
             let value = match integer(from, bytes) {
@@ -140,22 +140,22 @@ fn last_fastest(data: Vec<u8>, bytes: usize, shape: &[u64]) -> Vec<u8> {
     }
     // Extent and stride of each axis.
     let axes = shape.iter().scan(bytes, |next, extent| {
-        let apart = *next;
+        let stride = *next;
         *next *= *extent as usize;
-        Some((*extent as usize, apart))
+        Some((*extent as usize, stride))
     });
     let axes: Vec<_> = axes.collect();
     let (mut subscripts, mut from) = (vec![0; axes.len()], 0);
     let mut out = Vec::with_capacity(data.len());
     while out.len() < data.len() {
         out.extend_from_slice(&data[from..from + bytes]);
-        for (subscript, (extent, apart)) in subscripts.iter_mut().zip(&axes).rev() {
+        for (subscript, (extent, stride)) in subscripts.iter_mut().zip(&axes).rev() {
             *subscript += 1;
-            from += apart;
+            from += stride;
             if *subscript < *extent {
                 break;
             }
-            from -= *extent * apart;
+            from -= *extent * stride;
             *subscript = 0;
         }
     }
@@ -360,10 +360,10 @@ mod tests {
             // Index in C order of each element, listed in Fortran order: the first subscript varies fastest.
             let places = (0..count).map(|index| {
                 let (mut left, mut place) = (index, 0);
-                let mut apart = count;
+                let mut stride = count;
                 for extent in shape {
-                    apart /= extent;
-                    place += left % extent * apart;
+                    stride /= extent;
+                    place += left % extent * stride;
                     left /= extent;
                 }
                 place

@@ -57,7 +57,7 @@ pub(crate) fn free(axes: &OrderedMap<OneOrMany>) -> Vec<usize> {
         matches!(&items[..], [only] if !only.names().is_empty())
     };
     let free: Vec<_> =
-        axes.iter().enumerate().filter(|(_, (name, own))| !depends(name, own)).map(|(at, _)| at).collect();
+        axes.iter().enumerate().filter(|(_, (name, listed))| !depends(name, listed)).map(|(at, _)| at).collect();
     if free.len() == names.len() { vec![] } else { free }
 }
 

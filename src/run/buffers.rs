@@ -46,13 +46,13 @@ impl Roles {
             if let Some(counts) = indirect(description, pass)? {
                 see(counts.buffer, false);
             }
-            let unused = |name: &String| description.buffer.0.iter().position(|(own, _)| own == name);
+            let unused = |name: &String| description.buffer.0.iter().position(|(buffer, _)| buffer == name);
             pass.compiled.unused.iter().filter_map(unused).for_each(|buffer| see(buffer, true));
         }
         if let Some(unused) = writable.iter().position(Option::is_none) {
             let name = &description.buffer.0[unused].0;
             let by_member = |slot: &Slot| {
-                slot.is_called(name) && description.uniform.names().into_iter().any(|own| slot.is_called(own))
+                slot.is_called(name) && description.uniform.names().into_iter().any(|block| slot.is_called(block))
             };
             if passes().any(|pass| pass.interface.slots.iter().any(by_member)) {
                 let message = "is given member by member in [uniform]; keep one of them";
@@ -121,7 +121,7 @@ fn check_binds(description: &Description, pass: &LoadedPass, programs: &[&Loaded
         let field = pass.field(&format!("bind.{block}"));
         let has = |pass: &LoadedPass| {
             pass.interface.slots.iter().any(|slot| slot.is_called(block))
-                || pass.compiled.unused.iter().any(|own| own == block)
+                || pass.compiled.unused.iter().any(|variable| variable == block)
         };
         let same = |other: &&LoadedPass| other.prefix == pass.prefix && pass.prefix.is_empty();
         if !has(pass) && !programs.iter().flat_map(|program| &program.passes).filter(same).any(has) {
@@ -192,7 +192,7 @@ fn fits_type(description: &Description, buffer: usize, pass: &LoadedPass, slot: 
         _ => None,
     };
     let floats: Vec<String> = scalars.iter().filter_map(float).collect();
-    if floats.len() == scalars.len() && !floats.is_empty() && !floats.iter().any(|own| own == element.name()) {
+    if floats.len() == scalars.len() && !floats.is_empty() && !floats.iter().any(|float| float == element.name()) {
         let message =
             format!("is {element}, but {} declares elements of {}; make them the same", pass.source, floats[0]);
         return Err(Fault::new(format!("buffer.{name}.type"), message));

@@ -36,7 +36,7 @@ impl Counterpart {
         let place = |name: &str| builtin.roles.iter().find(|(role, _)| role == name).map(|(_, place)| *place);
         // The first buffer has the element type of the case.
         let probe = (algorithm.problem)(&CaseSpec::new(algorithm, size, first_dtype(algorithm)))?;
-        let first = probe.buffers().first().and_then(|own| place(&own.name));
+        let first = probe.buffers().first().and_then(|spec| place(&spec.name));
         let first = first.and_then(|place| dtype(&point.buffers[place]));
         let dtype = first.ok_or_else(|| {
             format!("no buffer takes the part of {}; add it to reference.roles", parts(&probe.buffers()))
@@ -46,12 +46,12 @@ impl Counterpart {
             case.layout = layout.parse()?;
         }
         let problem = (algorithm.problem)(&case)?;
-        let own = problem.buffers();
-        let found = own.iter().map(|own| {
-            let place = place(&own.name).ok_or_else(|| {
-                format!("no buffer takes the part of {} of {}; add it to reference.roles", own.name, algorithm.name)
+        let specs = problem.buffers();
+        let found = specs.iter().map(|spec| {
+            let place = place(&spec.name).ok_or_else(|| {
+                format!("no buffer takes the part of {} of {}; add it to reference.roles", spec.name, algorithm.name)
             })?;
-            fits(own, &point.buffers[place], &algorithm.name).map(|()| place)
+            fits(spec, &point.buffers[place], &algorithm.name).map(|()| place)
         });
         let places = found.collect::<Result<_, _>>()?;
         Ok(Self { algorithm, case, problem, places, count: point.buffers.len() })
@@ -60,14 +60,14 @@ impl Counterpart {
     /// Makes the oracle for `inputs`, the point's filled buffers.
     pub(super) fn oracle(&self, inputs: &[HostArray], point: &ResolvedPoint) -> Result<Box<dyn Oracle>, Error> {
         let among =
-            |place: usize, is: fn(Role) -> bool| point.buffers[..place].iter().filter(|own| is(own.role)).count();
-        let own = self.problem.buffers();
-        let parts = || own.iter().zip(&self.places);
+            |place: usize, is: fn(Role) -> bool| point.buffers[..place].iter().filter(|buffer| is(buffer.role)).count();
+        let specs = self.problem.buffers();
+        let parts = || specs.iter().zip(&self.places);
         let taken: Vec<_> = parts()
-            .filter(|(own, _)| own.role.is_input())
+            .filter(|(spec, _)| spec.role.is_input())
             .map(|(_, place)| inputs[among(*place, Role::is_input)].clone())
             .collect();
-        let outputs = parts().filter(|(own, _)| own.role.is_output());
+        let outputs = parts().filter(|(spec, _)| spec.role.is_output());
         // Index of each of the algorithm's outputs among the point's outputs.
         let places: Vec<usize> = outputs.map(|(_, place)| among(*place, Role::is_output)).collect();
         let output = self.places.last().map(|place| &point.buffers[*place]).filter(|output| output.checked);
@@ -105,9 +105,9 @@ impl Counterpart {
             (AUTO, None) => Err(format!("has no model to choose from {}", self.algorithm.name)),
             _ => self.algorithm.variant(variant).and_then(|variant| self.feasible(variant, &self.case, device)),
         };
-        let own = self.places.len();
+        let count = self.places.len();
         let place =
-            |id: BufferId| BufferId(self.places.get(id.0).copied().unwrap_or(id.0 - own.min(id.0) + self.count));
+            |id: BufferId| BufferId(self.places.get(id.0).copied().unwrap_or(id.0 - count.min(id.0) + self.count));
         made.map_or_else(Program::refused, |program| program.with_buffers(place))
     }
 
@@ -131,22 +131,22 @@ fn parts(buffers: &[BufferSpec]) -> String {
 }
 
 /// Checks that a buffer can play the role of a built-in algorithm's buffer.
-fn fits(own: &BufferSpec, buffer: &ResolvedBuffer, algorithm: &str) -> Result<(), String> {
-    let (name, other) = (&buffer.name, &own.name);
-    if dtype(buffer) != Some(own.dtype) {
-        let (element, expected) = (buffer.element.name(), own.dtype);
+fn fits(spec: &BufferSpec, buffer: &ResolvedBuffer, algorithm: &str) -> Result<(), String> {
+    let (name, other) = (&buffer.name, &spec.name);
+    if dtype(buffer) != Some(spec.dtype) {
+        let (element, expected) = (buffer.element.name(), spec.dtype);
         return Err(format!(
             "buffer {name} has elements of {element}, {other} of {algorithm} of {expected}; make them agree"
         ));
     }
-    if buffer.len() != own.len {
+    if buffer.len() != spec.len {
         return Err(format!(
             "buffer {name} has {} elements, {other} of {algorithm} {}; make shape and reference.size agree",
             buffer.len(),
-            own.len
+            spec.len
         ));
     }
-    if own.role.is_output() && !buffer.role.is_output() || own.role.is_input() && !buffer.role.is_input() {
+    if spec.role.is_output() && !buffer.role.is_output() || spec.role.is_input() && !buffer.role.is_input() {
         return Err(format!(
             "buffer {name} is not filled and written as {other} of {algorithm} is; correct reference.roles"
         ));

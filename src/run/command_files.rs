@@ -100,7 +100,7 @@ impl CommandWords {
                 let path = folders[at].join(word);
                 let known = || {
                     path.canonicalize()
-                        .is_ok_and(|own| folders.iter().any(|f| f.canonicalize().is_ok_and(|f| f == own)))
+                        .is_ok_and(|folder| folders.iter().any(|f| f.canonicalize().is_ok_and(|f| f == folder)))
                 };
                 if folders.len() < MAX_FOLDERS && path.is_dir() && !known() {
                     folders.push(path);
@@ -169,7 +169,7 @@ fn split(line: &str) -> Vec<String> {
                 _ => word.push(c),
             },
             ('\'' | '"', None) => quote = Some(c),
-            (c, Some(own)) if c == own => quote = None,
+            (c, Some(open)) if c == open => quote = None,
             (c, None) if " \t\r\n`;|&<>()".contains(c) => words.push(std::mem::take(&mut word)),
             (c, _) => word.push(c),
         }

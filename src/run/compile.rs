@@ -517,8 +517,8 @@ mod tests {
         assert!(circle.contains("a file includes itself: k.comp > a > b > a; 100 levels are the most"), "{circle}");
         let itself = said(&[("a", &of("a"))]);
         assert!(itself.contains("a file includes itself: k.comp > a > a;"), "{itself}");
-        let own = said(&[("a", &of("k.comp"))]);
-        assert!(own.contains("a file includes itself: k.comp > a > k.comp;"), "{own}");
+        let source = said(&[("a", &of("k.comp"))]);
+        assert!(source.contains("a file includes itself: k.comp > a > k.comp;"), "{source}");
         // Including a file twice is not a cycle.
         assert_eq!(said(&[("a", "#include \"b\"\n#include \"b\"\n"), ("b", "")]), "3 files");
     }

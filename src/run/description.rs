@@ -219,7 +219,7 @@ pub(crate) struct ReferenceTable {
     pub kernel: OneOrMany<String>,
     /// Compilation and dispatch of that kernel; fields that repeat it or name a source are refused.
     #[serde(flatten)]
-    pub own: Kernel,
+    pub kernel_fields: Kernel,
 }
 
 /// Nominal work of a run.
@@ -253,9 +253,9 @@ impl Member {
     fn flatten(self, name: String, into: &mut Vec<(String, Formula)>) {
         match self {
             Self::Value(value) => into.push((name, value)),
-            Self::Inner(inner) => inner.0.into_iter().for_each(|(own, member)| {
-                let separator = if own.starts_with('[') { "" } else { "." };
-                member.flatten(format!("{name}{separator}{own}"), into);
+            Self::Inner(inner) => inner.0.into_iter().for_each(|(inner_name, member)| {
+                let separator = if inner_name.starts_with('[') { "" } else { "." };
+                member.flatten(format!("{name}{separator}{inner_name}"), into);
             }),
         }
     }
@@ -533,12 +533,12 @@ fn check_lines(text: &str, value: &DeValue<'_>, at: usize) -> Result<(), String>
         Err(format!("line {line}: the {what} '{}' has a line break; write it in one line", brief(quoted)))
     };
     match value {
-        DeValue::String(own) if own.contains('\n') => refuse(at, "value", own),
-        DeValue::Array(all) => all.iter().try_for_each(|own| check_lines(text, own.get_ref(), own.span().start)),
+        DeValue::String(text_value) if text_value.contains('\n') => refuse(at, "value", text_value),
+        DeValue::Array(all) => all.iter().try_for_each(|inner| check_lines(text, inner.get_ref(), inner.span().start)),
         DeValue::Table(fields) => fields.iter().try_for_each(|(key, value)| match value.get_ref() {
             _ if key.get_ref().contains('\n') => refuse(key.span().start, "name", key.get_ref()),
             DeValue::String(_) if MULTILINE.contains(&&**key.get_ref()) => Ok(()),
-            own => check_lines(text, own, value.span().start),
+            inner => check_lines(text, inner, value.span().start),
         }),
         _ => Ok(()),
     }

@@ -313,7 +313,8 @@ mod tests {
                 for exponent in -6..=0 {
                     for sign in [-1.0, 1.0] {
                         let from = 2f64.powi(exponent);
-                        let count = values.iter().filter(|own| (from..2.0 * from).contains(&(sign * **own))).count();
+                        let count =
+                            values.iter().filter(|value| (from..2.0 * from).contains(&(sign * **value))).count();
                         assert!(count > 500, "{element}: {count} of {sign} 2^{exponent}");
                     }
                 }

@@ -131,8 +131,8 @@ fn load_passes(
                 order.push(PassOrder::Pass(loaded.len() - 1).repeated(pass));
             }
             ([], [_, ..]) => {
-                let own = Kernel { times: None, index: None, pass: vec![], ..pass.clone() };
-                if own != Kernel::default() {
+                let others = Kernel { times: None, index: None, pass: vec![], ..pass.clone() };
+                if others != Kernel::default() {
                     let message = "has passes of its own: write everything but times and index in these";
                     return Err(Fault::new("pass", message));
                 }
@@ -152,7 +152,7 @@ fn load_passes(
 pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
     let Description { reference, kernel, dispatch, .. } = &described.description;
     let Some(reference) = reference else { return Ok(None) };
-    let Kernel { source, local_size, subgroup, indirect, times, index, pass, .. } = &reference.own;
+    let Kernel { source, local_size, subgroup, indirect, times, index, pass, .. } = &reference.kernel_fields;
     let others = [
         ("source", !source.values().is_empty()),
         ("local_size", !local_size.is_empty()),
@@ -172,8 +172,8 @@ pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, F
     };
     // Without a grid of its own, the reference uses the kernel's.
     let of_kernels = || Some(dispatch.as_ref()?.groups.as_ref()?.clone());
-    let groups = reference.own.groups.clone().or_else(of_kernels).or_else(|| kernel.as_ref()?.groups.clone());
-    let kernel = Kernel { groups, ..reference.own.clone() };
+    let groups = reference.kernel_fields.groups.clone().or_else(of_kernels).or_else(|| kernel.as_ref()?.groups.clone());
+    let kernel = Kernel { groups, ..reference.kernel_fields.clone() };
     let pass = load(described, &kernel, source, "reference.")?;
     Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], order: vec![PassOrder::Pass(0)] }))
 }
@@ -293,7 +293,7 @@ impl LoadedPass {
         self.interface.local_size.map(|word| match word {
             Word::Literal(value) => i64::from(value),
             Word::Constant { id, default } => {
-                values.iter().find(|(own, _)| *own == id).map_or(i64::from(default), |(_, value)| *value)
+                values.iter().find(|(constant, _)| *constant == id).map_or(i64::from(default), |(_, value)| *value)
             }
         })
     }
@@ -320,7 +320,7 @@ impl LoadedPass {
     pub(crate) fn field(&self, rest: &str) -> String {
         match (self.prefix, rest) {
             ("", "groups" | "indirect") => format!("dispatch.{rest}"),
-            ("", rest) if ["bind", "times", "index", "subgroup"].iter().any(|own| rest.starts_with(own)) => {
+            ("", rest) if ["bind", "times", "index", "subgroup"].iter().any(|field| rest.starts_with(field)) => {
                 format!("kernel.{rest}")
             }
             (prefix, rest) => format!("{prefix}{rest}"),

@@ -44,7 +44,7 @@ impl MemberMap {
             return self.open();
         }
         let is = |wanted: fn(Scalar) -> bool| {
-            members.iter().any(|member| matches!(member.kind, ArgumentKind::Scalar(own) if wanted(own)))
+            members.iter().any(|member| matches!(member.kind, ArgumentKind::Scalar(scalar) if wanted(scalar)))
         };
         let is_float = |scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
         let mixed = is(is_float) && is(|scalar| matches!(scalar, Scalar::Int { .. }));

@@ -86,10 +86,10 @@ pub(crate) fn describe(
         }
         let kernel = description.kernel.get_or_insert_default();
         // Other kernels are compared with the captured one.
-        let own = if of_case { kernel.source.values().to_vec() } else { vec![] };
-        kernel.source = OneOrMany::Many([own, names].concat());
+        let captured = if of_case { kernel.source.values().to_vec() } else { vec![] };
+        kernel.source = OneOrMany::Many([captured, names].concat());
     }
-    let applied = described.into_iter().map(|own| fields.applied(own)).collect::<Result<Vec<_>, _>>();
+    let applied = described.into_iter().map(|description| fields.applied(description)).collect::<Result<Vec<_>, _>>();
     let mut described = applied.map_err(Error::Usage)?;
     if !sources.is_empty() {
         // Messages about an argument need no option before the text.
@@ -251,7 +251,7 @@ fn with_absolute_paths(field: &str, value: Value) -> Result<Value, String> {
             Value::Table(fields.into_iter().map(moved).collect::<Result<_, String>>()?)
         }
         Value::Array(all) => {
-            Value::Array(all.into_iter().map(|own| with_absolute_paths(field, own)).collect::<Result<_, _>>()?)
+            Value::Array(all.into_iter().map(|item| with_absolute_paths(field, item)).collect::<Result<_, _>>()?)
         }
         Value::String(path) if names_file => Value::String(absolute_path(path, false)?),
         Value::String(fill) => match fill.strip_prefix('@').filter(|_| is_of("buffer.", ".fill")) {

@@ -64,8 +64,8 @@ pub(crate) fn resolve_passes(
 
 /// Sets the loop indices to the first round.
 fn set_indices(order: &[PassOrder], scope: &mut Values) -> Result<(), Fault> {
-    for own in order {
-        if let PassOrder::Loop { index, body, .. } = own {
+    for element in order {
+        if let PassOrder::Loop { index, body, .. } = element {
             let is_name = index.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
             if index.is_empty() || !is_name || index.as_bytes()[0].is_ascii_digit() {
                 let message = format!("'{}' cannot stand in expressions; use letters, digits and _", brief(index));
@@ -99,8 +99,8 @@ struct Unrolled<'a> {
 impl Unrolled<'_> {
     /// Appends the dispatches of `order` in this round of the enclosing loop.
     fn unroll(&mut self, order: &[PassOrder], scope: &Values, round: usize) -> Result<(), Fault> {
-        for own in order {
-            match own {
+        for element in order {
+            match element {
                 PassOrder::Pass(at) => {
                     let setting = PassConstants::new(&self.program.passes[*at], self.choice, scope)?;
                     let pass = self.pass(&setting, scope, round)?;
@@ -164,12 +164,12 @@ impl<'a> PassConstants<'a> {
         let mut setting = PassConstants { pass, subgroup, stated: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
         let chosen = choice.constants.iter().map(|(name, value)| (name, value, false));
-        for (name, value, own) in pass.stated.spec.iter().map(|(name, value)| (name, value, true)).chain(chosen) {
+        for (name, value, of_pass) in pass.stated.spec.iter().map(|(name, value)| (name, value, true)).chain(chosen) {
             let Some(constant) = pass.constant(name) else { continue };
             if setting.stated.iter().any(|known| known.id == constant.id) {
                 continue;
             }
-            let field = if own { pass.field(&format!("spec.{name}")) } else { format!("spec.{name}") };
+            let field = if of_pass { pass.field(&format!("spec.{name}")) } else { format!("spec.{name}") };
             let (bits, number) = pack(value, constant.scalar, &scope).map_err(|e| Fault::new(field, e))?;
             if let Some(integer) = constant.scalar.integer(bits) {
                 scope.set(&constant.name, integer);
@@ -294,7 +294,7 @@ impl Unrolled<'_> {
         let (bytes, addresses) = members.pack(self.roles, scope)?;
         let shape = vec![bytes.len() as u64];
         let fill = Some(Fill::Block { bytes, addresses });
-        let known = self.all.iter().position(|own| own.name == members.name() && own.fill == fill);
+        let known = self.all.iter().position(|buffer| buffer.name == members.name() && buffer.fill == fill);
         Ok(known.unwrap_or_else(|| {
             self.all.push(ResolvedBuffer {
                 fill,

@@ -65,10 +65,10 @@ impl Description {
                 }
             }
             // Buffers bound by set and binding fit blocks of any name.
-            if let (Some(own), Some(first)) = (&mut self.kernel, &other.kernel)
-                && own.bind.is_empty()
+            if let (Some(kernel), Some(first)) = (&mut self.kernel, &other.kernel)
+                && kernel.bind.is_empty()
             {
-                own.bind = first.bind.clone();
+                kernel.bind = first.bind.clone();
             }
             if self.uniform.is_empty() {
                 self.uniform = other.uniform.clone();
@@ -104,8 +104,8 @@ impl ResolvedRun {
                 return Err("its axes have other values than those of the first description; make them the same".into());
             }
             let place = |buffer: &ResolvedBuffer| {
-                point.buffers.iter().position(|own| {
-                    own.name == buffer.name && own.element == buffer.element && own.shape == buffer.shape
+                point.buffers.iter().position(|known| {
+                    known.name == buffer.name && known.element == buffer.element && known.shape == buffer.shape
                 })
             };
             let places = more.buffers.iter().map(|buffer| {
@@ -117,10 +117,10 @@ impl ResolvedRun {
                 })
             });
             let places = places.collect::<Result<Vec<_>, _>>()?;
-            let own = point.buffers.len();
+            let shared = point.buffers.len();
             for list in more.pass_lists.iter_mut().flatten() {
                 list.renumber(first_module, |buffer| {
-                    places.get(buffer).copied().unwrap_or_else(|| own + buffer - places.len())
+                    places.get(buffer).copied().unwrap_or_else(|| shared + buffer - places.len())
                 });
             }
             point.pass_lists.extend(more.pass_lists);
@@ -311,8 +311,9 @@ fn check_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
             let sources = distinct(passes.iter().map(|pass| pass.file()));
             let has = if sources.len() == 1 { "has" } else { "have" };
             // The description may fit a different kernel.
-            let own = if description.kernel.is_some() { ", or describe the kernel in a file of its own" } else { "" };
-            format!("{} {has} no {what}s; leave '{}' out{own}", sources.join(", "), brief(name))
+            let remedy =
+                if description.kernel.is_some() { ", or describe the kernel in a file of its own" } else { "" };
+            format!("{} {has} no {what}s; leave '{}' out{remedy}", sources.join(", "), brief(name))
         } else {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             crate::basis::error::unknown(what, name, "", &known)
@@ -361,7 +362,7 @@ fn check_names(
         return unknown("push constant", field(&format!("push.{name}")), name, known);
     }
     for (name, stated) in uniform.iter() {
-        let is_unused = |pass: &&LoadedPass| pass.compiled.unused.iter().any(|own| own == name);
+        let is_unused = |pass: &&LoadedPass| pass.compiled.unused.iter().any(|unused| unused == name);
         if !slots().any(|slot| slot.is_called(name)) && !passes.iter().any(is_unused) {
             let known = slots().flat_map(Slot::names).map(ToString::to_string).collect();
             return unknown("block", field(&format!("uniform.{name}")), name, known);
@@ -379,13 +380,13 @@ fn check_names(
 /// Lists every combination of the program's specialization constants that have several values and of its sub-group
 /// sizes.
 fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<Choice>, Fault> {
-    let own = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
+    let is_used = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
     let mut choices = vec![Choice::default()];
     let room = |choices: usize, values: usize| {
         let message = format!("spans more than {MAX_CHOICES} choices; list fewer values");
         if choices.saturating_mul(values) > MAX_CHOICES { Err(Fault::new("spec", message)) } else { Ok(()) }
     };
-    for (name, listed) in description.spec.iter().filter(|(name, _)| own(name)) {
+    for (name, listed) in description.spec.iter().filter(|(name, _)| is_used(name)) {
         let values = listed.values();
         if values.is_empty() {
             return Err(Fault::new(format!("spec.{name}"), "is an empty list; give it a value, or leave it out"));
@@ -393,7 +394,7 @@ fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec
         room(choices.len(), values.len())?;
         let with = |choice: &Choice| {
             let chosen = values.iter().map(|value| (name.to_string(), value.clone()));
-            let constants = chosen.map(|own| OrderedMap([&choice.constants.0[..], &[own]].concat()));
+            let constants = chosen.map(|constant| OrderedMap([&choice.constants.0[..], &[constant]].concat()));
             constants.map(|constants| Choice { constants, subgroup: None }).collect::<Vec<_>>()
         };
         choices = choices.iter().flat_map(with).collect();

@@ -71,9 +71,10 @@ pub(super) fn data(
     folder: &Path,
     store: &mut Store,
 ) -> Result<(Vec<CaseBuffer>, Vec<AddressMember>), String> {
-    let addressed = pass.interface.capabilities.iter().any(|own| own.contains("PhysicalStorageBufferAddresses"));
+    let addressed =
+        pass.interface.capabilities.iter().any(|capability| capability.contains("PhysicalStorageBufferAddresses"));
     // Results computed in 16-bit floats are no more precise when stored as f32.
-    let has = |name: &str| pass.interface.capabilities.iter().any(|own| own == name);
+    let has = |name: &str| pass.interface.capabilities.iter().any(|capability| capability == name);
     let computed = [("BFloat16TypeKHR", DType::Bf16), ("Float16", DType::F16)];
     let computed = computed.into_iter().find(|(name, _)| has(name)).map(|(_, of)| of);
     let read = |name: &str| {
@@ -83,14 +84,14 @@ pub(super) fn data(
     };
     let mut all: Vec<CaseBuffer> = vec![];
     for (at, BoundSlot { slot, access: declared, bound }) in slots.iter().enumerate() {
-        if all.iter().any(|own| bound.region.is_some() && own.region == bound.region) {
+        if all.iter().any(|buffer| bound.region.is_some() && buffer.region == bound.region) {
             continue;
         }
         let same = |other: &&BoundSlot<'_>| bound.region.is_some() && other.bound.region == bound.region;
         let sharing: Vec<_> = slots.iter().filter(same).collect();
-        let access = sharing.iter().fold(*declared, |all, own| Access {
-            reads: all.reads || own.access.reads,
-            writes: all.writes || own.access.writes,
+        let access = sharing.iter().fold(*declared, |all, other| Access {
+            reads: all.reads || other.access.reads,
+            writes: all.writes || other.access.writes,
             ..all
         });
         let (before, after) = match bound.region.map(|at| region(case, at)).transpose()? {
@@ -136,12 +137,12 @@ fn of_element(slot: &Slot) -> usize {
 
 /// Determines the element type of a buffer from the slots that share it; empty if it may hold both floats and integers.
 fn kind(sharing: &[&BoundSlot<'_>], contents: &[u8]) -> String {
-    let slots: Vec<&Slot> = sharing.iter().map(|own| &own.slot).collect();
+    let slots: Vec<&Slot> = sharing.iter().map(|bound| &bound.slot).collect();
     let mut kinds: Vec<String> = slots.iter().map(|slot| element(&[slot])).collect();
     kinds.dedup();
     let kind = element(&slots);
     let holds_integers = |of: DType| of.is_float() && integer_like(of, contents, |_| true)[0] > 0;
-    let is_open = kinds.iter().any(|own| own == "bytes") || DType::of_buffer(&kind).is_ok_and(holds_integers);
+    let is_open = kinds.iter().any(|kind| kind == "bytes") || DType::of_buffer(&kind).is_ok_and(holds_integers);
     if kinds.len() > 1 && is_open { String::new() } else { kind }
 }
 
@@ -218,7 +219,7 @@ fn pointers(
             let access = pushed.iter().find(|(offset, _)| slot.is_none() && *offset as usize == at);
             let access = access.map_or(unknown, |(_, access)| *access);
             let region = &case.regions[number];
-            let known = all.iter_mut().find(|own| own.region == Some(number as u32));
+            let known = all.iter_mut().find(|buffer| buffer.region == Some(number as u32));
             let name = if let Some(data) = known {
                 let Access { reads, writes, .. } = data.access;
                 data.access = Access { reads: reads || access.reads, writes: writes || access.writes, ..data.access };
@@ -244,7 +245,7 @@ fn pointers(
 /// Refuses addresses within buffers: a replay cannot adjust them.
 fn refuse_stored_addresses(case: &CapturedDispatch, all: &[CaseBuffer]) -> Result<(), String> {
     let holds = |address: u64| {
-        case.regions.iter().any(|own| own.address.is_some_and(|at| (at..at + own.bytes).contains(&address)))
+        case.regions.iter().any(|region| region.address.is_some_and(|at| (at..at + region.bytes).contains(&address)))
     };
     for data in all.iter().filter(|data| data.members.is_none()) {
         let words = data.before.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
@@ -283,7 +284,8 @@ impl CaseBuffer {
             let is_whole = bytes.is_multiple_of(of_element as u64 * element.bytes());
             if let Some(found) = magnitudes(element, &after, of_element).filter(|_| is_whole) {
                 columns = found.len() as u64;
-                let atol = found.iter().map(|own| rtol * if *own > 0.0 { *own } else { largest }).collect();
+                let atol =
+                    found.iter().map(|magnitude| rtol * if *magnitude > 0.0 { *magnitude } else { largest }).collect();
                 tolerance = Tolerance::Columns { rtol, atol };
             }
         }

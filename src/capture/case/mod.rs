@@ -49,7 +49,7 @@ pub(crate) fn chosen<'a>(
             continue;
         };
         let times = times(events);
-        let mut own: HashMap<CallKey, Vec<Chosen<'a>>> = HashMap::new();
+        let mut selected: HashMap<CallKey, Vec<Chosen<'a>>> = HashMap::new();
         for case in events.iter().filter_map(|event| if let LayerEvent::Case(case) = event { Some(case) } else { None })
         {
             let pipeline = events.iter().find_map(|event| match event {
@@ -66,9 +66,9 @@ pub(crate) fn chosen<'a>(
             let times = times.get(&key).map_or(&[][..], Vec::as_slice);
             let (total, median) = (times.iter().sum(), times.get(times.len() / 2).copied().unwrap_or(0.0));
             let name = name(at, pipeline);
-            own.entry(key).or_default().push(Chosen { name, process, device, pipeline, case, total, median });
+            selected.entry(key).or_default().push(Chosen { name, process, device, pipeline, case, total, median });
         }
-        kernels.extend(own.into_values());
+        kernels.extend(selected.into_values());
     }
     let order = |cases: &Vec<Chosen<'_>>| {
         let first = &cases[0];
@@ -97,9 +97,9 @@ fn times(events: &[LayerEvent]) -> HashMap<CallKey, Vec<f64>> {
     for event in events {
         let LayerEvent::Submission(submission) = event else { continue };
         let period = period(submission.device).unwrap_or(0.0);
-        for own in &submission.dispatches {
-            let time = own.end.saturating_sub(own.begin) as f64 * period;
-            times.entry(call_key(own.pipeline, own.groups, own.indirect)).or_default().push(time);
+        for dispatch in &submission.dispatches {
+            let time = dispatch.end.saturating_sub(dispatch.begin) as f64 * period;
+            times.entry(call_key(dispatch.pipeline, dispatch.groups, dispatch.indirect)).or_default().push(time);
         }
     }
     for times in times.values_mut() {
@@ -208,7 +208,7 @@ fn loaded(pipeline: &PipelineInfo, folder: &Path) -> Result<LoadedPass, String> 
 fn slots<'a>(pass: &LoadedPass, case: &'a CapturedDispatch) -> Result<Vec<BoundSlot<'a>>, String> {
     let all = pass.interface.slots.iter().zip(pass.accesses()?).map(|(slot, access)| {
         let key = (slot.set, slot.binding, slot.element);
-        let bound = case.bindings.iter().find(|own| (own.set, own.binding, own.element) == key);
+        let bound = case.bindings.iter().find(|bound| (bound.set, bound.binding, bound.element) == key);
         let bound = bound.ok_or_else(|| format!("has nothing bound at {}", place(slot)))?;
         Ok(BoundSlot { slot: slot.clone(), access, bound })
     });

@@ -18,8 +18,8 @@ pub(super) fn embedded(spirv: &[u32]) -> Option<(String, &'static str)> {
     let (mut language, mut text): (Option<u32>, Option<String>) = (None, None);
     // Whether a continuation belongs to the first text.
     let mut open = false;
-    for own in instructions(spirv).flatten() {
-        match (own.op(), own.operands()) {
+    for instruction in instructions(spirv).flatten() {
+        match (instruction.op(), instruction.operands()) {
             (Some(Op::Function), _) => break,
             (Some(Op::String), [id, rest @ ..]) => drop(strings.insert(*id, string(rest).0)),
             (Some(Op::ExtInstImport), [id, rest @ ..])

@@ -243,7 +243,7 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
     let all = [captured.events];
     let kernels = |top| {
         let chosen = chosen(&all, top, &|_, _| "k".into());
-        chosen.iter().map(|own| (own.case.groups[0], own.total, own.median)).collect::<Vec<_>>()
+        chosen.iter().map(|selected| (selected.case.groups[0], selected.total, selected.median)).collect::<Vec<_>>()
     };
     assert_eq!(kernels(None), [(2, 60.0, 60.0), (1, 44.0, 24.0)]);
     assert_eq!(kernels(Some(1)), [(2, 60.0, 60.0)]);

@@ -19,8 +19,8 @@ pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
     let longest = all.iter().map(|kernels| kernels.name.chars().count()).max().unwrap_or(0).min(MAX_NAME_WIDTH);
     for kernels in all {
         let Some(captured) = &kernels.run.captured else { continue };
-        let Some(own) = kernels.first() else { continue };
-        for case in record.cases.iter().filter(|case| case.algorithm == kernels.name && case.variant == own) {
+        let Some(variant) = kernels.first() else { continue };
+        for case in record.cases.iter().filter(|case| case.algorithm == kernels.name && case.variant == variant) {
             let device = record.devices.get(case.device);
             let Some(line) = line(captured, case, device) else { continue };
             let there = format!("captured on {}, {}", printable(&captured.device), printable(&captured.driver));

@@ -44,7 +44,7 @@ impl Wanted {
         // By default, one choice of each kernel runs.
         let every = args.tune || args.ab;
         let cases = |run: &ResolvedRun| {
-            let kernels = distinct(run.configurations.iter().map(|own| own.kernel.as_str())).len();
+            let kernels = distinct(run.configurations.iter().map(|configuration| configuration.kernel.as_str())).len();
             run.points.len() * if every { run.configurations.len() } else { kernels }
         };
         let (1, Some(point)) = (runs.iter().map(cases).sum(), runs.iter().find_map(|run| run.points.first())) else {

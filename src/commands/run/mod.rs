@@ -126,9 +126,10 @@ fn resolved(args: &RunArgs) -> Result<Vec<ResolvedRun>, Error> {
 
 /// Refuses descriptions with shell commands, if these are `forbidden` or the description is a captured case's.
 fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error> {
-    let is_asked = |own: &&Described| forbidden || own.of_case;
+    let is_asked = |described: &&Described| forbidden || described.of_case;
     let found = described.iter().filter(is_asked);
-    let mut found = found.filter_map(|own| Some((own, own.description.commands().into_iter().next()?)));
+    let mut found =
+        found.filter_map(|described| Some((described, described.description.commands().into_iter().next()?)));
     let Some((described, (field, command))) = found.next() else { return Ok(()) };
     let command = printable(&command);
     let message = match (&described.file, forbidden) {
@@ -156,7 +157,7 @@ pub(super) fn name_commands(kernels: &[UserKernels], host: &Host) {
 fn user_kernels(against: &[String], run: ResolvedRun, saves: Vec<Save>) -> Result<UserKernels, Error> {
     // `matmul:tiled` and `tiled` are equivalent: the reference determines the algorithm.
     let against = against.iter().map(|name| name.rsplit(':').next().unwrap_or(name).to_string()).collect();
-    let taken = crate::algorithms::ALGORITHMS.iter().any(|own| own.name == run.name);
+    let taken = crate::algorithms::ALGORITHMS.iter().any(|algorithm| algorithm.name == run.name);
     let name = if taken { format!("{}-run", run.name) } else { run.name.clone() };
     let kernels = UserKernels { name, run, against, saves };
     kernels.check().map_err(Error::Usage)?;
@@ -222,8 +223,8 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         // The interval covers this process only: choices within it may rank differently in the next one.
         let interval = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);
         let reaches = |case: &&Case| {
-            let [own, other] = [interval(case), interval(best)];
-            own.zip(other).is_none_or(|([low, _], [_, high])| low.0 <= high.0)
+            let [interval_here, other] = [interval(case), interval(best)];
+            interval_here.zip(other).is_none_or(|([low, _], [_, high])| low.0 <= high.0)
         };
         let equal: Vec<_> = timed().filter(|case| case.id != best.id).filter(reaches).collect();
         if let [first, others @ ..] = equal.as_slice() {

@@ -59,14 +59,14 @@ pub(crate) fn write_cases(
     let mut store = Store::default();
     let mut written = vec![];
     for chosen in all {
-        let own = folder_name(written.len() + 1, &chosen.name);
+        let case_name = folder_name(written.len() + 1, &chosen.name);
         let name = chosen.name.clone();
-        let made = spool.join(&own);
+        let made = spool.join(&case_name);
         match Draft::new(chosen, spool, &made, &mut store) {
             Ok(mut draft) => {
                 let verified = write_verified(&mut draft, chosen, &made, &mut store, rerun)?;
                 let place = if verified.is_ok() { output.to_path_buf() } else { output.join(UNVERIFIED) };
-                let folder = place.join(&own);
+                let folder = place.join(&case_name);
                 let failed = |e| Error::Failure(format!("'{}': {e}", folder.shown()));
                 make_private_folder(&place).and_then(|()| std::fs::rename(&made, &folder)).map_err(failed)?;
                 store.moved(&made, &folder);
@@ -205,10 +205,10 @@ mod tests {
             Some((&Setup::in_process(CacheFolder::none()), &Host::in_memory([], [], "gpukern"))),
         )
         .expect("written");
-        let own = found.pop().expect("one");
-        let folder = own.folder.expect("a folder");
+        let converted = found.pop().expect("one");
+        let folder = converted.folder.expect("a folder");
         let text = std::fs::read_to_string(folder.join("case.toml")).expect("a description");
-        (folder, text, own.verified)
+        (folder, text, converted.verified)
     }
 
     /// Replays the case with a different kernel.

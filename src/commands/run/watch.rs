@@ -145,9 +145,9 @@ fn line(case: &Case, comparison: Option<&Comparison>, now: &Record) -> String {
         Outcome::Skipped { reason } => facts.push(format!("skipped: {reason}")),
         outcome => facts.push(outcome.failure().unwrap_or_else(|| outcome.status().into())),
     }
-    let told = |name: &str| ["register", "spill", "local memory", "scratch"].iter().any(|word| name.contains(word));
+    let is_shown = |name: &str| ["register", "spill", "local memory", "scratch"].iter().any(|word| name.contains(word));
     let statistics = case.kernels.iter().flat_map(|kernel| &kernel.statistics);
-    let statistics = statistics.filter(|metric| told(&metric.name.to_lowercase()));
+    let statistics = statistics.filter(|metric| is_shown(&metric.name.to_lowercase()));
     facts.extend(statistics.filter_map(|metric| Some(format!("{} {}", metric.name.to_lowercase(), metric.value?))));
     facts.join("  ")
 }
