@@ -7,7 +7,7 @@ use crate::basis::error::{Error, Exit};
 use crate::basis::printable::{Shown, brief, ending, printable};
 use crate::basis::threads::{CANNOT_START, explained};
 use crate::basis::units::Nanos;
-use crate::capture::case::chosen;
+use crate::capture::case::select_dispatches;
 use crate::capture::profile::{Profile, ProfiledProcess, SCHEMA, name_of};
 use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
@@ -135,7 +135,7 @@ fn cases(
     host: &Host,
 ) -> Result<(String, bool), Error> {
     let called = |process: usize, pipeline: &format::PipelineInfo| name_of(&processes[process], pipeline);
-    let chosen = chosen(processes, Some(args.top as usize), &called);
+    let chosen = select_dispatches(processes, Some(args.top as usize), &called);
     let (mut text, mut all_verified) = (String::new(), true);
     for ConvertedCase { name, folder, verified } in write_cases(&chosen, spool, output, Some((setup, host)))? {
         all_verified &= folder.is_none() || verified.is_ok();

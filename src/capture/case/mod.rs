@@ -21,7 +21,7 @@ use store::Store;
 
 /// Captured dispatch that becomes a case.
 #[derive(Clone, Debug)]
-pub(crate) struct Chosen<'a> {
+pub(crate) struct SelectedDispatch<'a> {
     /// Name of the kernel.
     pub(crate) name: String,
     pub(crate) process: &'a ProcessInfo,
@@ -35,12 +35,12 @@ pub(crate) struct Chosen<'a> {
 
 /// Selects the cases of the `top` kernels, counted by grid, with the most device time, in that order. `name` returns
 /// the name of a process's pipeline.
-pub(crate) fn chosen<'a>(
+pub(crate) fn select_dispatches<'a>(
     processes: &'a [Vec<LayerEvent>],
     top: Option<usize>,
     name: &dyn Fn(usize, &PipelineInfo) -> String,
-) -> Vec<Chosen<'a>> {
-    let mut kernels: Vec<Vec<Chosen<'a>>> = vec![];
+) -> Vec<SelectedDispatch<'a>> {
+    let mut kernels: Vec<Vec<SelectedDispatch<'a>>> = vec![];
     for (at, events) in processes.iter().enumerate() {
         let Some(process) = events.iter().find_map(|event| match event {
             LayerEvent::Process(process) => Some(process),
@@ -49,7 +49,7 @@ pub(crate) fn chosen<'a>(
             continue;
         };
         let times = times(events);
-        let mut selected: HashMap<CallKey, Vec<Chosen<'a>>> = HashMap::new();
+        let mut selected: HashMap<CallKey, Vec<SelectedDispatch<'a>>> = HashMap::new();
         for case in events.iter().filter_map(|event| if let LayerEvent::Case(case) = event { Some(case) } else { None })
         {
             let pipeline = events.iter().find_map(|event| match event {
@@ -66,11 +66,19 @@ pub(crate) fn chosen<'a>(
             let times = times.get(&key).map_or(&[][..], Vec::as_slice);
             let (total, median) = (times.iter().sum(), times.get(times.len() / 2).copied().unwrap_or(0.0));
             let name = name(at, pipeline);
-            selected.entry(key).or_default().push(Chosen { name, process, device, pipeline, case, total, median });
+            selected.entry(key).or_default().push(SelectedDispatch {
+                name,
+                process,
+                device,
+                pipeline,
+                case,
+                total,
+                median,
+            });
         }
         kernels.extend(selected.into_values());
     }
-    let order = |cases: &Vec<Chosen<'_>>| {
+    let order = |cases: &Vec<SelectedDispatch<'_>>| {
         let first = &cases[0];
         (first.process.started, first.pipeline.pipeline, first.case.groups)
     };
@@ -134,7 +142,7 @@ pub(crate) enum Starts {
 
 /// Case in its folder, before the description is written.
 pub(crate) struct Draft<'a> {
-    chosen: &'a Chosen<'a>,
+    chosen: &'a SelectedDispatch<'a>,
     folder: PathBuf,
     pass: LoadedPass,
     /// Slots that the kernel uses.
@@ -151,7 +159,12 @@ const MODULE: &str = "kernel.spv";
 impl<'a> Draft<'a> {
     /// Writes module, source, inputs and outputs to `folder`, with the contents that the layer wrote to `spool`. The
     /// error says why `run` cannot accept the dispatch.
-    pub(crate) fn new(chosen: &'a Chosen<'a>, spool: &Path, folder: &Path, store: &mut Store) -> Result<Self, String> {
+    pub(crate) fn new(
+        chosen: &'a SelectedDispatch<'a>,
+        spool: &Path,
+        folder: &Path,
+        store: &mut Store,
+    ) -> Result<Self, String> {
         let CapturedDispatch { lost, base, groups, .. } = chosen.case;
         if let Some(why) = lost {
             return Err(why.clone());

@@ -49,7 +49,7 @@ impl CapturedFixture {
     /// Writes the case to a folder below the spool; returns the folder and the description.
     fn write(&self, starts: &Starts) -> Result<(PathBuf, String), String> {
         let all = [self.events.clone()];
-        let chosen = chosen(&all, None, &|_, _| "k".into());
+        let chosen = select_dispatches(&all, None, &|_, _| "k".into());
         let folder = self.spool.path().join("01-k");
         let mut store = Store::default();
         let mut draft = Draft::new(&chosen[0], self.spool.path(), &folder, &mut store)?;
@@ -242,7 +242,7 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
     }));
     let all = [captured.events];
     let kernels = |top| {
-        let chosen = chosen(&all, top, &|_, _| "k".into());
+        let chosen = select_dispatches(&all, top, &|_, _| "k".into());
         chosen.iter().map(|selected| (selected.case.groups[0], selected.total, selected.median)).collect::<Vec<_>>()
     };
     assert_eq!(kernels(None), [(2, 60.0, 60.0), (1, 44.0, 24.0)]);

@@ -7,7 +7,7 @@ use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
 use crate::basis::printable::Shown;
 use crate::capture::case::store::Store;
-use crate::capture::case::{Chosen, Draft, Starts, folder_name};
+use crate::capture::case::{Draft, SelectedDispatch, Starts, folder_name};
 use crate::commands::host::Host;
 use crate::commands::measure_quietly;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions};
@@ -51,7 +51,7 @@ enum Replay {
 /// original device if `rerun` is set. A folder is completed in `spool`, on the same file system, and then renamed, so
 /// that no incomplete case remains if the process ends early. Cases that fail the replay go to [`UNVERIFIED`].
 pub(crate) fn write_cases(
-    all: &[Chosen<'_>],
+    all: &[SelectedDispatch<'_>],
     spool: &Path,
     output: &Path,
     rerun: Option<(&Setup, &Host)>,
@@ -84,7 +84,7 @@ pub(crate) fn write_cases(
 /// Writes the description so that a replay reproduces the program's results, or else so that no wrong result passes.
 fn write_verified(
     draft: &mut Draft<'_>,
-    chosen: &Chosen<'_>,
+    chosen: &SelectedDispatch<'_>,
     folder: &Path,
     store: &mut Store,
     rerun: Option<(&Setup, &Host)>,
@@ -129,7 +129,7 @@ fn replay(
     folder: &Path,
     wanted: &[String],
     scratch: &Path,
-    chosen: &Chosen<'_>,
+    chosen: &SelectedDispatch<'_>,
     setup: &Setup,
     host: &Host,
 ) -> Result<(Replay, HashMap<String, Vec<u8>>), Error> {
@@ -169,7 +169,7 @@ fn replay(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::case::chosen;
+    use crate::capture::case::select_dispatches;
     use crate::capture::case::tests::{CapturedFixture, bound, case, floats, region, scale, spirv};
     use crate::device::cache::CacheFolder;
 
@@ -195,7 +195,7 @@ mod tests {
     fn written(captured: &mut CapturedFixture) -> (PathBuf, String, Result<(), String>) {
         here(captured);
         let all = [captured.events.clone()];
-        let chosen = chosen(&all, None, &|_, _| "k".into());
+        let chosen = select_dispatches(&all, None, &|_, _| "k".into());
         let output = captured.spool.path().join("cases");
         std::fs::create_dir_all(&output).expect("made");
         let mut found = write_cases(
@@ -220,7 +220,7 @@ mod tests {
             folder,
             &[],
             Path::new(""),
-            &chosen(&all, None, &|_, _| "k".into())[0],
+            &select_dispatches(&all, None, &|_, _| "k".into())[0],
             &Setup::in_process(CacheFolder::none()),
             &Host::in_memory([], [], "gpukern"),
         )
