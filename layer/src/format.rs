@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_cut_off_anywhere_has_the_events_before() {
+    fn a_truncated_file_has_its_complete_events() {
         let some = [LayerEvent::Name { pipeline: 1, name: "x".into() }, LayerEvent::Stopped { why: "fork".into() }];
         let frames = some.each_ref().map(frame);
         let whole: Vec<u8> = MAGIC.into_iter().chain(frames.iter().flatten().copied()).collect();

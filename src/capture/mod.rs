@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_come_in_the_order_of_their_start_and_other_files_are_none() {
+    fn processes_are_sorted_by_start() {
         let folder = tempfile::tempdir().expect("a folder");
         let process = |id, started| {
             vec![LayerEvent::Process(ProcessInfo { id, arguments: vec![], started, application: None, engine: None })]

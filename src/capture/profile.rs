@@ -665,7 +665,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn kernels_have_their_calls_times_and_shares_in_the_device_s_unit() {
+    fn kernels_have_calls_times_and_shares() {
         let process = ProfiledProcess::of(&sample_events());
         let [device] = &process.devices[..] else { panic!("{process:?}") };
         let rows = device.kernels.iter().map(|kernel| {
@@ -689,7 +689,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_device_s_clock_is_as_close_to_the_host_s_as_submissions_allow() {
+    fn device_times_are_aligned_with_submissions() {
         let device = &ProfiledProcess::of(&sample_events()).devices[0];
         let begins: Vec<_> = device.timeline.dispatches.iter().map(|(kernel, span)| (*kernel, span.begin)).collect();
         // The second submission came 4 µs after the first, and its dispatch started 4 µs after the first dispatch.
@@ -698,7 +698,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_name_comes_from_the_module_the_program_a_label_or_a_hash_and_never_hides_two_kernels() {
+    fn kernel_names_are_unique_and_come_from_four_sources() {
         let labelled =
             |pipeline, label: &str| DispatchEvent { label: Some(label.into()), ..dispatch(pipeline, 1, 10, 20) };
         let indirect = DispatchEvent { indirect: true, groups: [0; 3], ..dispatch(0, 1, 40, 50) };
@@ -744,7 +744,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_clock_that_starts_again_goes_on_also_for_a_tick_that_comes_late() {
+    fn clock_wrap_around_tolerates_late_ticks() {
         let mut clock = TickClock { period: 1.0, ..TickClock::default() };
         let end = 1u64 << 36;
         let ticks = [end - 100, end - 10, 5, end - 3, 40];
@@ -760,7 +760,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn processes_devices_and_queues_are_apart_and_what_has_no_time_is_counted() {
+    fn devices_and_queues_are_separate_and_untimed_commands_counted() {
         let mut other = submission(1, [0, 10], vec![dispatch(0, 1, 0, 0), dispatch(0, 1, 0, 0)]);
         if let LayerEvent::Submission(other) = &mut other {
             other.queue = (1, 0);
@@ -784,7 +784,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn time_of_overlapping_dispatches_is_counted_once_where_the_device_is_busy() {
+    fn busy_time_counts_overlaps_once() {
         let overlapping = vec![dispatch(0, 1, 100, 200), dispatch(0, 1, 150, 180), dispatch(0, 1, 190, 260)];
         let process =
             ProfiledProcess::of(&[process(1), LayerEvent::Device(device(0, 1.0)), submission(0, [0, 10], overlapping)]);
@@ -794,7 +794,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_committed_schema_of_a_profile_is_that_of_the_types() {
+    fn the_committed_profile_schema_is_current() {
         let schema = schemars::schema_for!(Profile);
         assert_committed("docs/profile.schema.json", &schema);
         let json = serde_json::to_value(profile(&[sample_events()])).expect("JSON");

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_is_on_a_named_track_of_its_process_and_none_of_a_track_overlap() {
+    fn events_are_on_named_tracks_without_overlap() {
         let mut profile = profile(&[sample_events(), sample_events()]);
         profile.processes[1].started += 500;
         profile.processes[1].id = 8;

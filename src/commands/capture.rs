@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_layer_is_unpacked_once_and_again_where_it_was_altered() {
+    fn the_layer_is_unpacked_once_unless_altered() {
         let folder = tempfile::tempdir().expect("a folder");
         let cache = CacheFolder::new(Some(&folder.path().join("cache")));
         let layer = unpacked(&cache, folder.path()).expect("unpacked");

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_option_is_what_set_takes() {
+    fn old_options_translate_to_set() {
         for (name, text, expected) in [
             ("spec", "BM=64,0x80", r#"spec.BM=[64, "0x80"]"#),
             ("where", "N < 4", r#"where."N < 4"="N < 4""#),

@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_read_or_written_by_what_the_kernel_does_not_by_what_it_declares() {
+    fn accesses_come_from_the_code_not_the_declarations() {
         const ABC: &str = "layout(binding = 0) buffer A { float a[]; }; layout(binding = 1) buffer B { float b[]; };
             layout(binding = 2) buffer C { uint c[]; };";
         for (declared, body, expected) in [
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_as_an_index_and_what_is_counted_in_are_known() {
+    fn indices_and_counters_are_recognized() {
         const ABC: &str = "layout(binding = 0) buffer A { uint a[]; }; layout(binding = 1) buffer B { float b[]; };
             layout(binding = 2) buffer C { uint c[]; };";
         for (declared, body, indexes, counts) in [
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_or_huge_module_is_answered_in_no_time() {
+    fn damaged_and_huge_modules_are_analyzed_quickly() {
         let roots = [Root::Slot(0, 0), Root::Address(0)];
         let text = "#version 460\nlayout(local_size_x = 1) in; layout(binding = 0) buffer A { float a[]; };
             float f(inout float x) { x += a[0]; return x; }

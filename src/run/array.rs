@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_what_does_not_fit_is_refused() {
+    fn written_arrays_are_read_and_other_shapes_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         for element in DType::OF_BUFFERS {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_another_type_are_converted_where_each_has_its_like() {
+    fn other_number_types_are_converted_if_exact() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         let read_as = |from: DType, values: [f64; 4], to: DType| {
@@ -352,7 +352,7 @@ mod tests {
 
     /// Layout of a transpose saved by `numpy.save`, and of Fortran arrays in scipy.
     #[test]
-    fn an_array_in_fortran_s_order_is_read_as_the_same_array() {
+    fn fortran_order_is_read_correctly() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         for shape in [&[][..], &[5], &[2, 3], &[3, 1], &[4, 2, 3], &[2, 3, 2, 5]] {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_none_or_cut_off_are_refused() {
+    fn truncated_and_foreign_files_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         write(&path, DType::F32, &[4], &[0; 12]).expect("written");
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_bytes_are_read_and_end_where_the_buffer_does() {
+    fn compressed_bytes_must_fit_the_buffer() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.bin.zst");
         std::fs::write(&path, zstd::encode_all(&[7; 1000][..], 3).expect("compressed")).expect("written");
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_lie_or_hide_something_are_refused_whatever_they_say() {
+    fn malicious_headers_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         let refused = |header: &str, expected: &str| {

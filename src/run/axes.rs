@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_axes_has_an_end() {
+    fn chained_axes_are_limited() {
         let chain = |count: usize| {
             let axes: String = (1..count).rev().map(|at| format!("A{at} = 'A{} + 1'\n", at - 1)).collect();
             format!("[axes]\n{axes}A0 = '1..9:1'")

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_found_however_a_line_names_it() {
+    fn scripts_are_found_in_any_quoting() {
         let folder = tempfile::tempdir().expect("a folder");
         for path in ["ref x.py", "ref.py", "sub/deep/ref y.py", "data-1.txt", "pkg/tool.py", "unnamed.py"] {
             let path = folder.path().join(path);

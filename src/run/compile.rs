@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_include_each_other_end_and_the_circle_is_named() {
+    fn cyclic_includes_are_refused_with_the_cycle() {
         let of = |name: &str| format!("#include \"{name}\"\n");
         let circle = said(&[("a", &of("b")), ("b", &of("a"))]);
         assert!(circle.contains("a file includes itself: k.comp > a > b > a; 100 levels are the most"), "{circle}");
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_included_has_a_largest_size_however_small_its_files() {
+    fn the_total_size_of_includes_is_limited() {
         let names: Vec<String> = (0..40).map(|at| format!("f{at}")).collect();
         let padding = "/".repeat(1 << 16);
         let text = |at: usize| format!("//{padding}\n#include \"f{0}\"\n#include \"f{0}\"\n", at + 1);
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_include_two_others_each_end_long_before_they_fill_the_memory() {
+    fn the_number_of_includes_is_limited() {
         let names: Vec<String> = (0..40).map(|at| format!("f{at}")).collect();
         let texts: Vec<String> = (1..41).map(|at| format!("#include \"f{at}\"\n#include \"f{at}\"\n")).collect();
         let mut files: Vec<_> = names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paths_of_what_is_included_are_plain() {
+    fn paths_of_includes_are_simplified() {
         let folder = tempfile::tempdir().expect("a folder");
         let of = |name: &str| folder.path().join(name);
         std::fs::create_dir_all(of("a/b")).expect("made");
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_language_without_a_compiler_here_needs_is_named() {
+    fn a_missing_compiler_is_named() {
         // No program has these names.
         let source = |name: &str| KernelSource { path: name.into(), ..KernelSource::default() };
         let said = source("k.hlsl").by_program(&["no-such-dxc", "no-such-slangc"]).expect_err("there is none");
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn wgsl_is_compiled_however_long_its_expressions_are() {
+    fn huge_wgsl_expressions_do_not_crash() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("k.wgsl");
         let compiled = |body: &str| {

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_point_alone_has_what_it_reaches() {
+    fn an_isolated_entry_point_keeps_the_functions_that_it_calls() {
         let of = |wanted| isolate(&two(), Some(wanted)).expect("it is there").0;
         for (wanted, functions) in [("double", 2), ("triple", 3)] {
             assert_eq!((count(&of(wanted), Op::Function), count(&of(wanted), Op::EntryPoint)), (functions, 1));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn views_of_a_buffer_that_is_used_stay_as_its_names() {
+    fn views_of_a_used_buffer_stay() {
         let views = "
             @group(0) @binding(0) var<storage, read_write> d: array<f32>;
             @group(0) @binding(0) var<storage, read_write> e: array<u32>;
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_and_no_end_of_a_file_makes_it_panic() {
+    fn damaged_modules_cause_no_panic() {
         let words = two();
         for at in 0..words.len() {
             let _ = isolate(&words[..at], Some("double"));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn many_functions_that_call_each_other_take_no_time() {
+    fn a_long_chain_of_calls_is_isolated_quickly() {
         const MANY: u32 = 200_000;
         let main = |function| [0x5_000f, COMPUTE, function, u32::from_le_bytes(*b"main"), 0];
         let mut words = [&[0x0723_0203, 0x1_0500, 0, MANY + 9, 0][..], &main(1), &main(2)].concat();

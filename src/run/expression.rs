@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_are_for_numbers_that_have_them() {
+    fn fractions_are_only_for_floats() {
         let number = |text: &str| Expression::parse(text).and_then(|e| e.number(&scope()));
         assert_eq!(number("1 / sqrt(BM)"), Ok(0.125));
         assert_eq!(number("1e-5"), Ok(1e-5));
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_the_text_and_the_reason() {
+    fn malformed_expressions_are_quoted_with_the_reason() {
         for (text, expected) in [
             ("", "expression '' ends where a number"),
             ("1 +", "ends where a number"),
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_used_anywhere() {
+    fn names_are_collected_from_all_operands() {
         let expression = Expression::parse("cdiv(M, BM) + -x * !M").expect("an expression");
         assert_eq!(expression.names().into_iter().collect::<Vec<_>>(), ["BM", "M", "x"]);
     }

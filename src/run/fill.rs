@@ -252,7 +252,7 @@ mod tests {
     use crate::kernel::buffer::Role;
 
     #[test]
-    fn counting_wraps_where_the_type_does() {
+    fn iota_wraps_with_its_type() {
         assert_eq!([DType::I8, DType::U8, DType::F32].map(|of| counted(of, 200)), [-56.0, 200.0, 200.0]);
         assert_eq!([DType::I32, DType::U32].map(|of| counted(of, 1 << 31)), [-2_147_483_648.0, 2_147_483_648.0]);
         assert_eq!([DType::I64, DType::U64].map(|of| counted(of, 1 << 31)), [2_147_483_648.0; 2]);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_have_the_figures_that_they_state() {
+    fn fills_have_the_stated_distribution() {
         assert_eq!(values(DType::F16, "iota", 4), [0.0, 1.0, 2.0, 3.0]);
         assert_eq!(values(DType::U8, "iota", 258)[255..], [255.0, 0.0, 1.0]);
         assert_eq!(values(DType::I8, "iota", 130)[127..], [127.0, -128.0, -127.0]);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn varied_fills_cover_their_type_and_masks_are_of_both_kinds() {
+    fn varied_fills_cover_their_type() {
         const LEN: u64 = 1 << 14;
         for element in DType::OF_BUFFERS {
             let size = element.bytes() as usize;
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_of_64_bits_are_what_they_are() {
+    fn integers_of_64_bits_are_exact() {
         let first = |element: DType, fill: &str| u64::from_le_bytes(bytes(element, fill, 1).try_into().expect("eight"));
         assert_eq!(first(DType::U64, "0xFFFFFFFFFFFFFFFF"), u64::MAX);
         assert_eq!(first(DType::U64, "9007199254740993"), 9_007_199_254_740_993);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_may_be_expressions_of_axes_and_what_is_no_fill_is_refused() {
+    fn fills_take_expressions_and_malformed_ones_are_refused() {
         let scope = Values::of(&["K".into()], &[16]);
         let parsed = |text: &str| parse(text, Path::new("f"), &scope);
         assert_eq!(parsed("uniform(-1/sqrt(K), min(K, 1))"), Ok(Fill::Uniform { low: -0.25, high: 1.0 }));

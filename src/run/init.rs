@@ -445,7 +445,7 @@ mod tests {
     use toml::Table;
 
     #[test]
-    fn names_of_a_strangers_module_stay_what_they_are() {
+    fn names_in_foreign_modules_cannot_inject_toml() {
         let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
         let mut commented = Commented::default();
         commented.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));

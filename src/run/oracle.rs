@@ -792,7 +792,7 @@ mod tests {
     const RIGHT: [f32; 4] = [1.0, -2.0, 0.0, 100.0];
 
     #[test]
-    fn random_numbers_that_every_group_has_again_are_wrong() {
+    fn repeated_random_numbers_are_wrong() {
         let of = |count: u32| ResolvedBuffer { shape: vec![u64::from(count)], ..data(DType::F32, Tolerance::Exact) };
         // Multiples of the golden ratio: any number of evenly spread values.
         let number = |at: u32| (f64::from(at) * 0.618_033_988_749_895).fract() as f32;
@@ -814,7 +814,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_that_was_never_written_is_told_from_a_sum_that_is_no_number() {
+    fn unwritten_elements_are_distinguished_from_nan() {
         let near = || Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
         let filler = |word: u32| check(near(), [1.0, -2.0, f32::from_bits(word), 100.0], RIGHT).worst;
         for word in [*FILLER.start(), *FILLER.end()] {
@@ -831,7 +831,7 @@ mod tests {
     }
 
     #[test]
-    fn each_tolerance_takes_what_is_within_it_and_names_the_worst_of_what_is_not() {
+    fn each_tolerance_reports_the_worst_element() {
         let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
         assert!(check(near.clone(), [1.0005, -2.001, 5e-7, 100.05], RIGHT).passes());
         let off = check(near, [1.0, -2.0, 1e-5, 100.0], RIGHT);
@@ -851,7 +851,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_in_any_order_picks_of_equal_elements_and_moments_are_right() {
+    fn sets_picks_and_moments_are_compared() {
         assert!(check(Tolerance::Set, [0.0, 100.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]).passes(), "two rows");
         let off = check(Tolerance::Set, [100.0, 0.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]);
         assert!(
@@ -886,7 +886,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_wrong_by_every_tolerance() {
+    fn nan_and_infinity_exceed_every_tolerance() {
         for tolerance in [
             Tolerance::Close { rtol: 1e30, atol: 1e30 },
             Tolerance::Nmse(f64::MAX),
@@ -903,7 +903,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_an_output_is_accepted_by_element_or_by_the_smallest_errors_together() {
+    fn partially_accepted_outputs_have_a_share() {
         let share = |tolerance: Tolerance, found: [f32; 2], changed| {
             let answer = bytes([1.0, 2.0, 3.0, -1e30]);
             let expected = Expected::new(vec![output(3, data(DType::F32, tolerance), answer)]).expect("numbers");
@@ -925,7 +925,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_that_is_off_decides() {
+    fn one_wrong_buffer_fails_the_check() {
         let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
         let answers = |at| output(at, data(DType::F32, near.clone()), bytes(RIGHT));
         let expected = Expected::new(vec![answers(0), answers(1)]).expect("numbers");
@@ -938,7 +938,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_reference_is_infinite_or_no_number_the_same_alone_is_right() {
+    fn nan_and_infinity_match_only_themselves() {
         let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0];
         for tolerance in
             [Tolerance::Close { rtol: 1e-3, atol: 1e-3 }, Tolerance::Nmse(1e-3), Tolerance::Ulp(2), Tolerance::Exact]
@@ -954,7 +954,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_tolerance_is_small_beside_a_small_reference_and_a_stated_one_as_it_is() {
+    fn only_the_default_tolerance_adapts_to_a_small_reference() {
         let usual = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
         let small = [1e-6, -3e-6, 0.0, 2e-6];
         let passes = |checked, found: [f32; 4], answer| {
@@ -968,7 +968,7 @@ mod tests {
     }
 
     #[test]
-    fn sentinels_have_no_part_in_a_magnitude_and_each_column_has_its_own() {
+    fn magnitudes_ignore_sentinels_and_are_per_column() {
         let of = |values: &[f64]| magnitude(values.iter().copied());
         let ramp: Vec<f64> = (1..=1000).map(|at| f64::from(at) / 1000.0 - 0.5).collect();
         assert_eq!((of(&ramp), of(&[]), of(&[0.0, f64::INFINITY])), (0.5, 0.0, 0.0));
@@ -1014,7 +1014,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_beside_floats_are_compared_by_their_bits_and_padding_not_at_all() {
+    fn integers_in_structures_are_compared_by_bits() {
         let block = |members: &[(u32, Scalar)], stride: u64| Block {
             names: vec![].into(),
             writable: true,
@@ -1079,7 +1079,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_without_a_number_is_refused_and_an_output_that_is_none_is_said() {
+    fn a_reference_of_nan_is_refused() {
         let nan = output(0, data(DType::F32, Tolerance::Exact), bytes([f32::NAN; 4]));
         let refused = Expected::new(vec![nan]).err().expect("no number");
         assert!(refused.contains("D[0,0] is not a number, and 3 others of 4"), "{refused}");

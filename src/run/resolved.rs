@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_that_a_run_reads_is_known() {
+    fn every_file_that_a_run_reads_is_listed() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("ref.py"), "").expect("written");
         let command = |line: &str| ShellCommand { line: line.into(), folder: folder.path().to_path_buf() };
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_told_apart_by_up_to_three_axes_else_by_their_number() {
+    fn points_have_unique_sizes() {
         let text = |axes: &[&str], points: &[&[i64]]| {
             run(axes, points).sizes().iter().map(Size::to_string).collect::<Vec<_>>().join(" ")
         };

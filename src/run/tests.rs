@@ -177,7 +177,7 @@ fn a_description_becomes_numbers_and_bytes() {
 }
 
 #[test]
-fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_them() {
+fn constants_push_constants_and_bindings_match_the_kernel() {
     let folder = folder();
     let text = RIGHT.replace("< 65536", "<= 65536").replace("M = \"512..1024\"", "M = 1024");
     let run = resolved(folder.path(), &text).expect("it is right");
@@ -208,7 +208,7 @@ fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_
 }
 
 #[test]
-fn overrides_of_wgsl_are_compiled_in_for_each_choice() {
+fn wgsl_overrides_are_compiled_in_for_each_choice() {
     let folder = folder();
     let text = "[kernel]\nsource = 'k.wgsl'\n[axes]\nN = 4096\n[spec]\nBLOCK = [32, 64]\n\
                 [buffer.a]\ntype = 'f32'\nshape = ['N']\nfill = 'normal'\n[buffer.d]\ntype = 'f32'\nshape = 'N'\n\
@@ -220,7 +220,7 @@ fn overrides_of_wgsl_are_compiled_in_for_each_choice() {
 }
 
 #[test]
-fn addresses_passes_scratch_and_references_find_their_buffers() {
+fn addresses_passes_scratch_and_references_use_the_right_buffers() {
     let folder = folder();
     let text = "[[pass]]\nsource = 'copy.comp'\nbind = { D = 'T' }\ngroups = 'N/64'\n\
                 [[pass]]\nsource = 'address.comp'\npush = { A = 'T' }\ngroups = 'N/64'\n\
@@ -239,7 +239,7 @@ fn addresses_passes_scratch_and_references_find_their_buffers() {
 }
 
 #[test]
-fn a_description_goes_through_json_unchanged() {
+fn a_resolved_run_survives_json() {
     let folder = folder();
     let run = ResolvedRun { sources: vec![], ..resolved(folder.path(), RIGHT).expect("it is right") };
     let text = serde_json::to_string(&run).expect("JSON");
@@ -255,7 +255,7 @@ fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedRun, S
 }
 
 #[test]
-fn options_say_what_a_description_says() {
+fn options_and_descriptions_are_equivalent() {
     let folder = folder();
     let [copy, k] = ["copy.comp", "k.comp"].map(|name| folder.path().join(name).display().to_string());
     let sets = [
@@ -507,7 +507,7 @@ const OF_RIGHT: &[Mistake] = &[
 ];
 
 #[test]
-fn every_mistake_gets_a_sentence_with_the_field_and_a_remedy() {
+fn every_mistake_is_reported_with_field_and_remedy() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     super::array::write(&path("short.npy"), crate::basis::dtype::DType::F32, &[4], &[0; 16]).expect("written");
@@ -536,7 +536,7 @@ fn every_mistake_gets_a_sentence_with_the_field_and_a_remedy() {
 }
 
 #[test]
-fn a_mistake_is_said_with_file_and_line() {
+fn a_mistake_is_reported_with_file_and_line() {
     let folder = folder();
     let wrong = PLAIN.replace("groups = ['cdiv(N, 64)']", "groups = [0]");
     let said = resolved(folder.path(), &wrong).expect_err("no groups");
@@ -545,7 +545,7 @@ fn a_mistake_is_said_with_file_and_line() {
 }
 
 #[test]
-fn mistakes_of_options_are_said_too() {
+fn malformed_options_are_refused() {
     let folder = folder();
     let copy = folder.path().join("copy.comp").display().to_string();
     for (text, expected) in [
@@ -566,7 +566,7 @@ fn mistakes_of_options_are_said_too() {
 }
 
 #[test]
-fn what_an_option_states_is_not_blamed_on_the_file() {
+fn a_mistake_in_an_option_names_the_option() {
     let folder = folder();
     let file = folder.path().join("plain.toml");
     std::fs::write(&file, PLAIN).expect("written");
@@ -586,7 +586,7 @@ fn what_an_option_states_is_not_blamed_on_the_file() {
 }
 
 #[test]
-fn a_description_that_is_written_is_read_as_the_same() {
+fn a_written_description_parses_to_the_same_value() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let folders = ["kernels", "public"].map(|name| examples.join(name).read_dir().expect("examples"));
     let files = folders.into_iter().flatten().map(|entry| entry.expect("an example").path());
@@ -605,7 +605,7 @@ fn a_description_that_is_written_is_read_as_the_same() {
 }
 
 #[test]
-fn a_field_is_set_by_its_key_and_its_value_needs_no_quotes() {
+fn set_takes_a_key_and_an_unquoted_value() {
     let set = |text: &str, change: &str| {
         let described =
             Described { description: Description::parse(text).expect("a description"), ..Described::default() };
@@ -644,7 +644,7 @@ fn a_field_is_set_by_its_key_and_its_value_needs_no_quotes() {
 }
 
 #[test]
-fn a_kernel_that_lacks_a_constant_of_the_grid_is_named_with_the_remedy() {
+fn a_kernel_without_a_constant_of_the_grid_is_named() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let tiled = PLAIN.replace("[dispatch]", "[spec]\nBM = [64, 128]\n[dispatch]").replace("cdiv(N, 64)", "cdiv(N, BM)");
@@ -664,7 +664,7 @@ fn a_kernel_that_lacks_a_constant_of_the_grid_is_named_with_the_remedy() {
 }
 
 #[test]
-fn what_is_wrong_with_an_argument_has_no_field_before_it() {
+fn messages_about_an_argument_name_no_field() {
     let folder = folder();
     let gone = folder.path().join("gone.comp").display().to_string();
     assert_eq!(typed(&[&gone], &[], &[]).expect_err("no file"), format!("cannot read '{gone}': no such file"));
@@ -686,7 +686,7 @@ fn what_is_wrong_with_an_argument_has_no_field_before_it() {
 }
 
 #[test]
-fn glsl_of_no_version_of_vulkan_is_refused_before_the_compiler_prints_what_is_built_into_it() {
+fn glsl_versions_without_vulkan_are_refused() {
     let folder = folder();
     let refused = |version| {
         format!("copy.comp: its `#version {version}` has no compute shaders for Vulkan; write `#version 460`")
@@ -714,7 +714,7 @@ fn glsl_of_no_version_of_vulkan_is_refused_before_the_compiler_prints_what_is_bu
 }
 
 #[test]
-fn what_stands_beside_a_case_need_not_call_its_entry_point_as_that_does() {
+fn a_kernel_beside_a_case_may_name_its_entry_point_differently() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -747,7 +747,7 @@ fn what_stands_beside_a_case_need_not_call_its_entry_point_as_that_does() {
 }
 
 #[test]
-fn a_description_beside_a_case_says_only_what_is_different() {
+fn a_description_beside_a_case_states_only_differences() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);

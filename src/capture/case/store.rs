@@ -91,7 +91,7 @@ mod tests {
     use crate::run::array::read_raw;
 
     #[test]
-    fn large_contents_are_compressed_where_that_helps_and_shared_and_all_files_private() {
+    fn large_contents_are_compressed_shared_and_private() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut store = Store::default();
         let mut put = |name: &str, bytes: &[u8]| store.put(folder.path(), name, bytes).expect("written");

@@ -98,7 +98,7 @@ pub(crate) fn scale(bits: u32, changed: bool) -> CapturedFixture {
 }
 
 #[test]
-fn a_call_becomes_a_description_of_what_the_kernel_sees() {
+fn a_call_becomes_a_description() {
     let captured = scale(2f32.to_bits(), true);
     let (folder, text) = captured.write(&Starts::Known).expect("taken");
     for line in [
@@ -123,7 +123,7 @@ fn a_call_becomes_a_description_of_what_the_kernel_sees() {
 }
 
 #[test]
-fn an_answer_that_was_there_before_is_no_start_and_what_a_run_leaves_tells_what_is_written() {
+fn a_replay_shows_which_elements_are_written() {
     let captured = scale(2f32.to_bits(), false);
     captured.file("d.before", &floats(&[2.1, 4.1, 7.0, 6.0]));
     let (_, text) = captured.write(&Starts::Known).expect("taken");
@@ -137,7 +137,7 @@ fn an_answer_that_was_there_before_is_no_start_and_what_a_run_leaves_tells_what_
 }
 
 #[test]
-fn bits_that_no_number_has_are_kept() {
+fn values_without_a_decimal_are_stored_as_bits() {
     let (_, text) = scale(0x7fc0_1234, true).write(&Starts::Known).expect("taken");
     assert!(text.contains("scale = \"bits 0x7fc01234\""), "{text}");
     let (_, text) = scale((-0f32).to_bits(), true).write(&Starts::Known).expect("taken");
@@ -145,7 +145,7 @@ fn bits_that_no_number_has_are_kept() {
 }
 
 #[test]
-fn bindings_that_overlap_see_parts_of_one_buffer() {
+fn overlapping_bindings_share_a_buffer() {
     let captured = CapturedFixture::new(
         "#version 460
         layout(local_size_x = 1) in;
@@ -170,7 +170,7 @@ layout(push_constant) uniform P { Floats A; Floats D; uint n; };
 void main() { D.at[0] = A.at[n]; }";
 
 #[test]
-fn addresses_lead_to_buffers_and_those_within_buffers_are_refused_with_their_place() {
+fn addresses_become_buffers_except_within_buffers() {
     let regions = || vec![region("a", 32, false, Some(1 << 40)), region("d", 16, true, Some(1 << 41))];
     let push = [((1u64 << 40) + 16).to_le_bytes(), (1u64 << 41).to_le_bytes(), [1, 0, 0, 0, 0, 0, 0, 0]].concat();
     let captured = CapturedFixture::new(ADDRESS, case(vec![], regions(), push), vec![]);
@@ -185,7 +185,7 @@ fn addresses_lead_to_buffers_and_those_within_buffers_are_refused_with_their_pla
 }
 
 #[test]
-fn what_run_cannot_take_is_refused_with_the_reason() {
+fn unsupported_dispatches_are_refused_with_the_reason() {
     let captured = scale(0, true);
     for (change, expected) in [
         (
@@ -212,7 +212,7 @@ fn what_run_cannot_take_is_refused_with_the_reason() {
 }
 
 #[test]
-fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
+fn folder_names_are_safe_and_slow_kernels_come_first() {
     assert_eq!(folder_name(3, "mul_mat_vec"), "03-mul_mat_vec");
     for hostile in ["../../etc/passwd", "/", "", "..", "a\0b\n", "\u{202e}x", "-rf"] {
         let name = folder_name(1, hostile);
@@ -260,7 +260,7 @@ fn written(declarations: &str, bindings: Vec<DescriptorBinding>, values: &[f32])
 }
 
 #[test]
-fn a_tolerance_has_the_magnitude_of_an_element_not_that_of_a_sentinel() {
+fn tolerances_ignore_sentinels() {
     let ramp: Vec<f32> = (1..=4096).map(|at| at as f32 / 4096.0).collect();
     for sentinel in [-3.4e38, 1e9, f32::NEG_INFINITY, 65504.0] {
         let mut values = ramp.clone();
@@ -282,7 +282,7 @@ fn a_tolerance_has_the_magnitude_of_an_element_not_that_of_a_sentinel() {
 }
 
 #[test]
-fn arrays_of_a_fixed_length_structures_of_floats_and_floats_seen_as_integers_are_floats() {
+fn element_types_of_captured_buffers() {
     let values: Vec<f32> = (1..=16_384).map(|at| at as f32).collect();
     let whole = |binding| bound(binding, 0, 0, 4 * 16_384);
     for (declarations, bindings, expected) in [

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_fit_the_width_and_their_heading_says_what_is_left_out() {
+    fn rows_fit_the_width() {
         let rows = wrapped(&[1001], None, 80);
         assert!(rows.lines().count() > 1 && rows.lines().all(|line| line.len() <= 80), "{rows}");
         assert_eq!(rows.split_whitespace().count(), 64);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_of_elements_is_refused_in_words() {
+    fn malformed_ranges_are_refused() {
         let refused = |ranges| ranges_of(Some(ranges), &matrix(&[2, 3])).expect_err("refused");
         assert!(refused("0:1,0").contains("no ] at its end"));
         assert!(refused("0:1]").contains("has 1 ranges, D has 2 dimensions"));

@@ -181,7 +181,7 @@ mod tests {
     use std::ffi::OsString;
 
     #[test]
-    fn a_ratio_is_told_with_a_verdict_alone() {
+    fn only_verdicts_have_ratios() {
         let records = [four_cases(), four_cases()];
         let [last, now] = records.each_ref().map(std::slice::from_ref);
         let mut comparison = compare::compare(last, now, &Settings::default());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_watched_with_all_that_its_description_names() {
+    fn watching_a_folder_includes_the_files_of_its_description() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         let kernel = "#version 460

@@ -135,7 +135,7 @@ fn run(own: &UserKernels) -> Vec<Case> {
 }
 
 #[test]
-fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_the_answer() {
+fn a_kernel_is_verified_by_another_kernel() {
     let lists = vec![shift(true, 2.5), shift(true, 2.0)];
     let reference = Reference::Kernel(shift(true, 2.5));
     let folder = tempfile::tempdir().expect("a folder");
@@ -201,7 +201,7 @@ fn accepts(case: &Case) -> Vec<(Mutation, Option<u32>)> {
 }
 
 #[test]
-fn where_the_first_contents_are_the_answer_a_case_is_unverified() {
+fn an_output_that_starts_as_the_answer_is_unverified() {
     let fill = |high| Some(Fill::Uniform { low: -1.0, high });
     let of = |kernel, high| blind(kernel, 2, Fill::Iota, &buffer("D", 1024, Role::InPlace, fill(high)));
     for kernel in [2, 3] {
@@ -216,7 +216,7 @@ fn where_the_first_contents_are_the_answer_a_case_is_unverified() {
 }
 
 #[test]
-fn neighbors_that_are_within_the_tolerance_are_said_to_be() {
+fn accepted_neighbors_are_reported() {
     let output = |tolerance| ResolvedBuffer { tolerance, ..buffer("D", 1 << 16, Role::Output, None) };
     let case = blind(1, 0, Fill::Iota, &output(close(1e-4, 1e-5)));
     assert_eq!(accepts(&case), [(Mutation::Neighbors, None), (Mutation::FewNeighbors, None)]);
@@ -231,7 +231,7 @@ fn neighbors_that_are_within_the_tolerance_are_said_to_be() {
 }
 
 #[test]
-fn a_tolerance_above_most_elements_accepts_zeros_in_their_place() {
+fn a_large_tolerance_accepts_zeros() {
     let uniform = || Fill::Uniform { low: -1.0, high: 1.0 };
     let output = ResolvedBuffer { tolerance: close(1e-4, 3.4e34), ..buffer("D", 4096, Role::Output, None) };
     let found = accepts(&blind(5, 4, uniform(), &output));
@@ -243,7 +243,7 @@ fn a_tolerance_above_most_elements_accepts_zeros_in_their_place() {
 }
 
 #[test]
-fn a_member_that_the_check_does_not_see_is_told_by_its_column() {
+fn a_member_within_the_tolerance_is_reported_by_column() {
     let uniform = Fill::Uniform { low: 0.0, high: 1.0 };
     let output =
         ResolvedBuffer { shape: vec![1024, 2], tolerance: close(1e-4, 1e-5), ..buffer("D", 2048, Role::Output, None) };
@@ -253,7 +253,7 @@ fn a_member_that_the_check_does_not_see_is_told_by_its_column() {
 }
 
 #[test]
-fn a_case_has_the_type_of_its_output_though_its_id_keeps_the_name_that_older_records_have() {
+fn a_case_is_labeled_with_the_type_of_its_output() {
     let of = |element| {
         let mut buffers = shifted();
         buffers[2].element = element;
@@ -274,7 +274,7 @@ fn a_case_has_the_type_of_its_output_though_its_id_keeps_the_name_that_older_rec
 }
 
 #[test]
-fn without_a_reference_a_result_is_unverified_and_what_is_no_number_is_said() {
+fn nan_is_reported_even_without_a_reference() {
     let lists = vec![shift(false, 1.0), shift(false, f64::NAN)];
     let cases = run(&kernels("unknown", vec![compiled("shift", SHIFT)], shifted(), Reference::None, lists));
     let unverified = |case: &Case| case.measured().and_then(|measured| measured.verification.unverified());
@@ -284,7 +284,7 @@ fn without_a_reference_a_result_is_unverified_and_what_is_no_number_is_said() {
 }
 
 #[test]
-fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
+fn a_write_past_the_buffer_is_rejected_with_its_offset() {
     let source = "#version 460
         layout(local_size_x = 1) in;
         layout(binding = 0) buffer D { float d[]; };
@@ -306,7 +306,7 @@ fn over(module: usize, buffers: &[ResolvedBuffer]) -> PassList {
 }
 
 #[test]
-fn what_is_copied_or_changed_beyond_the_end_of_a_buffer_is_seen_though_nan_stays_nan() {
+fn accesses_past_the_end_are_detected_although_nan_stays_nan() {
     let copy = "#version 460
         layout(local_size_x = 64) in;
         layout(binding = 0) readonly buffer A { float a[]; };
@@ -328,7 +328,7 @@ fn what_is_copied_or_changed_beyond_the_end_of_a_buffer_is_seen_though_nan_stays
 }
 
 #[test]
-fn a_kernel_that_writes_nothing_is_wrong_though_memory_held_the_answer_before() {
+fn a_kernel_that_writes_nothing_fails_on_poisoned_memory() {
     let [nothing, poison] = ["", "d[gl_GlobalInvocationID.x] = -127;"].map(|body| {
         let source = format!(
             "#version 460
@@ -350,7 +350,7 @@ fn a_kernel_that_writes_nothing_is_wrong_though_memory_held_the_answer_before() 
 }
 
 #[test]
-fn a_kernel_that_counts_on_what_scratch_holds_first_is_wrong() {
+fn a_kernel_that_relies_on_zeroed_scratch_fails() {
     let [counts, zero] = ["t[i] + 1", "0"].map(|value| {
         let source = format!(
             "#version 460
@@ -371,7 +371,7 @@ fn a_kernel_that_counts_on_what_scratch_holds_first_is_wrong() {
 }
 
 #[test]
-fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
+fn array_lengths_exclude_the_red_zone() {
     let source = "#version 460
         layout(local_size_x = 64) in;
         layout(binding = 0) buffer D { float d[]; };
@@ -408,7 +408,7 @@ const PRODUCT: &str = "#version 460
     }";
 
 #[test]
-fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_judges_both() {
+fn built_in_variants_share_buffers_and_oracle_with_a_kernel() {
     let (m, n, k) = (33u64, 20u64, 17u64);
     let mut push = vec![0; 16];
     push.extend([m, n, k].iter().flat_map(|extent| (*extent as u32).to_le_bytes()));
@@ -449,7 +449,7 @@ fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_
 }
 
 #[test]
-fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed() {
+fn a_misfit_with_a_built_in_algorithm_is_refused_without_a_device() {
     let refused = |roles: &[(&str, usize)], size: &[u64], against: &[&str]| {
         let buffers = vec![
             buffer("a", 16, Role::Input, Some(Fill::Zero)),
@@ -483,7 +483,7 @@ fn of_shell(line: &str, folder: &Path) -> Result<String, String> {
 
 #[test]
 #[cfg(unix)]
-fn a_command_runs_in_its_folder_with_the_paths_in_it_and_says_why_it_failed() {
+fn a_command_runs_in_its_folder_and_reports_its_failure() {
     let folder = tempfile::tempdir().expect("a folder");
     let said = of_shell("pwd > {out}/said", folder.path()).expect("it runs");
     assert!(said.contains(&*folder.path().to_string_lossy()));
@@ -495,7 +495,7 @@ fn a_command_runs_in_its_folder_with_the_paths_in_it_and_says_why_it_failed() {
 
 #[test]
 #[cfg(unix)]
-fn a_path_is_one_word_of_a_line_however_that_quotes_it() {
+fn paths_in_commands_need_no_quotes() {
     for line in ["echo x>{out}/said", "echo x>'{out}/said'", "echo x>\"{out}/said\"", "sh -c 'echo x>\"{out}\"/said'"] {
         assert_eq!(of_shell(line, Path::new("")).as_deref(), Ok("x\n"), "{line}");
     }
@@ -503,7 +503,7 @@ fn a_path_is_one_word_of_a_line_however_that_quotes_it() {
 
 #[test]
 #[cfg(unix)]
-fn of_all_that_a_command_says_the_end_is_kept() {
+fn only_the_end_of_a_long_output_is_stored() {
     // 40 MB on each stream.
     let line = "head -c 40000000 /dev/zero; head -c 40000000 /dev/zero >&2; echo >&2; echo last >&2; exit 1";
     let failed = of_shell(line, Path::new("")).expect_err("it fails");
@@ -519,7 +519,7 @@ fn of_all_that_a_command_says_the_end_is_kept() {
 
 #[test]
 #[cfg(unix)]
-fn a_process_that_a_command_leaves_is_ended_though_it_holds_the_pipe() {
+fn a_background_process_of_a_command_is_killed() {
     let line = "sleep 1000 & echo $! > {out}/said";
     let left = of_shell(line, Path::new("")).expect("it runs");
     let pid = nix::unistd::Pid::from_raw(left.trim().parse().expect("a number"));
@@ -549,7 +549,7 @@ fn fault(inputs: Option<&str>, reference: &str) -> String {
 
 #[test]
 #[cfg(unix)]
-fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
+fn faulty_files_are_blamed_on_their_command() {
     for (line, expected) in [
         ("cp {in}/A.npy {out}/D.npy; exit 7", "the reference command `cp {in}/A.npy {out}/D.npy; exit 7` failed (exit"),
         ("true", "the reference command `true` wrote nothing to {out}; make it write D.npy"),
@@ -609,7 +609,7 @@ fn over_two(element: &str, body: &str) -> String {
 }
 
 #[test]
-fn a_wrong_answer_has_its_cause_in_memory_that_the_kernel_should_not_read() {
+fn uninitialized_and_stray_reads_are_diagnosed() {
     let ones = Fill::Uniform { low: 1.0, high: 1.0 };
     for (element, name) in [(DType::F32, "float"), (DType::U32, "uint"), (DType::I32, "int")] {
         let right = over_two(name, "d[i] = a[i] + (i < 99 ? a[i + 1] : 0);");
@@ -631,7 +631,7 @@ fn a_wrong_answer_has_its_cause_in_memory_that_the_kernel_should_not_read() {
 }
 
 #[test]
-fn padding_is_neither_compared_nor_asked_for() {
+fn padding_is_not_compared() {
     for (element, name) in [(DType::F32, "vec3"), (DType::U32, "uvec3"), (DType::I32, "ivec3")] {
         let kernel = |body: &str| over_two(name, body).replace("i < 100", "i < 25");
         let right = kernel("d[i] = 2 * a[i];");
@@ -644,7 +644,7 @@ fn padding_is_neither_compared_nor_asked_for() {
 }
 
 #[test]
-fn a_kernel_that_writes_an_input_which_it_declares_readonly_is_found_out() {
+fn a_write_to_a_readonly_input_is_detected() {
     let mut lying = compiled("k", &over_two("float", "d[i] = 2 * a[i]; a[i] = 0;"));
     let (decorate, binding, readonly) = (71, 33, 24);
     // Set 0, binding 0 is A.
@@ -665,7 +665,7 @@ fn a_kernel_that_writes_an_input_which_it_declares_readonly_is_found_out() {
 
 #[test]
 #[cfg(unix)]
-fn the_files_of_unusual_names_stay_in_their_folder_and_are_told_to_the_command() {
+fn unusual_buffer_names_cannot_escape_the_folder() {
     let command = |line: &str| ShellCommand { line: line.into(), folder: "".into() };
     let names = ["../../gpukern-escape", "/tmp/gpukern-escape", &"n".repeat(300), "a\nb", "A", "a"];
     let mut buffers: Vec<_> = names.iter().map(|name| buffer(name, 4, Role::Input, Some(Fill::Iota))).collect();
