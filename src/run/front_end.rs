@@ -27,8 +27,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Process that compiles.
 type CompilerProcess = Helper<Result<Compiled, String>>;
-/// Source, and values of its overridable constants.
-type Compilation<'a> = (&'a KernelSource, &'a [(String, f64)]);
 
 /// Idle process from the previous compilation.
 static IDLE: Mutex<Option<CompilerProcess>> = Mutex::new(None);
@@ -74,7 +72,10 @@ fn start() -> Result<CompilerProcess, String> {
 }
 
 /// Sends a source to the process; `None` if the process ended, possibly because of an interruption.
-fn ask(compiler: &mut CompilerProcess, request: &Compilation<'_>) -> Option<Result<Compiled, String>> {
+fn ask(
+    compiler: &mut CompilerProcess,
+    request: &(&KernelSource, &[(String, f64)]),
+) -> Option<Result<Compiled, String>> {
     compiler.send(request);
     loop {
         match compiler.receive(POLL_INTERVAL) {

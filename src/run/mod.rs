@@ -76,4 +76,4 @@ pub fn check_expression(text: &str) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -170,8 +170,9 @@ fn replay(
 mod tests {
     use super::*;
     use crate::capture::case::select_dispatches;
-    use crate::capture::case::tests::{CapturedFixture, bound, case, floats, region, scale, spirv};
+    use crate::capture::case::tests::{CapturedFixture, bound, case, floats, region, scale};
     use crate::device::cache::CacheFolder;
+    use crate::run::tests::spirv;
 
     use crate::vulkan::{Instance, Validation};
     use gpukern_layer::format::LayerEvent;

@@ -22,6 +22,7 @@ use crate::run::resolved::{
     Builtin, Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun,
     ShellCommand, Tolerance,
 };
+use crate::run::tests::spirv;
 use crate::vulkan::{Device, Instance, Validation};
 use std::path::Path;
 use std::rc::Rc;
@@ -42,12 +43,7 @@ const SHIFT: &str = "#version 460
     }";
 
 fn compiled(name: &str, source: &str) -> Module {
-    let compiler = shaderc::Compiler::new().expect("shaderc");
-    let mut options = shaderc::CompileOptions::new().expect("options");
-    options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
-    let kind = shaderc::ShaderKind::Compute;
-    let compiled = compiler.compile_into_spirv(source, kind, name, "main", Some(&options)).expect("it compiles");
-    Module { name: name.into(), spirv: compiled.as_binary().to_vec(), files: vec![] }
+    Module { name: name.into(), spirv: spirv(source), files: vec![] }
 }
 
 fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> ResolvedBuffer {
