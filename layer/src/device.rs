@@ -14,7 +14,7 @@ use std::mem::transmute;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// A device that the program created.
+/// Device that the program created.
 pub(crate) struct LayerDevice {
     /// Number of the device in events.
     pub(crate) index: u32,
@@ -45,13 +45,14 @@ pub(crate) struct DeviceState {
     pub(crate) beyond: BTreeMap<&'static str, u64>,
 }
 
-/// Every device by its dispatch key (see [`instance::key`]).
+/// Devices by dispatch key (see [`instance::key`]).
 static DEVICES: RwLock<BTreeMap<usize, KnownDevice>> = RwLock::new(BTreeMap::new());
 struct KnownDevice {
     next: vk::PFN_vkGetDeviceProcAddr,
     watched: Option<Arc<LayerDevice>>,
 }
 
+/// Number of devices that the process created so far.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the device that a device, queue or command-buffer handle belongs to; `None` where the layer is inactive.
@@ -159,14 +160,14 @@ pub(crate) unsafe extern "system" fn destroy(device: vk::Device, allocator: *con
     if device == vk::Device::null() {
         return;
     }
-    let gone = DEVICES.write().unwrap_or_else(PoisonError::into_inner).remove(&key(device));
-    let Some(gone) = gone else { return };
-    if let Some(watched) = gone.watched {
+    let known = DEVICES.write().unwrap_or_else(PoisonError::into_inner).remove(&key(device));
+    let Some(known) = known else { return };
+    if let Some(watched) = known.watched {
         watched.finish();
     }
     // SAFETY: the program no longer uses the device or any object created from it.
     unsafe {
-        if let Some(destroy) = (gone.next)(device, c"vkDestroyDevice".as_ptr()) {
+        if let Some(destroy) = (known.next)(device, c"vkDestroyDevice".as_ptr()) {
             let destroy: vk::PFN_vkDestroyDevice = transmute::<unsafe extern "system" fn(), _>(destroy);
             destroy(device, allocator);
         }

@@ -223,7 +223,7 @@ pub fn frame(event: &LayerEvent) -> Vec<u8> {
 /// Decodes the events of a file, in order; ignores an incomplete last frame.
 ///
 /// # Errors
-/// The bytes are another kind of file or another version, or a frame cannot be decoded.
+/// Another kind of file, another version, or a frame that cannot be decoded.
 pub fn events(bytes: &[u8]) -> io::Result<Vec<LayerEvent>> {
     let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let Some((magic, mut rest)) = bytes.split_first_chunk::<8>() else {
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_cut_off_anywhere_has_the_events_before() {
+    fn a_truncated_file_has_its_complete_events() {
         let some = [LayerEvent::Name { pipeline: 1, name: "x".into() }, LayerEvent::Stopped { why: "fork".into() }];
         let frames = some.each_ref().map(frame);
         let whole: Vec<u8> = MAGIC.into_iter().chain(frames.iter().flatten().copied()).collect();

@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::mem::transmute;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// An instance that the program created.
+/// Instance that the program created.
 pub(crate) struct LayerInstance {
     pub(crate) next: Next,
     pub(crate) functions: ash::Instance,
@@ -72,10 +72,10 @@ pub(crate) unsafe extern "system" fn destroy(instance: vk::Instance, allocator: 
     if instance == vk::Instance::null() {
         return;
     }
-    let gone = INSTANCES.write().unwrap_or_else(PoisonError::into_inner).remove(&key(instance));
-    if let Some(gone) = gone {
+    let known = INSTANCES.write().unwrap_or_else(PoisonError::into_inner).remove(&key(instance));
+    if let Some(known) = known {
         // SAFETY: the program no longer uses the instance.
-        unsafe { (gone.functions.fp_v1_0().destroy_instance)(instance, allocator) };
+        unsafe { (known.functions.fp_v1_0().destroy_instance)(instance, allocator) };
     }
 }
 

@@ -52,7 +52,7 @@ unsafe extern "system" fn get_instance_proc_addr(
 ) -> vk::PFN_vkVoidFunction {
     // SAFETY: the caller passes a C string.
     let text = unsafe { CStr::from_ptr(name) };
-    let own = match text.to_bytes() {
+    let function_pointer = match text.to_bytes() {
         b"vkCreateInstance" => instance::create as *const (),
         b"vkDestroyInstance" => instance::destroy as *const (),
         b"vkCreateDevice" => device::create as *const (),
@@ -67,13 +67,13 @@ unsafe extern "system" fn get_instance_proc_addr(
         },
     };
     // SAFETY: each function is handed out under its own name; the caller casts it back to that function's type.
-    unsafe { transmute::<*const (), vk::PFN_vkVoidFunction>(own) }
+    unsafe { transmute::<*const (), vk::PFN_vkVoidFunction>(function_pointer) }
 }
 
 unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
     // SAFETY: the caller passes a C string.
     let text = unsafe { CStr::from_ptr(name) };
-    let own = match text.to_bytes() {
+    let function_pointer = match text.to_bytes() {
         b"vkGetDeviceProcAddr" => get_device_proc_addr as *const (),
         b"vkDestroyDevice" => device::destroy as *const (),
         // SAFETY: the caller's arguments, valid by Vulkan's rules.
@@ -83,7 +83,7 @@ unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const 
         },
     };
     // SAFETY: each function is returned for its own name; the caller casts the pointer back to that function's type.
-    unsafe { transmute::<*const (), vk::PFN_vkVoidFunction>(own) }
+    unsafe { transmute::<*const (), vk::PFN_vkVoidFunction>(function_pointer) }
 }
 
 /// Returns the layer's interception of the device function of this name.

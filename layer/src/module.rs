@@ -75,12 +75,12 @@ impl Resources {
             if listed.is_some_and(|listed| !listed.contains(&id)) {
                 continue;
             }
-            let mut held = kind;
+            let mut element = kind;
             // At most a pointer and seven levels of arrays.
             for _ in 0..8 {
-                held = of(&inner, held).unwrap_or(held);
+                element = of(&inner, element).unwrap_or(element);
             }
-            match of(&opaque, held) {
+            match of(&opaque, element) {
                 None => found.buffers.push((set, binding)),
                 Some(code) => {
                     let what = match code {

@@ -83,6 +83,7 @@ pub(crate) struct TrackedPipeline {
     pub resources: Resources,
 }
 
+/// Number of compute pipelines that the process created so far.
 static PIPELINES: AtomicU32 = AtomicU32::new(0);
 
 impl TrackedBuffer {
@@ -210,7 +211,7 @@ unsafe fn with_copies<R>(
     }
 }
 
-pub(crate) unsafe extern "system" fn create_buffer(
+unsafe extern "system" fn create_buffer(
     device: vk::Device,
     info: *const vk::BufferCreateInfo<'_>,
     allocator: *const vk::AllocationCallbacks<'_>,
@@ -244,7 +245,7 @@ pub(crate) unsafe extern "system" fn create_buffer(
     }
 }
 
-pub(crate) unsafe extern "system" fn get_device_buffer_memory_requirements(
+unsafe extern "system" fn get_device_buffer_memory_requirements(
     device: vk::Device,
     info: *const vk::DeviceBufferMemoryRequirements<'_>,
     requirements: *mut vk::MemoryRequirements2<'_>,
@@ -260,17 +261,6 @@ pub(crate) unsafe extern "system" fn get_device_buffer_memory_requirements(
     }
 }
 
-pub(crate) unsafe extern "system" fn destroy_buffer(
-    device: vk::Device,
-    buffer: vk::Buffer,
-    allocator: *const vk::AllocationCallbacks<'_>,
-) {
-    let Some(d) = device::of(device) else { return };
-    d.state().objects.buffers.remove(&buffer);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().destroy_buffer)(device, buffer, allocator) };
-}
-
 /// Stores the memory that a buffer was bound to, and its device address.
 fn bound(d: &LayerDevice, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64) {
     let mut state = d.state();
@@ -283,7 +273,7 @@ fn bound(d: &LayerDevice, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: 
     }
 }
 
-pub(crate) unsafe extern "system" fn bind_buffer_memory(
+unsafe extern "system" fn bind_buffer_memory(
     device: vk::Device,
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
@@ -298,7 +288,7 @@ pub(crate) unsafe extern "system" fn bind_buffer_memory(
     result
 }
 
-pub(crate) unsafe extern "system" fn bind_buffer_memory2(
+unsafe extern "system" fn bind_buffer_memory2(
     device: vk::Device,
     count: u32,
     infos: *const vk::BindBufferMemoryInfo<'_>,
@@ -316,7 +306,7 @@ pub(crate) unsafe extern "system" fn bind_buffer_memory2(
     }
 }
 
-pub(crate) unsafe extern "system" fn create_shader_module(
+unsafe extern "system" fn create_shader_module(
     device: vk::Device,
     info: *const vk::ShaderModuleCreateInfo<'_>,
     allocator: *const vk::AllocationCallbacks<'_>,
@@ -343,18 +333,7 @@ unsafe fn code(info: &vk::ShaderModuleCreateInfo<'_>) -> Arc<[u32]> {
     unsafe { list(info.p_code, (info.code_size / 4) as u32) }.into()
 }
 
-pub(crate) unsafe extern "system" fn destroy_shader_module(
-    device: vk::Device,
-    module: vk::ShaderModule,
-    allocator: *const vk::AllocationCallbacks<'_>,
-) {
-    let Some(d) = device::of(device) else { return };
-    d.state().objects.modules.remove(&module);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().destroy_shader_module)(device, module, allocator) };
-}
-
-pub(crate) unsafe extern "system" fn create_descriptor_set_layout(
+unsafe extern "system" fn create_descriptor_set_layout(
     device: vk::Device,
     info: *const vk::DescriptorSetLayoutCreateInfo<'_>,
     allocator: *const vk::AllocationCallbacks<'_>,
@@ -376,18 +355,7 @@ pub(crate) unsafe extern "system" fn create_descriptor_set_layout(
     }
 }
 
-pub(crate) unsafe extern "system" fn destroy_descriptor_set_layout(
-    device: vk::Device,
-    layout: vk::DescriptorSetLayout,
-    allocator: *const vk::AllocationCallbacks<'_>,
-) {
-    let Some(d) = device::of(device) else { return };
-    d.state().objects.layouts.remove(&layout);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().destroy_descriptor_set_layout)(device, layout, allocator) };
-}
-
-pub(crate) unsafe extern "system" fn create_pipeline_layout(
+unsafe extern "system" fn create_pipeline_layout(
     device: vk::Device,
     info: *const vk::PipelineLayoutCreateInfo<'_>,
     allocator: *const vk::AllocationCallbacks<'_>,
@@ -407,18 +375,7 @@ pub(crate) unsafe extern "system" fn create_pipeline_layout(
     }
 }
 
-pub(crate) unsafe extern "system" fn destroy_pipeline_layout(
-    device: vk::Device,
-    layout: vk::PipelineLayout,
-    allocator: *const vk::AllocationCallbacks<'_>,
-) {
-    let Some(d) = device::of(device) else { return };
-    d.state().objects.pipeline_layouts.remove(&layout);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().destroy_pipeline_layout)(device, layout, allocator) };
-}
-
-pub(crate) unsafe extern "system" fn create_compute_pipelines(
+unsafe extern "system" fn create_compute_pipelines(
     device: vk::Device,
     cache: vk::PipelineCache,
     count: u32,
@@ -499,23 +456,12 @@ unsafe fn describe(
         if let Some(name) = &module.name {
             d.writer.write_event(&LayerEvent::Name { pipeline, name: name.clone() });
         }
-        let own = [name::of_module(&module.spirv, &entry), module.name, Some(name::hash(&module.spirv))];
-        TrackedPipeline { pipeline, names: own.into_iter().flatten().collect(), resources }
+        let names = [name::of_module(&module.spirv, &entry), module.name, Some(name::hash(&module.spirv))];
+        TrackedPipeline { pipeline, names: names.into_iter().flatten().collect(), resources }
     }
 }
 
-pub(crate) unsafe extern "system" fn destroy_pipeline(
-    device: vk::Device,
-    pipeline: vk::Pipeline,
-    allocator: *const vk::AllocationCallbacks<'_>,
-) {
-    let Some(d) = device::of(device) else { return };
-    d.state().objects.pipelines.remove(&pipeline);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_0().destroy_pipeline)(device, pipeline, allocator) };
-}
-
-pub(crate) unsafe extern "system" fn set_object_name(
+unsafe extern "system" fn set_object_name(
     device: vk::Device,
     info: *const vk::DebugUtilsObjectNameInfoEXT<'_>,
 ) -> vk::Result {
@@ -545,7 +491,7 @@ pub(crate) unsafe extern "system" fn set_object_name(
     }
 }
 
-pub(crate) unsafe extern "system" fn allocate_descriptor_sets(
+unsafe extern "system" fn allocate_descriptor_sets(
     device: vk::Device,
     info: *const vk::DescriptorSetAllocateInfo<'_>,
     made: *mut vk::DescriptorSet,
@@ -568,7 +514,7 @@ pub(crate) unsafe extern "system" fn allocate_descriptor_sets(
     }
 }
 
-pub(crate) unsafe extern "system" fn free_descriptor_sets(
+unsafe extern "system" fn free_descriptor_sets(
     device: vk::Device,
     pool: vk::DescriptorPool,
     count: u32,
@@ -578,12 +524,12 @@ pub(crate) unsafe extern "system" fn free_descriptor_sets(
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
         let mut state = d.state();
-        let gone = list(sets, count);
-        for set in gone {
+        let freed = list(sets, count);
+        for set in freed {
             state.objects.sets.remove(set);
         }
         if let Some(all) = state.objects.pools.get_mut(&pool) {
-            all.retain(|set| !gone.contains(set));
+            all.retain(|set| !freed.contains(set));
         }
         drop(state);
         (d.functions.fp_v1_0().free_descriptor_sets)(device, pool, count, sets)
@@ -598,7 +544,7 @@ fn forget_pool(d: &LayerDevice, pool: vk::DescriptorPool) {
     }
 }
 
-pub(crate) unsafe extern "system" fn reset_descriptor_pool(
+unsafe extern "system" fn reset_descriptor_pool(
     device: vk::Device,
     pool: vk::DescriptorPool,
     flags: vk::DescriptorPoolResetFlags,
@@ -609,7 +555,7 @@ pub(crate) unsafe extern "system" fn reset_descriptor_pool(
     unsafe { (d.functions.fp_v1_0().reset_descriptor_pool)(device, pool, flags) }
 }
 
-pub(crate) unsafe extern "system" fn destroy_descriptor_pool(
+unsafe extern "system" fn destroy_descriptor_pool(
     device: vk::Device,
     pool: vk::DescriptorPool,
     allocator: *const vk::AllocationCallbacks<'_>,
@@ -620,7 +566,7 @@ pub(crate) unsafe extern "system" fn destroy_descriptor_pool(
     unsafe { (d.functions.fp_v1_0().destroy_descriptor_pool)(device, pool, allocator) };
 }
 
-pub(crate) unsafe extern "system" fn update_descriptor_sets(
+unsafe extern "system" fn update_descriptor_sets(
     device: vk::Device,
     count: u32,
     writes: *const vk::WriteDescriptorSet<'_>,
@@ -650,7 +596,7 @@ pub(crate) unsafe extern "system" fn update_descriptor_sets(
     }
 }
 
-pub(crate) unsafe extern "system" fn create_descriptor_update_template(
+unsafe extern "system" fn create_descriptor_update_template(
     device: vk::Device,
     info: *const vk::DescriptorUpdateTemplateCreateInfo<'_>,
     allocator: *const vk::AllocationCallbacks<'_>,
@@ -668,18 +614,7 @@ pub(crate) unsafe extern "system" fn create_descriptor_update_template(
     }
 }
 
-pub(crate) unsafe extern "system" fn destroy_descriptor_update_template(
-    device: vk::Device,
-    template: vk::DescriptorUpdateTemplate,
-    allocator: *const vk::AllocationCallbacks<'_>,
-) {
-    let Some(d) = device::of(device) else { return };
-    d.state().objects.templates.remove(&template);
-    // SAFETY: the program's arguments, valid by Vulkan's rules.
-    unsafe { (d.functions.fp_v1_1().destroy_descriptor_update_template)(device, template, allocator) };
-}
-
-pub(crate) unsafe extern "system" fn update_descriptor_set_with_template(
+unsafe extern "system" fn update_descriptor_set_with_template(
     device: vk::Device,
     set: vk::DescriptorSet,
     template: vk::DescriptorUpdateTemplate,
@@ -698,16 +633,41 @@ pub(crate) unsafe extern "system" fn update_descriptor_set_with_template(
     }
 }
 
-/// Returns the intercepted function of this module with this name.
+/// Defines intercepted functions that destroy an object and remove it from the tracked ones.
+macro_rules! destroyed {
+    ($($name:ident $table:ident $objects:ident: $type:ty;)*) => {$(
+        unsafe extern "system" fn $name(
+            device: vk::Device,
+            object: $type,
+            allocator: *const vk::AllocationCallbacks<'_>,
+        ) {
+            let Some(d) = device::of(device) else { return };
+            d.state().objects.$objects.remove(&object);
+            // SAFETY: the program's arguments, valid by Vulkan's rules.
+            unsafe { (d.functions.$table().$name)(device, object, allocator) };
+        }
+    )*};
+}
+
+destroyed! {
+    destroy_buffer fp_v1_0 buffers: vk::Buffer;
+    destroy_shader_module fp_v1_0 modules: vk::ShaderModule;
+    destroy_descriptor_set_layout fp_v1_0 layouts: vk::DescriptorSetLayout;
+    destroy_pipeline_layout fp_v1_0 pipeline_layouts: vk::PipelineLayout;
+    destroy_pipeline fp_v1_0 pipelines: vk::Pipeline;
+    destroy_descriptor_update_template fp_v1_1 templates: vk::DescriptorUpdateTemplate;
+}
+
+/// Returns the intercepted function of this module with this name. An extension's function has the same signature as
+/// the one that Vulkan adopted.
 pub(crate) fn function(name: &CStr) -> Option<*const ()> {
-    Some(match name.to_bytes() {
+    let name = name.to_bytes();
+    Some(match name.strip_suffix(b"KHR").unwrap_or(name) {
         b"vkCreateBuffer" => create_buffer as *const (),
         b"vkDestroyBuffer" => destroy_buffer as *const (),
         b"vkBindBufferMemory" => bind_buffer_memory as *const (),
-        b"vkBindBufferMemory2" | b"vkBindBufferMemory2KHR" => bind_buffer_memory2 as *const (),
-        b"vkGetDeviceBufferMemoryRequirements" | b"vkGetDeviceBufferMemoryRequirementsKHR" => {
-            get_device_buffer_memory_requirements as *const ()
-        }
+        b"vkBindBufferMemory2" => bind_buffer_memory2 as *const (),
+        b"vkGetDeviceBufferMemoryRequirements" => get_device_buffer_memory_requirements as *const (),
         b"vkCreateShaderModule" => create_shader_module as *const (),
         b"vkDestroyShaderModule" => destroy_shader_module as *const (),
         b"vkCreateDescriptorSetLayout" => create_descriptor_set_layout as *const (),
@@ -722,15 +682,9 @@ pub(crate) fn function(name: &CStr) -> Option<*const ()> {
         b"vkResetDescriptorPool" => reset_descriptor_pool as *const (),
         b"vkDestroyDescriptorPool" => destroy_descriptor_pool as *const (),
         b"vkUpdateDescriptorSets" => update_descriptor_sets as *const (),
-        b"vkCreateDescriptorUpdateTemplate" | b"vkCreateDescriptorUpdateTemplateKHR" => {
-            create_descriptor_update_template as *const ()
-        }
-        b"vkDestroyDescriptorUpdateTemplate" | b"vkDestroyDescriptorUpdateTemplateKHR" => {
-            destroy_descriptor_update_template as *const ()
-        }
-        b"vkUpdateDescriptorSetWithTemplate" | b"vkUpdateDescriptorSetWithTemplateKHR" => {
-            update_descriptor_set_with_template as *const ()
-        }
+        b"vkCreateDescriptorUpdateTemplate" => create_descriptor_update_template as *const (),
+        b"vkDestroyDescriptorUpdateTemplate" => destroy_descriptor_update_template as *const (),
+        b"vkUpdateDescriptorSetWithTemplate" => update_descriptor_set_with_template as *const (),
         _ => return None,
     })
 }

@@ -222,7 +222,7 @@ fn other(d: &LayerDevice, commands: vk::CommandBuffer, what: &'static str, call:
     }
 }
 
-pub(crate) unsafe extern "system" fn create_command_pool(
+unsafe extern "system" fn create_command_pool(
     device: vk::Device,
     info: *const vk::CommandPoolCreateInfo<'_>,
     allocator: *const vk::AllocationCallbacks<'_>,
@@ -240,19 +240,19 @@ pub(crate) unsafe extern "system" fn create_command_pool(
 }
 
 /// Empties the recordings of command buffers that are no longer in use, after reading the results of their submissions;
-/// with `gone`, removes them.
-fn clear(d: &LayerDevice, all: &[vk::CommandBuffer], gone: bool) {
+/// with `removed`, removes them.
+fn clear(d: &LayerDevice, all: &[vk::CommandBuffer], removed: bool) {
     d.settle(all);
     let mut state = d.state();
     for commands in all {
         state.recordings.clear(d, *commands);
-        if gone {
+        if removed {
             state.recordings.all.remove(commands);
         }
     }
 }
 
-pub(crate) unsafe extern "system" fn destroy_command_pool(
+unsafe extern "system" fn destroy_command_pool(
     device: vk::Device,
     pool: vk::CommandPool,
     allocator: *const vk::AllocationCallbacks<'_>,
@@ -264,7 +264,7 @@ pub(crate) unsafe extern "system" fn destroy_command_pool(
     unsafe { (d.functions.fp_v1_0().destroy_command_pool)(device, pool, allocator) };
 }
 
-pub(crate) unsafe extern "system" fn reset_command_pool(
+unsafe extern "system" fn reset_command_pool(
     device: vk::Device,
     pool: vk::CommandPool,
     flags: vk::CommandPoolResetFlags,
@@ -276,7 +276,7 @@ pub(crate) unsafe extern "system" fn reset_command_pool(
     unsafe { (d.functions.fp_v1_0().reset_command_pool)(device, pool, flags) }
 }
 
-pub(crate) unsafe extern "system" fn allocate_command_buffers(
+unsafe extern "system" fn allocate_command_buffers(
     device: vk::Device,
     info: *const vk::CommandBufferAllocateInfo<'_>,
     made: *mut vk::CommandBuffer,
@@ -299,7 +299,7 @@ pub(crate) unsafe extern "system" fn allocate_command_buffers(
     }
 }
 
-pub(crate) unsafe extern "system" fn free_command_buffers(
+unsafe extern "system" fn free_command_buffers(
     device: vk::Device,
     pool: vk::CommandPool,
     count: u32,
@@ -308,16 +308,16 @@ pub(crate) unsafe extern "system" fn free_command_buffers(
     let Some(d) = device::of(device) else { return };
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
-        let gone = list(all, count);
+        let removed = list(all, count);
         if let Some(known) = d.state().recordings.pools.get_mut(&pool) {
-            known.1.retain(|commands| !gone.contains(commands));
+            known.1.retain(|commands| !removed.contains(commands));
         }
-        clear(&d, gone, true);
+        clear(&d, removed, true);
         (d.functions.fp_v1_0().free_command_buffers)(device, pool, count, all);
     }
 }
 
-pub(crate) unsafe extern "system" fn begin_command_buffer(
+unsafe extern "system" fn begin_command_buffer(
     commands: vk::CommandBuffer,
     info: *const vk::CommandBufferBeginInfo<'_>,
 ) -> vk::Result {
@@ -327,7 +327,7 @@ pub(crate) unsafe extern "system" fn begin_command_buffer(
     unsafe { (d.functions.fp_v1_0().begin_command_buffer)(commands, info) }
 }
 
-pub(crate) unsafe extern "system" fn reset_command_buffer(
+unsafe extern "system" fn reset_command_buffer(
     commands: vk::CommandBuffer,
     flags: vk::CommandBufferResetFlags,
 ) -> vk::Result {
@@ -337,7 +337,7 @@ pub(crate) unsafe extern "system" fn reset_command_buffer(
     unsafe { (d.functions.fp_v1_0().reset_command_buffer)(commands, flags) }
 }
 
-pub(crate) unsafe extern "system" fn cmd_bind_pipeline(
+unsafe extern "system" fn cmd_bind_pipeline(
     commands: vk::CommandBuffer,
     point: vk::PipelineBindPoint,
     pipeline: vk::Pipeline,
@@ -367,13 +367,13 @@ fn bind(d: &LayerDevice, commands: vk::CommandBuffer, first: u32, sets: &[vk::De
         let layout = objects.sets.get(set).map(|set| &set.layout);
         let dynamic = layout.into_iter().flat_map(|layout| layout.bindings.values());
         let count: u32 = dynamic.filter(|(kind, _)| is_dynamic(*kind)).map(|(_, count)| count).sum();
-        let (own, rest) = offsets.split_at((count as usize).min(offsets.len()));
+        let (dynamic_offsets, rest) = offsets.split_at((count as usize).min(offsets.len()));
         offsets = rest;
-        *place = Some(BoundSet::Set { set: *set, offsets: own.to_vec() });
+        *place = Some(BoundSet::Set { set: *set, offsets: dynamic_offsets.to_vec() });
     }
 }
 
-pub(crate) unsafe extern "system" fn cmd_bind_descriptor_sets(
+unsafe extern "system" fn cmd_bind_descriptor_sets(
     commands: vk::CommandBuffer,
     point: vk::PipelineBindPoint,
     layout: vk::PipelineLayout,
@@ -394,7 +394,7 @@ pub(crate) unsafe extern "system" fn cmd_bind_descriptor_sets(
     }
 }
 
-pub(crate) unsafe extern "system" fn cmd_bind_descriptor_sets2(
+unsafe extern "system" fn cmd_bind_descriptor_sets2(
     commands: vk::CommandBuffer,
     info: *const vk::BindDescriptorSetsInfoKHR<'_>,
 ) {
@@ -435,7 +435,7 @@ fn push_set(
     recording.sets[at] = Some(BoundSet::Pushed(pushed));
 }
 
-pub(crate) unsafe extern "system" fn cmd_push_descriptor_set(
+unsafe extern "system" fn cmd_push_descriptor_set(
     commands: vk::CommandBuffer,
     point: vk::PipelineBindPoint,
     layout: vk::PipelineLayout,
@@ -453,7 +453,7 @@ pub(crate) unsafe extern "system" fn cmd_push_descriptor_set(
     }
 }
 
-pub(crate) unsafe extern "system" fn cmd_push_descriptor_set2(
+unsafe extern "system" fn cmd_push_descriptor_set2(
     commands: vk::CommandBuffer,
     info: *const vk::PushDescriptorSetInfoKHR<'_>,
 ) {
@@ -469,7 +469,7 @@ pub(crate) unsafe extern "system" fn cmd_push_descriptor_set2(
     }
 }
 
-pub(crate) unsafe extern "system" fn cmd_push_descriptor_set_with_template(
+unsafe extern "system" fn cmd_push_descriptor_set_with_template(
     commands: vk::CommandBuffer,
     template: vk::DescriptorUpdateTemplate,
     layout: vk::PipelineLayout,
@@ -501,7 +501,7 @@ fn push(d: &LayerDevice, commands: vk::CommandBuffer, offset: u32, bytes: &[u8])
     recording.push[start..end].copy_from_slice(bytes);
 }
 
-pub(crate) unsafe extern "system" fn cmd_push_constants(
+unsafe extern "system" fn cmd_push_constants(
     commands: vk::CommandBuffer,
     layout: vk::PipelineLayout,
     stages: vk::ShaderStageFlags,
@@ -519,10 +519,7 @@ pub(crate) unsafe extern "system" fn cmd_push_constants(
     }
 }
 
-pub(crate) unsafe extern "system" fn cmd_push_constants2(
-    commands: vk::CommandBuffer,
-    info: *const vk::PushConstantsInfoKHR<'_>,
-) {
+unsafe extern "system" fn cmd_push_constants2(commands: vk::CommandBuffer, info: *const vk::PushConstantsInfoKHR<'_>) {
     let Some(d) = device::of(commands) else { return };
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
@@ -534,14 +531,14 @@ pub(crate) unsafe extern "system" fn cmd_push_constants2(
     }
 }
 
-pub(crate) unsafe extern "system" fn cmd_dispatch(commands: vk::CommandBuffer, x: u32, y: u32, z: u32) {
+unsafe extern "system" fn cmd_dispatch(commands: vk::CommandBuffer, x: u32, y: u32, z: u32) {
     let Some(d) = device::of(commands) else { return };
     let grid = DispatchGrid { groups: [x, y, z], ..DispatchGrid::default() };
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     dispatch(&d, commands, grid, || unsafe { (d.functions.fp_v1_0().cmd_dispatch)(commands, x, y, z) });
 }
 
-pub(crate) unsafe extern "system" fn cmd_dispatch_base(
+unsafe extern "system" fn cmd_dispatch_base(
     commands: vk::CommandBuffer,
     base_x: u32,
     base_y: u32,
@@ -557,7 +554,7 @@ pub(crate) unsafe extern "system" fn cmd_dispatch_base(
     dispatch(&d, commands, grid, || unsafe { next(commands, base_x, base_y, base_z, x, y, z) });
 }
 
-pub(crate) unsafe extern "system" fn cmd_dispatch_indirect(
+unsafe extern "system" fn cmd_dispatch_indirect(
     commands: vk::CommandBuffer,
     buffer: vk::Buffer,
     offset: vk::DeviceSize,
@@ -569,7 +566,7 @@ pub(crate) unsafe extern "system" fn cmd_dispatch_indirect(
     dispatch(&d, commands, grid, || unsafe { next(commands, buffer, offset) });
 }
 
-pub(crate) unsafe extern "system" fn cmd_execute_commands(
+unsafe extern "system" fn cmd_execute_commands(
     commands: vk::CommandBuffer,
     count: u32,
     secondaries: *const vk::CommandBuffer,
@@ -590,10 +587,7 @@ pub(crate) unsafe extern "system" fn cmd_execute_commands(
     }
 }
 
-pub(crate) unsafe extern "system" fn cmd_begin_label(
-    commands: vk::CommandBuffer,
-    label: *const vk::DebugUtilsLabelEXT<'_>,
-) {
+unsafe extern "system" fn cmd_begin_label(commands: vk::CommandBuffer, label: *const vk::DebugUtilsLabelEXT<'_>) {
     let Some(d) = device::of(commands) else { return };
     // SAFETY: the program's arguments, valid by Vulkan's rules.
     unsafe {
@@ -604,7 +598,7 @@ pub(crate) unsafe extern "system" fn cmd_begin_label(
     }
 }
 
-pub(crate) unsafe extern "system" fn cmd_end_label(commands: vk::CommandBuffer) {
+unsafe extern "system" fn cmd_end_label(commands: vk::CommandBuffer) {
     let Some(d) = device::of(commands) else { return };
     if let Some(recording) = d.state().recordings.all.get_mut(&commands) {
         recording.labels.pop();
@@ -655,9 +649,11 @@ counted! {
     "draws" cmd_draw_indexed_indirect (buffer: vk::Buffer, at: vk::DeviceSize, count: u32, stride: u32);
 }
 
-/// Returns the intercepted function of this module with this name.
+/// Returns the intercepted function of this module with this name. An extension's function has the same signature as
+/// the one that Vulkan adopted.
 pub(crate) fn function(name: &CStr) -> Option<*const ()> {
-    Some(match name.to_bytes() {
+    let name = name.to_bytes();
+    Some(match name.strip_suffix(b"KHR").unwrap_or(name) {
         b"vkCreateCommandPool" => create_command_pool as *const (),
         b"vkDestroyCommandPool" => destroy_command_pool as *const (),
         b"vkResetCommandPool" => reset_command_pool as *const (),
@@ -667,22 +663,20 @@ pub(crate) fn function(name: &CStr) -> Option<*const ()> {
         b"vkResetCommandBuffer" => reset_command_buffer as *const (),
         b"vkCmdBindPipeline" => cmd_bind_pipeline as *const (),
         b"vkCmdBindDescriptorSets" => cmd_bind_descriptor_sets as *const (),
-        b"vkCmdBindDescriptorSets2" | b"vkCmdBindDescriptorSets2KHR" => cmd_bind_descriptor_sets2 as *const (),
-        b"vkCmdPushDescriptorSet" | b"vkCmdPushDescriptorSetKHR" => cmd_push_descriptor_set as *const (),
-        b"vkCmdPushDescriptorSet2" | b"vkCmdPushDescriptorSet2KHR" => cmd_push_descriptor_set2 as *const (),
-        b"vkCmdPushDescriptorSetWithTemplate" | b"vkCmdPushDescriptorSetWithTemplateKHR" => {
-            cmd_push_descriptor_set_with_template as *const ()
-        }
+        b"vkCmdBindDescriptorSets2" => cmd_bind_descriptor_sets2 as *const (),
+        b"vkCmdPushDescriptorSet" => cmd_push_descriptor_set as *const (),
+        b"vkCmdPushDescriptorSet2" => cmd_push_descriptor_set2 as *const (),
+        b"vkCmdPushDescriptorSetWithTemplate" => cmd_push_descriptor_set_with_template as *const (),
         b"vkCmdPushConstants" => cmd_push_constants as *const (),
-        b"vkCmdPushConstants2" | b"vkCmdPushConstants2KHR" => cmd_push_constants2 as *const (),
+        b"vkCmdPushConstants2" => cmd_push_constants2 as *const (),
         b"vkCmdDispatch" => cmd_dispatch as *const (),
-        b"vkCmdDispatchBase" | b"vkCmdDispatchBaseKHR" => cmd_dispatch_base as *const (),
+        b"vkCmdDispatchBase" => cmd_dispatch_base as *const (),
         b"vkCmdDispatchIndirect" => cmd_dispatch_indirect as *const (),
         b"vkCmdExecuteCommands" => cmd_execute_commands as *const (),
         b"vkCmdBeginDebugUtilsLabelEXT" => cmd_begin_label as *const (),
         b"vkCmdEndDebugUtilsLabelEXT" => cmd_end_label as *const (),
         b"vkCmdCopyBuffer" => cmd_copy_buffer as *const (),
-        b"vkCmdCopyBuffer2" | b"vkCmdCopyBuffer2KHR" => cmd_copy_buffer2 as *const (),
+        b"vkCmdCopyBuffer2" => cmd_copy_buffer2 as *const (),
         b"vkCmdFillBuffer" => cmd_fill_buffer as *const (),
         b"vkCmdUpdateBuffer" => cmd_update_buffer as *const (),
         b"vkCmdCopyBufferToImage" => cmd_copy_buffer_to_image as *const (),

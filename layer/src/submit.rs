@@ -215,8 +215,8 @@ fn gather(
 ) {
     let Some(recording) = recordings.all.get(&commands) else { return };
     let pair = |stamp: u32| {
-        let own = ticks.get(&commands).and_then(|ticks| ticks.get(stamp as usize..stamp as usize + 2));
-        own.map_or((0, 0), |pair| (pair[0], pair[1]))
+        let pair = ticks.get(&commands).and_then(|ticks| ticks.get(stamp as usize..stamp as usize + 2));
+        pair.map_or((0, 0), |pair| (pair[0], pair[1]))
     };
     for entry in &recording.entries {
         match entry {
@@ -415,17 +415,19 @@ unsafe extern "system" fn device_wait_idle(device: vk::Device) -> vk::Result {
     result
 }
 
-/// Returns the intercepted function of this module with this name.
+/// Returns the intercepted function of this module with this name. An extension's function has the same signature as
+/// the one that Vulkan adopted.
 pub(crate) fn function(name: &CStr) -> Option<*const ()> {
-    Some(match name.to_bytes() {
+    let name = name.to_bytes();
+    Some(match name.strip_suffix(b"KHR").unwrap_or(name) {
         b"vkGetDeviceQueue" => get_device_queue as *const (),
         b"vkGetDeviceQueue2" => get_device_queue2 as *const (),
         b"vkQueueSubmit" => queue_submit as *const (),
-        b"vkQueueSubmit2" | b"vkQueueSubmit2KHR" => queue_submit2 as *const (),
+        b"vkQueueSubmit2" => queue_submit2 as *const (),
         b"vkWaitForFences" => wait_for_fences as *const (),
         b"vkGetFenceStatus" => get_fence_status as *const (),
-        b"vkWaitSemaphores" | b"vkWaitSemaphoresKHR" => wait_semaphores as *const (),
-        b"vkGetSemaphoreCounterValue" | b"vkGetSemaphoreCounterValueKHR" => get_semaphore_counter_value as *const (),
+        b"vkWaitSemaphores" => wait_semaphores as *const (),
+        b"vkGetSemaphoreCounterValue" => get_semaphore_counter_value as *const (),
         b"vkQueueWaitIdle" => queue_wait_idle as *const (),
         b"vkDeviceWaitIdle" => device_wait_idle as *const (),
         _ => return None,

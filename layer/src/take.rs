@@ -69,7 +69,7 @@ impl Capture {
     /// Decides whether the next dispatch is captured, and records the copies of the memory that it can access.
     ///
     /// # Errors
-    /// The reason why the dispatch cannot be captured, whether or not it is selected.
+    /// Reason why the dispatch cannot be captured, whether or not it is selected.
     pub(crate) fn begin(
         d: &LayerDevice,
         commands: vk::CommandBuffer,

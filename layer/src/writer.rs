@@ -1,4 +1,4 @@
-//! The file of events of a process.
+//! Writes the file of events of a process.
 
 use crate::format::{CaptureSettings, ENDING, FOLDER, LayerEvent, MAGIC, ProcessInfo, SETTINGS, frame, read_settings};
 use std::fs::File;

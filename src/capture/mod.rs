@@ -1,5 +1,5 @@
-//! What a program did on its Vulkan devices, as the layer of `gpukern capture` told it: files of events, one for each
-//! process, and the profile made of them.
+//! Reads the events that the layer of `gpukern capture` wrote, one file per process, and builds profile, trace and
+//! cases from them.
 
 pub(crate) mod case;
 pub(crate) mod profile;
@@ -10,10 +10,8 @@ use gpukern_layer::format::{self, LayerEvent};
 use std::io;
 use std::path::Path;
 
-/// The events of each process in `folder`, in the order in which the processes started.
-///
-/// # Errors
-/// When the folder or a file in it cannot be read, or a file is of another version; the message names it.
+/// Reads the events of each process in `folder`, sorted by the start of the processes. The error names the unreadable
+/// file.
 pub(crate) fn read(folder: &Path) -> io::Result<Vec<Vec<LayerEvent>>> {
     let mut processes = vec![];
     for entry in folder.read_dir()? {
@@ -43,13 +41,13 @@ mod tests {
     use super::*;
     use gpukern_layer::format::ProcessInfo;
 
-    /// The file of events that a process writes.
+    /// Encodes the events as a process's file.
     fn file(events: &[LayerEvent]) -> Vec<u8> {
         format::MAGIC.into_iter().chain(events.iter().flat_map(format::frame)).collect()
     }
 
     #[test]
-    fn processes_come_in_the_order_of_their_start_and_other_files_are_none() {
+    fn processes_are_sorted_by_start() {
         let folder = tempfile::tempdir().expect("a folder");
         let process = |id, started| {
             vec![LayerEvent::Process(ProcessInfo { id, arguments: vec![], started, application: None, engine: None })]

@@ -221,14 +221,14 @@ impl ProfiledProcess {
         let (mut pipelines, mut names) = (HashMap::new(), HashMap::new());
         for event in events {
             match event {
-                LayerEvent::Process(own) => {
-                    process.id = own.id;
-                    process.arguments.clone_from(&own.arguments);
-                    process.started = own.started;
-                    process.application.clone_from(&own.application);
-                    process.engine.clone_from(&own.engine);
+                LayerEvent::Process(info) => {
+                    process.id = info.id;
+                    process.arguments.clone_from(&info.arguments);
+                    process.started = info.started;
+                    process.application.clone_from(&info.application);
+                    process.engine.clone_from(&info.engine);
                 }
-                LayerEvent::Pipeline(own) => drop(pipelines.insert(own.pipeline, own)),
+                LayerEvent::Pipeline(info) => drop(pipelines.insert(info.pipeline, info)),
                 // A program may rename a pipeline; the last name counts.
                 LayerEvent::Name { pipeline, name } => drop(names.insert(*pipeline, name.as_str())),
                 LayerEvent::Beyond { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
@@ -237,7 +237,7 @@ impl ProfiledProcess {
             }
         }
         let pipelines =
-            pipelines.iter().map(|(id, own)| (*id, PipelineIdentity::of(own, names.get(id).copied()))).collect();
+            pipelines.iter().map(|(id, info)| (*id, PipelineIdentity::of(info, names.get(id).copied()))).collect();
         for event in events {
             if let LayerEvent::Device(device) = event {
                 process.devices.push(of_device(device, events, &pipelines));
@@ -249,7 +249,7 @@ impl ProfiledProcess {
 
 /// Properties of a pipeline that its kernels share.
 struct PipelineIdentity<'e> {
-    told: &'e format::PipelineInfo,
+    info: &'e format::PipelineInfo,
     /// Name from the module or the pipeline; otherwise labels or the hash decide.
     name: Option<String>,
     spirv: String,
@@ -259,15 +259,15 @@ struct PipelineIdentity<'e> {
 }
 
 impl<'e> PipelineIdentity<'e> {
-    fn of(told: &'e format::PipelineInfo, name: Option<&str>) -> Self {
-        let bytes: Vec<u8> = told.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let constants = told.specialization.iter().map(|(id, data)| [&id.to_le_bytes(), &data[..]].concat());
+    fn of(info: &'e format::PipelineInfo, name: Option<&str>) -> Self {
+        let bytes: Vec<u8> = info.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let constants = info.specialization.iter().map(|(id, data)| [&id.to_le_bytes(), &data[..]].concat());
         let constants: Vec<Vec<u8>> = constants.collect();
-        let options = (&told.entry, &told.specialization, told.subgroup, told.stage_flags, told.flags, told.robustness);
+        let options = (&info.entry, &info.specialization, info.subgroup, info.stage_flags, info.flags, info.robustness);
         Self {
-            told,
-            name: name::of_module(&told.spirv, &told.entry).or(name.map(String::from)),
-            spirv: name::hash(&told.spirv),
+            info,
+            name: name::of_module(&info.spirv, &info.entry).or(name.map(String::from)),
+            spirv: name::hash(&info.spirv),
             hash: fingerprint(&[&bytes, &constants.concat()]),
             content: fingerprint(&[&bytes, format!("{options:?}").as_bytes()]),
         }
@@ -337,13 +337,13 @@ impl<'e> Counting<'e> {
             self.counted.push((key, Counted { shader, calls: 0, times: vec![], beyond: BTreeMap::new() }));
             self.counted.len() - 1
         });
-        let own = &mut self.counted[kernel].1;
-        own.calls += 1;
+        let counted = &mut self.counted[kernel].1;
+        counted.calls += 1;
         let span = self.clock.span(begin, end).map(|(begin, end)| Span { queue, begin, end });
         let time = span.map(|span| Nanos(span.end - span.begin));
-        own.times.extend(time);
+        counted.times.extend(time);
         if let Some(why) = beyond {
-            let (calls, total) = own.beyond.entry(why).or_default();
+            let (calls, total) = counted.beyond.entry(why).or_default();
             (*calls, *total) = (*calls + 1, *total + time.unwrap_or_default());
         }
         self.timed.extend(span.map(|span| TimedCommand { kernel, submission, span }));
@@ -351,34 +351,40 @@ impl<'e> Counting<'e> {
 }
 
 fn of_device(
-    told: &format::DeviceProperties,
+    properties: &format::DeviceProperties,
     events: &[LayerEvent],
     shaders: &HashMap<u32, PipelineIdentity<'_>>,
 ) -> ProfiledDevice {
-    let mut device = described(told);
+    let mut device = described(properties);
     let mine = events.iter().filter_map(|event| match event {
-        LayerEvent::Submission(submission) if submission.device == told.device => Some(submission),
+        LayerEvent::Submission(submission) if submission.device == properties.device => Some(submission),
         _ => None,
     });
     let submissions: Vec<&format::Submission> = mine.collect();
     let mut counting = Counting::default();
-    counting.clock.period = f64::from(told.period);
+    counting.clock.period = f64::from(properties.period);
     let (mut commands, queues) = (0, &mut device.timeline.queues);
     for (at, submission) in submissions.iter().enumerate() {
         let queue = queues.iter().position(|queue| *queue == submission.queue).unwrap_or_else(|| {
             queues.push(submission.queue);
             queues.len() - 1
         });
-        for own in &submission.dispatches {
-            let shader = shaders.get(&own.pipeline);
-            counting.add(key(own, shader), shader, [queue, at], [own.begin, own.end], own.beyond.as_deref());
-        }
-        for own in &submission.others {
+        for command in &submission.dispatches {
+            let shader = shaders.get(&command.pipeline);
             counting.add(
-                KernelKey { name: own.what.clone(), ..KernelKey::default() },
+                key(command, shader),
+                shader,
+                [queue, at],
+                [command.begin, command.end],
+                command.beyond.as_deref(),
+            );
+        }
+        for command in &submission.others {
+            counting.add(
+                KernelKey { name: command.what.clone(), ..KernelKey::default() },
                 None,
                 [queue, at],
-                [own.begin, own.end],
+                [command.begin, command.end],
                 None,
             );
         }
@@ -389,8 +395,8 @@ fn of_device(
     }
     device.submissions = submissions.len();
     device.commands_without_times = commands - counting.timed.len();
-    let own = shaders.values().filter(|shader| shader.told.device == told.device);
-    device.pipelines = Times::of(&own.map(|shader| Nanos(shader.told.took as f64)).collect::<Vec<_>>());
+    let device_shaders = shaders.values().filter(|shader| shader.info.device == properties.device);
+    device.pipelines = Times::of(&device_shaders.map(|shader| Nanos(shader.info.took as f64)).collect::<Vec<_>>());
     device.place(counting.timed, &submissions);
     device.rank(&counting.counted);
     device
@@ -400,7 +406,7 @@ impl ProfiledDevice {
     /// Sorts the timed commands, finds the gaps between them, and converts to the host's clock.
     fn place(&mut self, mut timed: Vec<TimedCommand>, submissions: &[&format::Submission]) {
         timed.sort_by(|a, b| a.span.begin.total_cmp(&b.span.begin));
-        let offset = timed.iter().map(|own| submissions[own.submission].submitted as f64 - own.span.begin);
+        let offset = timed.iter().map(|command| submissions[command.submission].submitted as f64 - command.span.begin);
         // No dispatch starts before its submission: the largest difference is the tightest possible offset.
         let offset = offset.max_by(f64::total_cmp).unwrap_or(0.0);
         let (mut within, mut between) = (vec![], vec![]);
@@ -420,12 +426,12 @@ impl ProfiledDevice {
         }
         (self.gaps_within, self.gaps_between) = (Times::of(&within), Times::of(&between));
         self.total = timed.iter().map(|TimedCommand { span, .. }| Nanos(span.end - span.begin)).sum();
-        self.busy = covered(timed.iter().map(|own| &own.span));
-        let begin = timed.first().map_or(0.0, |own| own.span.begin);
-        self.span = Nanos(timed.iter().map(|own| own.span.end - begin).fold(0.0, f64::max));
+        self.busy = covered(timed.iter().map(|command| &command.span));
+        let begin = timed.first().map_or(0.0, |command| command.span.begin);
+        self.span = Nanos(timed.iter().map(|command| command.span.end - begin).fold(0.0, f64::max));
         self.timeline.submissions.sort_by(|a, b| a.begin.total_cmp(&b.begin));
         self.pending = covered(self.timeline.submissions.iter());
-        self.timeline.dispatches = timed.into_iter().map(|own| (own.kernel, own.span)).collect();
+        self.timeline.dispatches = timed.into_iter().map(|command| (command.kernel, command.span)).collect();
     }
 
     /// Builds the kernels from the accumulated commands, those with the most time first.
@@ -439,24 +445,24 @@ impl ProfiledDevice {
                 of_name.push(content);
             }
         }
-        let kernel = |(KernelKey { name, content, grid, indirect }, own): &(KernelKey<'_>, Counted<'_>)| {
-            let times = Times::of(&own.times);
+        let kernel = |(KernelKey { name, content, grid, indirect }, counted): &(KernelKey<'_>, Counted<'_>)| {
+            let times = Times::of(&counted.times);
             let is_one = contents.get(name).is_none_or(|contents| contents.len() == 1);
-            let told = own.shader.map(|shader| shader.told);
-            let beyond = own.beyond.iter().map(|(why, (calls, total))| Beyond {
+            let info = counted.shader.map(|shader| shader.info);
+            let beyond = counted.beyond.iter().map(|(why, (calls, total))| Beyond {
                 why: (*why).to_string(),
                 calls: *calls,
                 share: total.0 / whole,
             });
             ProfiledKernel {
                 name: if is_one { name.clone() } else { format!("{name}~{}", &content[..DISTINGUISHING_DIGITS]) },
-                spirv: own.shader.map_or_else(String::new, |shader| shader.spirv.clone()),
-                hash: own.shader.map_or_else(String::new, |shader| shader.hash.clone()),
-                entry: told.map_or_else(String::new, |told| told.entry.clone()),
-                specialization: told.map_or_else(BTreeMap::new, specialization),
+                spirv: counted.shader.map_or_else(String::new, |shader| shader.spirv.clone()),
+                hash: counted.shader.map_or_else(String::new, |shader| shader.hash.clone()),
+                entry: info.map_or_else(String::new, |info| info.entry.clone()),
+                specialization: info.map_or_else(BTreeMap::new, specialization),
                 grid: *grid,
                 indirect: *indirect,
-                calls: own.calls,
+                calls: counted.calls,
                 share: times.as_ref().map_or(0.0, |times| times.total.0 / whole),
                 times,
                 beyond: beyond.collect(),
@@ -471,8 +477,8 @@ impl ProfiledDevice {
     }
 }
 
-fn specialization(told: &format::PipelineInfo) -> BTreeMap<u32, String> {
-    told.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect()
+fn specialization(info: &format::PipelineInfo) -> BTreeMap<u32, String> {
+    info.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -480,21 +486,21 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Builds a device without its commands.
-fn described(told: &format::DeviceProperties) -> ProfiledDevice {
-    let kind = match told.kind {
+fn described(properties: &format::DeviceProperties) -> ProfiledDevice {
+    let kind = match properties.kind {
         1 => DeviceKind::IntegratedGpu,
         2 => DeviceKind::DiscreteGpu,
         3 => DeviceKind::VirtualGpu,
         4 => DeviceKind::Cpu,
         _ => DeviceKind::Other,
     };
-    let version = told.api_version;
+    let version = properties.api_version;
     ProfiledDevice {
-        name: told.name.clone(),
+        name: properties.name.clone(),
         kind,
-        driver: if told.driver_info.is_empty() { &told.driver } else { &told.driver_info }.clone(),
+        driver: if properties.driver_info.is_empty() { &properties.driver } else { &properties.driver_info }.clone(),
         api_version: format!("{}.{}.{}", version >> 22 & 0x7f, version >> 12 & 0x3ff, version & 0xfff),
-        uuid: hex(&told.uuid),
+        uuid: hex(&properties.uuid),
         ..ProfiledDevice::default()
     }
 }
@@ -578,8 +584,8 @@ pub(crate) mod tests {
     use gpukern_layer::format::{DispatchEvent, Other, Submission};
 
     /// Returns a pipeline with this SPIR-V, distinguished only by its words.
-    fn pipeline(id: u32, device: u32, spirv: &[u32], entry: &str) -> LayerEvent {
-        LayerEvent::Pipeline(format::PipelineInfo {
+    pub(crate) fn pipeline(id: u32, device: u32, spirv: &[u32], entry: &str) -> format::PipelineInfo {
+        format::PipelineInfo {
             pipeline: id,
             device,
             spirv: spirv.to_vec(),
@@ -590,11 +596,11 @@ pub(crate) mod tests {
             flags: 0,
             robustness: None,
             took: 1000,
-        })
+        }
     }
 
-    fn device(id: u32, period: f32) -> LayerEvent {
-        LayerEvent::Device(format::DeviceProperties {
+    pub(crate) fn device(id: u32, period: f32) -> format::DeviceProperties {
+        format::DeviceProperties {
             device: id,
             name: format!("device {id}"),
             vendor: 0x10005,
@@ -607,7 +613,7 @@ pub(crate) mod tests {
             uuid: [0xab; 16],
             period,
             extensions: vec![],
-        })
+        }
     }
 
     fn process(id: u32) -> LayerEvent {
@@ -626,7 +632,7 @@ pub(crate) mod tests {
     }
 
     /// Returns two kernels over three submissions, a copy, a gap within a submission and gaps between them.
-    pub(crate) fn told() -> Vec<LayerEvent> {
+    pub(crate) fn sample_events() -> Vec<LayerEvent> {
         let mut sample = dispatch(1, 4, 1800, 2000);
         sample.beyond = Some("binding 0.3 is an image".into());
         let mut last = submission(0, [5000, 9000], vec![dispatch(0, 64, 3000, 3500)]);
@@ -635,9 +641,9 @@ pub(crate) mod tests {
         }
         vec![
             process(7),
-            device(0, 2.0),
-            pipeline(0, 0, &[1; 8], "mul_mat"),
-            pipeline(1, 0, &[2; 8], "main"),
+            LayerEvent::Device(device(0, 2.0)),
+            LayerEvent::Pipeline(pipeline(0, 0, &[1; 8], "mul_mat")),
+            LayerEvent::Pipeline(pipeline(1, 0, &[2; 8], "main")),
             submission(0, [1000, 3000], vec![dispatch(0, 64, 1000, 1300), dispatch(0, 64, 1300, 1700), sample]),
             LayerEvent::Name { pipeline: 1, name: "pool".into() },
             last,
@@ -659,8 +665,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn kernels_have_their_calls_times_and_shares_in_the_device_s_unit() {
-        let process = ProfiledProcess::of(&told());
+    fn kernels_have_calls_times_and_shares() {
+        let process = ProfiledProcess::of(&sample_events());
         let [device] = &process.devices[..] else { panic!("{process:?}") };
         let rows = device.kernels.iter().map(|kernel| {
             (&*kernel.name, kernel.grid_text(), kernel.calls, kernel.total().0, (kernel.share * 100.0).round())
@@ -683,8 +689,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_device_s_clock_is_as_close_to_the_host_s_as_submissions_allow() {
-        let device = &ProfiledProcess::of(&told()).devices[0];
+    fn device_times_are_aligned_with_submissions() {
+        let device = &ProfiledProcess::of(&sample_events()).devices[0];
         let begins: Vec<_> = device.timeline.dispatches.iter().map(|(kernel, span)| (*kernel, span.begin)).collect();
         // The second submission came 4 µs after the first, and its dispatch started 4 µs after the first dispatch.
         assert_eq!(begins, [(0, 1000.0), (0, 1600.0), (1, 2600.0), (0, 5000.0), (2, 6200.0)]);
@@ -692,20 +698,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_name_comes_from_the_module_the_program_a_label_or_a_hash_and_never_hides_two_kernels() {
+    fn kernel_names_are_unique_and_come_from_four_sources() {
         let labelled =
             |pipeline, label: &str| DispatchEvent { label: Some(label.into()), ..dispatch(pipeline, 1, 10, 20) };
         let indirect = DispatchEvent { indirect: true, groups: [0; 3], ..dispatch(0, 1, 40, 50) };
         let events = [
             process(1),
-            device(0, 1.0),
-            pipeline(0, 0, &[1; 8], "entry"),
-            pipeline(1, 0, &[2; 8], "main"),
-            pipeline(2, 0, &[3; 8], "main"),
+            LayerEvent::Device(device(0, 1.0)),
+            LayerEvent::Pipeline(pipeline(0, 0, &[1; 8], "entry")),
+            LayerEvent::Pipeline(pipeline(1, 0, &[2; 8], "main")),
+            LayerEvent::Pipeline(pipeline(2, 0, &[3; 8], "main")),
             // Created again: the same kernel.
-            pipeline(3, 0, &[3; 8], "main"),
+            LayerEvent::Pipeline(pipeline(3, 0, &[3; 8], "main")),
             // A different module of the same name.
-            pipeline(4, 0, &[4; 8], "entry"),
+            LayerEvent::Pipeline(pipeline(4, 0, &[4; 8], "entry")),
             LayerEvent::Name { pipeline: 0, name: "never used".into() },
             submission(
                 0,
@@ -722,22 +728,23 @@ pub(crate) mod tests {
             ),
         ];
         let called = |at: usize| match &events[at] {
-            LayerEvent::Pipeline(own) => name_of(&events, own),
+            LayerEvent::Pipeline(info) => name_of(&events, info),
             other => panic!("{other:?}"),
         };
         assert_eq!([2, 4].map(called), ["entry".into(), fingerprint(&[&[3, 0, 0, 0].repeat(8)])[..8].to_string()]);
         let process = ProfiledProcess::of(&events);
-        let mut names: Vec<_> = process.devices[0].kernels.iter().map(|own| (own.name.clone(), own.calls)).collect();
+        let mut names: Vec<_> =
+            process.devices[0].kernels.iter().map(|kernel| (kernel.name.clone(), kernel.calls)).collect();
         names.sort();
         let hash = fingerprint(&[&[3, 0, 0, 0].repeat(8)]);
         let (apart, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|(name, _)| name.starts_with("entry~"));
         assert_eq!(others, [(hash[..8].to_string(), 2), ("label".into(), 1), ("pipeline 9".into(), 1)]);
         assert!(apart.len() == 3 && apart[0].0 != apart[2].0, "{apart:?}");
-        assert!(process.devices[0].kernels.iter().any(|own| own.grid_text() == "indirect"));
+        assert!(process.devices[0].kernels.iter().any(|kernel| kernel.grid_text() == "indirect"));
     }
 
     #[test]
-    fn a_clock_that_starts_again_goes_on_also_for_a_tick_that_comes_late() {
+    fn clock_wrap_around_tolerates_late_ticks() {
         let mut clock = TickClock { period: 1.0, ..TickClock::default() };
         let end = 1u64 << 36;
         let ticks = [end - 100, end - 10, 5, end - 3, 40];
@@ -753,15 +760,15 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn processes_devices_and_queues_are_apart_and_what_has_no_time_is_counted() {
+    fn devices_and_queues_are_separate_and_untimed_commands_counted() {
         let mut other = submission(1, [0, 10], vec![dispatch(0, 1, 0, 0), dispatch(0, 1, 0, 0)]);
         if let LayerEvent::Submission(other) = &mut other {
             other.queue = (1, 0);
         }
         let events = [
             process(1),
-            device(0, 1.0),
-            device(1, 0.0),
+            LayerEvent::Device(device(0, 1.0)),
+            LayerEvent::Device(device(1, 0.0)),
             submission(0, [0, 10], vec![dispatch(0, 1, 10, 20)]),
             other,
             LayerEvent::Stopped { why: "it forked".into() },
@@ -777,19 +784,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn time_of_overlapping_dispatches_is_counted_once_where_the_device_is_busy() {
+    fn busy_time_counts_overlaps_once() {
         let overlapping = vec![dispatch(0, 1, 100, 200), dispatch(0, 1, 150, 180), dispatch(0, 1, 190, 260)];
-        let process = ProfiledProcess::of(&[process(1), device(0, 1.0), submission(0, [0, 10], overlapping)]);
+        let process =
+            ProfiledProcess::of(&[process(1), LayerEvent::Device(device(0, 1.0)), submission(0, [0, 10], overlapping)]);
         let device = &process.devices[0];
         assert_eq!((device.total.0, device.busy.0, device.span.0), (200.0, 160.0, 160.0));
         assert!(device.gaps_within.is_none());
     }
 
     #[test]
-    fn the_committed_schema_of_a_profile_is_that_of_the_types() {
+    fn the_committed_profile_schema_is_current() {
         let schema = schemars::schema_for!(Profile);
         assert_committed("docs/profile.schema.json", &schema);
-        let json = serde_json::to_value(profile(&[told()])).expect("JSON");
+        let json = serde_json::to_value(profile(&[sample_events()])).expect("JSON");
         let validator = jsonschema::validator_for(schema.as_value()).expect("a schema");
         let errors: Vec<_> = validator.iter_errors(&json).map(|e| format!("{}: {e}", e.instance_path())).collect();
         assert!(errors.is_empty(), "{errors:#?}");

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 /// Returns the trace: a row per process, with tracks for the dispatches and the submissions of each queue.
 #[must_use]
 pub(crate) fn trace(profile: &Profile) -> Value {
-    let begun = profile.processes.iter().map(|process| process.started).min().unwrap_or(0);
+    let start = profile.processes.iter().map(|process| process.started).min().unwrap_or(0);
     let mut events = vec![];
     for process in &profile.processes {
         let name = process.application.clone().unwrap_or_else(|| process.arguments.join(" "));
-        let mut tracks = Tracks { process, begun: (process.started - begun) as f64, written: 0, events: &mut events };
+        let mut tracks = Tracks { process, start: (process.started - start) as f64, written: 0, events: &mut events };
         tracks.name("process_name", 0, &name);
         for device in &process.devices {
             tracks.device(device);
@@ -24,7 +24,7 @@ pub(crate) fn trace(profile: &Profile) -> Value {
 struct Tracks<'a> {
     process: &'a ProfiledProcess,
     /// Nanoseconds from the start of the first process to the start of this one.
-    begun: f64,
+    start: f64,
     /// Number of tracks written.
     written: usize,
     events: &'a mut Vec<Value>,
@@ -71,7 +71,7 @@ impl Tracks<'_> {
             event["ph"] = "X".into();
             event["pid"] = self.process.id.into();
             event["tid"] = (first + lane).into();
-            event["ts"] = microseconds(self.begun + span.begin);
+            event["ts"] = microseconds(self.start + span.begin);
             event["dur"] = microseconds(span.end - span.begin);
             self.events.push(event);
         }
@@ -86,12 +86,12 @@ fn microseconds(nanos: f64) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::profile::tests::{profile, told};
+    use super::super::profile::tests::{profile, sample_events};
     use super::*;
 
     #[test]
-    fn every_event_is_on_a_named_track_of_its_process_and_none_of_a_track_overlap() {
-        let mut profile = profile(&[told(), told()]);
+    fn events_are_on_named_tracks_without_overlap() {
+        let mut profile = profile(&[sample_events(), sample_events()]);
         profile.processes[1].started += 500;
         profile.processes[1].id = 8;
         // As with --overlapped.

@@ -1,4 +1,4 @@
-//! `gpukern capture`: runs a program with the layer loaded into it, and prints what the layer told.
+//! `gpukern capture`: runs a program with the layer loaded into it, and prints the profile.
 
 use super::document::{Document, Files, JSON, Target};
 use super::{CommandOutput, interrupt};
@@ -7,12 +7,12 @@ use crate::basis::error::{Error, Exit};
 use crate::basis::printable::{Shown, brief, ending, printable};
 use crate::basis::threads::{CANNOT_START, explained};
 use crate::basis::units::Nanos;
-use crate::capture::case::chosen;
+use crate::capture::case::select_dispatches;
 use crate::capture::profile::{Profile, ProfiledProcess, SCHEMA, name_of};
 use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
 use crate::commands::host::Host;
-use crate::commands::run::replay::{Written, write_cases};
+use crate::commands::run::replay::{ConvertedCase, write_cases};
 use crate::device::cache::{CacheFolder, LAYER_FOLDER, fingerprint};
 use crate::measure::session::Setup;
 use crate::report;
@@ -26,11 +26,11 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-/// The layer as a shared object; empty where gpukern was built for another system than the one that built it.
+/// Shared object of the layer; empty in a cross-compiled gpukern.
 const LAYER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/layer"));
-/// What the loader calls first in it.
+/// Function of the layer that the loader calls first.
 const NEGOTIATE: &str = "vkNegotiateLoaderLayerInterfaceVersion";
-/// The version of Vulkan that it knows.
+/// Vulkan version that the layer supports.
 const API_VERSION: &str = "1.3.290";
 
 const TRACE: Document = ["a trace", "--trace"];
@@ -50,19 +50,19 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
     let mut command = Command::new(program);
     command.args(&args.program[1..]).env(format::FOLDER, &folder);
     load(&mut command, &layer, host);
-    let begun = host.elapsed();
+    let start = host.elapsed();
     let status = interrupt::supervise(|| command.spawn().map_err(|e| cannot_start(program, &e)))?;
-    let wall = Nanos::from(host.elapsed() - begun);
-    let told = capture::read(&folder).map_err(|e| Error::Failure(format!("what the layer told: {e}")))?;
-    let profile = profile(args, status, wall, &told);
+    let wall = Nanos::from(host.elapsed() - start);
+    let processes = capture::read(&folder).map_err(|e| Error::Failure(format!("what the layer told: {e}")))?;
+    let profile = profile(args, status, wall, &processes);
     if profile.devices().next().is_none() {
-        return Ok(without_device(program, status, &told));
+        return Ok(without_device(program, status, &processes));
     }
     let mut text = report::capture::text(&profile, args.top as usize, host.width());
-    // The profile is worth having without its cases.
+    // Without the cases, the profile is still useful.
     let (mut failed, mut exit) = (None, Exit::Success);
     if let Some(output) = &args.output {
-        match cases(args, &folder, output, &told, setup, host) {
+        match cases(args, &folder, output, &processes, setup, host) {
             Ok((said, all_verified)) => {
                 text += &said;
                 exit = if all_verified { exit } else { Exit::Rejected };
@@ -85,7 +85,7 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
     Ok(answer)
 }
 
-/// What the layer is to do.
+/// Converts the arguments to the layer's settings.
 fn settings(args: &CaptureArgs) -> Result<CaptureSettings, Error> {
     if let Some(pattern) = &args.kernel {
         regex_lite::Regex::new(pattern)
@@ -97,18 +97,18 @@ fn settings(args: &CaptureArgs) -> Result<CaptureSettings, Error> {
 }
 
 fn files(args: &CaptureArgs) -> Files {
-    // A program without a folder in its name is looked for elsewhere.
+    // A program name without a folder is searched on the `PATH`.
     let program = Path::new(&args.program[0]);
     let words: Vec<_> = args.program.iter().map(|word| word.to_string_lossy()).collect();
-    let named = command_files::of_arguments(words.iter().map(AsRef::as_ref), Path::new("."));
+    let named = command_files::files_of_arguments(words.iter().map(AsRef::as_ref), Path::new("."));
     let files = Files::default().read("the program", Some(program).filter(|program| program.components().count() > 1));
     let files = files.read("a file of the program", named);
     let files = files.written("--json", &args.json).written("--trace", &args.trace).written("--page", &args.page);
     files.folder("--output", args.output.as_deref())
 }
 
-/// A private folder for what the layer writes: that of the cases, if there are any, so that their bytes never move to
-/// another disk.
+/// Makes a private folder for the layer's files: next to the cases, if there are any, so that their contents need not
+/// be copied to another disk.
 fn scratch(cases: Option<&Path>) -> Result<Scratch, Error> {
     let Some(cases) = cases else {
         return Scratch::new().map_err(|e| Error::Failure(format!("no folder for what the layer tells: {e}")));
@@ -124,19 +124,20 @@ fn scratch(cases: Option<&Path>) -> Result<Scratch, Error> {
     }
 }
 
-/// Writes what the layer took as cases below `output`; returns what became of each, and whether every case was verified.
+/// Writes the captured dispatches as cases below `output`; returns a line for each, and whether every case was
+/// verified.
 fn cases(
     args: &CaptureArgs,
     spool: &Path,
     output: &Path,
-    told: &[Vec<LayerEvent>],
+    processes: &[Vec<LayerEvent>],
     setup: &Setup,
     host: &Host,
 ) -> Result<(String, bool), Error> {
-    let called = |process: usize, pipeline: &format::PipelineInfo| name_of(&told[process], pipeline);
-    let chosen = chosen(told, Some(args.top as usize), &called);
+    let called = |process: usize, pipeline: &format::PipelineInfo| name_of(&processes[process], pipeline);
+    let chosen = select_dispatches(processes, Some(args.top as usize), &called);
     let (mut text, mut all_verified) = (String::new(), true);
-    for Written { name, folder, verified } in write_cases(&chosen, spool, output, Some((setup, host)))? {
+    for ConvertedCase { name, folder, verified } in write_cases(&chosen, spool, output, Some((setup, host)))? {
         all_verified &= folder.is_none() || verified.is_ok();
         let shown = folder.as_deref().map_or_else(|| name.into(), |folder| folder.to_string_lossy());
         let what = match (&folder, verified) {
@@ -150,7 +151,7 @@ fn cases(
     Ok((if text.is_empty() { text } else { format!("\n{text}") }, all_verified))
 }
 
-/// The folder of the layer and its manifest: in the cache, or where that cannot be used, in `folder`.
+/// Unpacks the layer and its manifest, to the cache or else to `folder`.
 fn unpacked(cache: &CacheFolder, folder: &Path) -> Result<PathBuf, Error> {
     if LAYER.is_empty() {
         return Err(Error::Failure(
@@ -185,7 +186,7 @@ fn unpacked(cache: &CacheFolder, folder: &Path) -> Result<PathBuf, Error> {
         .map_err(|e| Error::Failure(format!("cannot unpack the Vulkan layer: {e}; name a folder with --cache-dir")))
 }
 
-/// Has the loader of the program load the layer in `folder`, before layers that the environment names already.
+/// Makes the program's loader load the layer in `folder`, before layers that the environment already names.
 fn load(command: &mut Command, folder: &Path, host: &Host) {
     let mut put_first = |variable: &str, first: &OsStr| {
         let others = host.variable_os(variable).unwrap_or_default();
@@ -197,7 +198,7 @@ fn load(command: &mut Command, folder: &Path, host: &Host) {
     };
     put_first("VK_INSTANCE_LAYERS", OsStr::new(LAYER_NAME));
     put_first("VK_ADD_LAYER_PATH", folder.as_os_str());
-    // Where it is set, the loader looks nowhere else.
+    // If it is set, the loader searches no other folder.
     if host.variable_os("VK_LAYER_PATH").is_some_and(|path| !path.is_empty()) {
         put_first("VK_LAYER_PATH", folder.as_os_str());
     }
@@ -217,7 +218,7 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
     Error::Usage(format!("cannot start '{}': {error}; {remedy}", brief(&shown)))
 }
 
-fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, told: &[Vec<LayerEvent>]) -> Profile {
+fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, processes: &[Vec<LayerEvent>]) -> Profile {
     Profile {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -225,13 +226,13 @@ fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, told: &[Vec<Laye
         ending: ending(status),
         wall,
         overlapped: args.overlapped,
-        processes: told.iter().map(|events| ProfiledProcess::of(events)).collect(),
+        processes: processes.iter().map(|events| ProfiledProcess::of(events)).collect(),
     }
 }
 
-/// The answer where no process of the program made a device.
-fn without_device(program: &OsStr, status: ExitStatus, told: &[Vec<LayerEvent>]) -> CommandOutput {
-    let why = if told.is_empty() {
+/// Explains why no process of the program created a device.
+fn without_device(program: &OsStr, status: ExitStatus, processes: &[Vec<LayerEvent>]) -> CommandOutput {
+    let why = if processes.is_empty() {
         "it does not use Vulkan, it runs with privileges that the loader does not pass layers to (setuid), or it is linked \
          with its own loader, which loads no layers; VK_LOADER_DEBUG=layer shows what the loader finds"
     } else {
@@ -243,7 +244,7 @@ fn without_device(program: &OsStr, status: ExitStatus, told: &[Vec<LayerEvent>])
     answer
 }
 
-/// Hands on how the program ended.
+/// Passes on the program's exit code.
 fn hand_on(answer: &mut CommandOutput, program: &OsStr, status: ExitStatus) {
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     #[cfg(unix)]
@@ -262,7 +263,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_layer_is_unpacked_once_and_again_where_it_was_altered() {
+    fn the_layer_is_unpacked_once_unless_altered() {
         let folder = tempfile::tempdir().expect("a folder");
         let cache = CacheFolder::new(Some(&folder.path().join("cache")));
         let layer = unpacked(&cache, folder.path()).expect("unpacked");
@@ -278,7 +279,7 @@ mod tests {
         std::fs::write(&library, "altered").expect("written");
         unpacked(&cache, folder.path()).expect("unpacked");
         assert!(std::fs::read(&library).expect("written") == LAYER);
-        // Without a cache it goes with the rest of the run.
+        // Without a cache, the layer is unpacked next to the other temporary files.
         let layer = unpacked(&CacheFolder::none(), folder.path()).expect("unpacked");
         assert!(layer.starts_with(folder.path()), "{}", layer.display());
     }

@@ -14,7 +14,7 @@ use crate::plan::axes::AxisValues;
 use crate::plan::options::{SamplingArgs, Selection};
 use crate::plan::request::{KernelFiles, Request, VulkanOptions};
 use crate::record::figure::LongColumn;
-use crate::run::options::Fields;
+use crate::run::options::FieldOptions;
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -747,10 +747,10 @@ impl RunArgs {
     }
 
     /// What changes in the description.
-    pub(crate) fn fields(&self) -> Fields {
+    pub(crate) fn fields(&self) -> FieldOptions {
         let Self { size, define, include, entry, set, old: OldOptions(old), .. } = self;
         let set = [&old[..], set].concat();
-        Fields { size: size.clone(), define: define.clone(), include: include.clone(), entry: entry.clone(), set }
+        FieldOptions { size: size.clone(), define: define.clone(), include: include.clone(), entry: entry.clone(), set }
     }
 
     /// What becomes of the record, as `bench` has it.
@@ -1566,7 +1566,7 @@ mod tests {
         let lists = (uniform4(vec(TEXT, 0..2)), vec(TEXT, 0..3), vec(ITEM, 0..2));
         (lists, of(TEXT), any::<bool>()).prop_map(|((lists, kernel, against), entry, tune)| {
             let [size, define, include, set] = lists;
-            let fields = Fields { size, define, include, entry, set };
+            let fields = FieldOptions { size, define, include, entry, set };
             KernelFiles { kernel: kernel.into_iter().map(PathBuf::from).collect(), fields, against, tune }
         })
     }

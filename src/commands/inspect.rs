@@ -19,7 +19,7 @@ use crate::record::Record;
 use crate::report;
 use crate::report::inspect::{Row, rows};
 use crate::run::algorithm::UserKernels;
-use crate::run::options::{self, Fields};
+use crate::run::options::{self, FieldOptions};
 use crate::run::resolve;
 use std::path::{Path, PathBuf};
 
@@ -105,16 +105,15 @@ fn of_files(files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> Res
     for spec in &args.spec {
         set.extend(old_options::as_sets("spec", spec).map_err(Error::Usage)?);
     }
-    let fields = Fields { size: args.size.clone(), set, ..Fields::default() };
+    let fields = FieldOptions { size: args.size.clone(), set, ..FieldOptions::default() };
     let described = |files: &[PathBuf]| resolve::resolve(&options::describe(files, None, &fields)?);
     // Several descriptions are several problems; kernels beside one are of its problem.
     let alone = files.iter().all(|file| file.extension().is_some_and(|ending| ending == "toml"));
     let parts: Vec<&[PathBuf]> = if alone { files.chunks(1).collect() } else { vec![files] };
     let (mut runs, mut all) = (vec![], vec![]);
     for part in parts {
-        let kernels = super::run::beside(&[], described(part)?, &all)?;
-        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-        runs.push(super::run::planned(&kernels, &own, true, selection)?);
+        let kernels = super::run::named_kernels(&[], described(part)?, &all)?;
+        runs.push(super::run::planned(&kernels, true, selection)?);
         all.push(kernels);
     }
     Ok((Plan { runs, run_tables: vec![] }, all))

@@ -1,4 +1,4 @@
-//! Options that earlier versions had for the fields of a description, each translated to `--set`.
+//! Options of earlier versions for the fields of a description, each translated to `--set`.
 
 use crate::basis::printable::brief;
 use crate::run::written::{inline, key, line};
@@ -8,8 +8,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use std::path::Path;
 use toml::Value;
 
-/// The old options of `run` and the keys that they set, in the order in which they change a description. A NAME stands
-/// before the `=` of the value.
+/// Old options of `run` and the keys that they set, in the order in which they are applied. NAME stands for the text
+/// before the `=`.
 const OPTIONS: [(&str, &str); 16] = [
     ("spec", "spec.NAME"),
     ("where", "where.NAME"),
@@ -29,7 +29,7 @@ const OPTIONS: [(&str, &str); 16] = [
     ("role", "reference.roles.NAME"),
 ];
 
-/// The old options of a command line, as `--set` takes them.
+/// Old options of a command line, translated to values of `--set`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OldOptions(pub(crate) Vec<String>);
 
@@ -69,10 +69,7 @@ impl FromArgMatches for OldOptions {
     }
 }
 
-/// Returns the changes that an option with this value asks for.
-///
-/// # Errors
-/// When the value cannot be read: with the key to set.
+/// Translates an option with this value. The error names the key to set.
 pub(super) fn as_sets(option: &str, text: &str) -> Result<Vec<String>, String> {
     let template = OPTIONS.iter().find(|(name, _)| *name == option).map_or("", |(_, key)| key);
     let malformed = || {
@@ -105,7 +102,7 @@ pub(super) fn as_sets(option: &str, text: &str) -> Result<Vec<String>, String> {
     Ok(vec![format!("{field}={value}")])
 }
 
-/// Returns numbers and expressions between commas as TOML.
+/// Formats numbers and expressions between commas as TOML.
 fn list(text: &str) -> String {
     let item = |text: &&str| match text.parse::<i64>() {
         Ok(number) if number.to_string() == *text => (*text).to_string(),
@@ -117,7 +114,7 @@ fn list(text: &str) -> String {
     }
 }
 
-/// Returns the changes of `TYPE[SHAPE]:FILL`.
+/// Translates `TYPE[SHAPE]:FILL`.
 fn buffer(field: &str, text: &str) -> Option<Vec<String>> {
     let (element, rest) = text.split_once('[')?;
     let (shape, rest) = rest.split_once(']')?;
@@ -132,7 +129,7 @@ fn buffer(field: &str, text: &str) -> Option<Vec<String>> {
     Some(sets)
 }
 
-/// Returns `rtol:1e-4,atol:1e-5`, or the name of a check, as TOML.
+/// Formats `rtol:1e-4,atol:1e-5`, or the name of a check, as TOML.
 fn check(text: &str) -> Option<String> {
     if ["exact", "set"].contains(&text) {
         return Some(line(text));
@@ -150,7 +147,7 @@ fn check(text: &str) -> Option<String> {
     Some(format!("{{ {} }}", figures.collect::<Option<Vec<_>>>()?.join(", ")))
 }
 
-/// Returns the field of `[reference]` that a file, a kernel or an algorithm with its extents is.
+/// Translates a file, a kernel, or an algorithm with its extents to a field of `[reference]`.
 fn right(text: &str) -> Option<String> {
     let ending = Path::new(text).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     match (ending, text.split_once('[')) {
@@ -168,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_option_is_what_set_takes() {
+    fn old_options_translate_to_set() {
         for (name, text, expected) in [
             ("spec", "BM=64,0x80", r#"spec.BM=[64, "0x80"]"#),
             ("where", "N < 4", r#"where."N < 4"="N < 4""#),

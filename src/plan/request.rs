@@ -3,7 +3,7 @@
 use super::options::Selection;
 use crate::basis::command_line::{self, arguments};
 use crate::basis::printable::shown_word;
-use crate::run::options::Fields;
+use crate::run::options::FieldOptions;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::{Path, PathBuf};
 use toml::Table;
@@ -56,7 +56,7 @@ pub(crate) struct KernelFiles {
     #[serde(serialize_with = "command_line::paths")]
     pub(crate) kernel: Vec<PathBuf>,
     /// Fields of the description that options state.
-    pub(crate) fields: Fields,
+    pub(crate) fields: FieldOptions,
     /// Variants of the built-in algorithm that is the reference.
     pub(crate) against: Vec<String>,
     /// Whether every choice of specialization constants is measured.

@@ -199,11 +199,11 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 mod tests {
     use super::super::table::tests::widest;
     use super::*;
-    use crate::capture::profile::tests::{profile, told};
+    use crate::capture::profile::tests::{profile, sample_events};
 
     #[test]
     fn a_profile_fits_eighty_columns_with_long_names_and_sums_what_it_leaves_out() {
-        let mut profile = profile(&[told()]);
+        let mut profile = profile(&[sample_events()]);
         insta::assert_snapshot!(text(&profile, 20, 80));
         let kernels = &mut profile.processes[0].devices[0].kernels;
         kernels[0].name = "mul_mat_vec_q4_k_f32_f32_subgroup_no_shared_memory_aligned_16_large".into();

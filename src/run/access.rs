@@ -1,60 +1,62 @@
-//! What a kernel does with each of its buffers: which it reads and which it writes, by following pointers and addresses
-//! through its SPIR-V. Where something cannot be followed, the answer is that it may do both.
+//! Determines which buffers a kernel reads and writes by following pointers and addresses through its SPIR-V. Where the
+//! analysis fails, it assumes both.
 
 use crate::kernel::instructions::{Instruction, instructions};
 use rspirv::spirv::{Decoration, Op, StorageClass};
 use std::collections::HashMap;
 
-/// What a kernel does with a buffer.
+/// Access of a kernel to a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 pub(crate) struct Access {
     pub(crate) reads: bool,
     pub(crate) writes: bool,
-    /// Whether atomic operations change it, as they do counters.
+    /// Whether atomic operations change the buffer, as they do counters.
     pub(crate) counts: bool,
-    /// Whether what is read of it is an index of something, within no bounds that the kernel sets.
+    /// Whether values of the buffer serve as indices that the kernel does not bound.
     pub(crate) indexes: bool,
 }
 
 impl Access {
-    /// What a kernel may do with a buffer of which nothing is known.
+    /// Access to assume without analysis.
     pub(crate) const UNKNOWN: Self = Self { reads: true, writes: true, counts: false, indexes: false };
 }
 
-/// Where a pointer to a buffer comes from.
+/// Origin of a pointer to a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Root {
-    /// A descriptor: its set and binding.
+    /// Descriptor, by set and binding.
     Slot(u32, u32),
-    /// An address in the push constants, by its byte.
+    /// Address in the push constants, by its offset.
     Address(u32),
 }
 
-/// What the kernel of `words` does with the buffers of `roots`: that of each, in their order.
+/// Returns the access of the kernel `words` to the buffer of each root.
 pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
     let both = || vec![Access::UNKNOWN; roots.len()];
     let Ok(all) = instructions(words).collect::<Result<Vec<_>, _>>() else { return both() };
-    if roots.len() > Set::BITS as usize {
+    if roots.len() > RootSet::BITS as usize {
         return both();
     }
     let mut flow = Flow { roots, ..Flow::default() };
-    for own in &all {
-        flow.declare(*own);
+    for instruction in &all {
+        flow.declare(*instruction);
     }
-    let begin = all.iter().position(|own| own.op() == Some(Op::Function)).unwrap_or(all.len());
+    let begin = all.iter().position(|instruction| instruction.op() == Some(Op::Function)).unwrap_or(all.len());
     let (head, body) = all.split_at(begin);
-    head.iter().filter(|own| own.op() == Some(Op::Variable)).for_each(|own| flow.follow(*own));
-    // Each pass carries what is known one step further against the order of the module.
-    for _ in 0..MOST_PASSES {
+    head.iter()
+        .filter(|instruction| instruction.op() == Some(Op::Variable))
+        .for_each(|instruction| flow.follow(*instruction));
+    // Each pass carries facts one step further against the order of the module.
+    for _ in 0..MAX_PASSES {
         flow.changed = false;
-        for own in body {
-            flow.follow(*own);
-            flow.follow_value(*own);
+        for instruction in body {
+            flow.follow(*instruction);
+            flow.follow_value(*instruction);
         }
         if !flow.changed {
             let access = |at: usize| {
-                let is = |set: Set| set >> at & 1 == 1;
+                let is = |set: RootSet| set >> at & 1 == 1;
                 let [reads, writes] = [flow.reads, flow.writes].map(is);
                 Access { reads, writes, counts: is(flow.counts), indexes: is(flow.indexes) }
             };
@@ -64,65 +66,66 @@ pub(super) fn accesses(words: &[u32], roots: &[Root]) -> Vec<Access> {
     both()
 }
 
-/// Passes over a module after which it is left alone.
-const MOST_PASSES: usize = 32;
+/// Most passes over a module before the analysis gives up.
+const MAX_PASSES: usize = 32;
 
-/// Roots, each a bit by its place.
-type Set = u128;
+/// Roots, as a bit mask of their indices.
+type RootSet = u128;
 
-/// Offsets of the push constants, from where a pointer points: `None` where an index is not known.
+/// Pointer into the push constants; without an offset if an index is unknown.
 #[derive(Clone, Copy)]
-struct Push {
+struct PushPointer {
     kind: u32,
     offset: Option<u32>,
 }
 
-/// Which values may be pointers to which buffers, or their addresses. It grows until a pass adds nothing.
+/// Data-flow analysis of which values point to which buffers. Facts are added until a pass adds none.
 #[derive(Default)]
 struct Flow<'a> {
     roots: &'a [Root],
-    /// The buffers that a value may point to. Of a variable of the kernel's own, and of all pointers into it: those that
-    /// what is stored in it may point to.
-    points: HashMap<u32, Set>,
-    /// The variable of the kernel's own that a pointer points into.
+    /// Buffers that a value may point to. A local variable, and every pointer into it, stand for the pointers stored in
+    /// the variable.
+    points: HashMap<u32, RootSet>,
+    /// Local variable that a pointer points into.
     locals: HashMap<u32, u32>,
     /// Pointers into the push constants.
-    pushed: HashMap<u32, Push>,
-    /// Pointers that the kernel stored in buffers.
-    stored: Set,
-    reads: Set,
-    writes: Set,
-    /// The buffers that atomic operations change, and those with indices.
-    counts: Set,
-    indexes: Set,
-    /// The buffers that a value was read from, or computed of what was.
-    values: HashMap<u32, Set>,
+    pushed: HashMap<u32, PushPointer>,
+    /// Buffers to which the kernel stored pointers in memory.
+    stored: RootSet,
+    reads: RootSet,
+    writes: RootSet,
+    /// Buffers that atomic operations change, and buffers that hold indices.
+    counts: RootSet,
+    indexes: RootSet,
+    /// Buffers that a value was read from, or computed from.
+    values: HashMap<u32, RootSet>,
     changed: bool,
     types: HashMap<u32, &'a [u32]>,
     constants: HashMap<u32, u32>,
     decorations: HashMap<(u32, Option<u32>, u32), u32>,
-    /// The parameters of each function.
+    /// Parameters of each function.
     parameters: HashMap<u32, Vec<u32>>,
-    /// Sets of instructions that describe the program for debuggers.
+    /// Sets of debug instructions.
     descriptive: Vec<u32>,
     function: u32,
 }
 
-const PUSHED: u32 = StorageClass::PushConstant as u32;
-/// Classes of what each invocation or work-group has for itself.
-const OWN: [u32; 3] = [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
+const PUSH_CONSTANT: u32 = StorageClass::PushConstant as u32;
+/// Storage classes of variables that are local to an invocation or a work-group.
+const LOCAL_CLASSES: [u32; 3] =
+    [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
 
 impl<'a> Flow<'a> {
-    /// Takes notice of a declaration.
-    fn declare(&mut self, own: Instruction<'a>) {
-        let words = own.operands();
-        match (own.op(), words) {
+    /// Processes a declaration.
+    fn declare(&mut self, instruction: Instruction<'a>) {
+        let words = instruction.operands();
+        match (instruction.op(), words) {
             (Some(Op::Decorate), &[id, kind, value]) => drop(self.decorations.insert((id, None, kind), value)),
             (Some(Op::MemberDecorate), &[id, member, kind, value]) => {
                 self.decorations.insert((id, Some(member), kind), value);
             }
             (Some(Op::TypePointer | Op::TypeStruct | Op::TypeArray | Op::TypeVector | Op::TypeMatrix), &[id, ..]) => {
-                self.types.insert(id, own.words);
+                self.types.insert(id, instruction.words);
             }
             (Some(Op::Constant), &[_, id, value, ..]) => drop(self.constants.insert(id, value)),
             (Some(Op::ExtInstImport), [id, name, ..]) if [*b"NonS", *b"Open"].contains(&name.to_le_bytes()) => {
@@ -134,23 +137,23 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The storage class of the pointers of a type.
+    /// Returns the storage class of a pointer type.
     fn class(&self, kind: u32) -> Option<u32> {
         let words = self.types.get(&kind)?;
         (words[0] & 0xffff == Op::TypePointer as u32).then(|| words.get(2).copied()).flatten()
     }
 
-    fn bits(&self, is: impl Fn(Root) -> bool) -> Set {
+    fn bits(&self, is: impl Fn(Root) -> bool) -> RootSet {
         self.roots.iter().enumerate().filter(|(_, root)| is(**root)).fold(0, |set, (at, _)| set | 1 << at)
     }
 
-    /// The variable that stands for all pointers into it.
+    /// Returns the variable that represents all pointers into it.
     fn local(&mut self, id: u32) -> u32 {
         let mut last = id;
         while let Some(next) = self.locals.get(&last).filter(|next| **next != last) {
             last = *next;
         }
-        // The next look is a short one.
+        // Path compression, as in union-find.
         let mut at = id;
         while at != last {
             at = self.locals.insert(at, last).unwrap_or(last);
@@ -158,42 +161,23 @@ impl<'a> Flow<'a> {
         last
     }
 
-    fn get(&mut self, id: u32) -> Set {
+    fn get(&mut self, id: u32) -> RootSet {
         let id = self.local(id);
         self.points.get(&id).copied().unwrap_or_default()
     }
 
-    /// Lets `to` point to what one of `from` points to.
+    /// Adds what `from` point to, to what `to` points to.
     fn join(&mut self, to: u32, from: &[u32]) {
-        let set = from.iter().fold(0, |set, own| set | self.get(*own));
+        let set = from.iter().fold(0, |set, id| set | self.get(*id));
         self.add(to, set);
     }
 
-    fn add(&mut self, id: u32, set: Set) {
+    fn add(&mut self, id: u32, set: RootSet) {
         let id = self.local(id);
-        let known = self.points.entry(id).or_default();
-        if *known | set != *known {
-            *known |= set;
-            self.changed = true;
-        }
+        self.changed |= extend(self.points.entry(id).or_default(), set);
     }
 
-    fn read(&mut self, set: Set) {
-        self.changed |= self.reads | set != self.reads;
-        self.reads |= set;
-    }
-
-    fn write(&mut self, set: Set) {
-        self.changed |= self.writes | set != self.writes;
-        self.writes |= set;
-    }
-
-    fn store(&mut self, set: Set) {
-        self.changed |= self.stored | set != self.stored;
-        self.stored |= set;
-    }
-
-    /// Has two pointers point into the same variable.
+    /// Makes two pointers point into the same variable.
     fn unite(&mut self, a: u32, b: u32) {
         let (a, b) = (self.local(a), self.local(b));
         if a != b {
@@ -204,12 +188,12 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Lets `to`, of type `kind`, be what `from` is.
+    /// Makes `to`, of type `kind`, equal to `from`.
     fn pass(&mut self, kind: u32, to: u32, from: u32) {
         if let Some(push) = self.pushed.get(&from).copied() {
             self.push(to, push);
-        } else if self.class(kind).is_some_and(|class| OWN.contains(&class)) {
-            // What is used before it is defined is known in the next pass.
+        } else if self.class(kind).is_some_and(|class| LOCAL_CLASSES.contains(&class)) {
+            // A value that is used before its definition is known in the next pass.
             if self.locals.contains_key(&from) {
                 self.unite(from, to);
             }
@@ -218,18 +202,18 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Has a pointer point into the push constants; somewhere there, where it has pointed elsewhere.
-    fn push(&mut self, id: u32, push: Push) {
+    /// Makes a pointer point into the push constants, at an unknown offset if it pointed elsewhere before.
+    fn push(&mut self, id: u32, push: PushPointer) {
         let known = self.pushed.get(&id).copied();
-        let offset = push.offset.filter(|own| known.is_none_or(|known| known.offset == Some(*own)));
+        let offset = push.offset.filter(|offset| known.is_none_or(|known| known.offset == Some(*offset)));
         if known.is_none_or(|known| known.offset != offset) {
-            self.pushed.insert(id, Push { offset, ..push });
+            self.pushed.insert(id, PushPointer { offset, ..push });
             self.changed = true;
         }
     }
 
-    /// What a pointer into the push constants points to behind these indices.
-    fn member(&self, mut at: Push, indices: &[u32]) -> Push {
+    /// Follows indices into the push constants.
+    fn member(&self, mut at: PushPointer, indices: &[u32]) -> PushPointer {
         let decoration = |id, member, kind: Decoration| self.decorations.get(&(id, member, kind as u32)).copied();
         for index in indices {
             let index = self.constants.get(index).copied();
@@ -245,17 +229,17 @@ impl<'a> Flow<'a> {
                     let stride = decoration(*id, None, Decoration::ArrayStride);
                     (*element, index.zip(stride).and_then(|(index, stride)| index.checked_mul(stride)))
                 }
-                // A component of a vector holds no address.
+                // Components of a vector hold no addresses.
                 Some([_, _, element, ..]) => (*element, None),
                 _ => (0, None),
             };
-            at = Push { kind, offset: at.offset.zip(step).and_then(|(offset, step)| offset.checked_add(step)) };
+            at = PushPointer { kind, offset: at.offset.zip(step).and_then(|(offset, step)| offset.checked_add(step)) };
         }
         at
     }
 
-    /// What a pointer leads to when it is read.
-    fn loaded(&mut self, pointer: u32) -> Set {
+    /// Returns the buffers that a value loaded through a pointer may point to.
+    fn loaded(&mut self, pointer: u32) -> RootSet {
         if let Some(push) = self.pushed.get(&pointer).copied() {
             let is_whole = self
                 .types
@@ -268,37 +252,37 @@ impl<'a> Flow<'a> {
             return self.get(pointer);
         }
         let set = self.get(pointer);
-        self.read(set);
+        self.changed |= extend(&mut self.reads, set);
         self.stored
     }
 
-    /// Stores what may point to `set` behind a pointer.
-    fn put(&mut self, pointer: u32, set: Set) {
+    /// Stores a value that may point to `set` through a pointer.
+    fn put(&mut self, pointer: u32, set: RootSet) {
         if self.locals.contains_key(&pointer) {
             return self.add(pointer, set);
         }
         let target = self.get(pointer);
-        self.write(target);
-        self.store(set);
+        self.changed |= extend(&mut self.writes, target);
+        self.changed |= extend(&mut self.stored, set);
     }
 
-    /// What may be done through each pointer among these operands.
+    /// Assumes reads and writes through all pointers among the operands.
     fn both(&mut self, operands: &[u32]) {
         for id in operands {
             let set = if self.locals.contains_key(id) { 0 } else { self.get(*id) };
-            self.read(set);
-            self.write(set);
+            self.changed |= extend(&mut self.reads, set);
+            self.changed |= extend(&mut self.writes, set);
         }
     }
 
     /// Follows pointers through an instruction.
-    fn follow(&mut self, own: Instruction<'a>) {
-        let words = own.operands();
-        let Some(op) = own.op() else { return self.both(words) };
+    fn follow(&mut self, instruction: Instruction<'a>) {
+        let words = instruction.operands();
+        let Some(op) = instruction.op() else { return self.both(words) };
         match (op, words) {
             (Op::Variable, &[kind, id, class, ..]) => self.variable(kind, id, class),
             (Op::Function, &[_, id, ..]) => self.function = id,
-            (Op::FunctionParameter, &[kind, id]) => self.own(kind, id),
+            (Op::FunctionParameter, &[kind, id]) => self.add_local(kind, id),
             (Op::FunctionCall, [_, id, function, given @ ..]) => self.call(*id, *function, given),
             (Op::ReturnValue, &[id]) => self.join(self.function, &[id]),
             (Op::AccessChain | Op::InBoundsAccessChain, [kind, id, base, indices @ ..]) => {
@@ -316,7 +300,7 @@ impl<'a> Flow<'a> {
                 self.pass(kind, id, b);
             }
             (Op::Phi, [kind, id, pairs @ ..]) => pairs.chunks(2).for_each(|pair| self.pass(*kind, *id, pair[0])),
-            // Behind these come numbers, not ids.
+            // The further operands are literals, not ids.
             (Op::CompositeExtract, &[_, id, from, ..]) => self.join(id, &[from]),
             (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => self.join(id, &[a, b]),
             (Op::Load | Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadNV, &[_, id, pointer, ..]) => {
@@ -338,7 +322,7 @@ impl<'a> Flow<'a> {
             }
             (_, [_, id, operands @ ..]) if is_arithmetic(op) => self.join(*id, operands),
             _ if is_silent(op) => {}
-            // Atomics, and whatever else is done with a pointer.
+            // Atomics, and other instructions with pointers.
             (_, [_, id, operands @ ..]) => {
                 self.join(*id, operands);
                 self.both(words);
@@ -347,40 +331,37 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The buffers that a value, or what a variable of the kernel's own holds, comes from.
-    fn value(&mut self, id: u32) -> Set {
+    /// Returns the buffers that a value, or the contents of a local variable, come from.
+    fn value(&mut self, id: u32) -> RootSet {
         let id = self.local(id);
         self.values.get(&id).copied().unwrap_or_default()
     }
 
-    fn add_value(&mut self, id: u32, set: Set) {
+    fn add_value(&mut self, id: u32, set: RootSet) {
         let id = self.local(id);
-        let known = self.values.entry(id).or_default();
-        self.changed |= *known | set != *known;
-        *known |= set;
+        self.changed |= extend(self.values.entry(id).or_default(), set);
     }
 
     fn join_values(&mut self, to: u32, from: &[u32]) {
-        let set = from.iter().fold(0, |set, own| set | self.value(*own));
+        let set = from.iter().fold(0, |set, id| set | self.value(*id));
         self.add_value(to, set);
     }
 
-    /// Follows what was read through an instruction, to where it is an index.
-    fn follow_value(&mut self, own: Instruction<'a>) {
-        let words = own.operands();
-        let Some(op) = own.op() else { return };
+    /// Follows values of buffers through an instruction, to where they serve as indices.
+    fn follow_value(&mut self, instruction: Instruction<'a>) {
+        let words = instruction.operands();
+        let Some(op) = instruction.op() else { return };
         match (op, words) {
             (
                 Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain,
                 [_, _, _, indices @ ..],
             ) => {
                 let set = indices.iter().fold(0, |set, index| set | self.value(*index));
-                self.changed |= self.indexes | set != self.indexes;
-                self.indexes |= set;
+                self.changed |= extend(&mut self.indexes, set);
             }
             (Op::Load, &[_, id, pointer, ..]) => {
-                let own = self.locals.contains_key(&pointer);
-                let set = if own { self.value(pointer) } else { self.get(pointer) };
+                let is_local = self.locals.contains_key(&pointer);
+                let set = if is_local { self.value(pointer) } else { self.get(pointer) };
                 self.add_value(id, set);
             }
             (Op::Store, &[pointer, value, ..]) if self.locals.contains_key(&pointer) => {
@@ -399,13 +380,12 @@ impl<'a> Flow<'a> {
                 pairs.chunks(2).for_each(|pair| self.join_values(*id, &pair[..1]));
             }
             (Op::CompositeExtract | Op::CopyObject, &[_, id, from, ..]) => self.join_values(id, &[from]),
-            (Op::ExtInst, [_, id, _, number, operands @ ..]) if !BOUNDING.contains(number) => {
+            (Op::ExtInst, [_, id, _, number, operands @ ..]) if !BOUNDING_INSTRUCTIONS.contains(number) => {
                 self.join_values(*id, operands);
             }
             (_, &[_, _, pointer, ..]) if is_atomic(op) => {
                 let set = self.get(pointer);
-                self.changed |= self.counts | set != self.counts;
-                self.counts |= set;
+                self.changed |= extend(&mut self.counts, set);
             }
             (_, [_, id, operands @ ..]) if is_arithmetic(op) && !is_bounding(op) => self.join_values(*id, operands),
             _ => {}
@@ -417,17 +397,17 @@ impl<'a> Flow<'a> {
         if let (Some(set), Some(binding)) = (place(Decoration::DescriptorSet), place(Decoration::Binding)) {
             let bits = self.bits(|root| root == Root::Slot(set, binding));
             self.add(id, bits);
-        } else if class == PUSHED {
+        } else if class == PUSH_CONSTANT {
             let pointee = self.types.get(&kind).and_then(|words| words.get(3)).copied().unwrap_or_default();
-            self.push(id, Push { kind: pointee, offset: Some(0) });
+            self.push(id, PushPointer { kind: pointee, offset: Some(0) });
         } else {
-            self.own(kind, id);
+            self.add_local(kind, id);
         }
     }
 
-    /// A pointer of the kernel's own, if it is one.
-    fn own(&mut self, kind: u32, id: u32) {
-        if self.class(kind).is_some_and(|class| OWN.contains(&class)) {
+    /// Registers a pointer to a local variable.
+    fn add_local(&mut self, kind: u32, id: u32) {
+        if self.class(kind).is_some_and(|class| LOCAL_CLASSES.contains(&class)) {
             self.locals.entry(id).or_insert(id);
         }
     }
@@ -447,10 +427,17 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// Instructions of GLSL.std.450 whose result lies within bounds: `min` and `clamp`.
-const BOUNDING: [u32; 6] = [37, 38, 39, 43, 44, 45];
+/// Adds `set` to `known`; returns whether `known` changed.
+fn extend(known: &mut RootSet, set: RootSet) -> bool {
+    let before = *known;
+    *known |= set;
+    *known != before
+}
 
-/// Whether an instruction takes a part of a number, as of a key, or compares.
+/// Instructions of GLSL.std.450 with a bounded result: `min` and `clamp`.
+const BOUNDING_INSTRUCTIONS: [u32; 6] = [37, 38, 39, 43, 44, 45];
+
+/// Returns whether an instruction bounds its result, as taking a digit of a key or comparing does.
 fn is_bounding(op: Op) -> bool {
     let part = [
         Op::BitwiseAnd,
@@ -466,19 +453,19 @@ fn is_bounding(op: Op) -> bool {
     part.contains(&op) || (Op::LogicalEqual as u32..=Op::FUnordGreaterThanEqual as u32).contains(&(op as u32))
 }
 
-/// Whether an instruction changes memory in one step, depending on what it held.
+/// Returns whether an instruction is an atomic read-modify-write.
 fn is_atomic(op: Op) -> bool {
     (Op::AtomicExchange as u32..=Op::AtomicXor as u32).contains(&(op as u32))
         || matches!(op, Op::AtomicFAddEXT | Op::AtomicFMinEXT | Op::AtomicFMaxEXT)
 }
 
-/// Whether an instruction of a function does nothing with what its operands point to.
+/// Returns whether an instruction does not access memory through its operands.
 fn is_silent(op: Op) -> bool {
     (Op::LoopMerge as u32..=Op::Unreachable as u32).contains(&(op as u32))
         || matches!(op, Op::Nop | Op::Undef | Op::Line | Op::NoLine | Op::FunctionEnd | Op::ArrayLength)
 }
 
-/// Whether an instruction computes a value of others, as one computes with addresses, and looks at no memory.
+/// Returns whether an instruction only computes a value, for example an address, without accessing memory.
 fn is_arithmetic(op: Op) -> bool {
     let number = op as u32;
     (Op::VectorExtractDynamic as u32..=Op::Transpose as u32).contains(&number)
@@ -488,7 +475,7 @@ fn is_arithmetic(op: Op) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compile::Source;
+    use super::super::compile::KernelSource;
     use super::*;
     use crate::kernel::interface::{ArgumentKind, Interface};
     use crate::run::loaded::{bytes, interface};
@@ -498,18 +485,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(format!("k.{ending}"));
         std::fs::write(&path, text).expect("written");
-        let compiled = Source { path, ..Source::default() }.compile(&[]).expect(text);
+        let compiled = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect(text);
         let words = compiled.spirv(&[]).expect("SPIR-V");
         let interface = interface(&bytes(&words)).expect("a kernel");
         (words, interface)
     }
 
-    /// What a kernel does with its buffers, by set, binding or byte: `r`, `w`, `rw` or `-`.
+    /// Analyzes a kernel; returns the access to each buffer, by set, binding or offset: `r`, `w`, `rw` or `-`.
     fn done(ending: &str, text: &str) -> String {
         let (words, interface) = compiled(ending, text);
         let slots = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding));
-        let addresses = interface.arguments.iter().filter(|own| own.kind == ArgumentKind::Address);
-        let roots: Vec<Root> = slots.chain(addresses.map(|own| Root::Address(own.offset))).collect();
+        let addresses = interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address);
+        let roots: Vec<Root> = slots.chain(addresses.map(|member| Root::Address(member.offset))).collect();
         let shown = accesses(&words, &roots).into_iter().map(|access| match (access.reads, access.writes) {
             (true, true) => "rw",
             (true, false) => "r",
@@ -529,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_read_or_written_by_what_the_kernel_does_not_by_what_it_declares() {
+    fn accesses_come_from_the_code_not_the_declarations() {
         const ABC: &str = "layout(binding = 0) buffer A { float a[]; }; layout(binding = 1) buffer B { float b[]; };
             layout(binding = 2) buffer C { uint c[]; };";
         for (declared, body, expected) in [
@@ -561,7 +548,7 @@ mod tests {
                 ),
             )
         };
-        // What a kernel does not name, naga leaves out.
+        // naga leaves out unused variables.
         assert_eq!(wgsl("b.x[i] = a[i].x;"), "r w");
         assert_eq!(wgsl("var f = a[i].x; put(&f);"), "r w");
         assert_eq!(wgsl("let p = &a[i]; (*p).y = 1.0; atomicStore(&c[0], b.n);"), "w r rw");
@@ -569,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_as_an_index_and_what_is_counted_in_are_known() {
+    fn indices_and_counters_are_recognized() {
         const ABC: &str = "layout(binding = 0) buffer A { uint a[]; }; layout(binding = 1) buffer B { float b[]; };
             layout(binding = 2) buffer C { uint c[]; };";
         for (declared, body, indexes, counts) in [
@@ -578,7 +565,7 @@ mod tests {
             ("uint at(uint k) { return 2u * a[k]; }", "b[at(i)] = 1.0;", "A", ""),
             ("", "float s = 0.0; for (uint k = a[i]; k < a[i + 1u]; k++) s += b[k]; b[i] = s;", "A", ""),
             ("", "if (a[i] > 0u) b[i] = 1.0;", "", ""),
-            // The digit of a key, and what is held within bounds.
+            // A digit of a key, and bounded values.
             ("", "atomicAdd(c[(a[i] >> 8) & 255u], 1u);", "", "C"),
             ("", "c[min(a[i], 7u)] = c[a[i] % 8u];", "", ""),
             ("", "atomicAdd(c[a[i]], 1u);", "A", "C"),
@@ -588,9 +575,18 @@ mod tests {
             let (words, _) = compiled("comp", &text);
             let found = accesses(&words, &[0, 1, 2].map(|at| Root::Slot(0, at)));
             let named = |is: fn(&Access) -> bool| {
-                found.iter().zip(["A", "B", "C"]).filter(|(own, _)| is(own)).map(|(_, name)| name).collect::<String>()
+                found
+                    .iter()
+                    .zip(["A", "B", "C"])
+                    .filter(|(access, _)| is(access))
+                    .map(|(_, name)| name)
+                    .collect::<String>()
             };
-            assert_eq!([named(|own| own.indexes), named(|own| own.counts)], [indexes, counts], "{declared} {body}");
+            assert_eq!(
+                [named(|access| access.indexes), named(|access| access.counts)],
+                [indexes, counts],
+                "{declared} {body}"
+            );
         }
     }
 
@@ -618,7 +614,7 @@ mod tests {
         ] {
             assert_eq!(glsl(&format!("{PUSH}{declared}"), body), expected, "{declared} {body}");
         }
-        // An address that goes through memory is any that was stored there.
+        // An address loaded from memory may be any that was stored there.
         let memory = "layout(binding = 0) buffer T { uint64_t t[]; };";
         assert_eq!(glsl(&format!("{PUSH}{memory}"), "t[i] = uint64_t(p.A); Floats(t[0]).at[i] = 1.0;"), "rw w -");
         let arrays = "layout(push_constant) uniform P { Floats A[2]; Floats B; } p;";
@@ -627,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_or_huge_module_is_answered_in_no_time() {
+    fn damaged_and_huge_modules_are_analyzed_quickly() {
         let roots = [Root::Slot(0, 0), Root::Address(0)];
         let text = "#version 460\nlayout(local_size_x = 1) in; layout(binding = 0) buffer A { float a[]; };
             float f(inout float x) { x += a[0]; return x; }
@@ -640,14 +636,14 @@ mod tests {
                 let _ = accesses(&hostile, &roots);
             }
         }
-        // Pointers that are used before they are defined, each through the next.
+        // Pointers used before their definitions, each defined by the next.
         let mut words = vec![0x0723_0203, 0x1_0500, 0, 1 << 20, 0];
         words.extend([0x4_0020, 2, StorageClass::Function as u32, 1, 0x5_0036, 1, 3, 0, 1]);
         words.extend((10..300_000).flat_map(|id| [0x4_0053, 2, id, id + 1]));
         words.extend([0x4_003b, 2, 300_000, StorageClass::Function as u32, 0x1_0038]);
-        let begun = Instant::now();
+        let start = Instant::now();
         assert_eq!(accesses(&words, &roots).len(), 2);
         assert_eq!(accesses(&words, &[roots[0]; 200])[199], Access::UNKNOWN, "too many to follow");
-        assert!(begun.elapsed() < Duration::from_secs(300), "{:?}", begun.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(300), "{:?}", start.elapsed());
     }
 }

@@ -1,13 +1,14 @@
-//! Makes an [`Algorithm`] like those of the table of what was resolved, and the problem of each point of its axes.
+//! Makes an [`Algorithm`] from users' kernels, with a problem for each point of their axes.
 
 use super::access::{Root, accesses};
 use super::array;
 use super::builtin::{AUTO, Counterpart, dtype};
 use super::loaded;
 use super::member_map::MemberMap;
-use super::oracle::{Expected, NoReference, Saving};
+use super::oracle::{Expected, ExpectedOutput, NoReference, SavingOracle};
 use super::resolved::{
-    Buffer, Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun, Tolerance,
+    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
+    Tolerance,
 };
 use crate::algorithms::{self, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::alike::distinct;
@@ -36,55 +37,56 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A user's kernels that solve the same problem, and what runs beside them. A worker makes the same algorithm of them.
+/// User's kernels that solve the same problem, and the built-in variants that run beside them. Workers receive it and
+/// make the same algorithm from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct UserKernels {
-    /// The name of the algorithm, which no built-in one has.
+    /// Name of the algorithm, different from all built-in ones.
     pub(crate) name: String,
     #[serde(rename = "undertaking")]
     pub(crate) run: ResolvedRun,
-    /// Variants of the built-in algorithm that is the reference, or `auto`: they follow the configurations.
+    /// Variants of the built-in reference algorithm, or `auto`; numbered after the configurations.
     pub(crate) against: Vec<String>,
-    /// Buffers to write to files when an answer is checked.
+    /// Buffers to save to files when an answer is checked.
     pub(crate) saves: Vec<Save>,
 }
 
-/// A buffer that is written to a .npy file.
+/// Buffer to save to a .npy file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Save {
-    /// Its name.
+    /// Name of the buffer.
     pub(crate) buffer: String,
     pub(crate) path: PathBuf,
 }
 
-/// What a user's algorithm and its variants share: the kernels with their interfaces read.
-struct Loaded {
-    own: UserKernels,
-    /// Those of the modules.
+/// Kernels with their interfaces, shared by the algorithm and its variants.
+struct LoadedKernels {
+    user: UserKernels,
+    /// Shaders of the run's modules.
     shaders: Vec<Handle<Shader>>,
-    /// Those of the points.
+    /// Sizes of the run's points.
     sizes: Vec<Size>,
 }
 
-impl Loaded {
-    /// The place of the point that a case is of.
+impl LoadedKernels {
+    /// Returns the index of a case's point.
     fn place(&self, case: &CaseSpec) -> Result<usize, String> {
         let found = self.sizes.iter().position(|size| *size == case.size);
         found.ok_or_else(|| format!("{} is no point of its axes", case.size))
     }
 
-    fn point(&self, case: &CaseSpec) -> Result<&Point, String> {
-        self.place(case).map(|at| &self.own.run.points[at])
+    fn point(&self, case: &CaseSpec) -> Result<&ResolvedPoint, String> {
+        self.place(case).map(|at| &self.user.run.points[at])
     }
 
-    /// The program of a configuration.
+    /// Builds the program of a configuration.
     fn kernel(&self, configuration: usize, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let point = self.point(case)?;
         let list = point.pass_lists[configuration].as_ref().map_err(String::clone)?;
         program(&self.shaders, point, list, case.seed, device)
     }
 
-    /// The program of a built-in variant.
+    /// Builds the program of a built-in variant.
     fn builtin(&self, name: &str, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let point = self.point(case)?;
         let Reference::Builtin(builtin) = &point.reference else {
@@ -94,7 +96,7 @@ impl Loaded {
     }
 }
 
-/// A variant of a user's algorithm.
+/// Makes a variant of a user's algorithm.
 fn variant(
     name: String,
     shortcuts: &'static [Shortcut],
@@ -113,30 +115,27 @@ fn variant(
     }
 }
 
-/// The name of a configuration: `mul_mm`, `mul_mm[BM=64]`.
-fn label(Configuration { kernel, choice }: &Configuration) -> String {
+/// Formats the name of a configuration: `mul_mm`, `mul_mm[BM=64]`.
+fn label(KernelConfiguration { kernel, choice }: &KernelConfiguration) -> String {
     let chosen: Vec<_> = choice.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if chosen.is_empty() { kernel.clone() } else { format!("{kernel}[{}]", chosen.join(",")) }
 }
 
-/// The name of the built-in algorithm that is the reference, where one is.
-fn reference_algorithm(own: &UserKernels) -> Option<&str> {
-    own.run.points.iter().find_map(|point| match &point.reference {
+/// Returns the name of the built-in algorithm that is the reference, if there is one.
+fn reference_algorithm(kernels: &UserKernels) -> Option<&str> {
+    kernels.run.points.iter().find_map(|point| match &point.reference {
         Reference::Builtin(builtin) => Some(builtin.algorithm.as_str()),
         _ => None,
     })
 }
 
-/// The name of a built-in variant beside them: `matmul:tiled`.
-fn label_of_builtin(own: &UserKernels, variant: &str) -> String {
-    format!("{}:{variant}", reference_algorithm(own).unwrap_or("builtin"))
+/// Formats the name of a built-in variant: `matmul:tiled`.
+fn label_of_builtin(kernels: &UserKernels, variant: &str) -> String {
+    format!("{}:{variant}", reference_algorithm(kernels).unwrap_or("builtin"))
 }
 
 impl UserKernels {
-    /// The algorithm of the kernels.
-    ///
-    /// # Errors
-    /// When a kernel cannot be read, or a built-in algorithm does not fit.
+    /// Makes the algorithm. Refuses unreadable kernels, and a built-in algorithm that does not fit the buffers.
     pub(crate) fn algorithm(mut self) -> Result<Handle<Algorithm>, String> {
         for point in &self.run.points {
             if let Reference::Builtin(builtin) = &point.reference {
@@ -148,24 +147,24 @@ impl UserKernels {
         }
         let kernel = |(index, module): (_, &Module)| shader(module, format!("{}/{}#{index}", self.name, module.name));
         let shaders = self.run.modules.iter().enumerate().map(kernel).collect::<Result<Vec<_>, _>>()?;
-        // What is in the kernels is part of what they are: records of others are not taken for records of these.
+        // Records of other kernels with the same names must not be mistaken for records of these.
         let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
-        self.run.points.iter_mut().for_each(|point| lay_out(point, &shaders));
-        let loaded = Arc::new(Loaded { shaders, sizes: self.run.sizes(), own: self });
-        let own = &loaded.own;
-        let kernels = own.run.configurations.iter().map(label).enumerate().map(|(index, label)| {
+        self.run.points.iter_mut().for_each(|point| set_layouts(point, &shaders));
+        let loaded = Arc::new(LoadedKernels { shaders, sizes: self.run.sizes(), user: self });
+        let user = &loaded.user;
+        let kernels = user.run.configurations.iter().map(label).enumerate().map(|(index, label)| {
             let loaded = Arc::clone(&loaded);
             variant(label, &[], move |case, device| loaded.kernel(index, case, device))
         });
-        let against = own.against.iter().cloned().map(|name| {
+        let against = user.against.iter().cloned().map(|name| {
             let loaded = Arc::clone(&loaded);
-            let known = reference_algorithm(own).and_then(|of| algorithms::find(of).ok()?.variant(&name).ok());
-            variant(label_of_builtin(own, &name), known.map_or(&[], Variant::shortcuts), move |case, device| {
+            let known = reference_algorithm(user).and_then(|of| algorithms::find(of).ok()?.variant(&name).ok());
+            variant(label_of_builtin(user, &name), known.map_or(&[], Variant::shortcuts), move |case, device| {
                 loaded.builtin(&name, case, device)
             })
         });
         Ok(Handle::Shared(Arc::new(Algorithm {
-            name: own.name.clone().into(),
+            name: user.name.clone().into(),
             fingerprint: Some(fingerprint),
             summary: "users' kernels",
             work: "as the description states it",
@@ -185,12 +184,9 @@ impl UserKernels {
         })))
     }
 
-    /// Checks what runs beside the kernels.
-    ///
-    /// # Errors
-    /// When there is nothing that names their buffers, or no such variant.
+    /// Refuses variants to run beside the kernels without a built-in reference.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let builtin = |point: &Point| matches!(point.reference, Reference::Builtin(_));
+        let builtin = |point: &ResolvedPoint| matches!(point.reference, Reference::Builtin(_));
         if self.against.is_empty() || self.run.points.iter().all(builtin) {
             return Ok(());
         }
@@ -201,8 +197,8 @@ impl UserKernels {
         ))
     }
 
-    /// What competes at a point, by its places among the variants: of each kernel the first choice of its
-    /// specialization constants that can be, or `all`; then the built-in variants.
+    /// Lists the variants that compete at a point, by index: the first possible configuration of each kernel, or `all`;
+    /// then the built-in variants.
     pub(crate) fn choices(&self, point: usize, all: bool) -> impl Iterator<Item = usize> {
         let ResolvedRun { configurations, points, .. } = &self.run;
         let possible = move |at: &usize| points[point].pass_lists[*at].is_ok();
@@ -210,29 +206,32 @@ impl UserKernels {
             let same = |other: &usize| configurations[*other].kernel == configurations[*at].kernel;
             all || !(0..*at).filter(same).any(|other| possible(&other))
         };
-        let own = (0..configurations.len()).filter(possible).filter(first);
-        own.chain(configurations.len()..configurations.len() + self.against.len())
+        let chosen = (0..configurations.len()).filter(possible).filter(first);
+        chosen.chain(configurations.len()..configurations.len() + self.against.len())
     }
 
-    /// The variant of the first kernel, where no point rules it out: of a case, the kernel that was captured.
+    /// Returns the first variant's name; in a case, that of the captured kernel.
     pub(crate) fn first(&self) -> Option<String> {
         self.run.configurations.first().map(label)
     }
 
-    /// What runs of several choices of specialization constants where not all are asked for; `None` where each kernel
-    /// has one: `PER = 1, the first of 4 choices`.
+    /// Describes the configurations that run without `--tune`, or `None` if each kernel has only one: `PER = 1, the
+    /// first of 4 choices`.
     pub(crate) fn first_choices(&self) -> Option<String> {
         let ResolvedRun { configurations, points, .. } = &self.run;
-        let all = distinct(configurations.iter().map(|own| own.kernel.as_str())).into_iter().filter_map(|kernel| {
-            let several = configurations.iter().filter(|own| own.kernel == kernel).count();
-            let places = (0..points.len()).flat_map(|point| self.choices(point, false));
-            let places = places.filter(|at| configurations.get(*at).is_some_and(|own| own.kernel == kernel));
-            let chosen = distinct(places.map(|at| {
-                let named = configurations[at].choice.iter().map(|(name, value)| format!("{name} = {value}"));
-                named.collect::<Vec<_>>().join(", ")
-            }));
-            (several > 1).then(|| format!("{}, the first of {several} choices", chosen.join(" or ")))
-        });
+        let all = distinct(configurations.iter().map(|configuration| configuration.kernel.as_str()))
+            .into_iter()
+            .filter_map(|kernel| {
+                let several = configurations.iter().filter(|configuration| configuration.kernel == kernel).count();
+                let places = (0..points.len()).flat_map(|point| self.choices(point, false));
+                let places = places
+                    .filter(|at| configurations.get(*at).is_some_and(|configuration| configuration.kernel == kernel));
+                let chosen = distinct(places.map(|at| {
+                    let named = configurations[at].choice.iter().map(|(name, value)| format!("{name} = {value}"));
+                    named.collect::<Vec<_>>().join(", ")
+                }));
+                (several > 1).then(|| format!("{}, the first of {several} choices", chosen.join(" or ")))
+            });
         let all: Vec<_> = distinct(all);
         (!all.is_empty()).then(|| all.join("; "))
     }
@@ -243,35 +242,35 @@ impl UserKernels {
         all.iter().any(|configuration| configuration.kernel != all[0].kernel)
     }
 
-    /// The choice of specialization constants that a variant is named by.
+    /// Returns the choice of specialization constants in a variant's name.
     pub(crate) fn choice(&self, variant: &str) -> Option<&[(String, String)]> {
-        let found = self.run.configurations.iter().find(|own| label(own) == variant);
-        found.map(|own| &own.choice[..]).filter(|choice| !choice.is_empty())
+        let found = self.run.configurations.iter().find(|configuration| label(configuration) == variant);
+        found.map(|configuration| &configuration.choice[..]).filter(|choice| !choice.is_empty())
     }
 
-    /// Why there is nothing to run.
-    pub(crate) fn nothing(&self) -> String {
+    /// Returns the reason why there is nothing to run.
+    pub(crate) fn why_nothing_runs(&self) -> String {
         let mut lists = self.run.points.iter().flat_map(|point| &point.pass_lists);
         let reason = lists.find_map(|list| list.as_ref().err());
         format!("nothing to run: {}", reason.map_or("there is no kernel", String::as_str))
     }
 
-    /// The element type that cases are named by: that of the first output.
+    /// Returns the element type of the first output, which cases are labeled with.
     pub(crate) fn dtype(&self) -> DType {
         let point = self.run.points.first();
         let outputs = point.into_iter().flat_map(|point| &point.buffers);
-        let of = |role| move |buffer: &&Buffer| buffer.role == role;
+        let of = |role| move |buffer: &&ResolvedBuffer| buffer.role == role;
         let first = |role| outputs.clone().filter(of(role)).find_map(dtype);
         first(Role::Output).or_else(|| first(Role::InPlace)).unwrap_or(DType::F32)
     }
 }
 
-/// The kernel of a module, which no other has the name of.
+/// Reads the interface of a module.
 fn shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
     let spirv = loaded::bytes(&module.spirv);
     let mut interface = loaded::interface(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
     let roots: Vec<_> = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding)).collect();
-    // Declarations may lie: what a kernel may write to is looked at after its runs.
+    // Declarations may be wrong, so writes are also found by analysis.
     for (slot, access) in interface.slots.to_mut().iter_mut().zip(accesses(&module.spirv, &roots)) {
         slot.blocks.to_mut().iter_mut().for_each(|block| block.writable |= access.writes);
     }
@@ -280,9 +279,9 @@ fn shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
     Ok(Handle::Shared(Arc::new(shader)))
 }
 
-/// Notes how the blocks of the kernels see each buffer of a point. The reference may see it in another way: it is compared
-/// where kernels can write.
-fn lay_out(point: &mut Point, shaders: &[Handle<Shader>]) {
+/// Sets the layout of each buffer at a point from the blocks that the kernels bind it to. The reference's blocks do not
+/// count: the comparison covers what the kernels can write.
+fn set_layouts(point: &mut ResolvedPoint, shaders: &[Handle<Shader>]) {
     for (place, buffer) in point.buffers.iter_mut().enumerate() {
         let mut members = MemberMap::default();
         let lists = point.pass_lists.iter().flatten();
@@ -291,7 +290,7 @@ fn lay_out(point: &mut Point, shaders: &[Handle<Shader>]) {
             _ => false,
         };
         for pass in lists.clone().flat_map(|list| &list.passes) {
-            for Descriptor { at, .. } in pass.descriptors.iter().filter(|own| own.at.buffer.0 == place) {
+            for Descriptor { at, .. } in pass.descriptors.iter().filter(|descriptor| descriptor.at.buffer.0 == place) {
                 let same = |slot: &&Slot| (slot.set, slot.binding, slot.element) == (at.set, at.binding, at.element);
                 match shaders[pass.shader].interface.slots.iter().find(same) {
                     Some(slot) => slot.blocks.iter().for_each(|block| members.add(block, at.offset)),
@@ -309,31 +308,31 @@ fn lay_out(point: &mut Point, shaders: &[Handle<Shader>]) {
     }
 }
 
-/// A buffer as programs know it.
-fn spec(buffer: &Buffer) -> BufferSpec {
+/// Converts a buffer for programs.
+fn spec(buffer: &ResolvedBuffer) -> BufferSpec {
     BufferSpec::new(buffer.name.clone(), buffer.role, buffer.element, buffer.len())
 }
 
-/// The program of a configuration at a point.
+/// Builds the program of a configuration at a point.
 fn program(
     shaders: &[Handle<Shader>],
-    point: &Point,
+    point: &ResolvedPoint,
     list: &PassList,
     seed: u64,
     device: &DeviceInfo,
 ) -> Result<Program, String> {
-    let buffers: Vec<&Buffer> = point.buffers.iter().chain(&list.scratch).collect();
+    let buffers: Vec<&ResolvedBuffer> = point.buffers.iter().chain(&list.scratch).collect();
     let dispatches: Vec<_> =
         list.passes.iter().map(|pass| dispatch(&shaders[pass.shader], pass, &buffers, device)).collect();
-    let unguarded = distinct(dispatches.iter().flat_map(|own| unguarded(own, &buffers)));
+    let unguarded = distinct(dispatches.iter().flat_map(|dispatch| unguarded(dispatch, &buffers)));
     let steps = dispatches.into_iter().map(Step::Dispatch).collect();
-    let own = || (point.buffers.len()..).zip(&list.scratch);
+    let placed = || (point.buffers.len()..).zip(&list.scratch);
     let starts =
-        own().filter_map(|(place, buffer)| start(place, buffer, seed).transpose()).collect::<Result<_, _>>()?;
+        placed().filter_map(|(place, buffer)| start(place, buffer, seed).transpose()).collect::<Result<_, _>>()?;
     let scratch = list.scratch.iter().map(spec).collect();
     let mut program = Program { steps, scratch, starts, unguarded, ..Program::default() };
-    // What kernels change is restored, what they only read is not.
-    let filled: Vec<_> = own().filter(|(_, buffer)| buffer.fill.is_some()).map(|(place, _)| place).collect();
+    // Buffers that kernels change are refilled before each run.
+    let filled: Vec<_> = placed().filter(|(_, buffer)| buffer.fill.is_some()).map(|(place, _)| place).collect();
     for place in filled {
         let role = if program.may_write(BufferId(place)) { Role::InPlace } else { Role::Input };
         program.scratch[place - point.buffers.len()].role = role;
@@ -341,8 +340,8 @@ fn program(
     Ok(program)
 }
 
-/// What a buffer of a program's own holds before each run, where its description says so.
-fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, String> {
+/// Returns the contents of a scratch buffer before each run, if it has a fill.
+fn start(place: usize, buffer: &ResolvedBuffer, seed: u64) -> Result<Option<Start>, String> {
     let addresses = match &buffer.fill {
         None => return Ok(None),
         Some(Fill::Block { addresses, .. }) => addresses.clone(),
@@ -357,10 +356,15 @@ fn start(place: usize, buffer: &Buffer, seed: u64) -> Result<Option<Start>, Stri
     Ok(Some(Start { buffer: BufferId(place), bytes: bytes.into(), addresses }))
 }
 
-/// A pass as a device runs it.
-fn dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
-    // A write behind the data is to be found in the red zone, where nobody would see it otherwise: robust accesses
-    // end with the descriptor. A kernel that asks for lengths is told the true ones.
+/// Builds a dispatch for a device.
+fn dispatch(
+    shader: &Handle<Shader>,
+    pass: &Dispatch<usize>,
+    buffers: &[&ResolvedBuffer],
+    device: &DeviceInfo,
+) -> Dispatch {
+    // The descriptor includes the red zone, so that writes past the data land there instead of being dropped by robust
+    // access. For kernels that query array lengths, the true lengths are compiled in.
     let descriptor = |is_guarded: bool, at: Binding| {
         let bytes = visible(&at, buffers);
         let guarded = bytes + RED_ZONE;
@@ -369,13 +373,14 @@ fn dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer]
         Descriptor { at, bytes: Some(bytes) }
     };
     let asks = shader.interface.asks_lengths;
-    let bound = |is_guarded| pass.descriptors.iter().map(|own| descriptor(is_guarded, own.at)).collect::<Vec<_>>();
+    let bound =
+        |is_guarded| pass.descriptors.iter().map(|declared| descriptor(is_guarded, declared.at)).collect::<Vec<_>>();
     let guarded = if asks { with_lengths(shader, pass, buffers).map(|shader| (shader, bound(true))) } else { None };
     let (mut constants, others): (Vec<SpecValue>, Vec<_>) =
         pass.constants.iter().copied().partition(|constant| constant.bytes == 4);
     constants.sort_unstable_by_key(|constant| constant.id);
     constants.extend(others);
-    let blocks = pass.descriptors.iter().filter_map(|own| match &buffers[own.at.buffer.0].fill {
+    let blocks = pass.descriptors.iter().filter_map(|declared| match &buffers[declared.at.buffer.0].fill {
         Some(Fill::Block { addresses, .. }) => Some(addresses.iter().map(|address| address.buffer)),
         _ => None,
     });
@@ -393,89 +398,97 @@ fn dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer]
     }
 }
 
-/// Bytes of a buffer that a kernel is told to see at a binding.
-fn visible(at: &Binding, buffers: &[&Buffer]) -> u64 {
+/// Returns the bytes of a buffer that a binding exposes to the kernel.
+fn visible(at: &Binding, buffers: &[&ResolvedBuffer]) -> u64 {
     at.range.unwrap_or_else(|| buffers[at.buffer.0].bytes() - at.offset)
 }
 
-/// The kernel of a pass with the lengths of what is bound as constants; `None` where one cannot be told.
-fn with_lengths(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Buffer]) -> Option<Handle<Shader>> {
+/// Compiles the lengths of bound arrays into the kernel of a pass; `None` if a length is not constant.
+fn with_lengths(
+    shader: &Handle<Shader>,
+    pass: &Dispatch<usize>,
+    buffers: &[&ResolvedBuffer],
+) -> Option<Handle<Shader>> {
     let bytes = |set, binding| {
-        let mut bound = pass.descriptors.iter().map(|own| &own.at).filter(|at| (at.set, at.binding) == (set, binding));
+        let mut bound =
+            pass.descriptors.iter().map(|declared| &declared.at).filter(|at| (at.set, at.binding) == (set, binding));
         let first = visible(bound.next()?, buffers);
         bound.all(|at| visible(at, buffers) == first).then_some(first)
     };
     let module: Vec<u32> = shader.spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
     let module = with_constant_lengths(&module, &bytes)?;
     let spirv: Vec<u8> = module.into_iter().flat_map(u32::to_le_bytes).collect();
-    // Pipelines are known by the names of their kernels.
+    // Pipelines are cached by kernel name.
     let name = format!("{} with lengths {}", shader.name, fingerprint(&[&spirv])).into();
     Some(Handle::Shared(Arc::new(Shader { name, spirv: spirv.into(), ..Shader::clone(shader) })))
 }
 
-/// The names of the buffers of a dispatch outside which accesses go unseen. A `range` is to hide what is outside.
-fn unguarded(dispatch: &Dispatch, buffers: &[&Buffer]) -> Vec<String> {
+/// Lists the buffers of a dispatch whose red zone the kernel cannot reach. An explicit `range` excludes it on purpose.
+fn unguarded(dispatch: &Dispatch, buffers: &[&ResolvedBuffer]) -> Vec<String> {
     let bound = dispatch.guarded.as_ref().map_or(&dispatch.descriptors, |(_, descriptors)| descriptors);
-    let exact = |own: &&Descriptor| {
-        own.at.kind == SlotKind::Storage && own.at.range.is_none() && own.bytes == Some(visible(&own.at, buffers))
+    let exact = |descriptor: &&Descriptor| {
+        descriptor.at.kind == SlotKind::Storage
+            && descriptor.at.range.is_none()
+            && descriptor.bytes == Some(visible(&descriptor.at, buffers))
     };
-    bound.iter().filter(exact).map(|own| buffers[own.at.buffer.0].name.clone()).collect()
+    bound.iter().filter(exact).map(|descriptor| buffers[descriptor.at.buffer.0].name.clone()).collect()
 }
 
-/// The problem of one point.
+/// Problem at one point.
 #[derive(Clone)]
 struct PointProblem {
-    loaded: Arc<Loaded>,
-    /// The point, by its place.
+    loaded: Arc<LoadedKernels>,
+    /// Index of the point.
     at: usize,
     seed: u64,
 }
 
 impl PointProblem {
-    fn point(&self) -> &Point {
-        &self.loaded.own.run.points[self.at]
+    fn point(&self) -> &ResolvedPoint {
+        &self.loaded.user.run.points[self.at]
     }
 
-    /// The buffers that the host fills, each with its place among all.
-    fn filled(&self) -> impl Iterator<Item = (usize, &Buffer)> {
+    /// Iterates over the buffers that the host fills, with their indices among all.
+    fn filled(&self) -> impl Iterator<Item = (usize, &ResolvedBuffer)> {
         self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_input())
     }
 
-    /// The buffers that the host looks at, each with its place among all.
-    fn outputs(&self) -> impl Iterator<Item = (usize, &Buffer)> {
+    /// Iterates over the buffers that the host checks, with their indices among all.
+    fn outputs(&self) -> impl Iterator<Item = (usize, &ResolvedBuffer)> {
         self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_output())
     }
 
-    /// The inputs that outputs have indices of, by their places.
-    fn keys(&self, inputs: &[HostArray]) -> BTreeMap<usize, (Buffer, Vec<u8>)> {
+    /// Returns the inputs that outputs hold indices of, by index among the buffers.
+    fn keys(&self, inputs: &[HostArray]) -> BTreeMap<usize, (ResolvedBuffer, Vec<u8>)> {
         let picked = self.outputs().filter_map(|(_, output)| match output.tolerance {
             Tolerance::Picks(place) => Some(place),
             _ => None,
         });
         let input = |place: usize| {
             let mut all = self.filled().zip(inputs);
-            all.find(|((own, _), _)| *own == place)
+            all.find(|((index, _), _)| *index == place)
                 .map(|((_, buffer), input)| (place, (buffer.clone(), input.as_bytes().to_vec())))
         };
         picked.filter_map(input).collect()
     }
 
-    /// The check of what needs no reference: random numbers.
-    fn alone(&self) -> Result<Box<dyn Oracle>, Error> {
-        let is_random = |buffer: &Buffer| matches!(buffer.tolerance, Tolerance::Moments { .. });
+    /// Makes the oracle without a reference: it still checks random numbers.
+    fn without_reference(&self) -> Result<Box<dyn Oracle>, Error> {
+        let is_random = |buffer: &ResolvedBuffer| matches!(buffer.tolerance, Tolerance::Moments { .. });
         let (random, others): (Vec<_>, Vec<_>) =
             self.outputs().map(|(_, buffer)| buffer.clone()).enumerate().partition(|(_, buffer)| is_random(buffer));
         if random.is_empty() {
             return Ok(Box::new(NoReference { outputs: others.into_iter().map(|(_, buffer)| buffer).collect() }));
         }
-        let answers = random.into_iter().map(|(index, buffer)| (index, buffer, vec![])).collect();
+        let answers =
+            random.into_iter().map(|(index, buffer)| ExpectedOutput { index, buffer, answer: vec![] }).collect();
         let unknown = others.into_iter().map(|(_, buffer)| buffer.name).collect();
-        Ok(Box::new(Expected::new(answers).map_err(Error::Usage)?.beside(unknown)))
+        Ok(Box::new(Expected::new(answers).map_err(Error::Usage)?.with_unknown(unknown)))
     }
 
-    /// The answers of a command to `inputs`.
-    fn asked(&self, command: &Command, inputs: &[HostArray]) -> Result<Expected, Error> {
-        let (scratch, [given, answered]) = folders(REFERENCE, ["in", "out"])?;
+    /// Runs the reference command on `inputs`, and reads the answers.
+    fn run_reference(&self, command: &ShellCommand, inputs: &[HostArray]) -> Result<Expected, Error> {
+        let (scratch, [given, answered]) = command_folders(REFERENCE, ["in", "out"])?;
         for ((_, buffer), input) in self.filled().zip(inputs) {
             let path = given.join(file_name(&buffer.name) + ".npy");
             let written = array::write(&path, buffer.element, &buffer.shape, input.as_bytes());
@@ -484,16 +497,17 @@ impl PointProblem {
             })?;
         }
         name_files(REFERENCE, &given, self.filled().chain(self.outputs()))?;
-        shell(REFERENCE, command, &scratch, &[("in", &given), ("out", &answered)])?;
-        let there = |buffer: &Buffer| {
+        run_shell(REFERENCE, command, &scratch, &[("in", &given), ("out", &answered)])?;
+        let there = |buffer: &ResolvedBuffer| {
             ["npy", "bin"].iter().any(|kind| answered.join(format!("{}.{kind}", file_name(&buffer.name))).is_file())
         };
-        // Random numbers have no answer.
-        let is_open = |buffer: &&Buffer| !there(buffer) && !matches!(buffer.tolerance, Tolerance::Moments { .. });
-        let without: Vec<&Buffer> = self.outputs().map(|(_, buffer)| buffer).filter(is_open).collect();
+        // Random numbers have no reference.
+        let is_open =
+            |buffer: &&ResolvedBuffer| !there(buffer) && !matches!(buffer.tolerance, Tolerance::Moments { .. });
+        let without: Vec<&ResolvedBuffer> = self.outputs().map(|(_, buffer)| buffer).filter(is_open).collect();
         let answers = self.outputs().enumerate().filter(|(_, (_, buffer))| there(buffer));
         let answers = answers.map(|(index, (_, buffer))| {
-            found(buffer, Fill::Made, &answered).map(|answer| (index, buffer.clone(), answer))
+            found(buffer, Fill::Made, &answered).map(|answer| ExpectedOutput { index, buffer: buffer.clone(), answer })
         });
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         if answers.is_empty() {
@@ -519,7 +533,7 @@ impl PointProblem {
         let given: Vec<String> = self.outputs().map(|(_, buffer)| file_name(&buffer.name)).collect();
         let is_other = |name: &String| {
             let stem = name.strip_suffix(".npy").or(name.strip_suffix(".bin"));
-            stem.is_some_and(|stem| !given.iter().any(|own| own == stem))
+            stem.is_some_and(|stem| !given.iter().any(|name| name == stem))
         };
         let others: Vec<_> = names_in(&answered).into_iter().filter(is_other).collect();
         let note = (!others.is_empty()).then(|| {
@@ -530,42 +544,43 @@ impl PointProblem {
         });
         Ok(Expected::new(answers)
             .map_err(Error::Usage)?
-            .noting(note)
-            .beside(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
+            .with_note(note)
+            .with_unknown(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
     }
 
-    /// The answers in files.
-    fn read(&self, files: &[(usize, Fill)]) -> Result<Expected, Error> {
+    /// Reads the answers from files.
+    fn read_reference(&self, files: &[(usize, Fill)]) -> Result<Expected, Error> {
         let answers = files.iter().filter_map(|(place, fill)| {
             let (index, (_, buffer)) = self.outputs().enumerate().find(|(_, (other, _))| other == place)?;
-            Some(found(buffer, fill.clone(), Path::new(".")).map(|answer| (index, buffer.clone(), answer)))
+            let answer = found(buffer, fill.clone(), Path::new("."));
+            Some(answer.map(|answer| ExpectedOutput { index, buffer: buffer.clone(), answer }))
         });
         Expected::new(answers.collect::<Result<_, _>>()?).map_err(Error::Usage)
     }
 
-    /// The oracle with the buffers written to files that are wanted so.
+    /// Wraps the oracle if buffers are to be saved.
     fn saving(&self, oracle: Box<dyn Oracle>) -> Box<dyn Oracle> {
-        if self.loaded.own.saves.is_empty() {
+        if self.loaded.user.saves.is_empty() {
             return oracle;
         }
         let of = |name: &str| self.outputs().enumerate().find(|(_, (_, buffer))| buffer.name == name);
-        let saves = self.loaded.own.saves.iter().filter_map(|save| {
+        let saves = self.loaded.user.saves.iter().filter_map(|save| {
             let (index, (_, buffer)) = of(&save.buffer)?;
             Some((index, buffer.clone(), save.path.clone()))
         });
-        Box::new(Saving { oracle, saves: saves.collect() })
-    }
-
-    fn bytes(outputs: Vec<HostArray>) -> Vec<Vec<u8>> {
-        outputs.into_iter().map(|output| output.as_bytes().to_vec()).collect()
+        Box::new(SavingOracle { oracle, saves: saves.collect() })
     }
 }
 
-/// File in the folder of a command that names the files of buffers with unusual names.
+/// File in a command's folder that maps unusual buffer names to file names.
 const NAMES: &str = "names.json";
 
-/// Tells a command in `folder` which files are those of buffers with unusual names, if there are any.
-fn name_files<'a>(what: &str, folder: &Path, buffers: impl Iterator<Item = (usize, &'a Buffer)>) -> Result<(), Error> {
+/// Writes [`NAMES`] to `folder` if there are unusual buffer names.
+fn name_files<'a>(
+    what: &str,
+    folder: &Path,
+    buffers: impl Iterator<Item = (usize, &'a ResolvedBuffer)>,
+) -> Result<(), Error> {
     let unusual = buffers.filter(|(_, buffer)| !is_plain(&buffer.name));
     let files: BTreeMap<_, _> = unusual.map(|(_, buffer)| (&buffer.name, file_name(&buffer.name))).collect();
     if files.is_empty() {
@@ -576,7 +591,7 @@ fn name_files<'a>(what: &str, folder: &Path, buffers: impl Iterator<Item = (usiz
     std::fs::write(folder.join(NAMES), text).map_err(refused)
 }
 
-/// The names of the files in a folder, in order.
+/// Lists the names of a folder's entries, sorted.
 fn names_in(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let name = |file: std::fs::DirEntry| {
@@ -588,22 +603,22 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What is wrong with a file of a temporary folder, by its name there: nobody can look at it any more.
+/// Removes the path of a temporary folder from an error: the folder no longer exists when the message is read.
 fn named_in(folder: &Path, reason: &str) -> String {
     let prefix = format!("{}/", folder.display());
     reason.strip_prefix(&prefix).filter(|_| folder.is_absolute()).unwrap_or(reason).to_string()
 }
 
-/// The answer for a buffer, which `fill` says where to find.
-fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, Error> {
-    let answer = Buffer { fill: Some(fill), ..buffer.clone() };
+/// Reads the answer for a buffer from `fill`.
+fn found(buffer: &ResolvedBuffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, Error> {
+    let answer = ResolvedBuffer { fill: Some(fill), ..buffer.clone() };
     let contents = answer.contents(0, 0, folder);
     contents.map_err(|reason| Error::Usage(format!("the reference for {}: {}", buffer.name, named_in(folder, &reason))))
 }
 
 impl Problem for PointProblem {
     fn extents(&self) -> String {
-        self.loaded.own.run.extents(self.at)
+        self.loaded.user.run.extents(self.at)
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
@@ -630,9 +645,9 @@ impl Problem for PointProblem {
         let made = match &self.point().inputs {
             None => None,
             Some(command) => {
-                let (scratch, [out]) = folders(INPUTS, ["out"])?;
+                let (scratch, [out]) = command_folders(INPUTS, ["out"])?;
                 name_files(INPUTS, &out, self.filled())?;
-                shell(INPUTS, command, &scratch, &[("out", &out)])?;
+                run_shell(INPUTS, command, &scratch, &[("out", &out)])?;
                 Some((scratch, out))
             }
         };
@@ -650,9 +665,9 @@ impl Problem for PointProblem {
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
         let point = self.point();
         let oracle: Box<dyn Oracle> = match &point.reference {
-            Reference::None => self.alone()?,
-            Reference::Files(files) => Box::new(self.read(files)?.picking(self.keys(inputs))),
-            Reference::Command(command) => Box::new(self.asked(command, inputs)?.picking(self.keys(inputs))),
+            Reference::None => self.without_reference()?,
+            Reference::Files(files) => Box::new(self.read_reference(files)?.with_keys(self.keys(inputs))),
+            Reference::Command(command) => Box::new(self.run_reference(command, inputs)?.with_keys(self.keys(inputs))),
             Reference::Builtin(builtin) => {
                 Counterpart::new(builtin, point).map_err(Error::Usage)?.oracle(inputs, point)?
             }
@@ -663,25 +678,27 @@ impl Problem for PointProblem {
 
     fn reference(&self, device: &DeviceInfo) -> Option<(Program, MakeOracle)> {
         let Reference::Kernel(list) = &self.point().reference else { return None };
-        let own = self.clone();
+        let problem = self.clone();
         let oracle: MakeOracle = Box::new(move |outputs| {
-            let answers = own.outputs().zip(Self::bytes(outputs)).enumerate();
-            let answers = answers.map(|(index, ((_, buffer), answer))| (index, buffer.clone(), answer)).collect();
-            let picks = own.outputs().any(|(_, buffer)| matches!(buffer.tolerance, Tolerance::Picks(_)));
-            let keys = if picks { own.keys(&own.inputs()?) } else { BTreeMap::new() };
-            Ok(own.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?.picking(keys))))
+            let answers = problem.outputs().zip(outputs).enumerate().map(|(index, ((_, buffer), output))| {
+                ExpectedOutput { index, buffer: buffer.clone(), answer: output.as_bytes().to_vec() }
+            });
+            let answers = answers.collect();
+            let picks = problem.outputs().any(|(_, buffer)| matches!(buffer.tolerance, Tolerance::Picks(_)));
+            let keys = if picks { problem.keys(&problem.inputs()?) } else { BTreeMap::new() };
+            Ok(problem.saving(Box::new(Expected::new(answers).map_err(Error::Usage)?.with_keys(keys))))
         });
         let program = program(&self.loaded.shaders, self.point(), list, self.seed, device);
         Some((program.unwrap_or_else(Program::refused), oracle))
     }
 }
 
-/// What commands are for, in messages.
+/// Purposes of commands, for messages.
 const REFERENCE: &str = "reference";
 const INPUTS: &str = "inputs";
 
-/// A private folder for a command that is for this, and folders of these names in it.
-fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [PathBuf; N]), Error> {
+/// Makes a private folder for a command, with subfolders of these names.
+fn command_folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [PathBuf; N]), Error> {
     let refused = |e: std::io::Error| Error::Failure(format!("cannot make a folder for the {what} command: {e}"));
     let scratch = Scratch::new().map_err(refused)?;
     let folders = names.map(|name| scratch.path().join(name));
@@ -689,20 +706,17 @@ fn folders<const N: usize>(what: &str, names: [&str; N]) -> Result<(Scratch, [Pa
     Ok((scratch, folders))
 }
 
-/// Has the shell run a command, with what is in braces replaced by the paths of `places` in `scratch`: these are one
-/// word of the line whether it quotes them or not.
-///
-/// # Errors
-/// When it cannot be started, fails or takes too long; with its last words.
-fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Path)]) -> Result<(), Error> {
-    let Command { line, folder } = command;
+/// Runs a command in the shell, with the names in braces replaced by the paths of `places` in `scratch`; these paths
+/// need no quotes. The error has the last line that the command wrote.
+fn run_shell(what: &str, command: &ShellCommand, scratch: &Scratch, places: &[(&str, &Path)]) -> Result<(), Error> {
+    let ShellCommand { line, folder } = command;
     let mut text = line.clone();
     for (name, path) in places {
         text = text.replace(&format!("{{{name}}}"), &path.to_string_lossy());
     }
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let mut program = std::process::Command::new(guarded::SHELL);
-    // With /S that of Windows takes off the outer quotes and leaves the others.
+    // With /S, cmd.exe removes the outer quotes and keeps the others.
     let (options, text): (&[_], _) =
         if cfg!(windows) { (&["/S", "/C"], format!("\"{text}\"")) } else { (&["-c"], text) };
     program.args(options).arg(text).current_dir(folder);
@@ -714,7 +728,7 @@ fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Pat
         Messages::default().say(&note);
     }
     let Some(status) = ended.failed else { return Ok(()) };
-    // Nobody can look at a path that is gone by then.
+    // These paths no longer exist when the message is read.
     let said = places
         .iter()
         .fold(ended.said, |said, (name, path)| said.replace(&*path.to_string_lossy(), &format!("{{{name}}}")));
@@ -724,7 +738,7 @@ fn shell(what: &str, command: &Command, scratch: &Scratch, places: &[(&str, &Pat
     Err(Error::Usage(format!("the {what} command `{shown}` failed ({status}): {reason}; fix it{given}")))
 }
 
-/// The last line that a command wrote, with the line of the user's script where Python tells it.
+/// Returns the last line that a command wrote, with the line of the user's script from a Python traceback.
 fn last_words(said: &str) -> String {
     let mut lines = said.lines().rev().map(str::trim).filter(|line| !line.is_empty());
     let last = lines.next().unwrap_or("it said nothing");

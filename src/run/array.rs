@@ -1,21 +1,22 @@
-//! Arrays in files: `NumPy`'s `.npy`, which has a type and a shape, and raw bytes.
+//! Reads and writes arrays: `NumPy`'s `.npy`, which has a type and a shape, and raw bytes.
 
 use crate::basis::destination::explained;
 use crate::basis::dtype::DType;
 use crate::basis::printable::{Shown, brief};
 use crate::basis::units::Bytes;
 use py_literal::Value;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
-/// Longest header that is taken for one.
-const MOST_HEADER: usize = 1 << 14;
-/// Levels that its brackets may be nested: those of a structure with a shape in each field are four.
-const DEEPEST: usize = 6;
+/// Most bytes of a header.
+const MAX_HEADER_BYTES: usize = 1 << 14;
+/// Most levels of nested brackets; the header of a structured array with shaped fields has four.
+const MAX_NESTING: usize = 6;
 
-/// Reads the header of the array in `file`, which must be of this shape and of elements that can become those of the
-/// buffer; leaves the file at its data, and returns the type of that and whether its first subscript varies fastest.
+/// Reads the header of a `.npy` file, up to its data; returns the stored type and whether the first subscript varies
+/// fastest. Refuses another shape, and types that cannot be converted to `element`.
 fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(DType, bool), String> {
     let mut start = [0; 12];
     file.read_exact(&mut start[..10]).map_err(|_| "it is shorter than the header of a .npy")?;
@@ -29,8 +30,8 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(D
         10 => u32::from(u16::from_le_bytes([start[8], start[9]])),
         _ => u32::from_le_bytes([start[8], start[9], start[10], start[11]]),
     };
-    if length as usize > MOST_HEADER {
-        return Err(format!("its header has {length} bytes; at most {MOST_HEADER} are read"));
+    if length as usize > MAX_HEADER_BYTES {
+        return Err(format!("its header has {length} bytes; at most {MAX_HEADER_BYTES} are read"));
     }
     let mut text = vec![0; length as usize];
     file.read_exact(&mut text).map_err(broken)?;
@@ -43,8 +44,8 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(D
     let dtype = field("descr")?;
     let dtype =
         dtype.as_string().map_or_else(|| brief(&dtype.to_string()).into_owned(), |name| brief(name).into_owned());
-    let Some(stored) = stored(element, &dtype) else {
-        let name = names(element)[0];
+    let Some(stored) = stored_type(element, &dtype) else {
+        let name = numpy_names(element)[0];
         return Err(format!(
             "it has elements of type '{dtype}', the buffer {element} ('{name}'); save it with .astype('{name}')"
         ));
@@ -67,16 +68,16 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(D
     Ok((stored, first_fastest))
 }
 
-/// The type of an array that `NumPy` calls `name`, where its elements can become those of a buffer: the buffer's own type,
-/// else any number. Raw memory is what it is.
-fn stored(element: DType, name: &str) -> Option<DType> {
+/// Returns the stored type that `NumPy` calls `name`, if its elements can be converted to `element`: the same type, or
+/// any number unless the buffer is raw memory.
+fn stored_type(element: DType, name: &str) -> Option<DType> {
     let others = DType::OF_BUFFERS
         .into_iter()
         .filter(|other| element != DType::Bytes && ![DType::Bytes, DType::Bf16].contains(other));
-    std::iter::once(element).chain(others).find(|known| names(*known).contains(&name))
+    std::iter::once(element).chain(others).find(|known| numpy_names(*known).contains(&name))
 }
 
-/// An element as an integer, where it is one.
+/// Converts an element to an integer, if it is one.
 pub(super) fn integer(element: DType, bytes: &[u8]) -> Option<i128> {
     match element {
         DType::U64 => Some(i128::from(u64::from_le_bytes(bytes.try_into().ok()?))),
@@ -85,8 +86,8 @@ pub(super) fn integer(element: DType, bytes: &[u8]) -> Option<i128> {
     }
 }
 
-/// Appends the element in `bytes` of type `from` as one of type `to`: floats are rounded, all else must be exact. `None`
-/// where the type has no such value.
+/// Appends an element of type `from` as one of type `to`: floats are rounded, other values must be exact. `None` if
+/// `to` has no such value.
 fn push_converted(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (start, value) = (out.len(), from.value(bytes));
     if from.is_float() && to.is_float() {
@@ -102,10 +103,7 @@ fn push_converted(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) -> Op
     (integer(to, &out[start..]) == Some(exact)).then_some(())
 }
 
-/// The data of an array of type `from` as that of a buffer.
-///
-/// # Errors
-/// The first element that the buffer's type cannot hold.
+/// Converts the elements of an array. Names the first element that the buffer's type cannot hold.
 fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u8>, String> {
     if from == to {
         return Ok(data);
@@ -115,9 +113,9 @@ fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u
         push_converted(from, to, bytes, &mut out).ok_or_else(|| {
             let mut left = index as u64;
             let subscripts = shape.iter().rev().map(|extent| {
-                let own = left % extent;
+                let subscript = left % extent;
                 left /= extent;
-                own.to_string()
+                subscript.to_string()
             });
             let subscripts: Vec<_> = subscripts.collect::<Vec<_>>().into_iter().rev().collect();
             let value = match integer(from, bytes) {
@@ -134,37 +132,37 @@ fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u
     Ok(out)
 }
 
-/// The elements, of `bytes` each, of an array whose first subscript varies fastest, in the order in which the last does.
+/// Reorders the elements, of `bytes` each, from first-subscript-fastest to last-subscript-fastest.
 fn last_fastest(data: Vec<u8>, bytes: usize, shape: &[u64]) -> Vec<u8> {
-    // Along one axis both are the same.
+    // With one axis, both orders are the same.
     if shape.iter().filter(|extent| **extent != 1).count() <= 1 {
         return data;
     }
-    // Of each axis its extent, and how far its elements lie apart.
+    // Extent and stride of each axis.
     let axes = shape.iter().scan(bytes, |next, extent| {
-        let apart = *next;
+        let stride = *next;
         *next *= *extent as usize;
-        Some((*extent as usize, apart))
+        Some((*extent as usize, stride))
     });
     let axes: Vec<_> = axes.collect();
     let (mut subscripts, mut from) = (vec![0; axes.len()], 0);
     let mut out = Vec::with_capacity(data.len());
     while out.len() < data.len() {
         out.extend_from_slice(&data[from..from + bytes]);
-        for (subscript, (extent, apart)) in subscripts.iter_mut().zip(&axes).rev() {
+        for (subscript, (extent, stride)) in subscripts.iter_mut().zip(&axes).rev() {
             *subscript += 1;
-            from += apart;
+            from += stride;
             if *subscript < *extent {
                 break;
             }
-            from -= *extent * apart;
+            from -= *extent * stride;
             *subscript = 0;
         }
     }
     out
 }
 
-/// The Python literal that a header is. Its parser calls itself for each bracket, and reads what is in some twice.
+/// Parses a header, a Python literal. Limits its nesting, because the parser is recursive and parses some parts twice.
 fn literal(header: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(header).map_err(|_| "its header cannot be read: it is not text")?;
     let deepest = text.bytes().scan(0usize, |depth, byte| {
@@ -175,17 +173,17 @@ fn literal(header: &[u8]) -> Result<Value, String> {
         }
         Some(*depth)
     });
-    if deepest.max().unwrap_or(0) > DEEPEST {
+    if deepest.max().unwrap_or(0) > MAX_NESTING {
         return Err(format!(
-            "its header is nested more than {DEEPEST} times, which that of an array of numbers is not"
+            "its header is nested more than {MAX_NESTING} times, which that of an array of numbers is not"
         ));
     }
     text.trim_end_matches('\n').parse().map_err(|_| format!("its header cannot be read: '{}'", brief(text)))
 }
 
-/// What `NumPy` calls arrays of such elements, the name that is written first. It has no bfloat16: what others save of it
-/// is two bytes of nothing in particular.
-fn names(element: DType) -> &'static [&'static str] {
+/// Returns `NumPy`'s names of an element type, the one to write first. `NumPy` lacks bfloat16; other libraries save it
+/// as two opaque bytes.
+fn numpy_names(element: DType) -> &'static [&'static str] {
     match element {
         DType::U8 => &["|u1", "<u1", "|b1"],
         DType::Bytes => &["|u1", "<u1", "|i1", "<i1", "|b1"],
@@ -203,75 +201,68 @@ fn names(element: DType) -> &'static [&'static str] {
     }
 }
 
-/// Checks that the `.npy` at `path` fits a buffer, without reading its data.
-///
-/// # Errors
-/// Why it does not.
+/// Checks that a `.npy` file fits a buffer, without reading its data.
 pub(crate) fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), String> {
-    let named = |reason: String| format!("{}: {reason}", path.shown());
-    let mut file = open(path).map_err(|e| named(e.to_string()))?;
-    read_header(&mut file, element, shape).map(drop).map_err(named)
+    read_header(&mut open(path)?, element, shape).map(drop).map_err(|reason| named(path, reason))
 }
 
-/// Reads the `.npy` at `path` for a buffer, the last subscript fastest, with its numbers converted where they are of another
-/// type: `NumPy` computes in f64 unless it is told otherwise.
-///
-/// # Errors
-/// Why it does not fit, or cannot be read.
+/// Reads a `.npy` file for a buffer, in last-subscript-fastest order, and converts its elements: `NumPy` computes in
+/// f64 by default.
 pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
-    let named = |reason: String| format!("{}: {reason}", path.shown());
-    let mut file = open(path).map_err(|e| named(e.to_string()))?;
+    let named = |reason: String| named(path, reason);
+    let mut file = open(path)?;
     let (from, first_fastest) = read_header(&mut file, element, shape).map_err(named)?;
-    let mut data = exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
+    let mut data = read_exactly(file, shape.iter().product::<u64>() * from.bytes()).map_err(named)?;
     if first_fastest {
         data = last_fastest(data, from.bytes() as usize, shape);
     }
     convert(from, element, data, shape).map_err(named)
 }
 
-/// Reads the raw bytes at `path` for a buffer of so many.
-///
-/// # Errors
-/// When there are more or fewer, or they cannot be read.
+/// Reads exactly `bytes` raw bytes, decompressed if the file is compressed.
 pub(crate) fn read_raw(path: &Path, bytes: u64) -> Result<Vec<u8>, String> {
-    let named = |reason: String| format!("{}: {reason}", path.shown());
-    let file = open(path).map_err(|e| named(e.to_string()))?;
-    if !is_compressed(path) {
-        return exactly(file, bytes).map_err(named);
-    }
-    let contents = zstd::Decoder::new(file).map_err(|e| named(e.to_string()))?;
-    exactly(contents, bytes).map_err(named)
+    let file = open(path)?;
+    let contents = if is_compressed(path) {
+        zstd::Decoder::new(file).map_err(|e| e.to_string()).and_then(|contents| read_exactly(contents, bytes))
+    } else {
+        read_exactly(file, bytes)
+    };
+    contents.map_err(|reason| named(path, reason))
 }
 
-/// The ending of raw bytes that are compressed: `x.bin.zst`.
+/// Extension of compressed raw bytes: `x.bin.zst`.
 pub(crate) const COMPRESSED: &str = "zst";
 
 fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == COMPRESSED)
 }
 
-/// Checks that there are so many raw bytes at `path`. Of compressed ones only reading tells.
-///
-/// # Errors
-/// When there are more or fewer.
+/// Checks the size of a file of raw bytes; for a compressed one only that it exists.
 pub(crate) fn check_raw(path: &Path, bytes: u64) -> Result<(), String> {
     if is_compressed(path) {
-        return open(path).map(drop).map_err(|e| format!("{}: {e}", path.shown()));
+        return open(path).map(drop);
     }
-    let there = open(path).and_then(|file| file.metadata()).map_err(|e| format!("{}: {e}", path.shown()))?.len();
-    if there == bytes { Ok(()) } else { Err(format!("{}: {}", path.shown(), other_length(there, bytes))) }
+    let there = open(path)?.metadata().map_err(|e| named(path, e))?.len();
+    if there == bytes { Ok(()) } else { Err(named(path, other_length(there, bytes))) }
 }
 
 fn other_length(there: u64, bytes: u64) -> String {
     format!("it has {there} bytes, the buffer {bytes}; make them the same")
 }
 
-/// A regular file.
-fn open(path: &Path) -> io::Result<File> {
-    if path.metadata()?.is_file() { File::open(path) } else { Err(io::Error::other("it is not a regular file")) }
+/// Opens a regular file.
+fn open(path: &Path) -> Result<File, String> {
+    match path.metadata() {
+        Ok(metadata) if !metadata.is_file() => Err(named(path, "it is not a regular file")),
+        _ => File::open(path).map_err(|e| named(path, e)),
+    }
 }
 
-fn exactly(file: impl Read, bytes: u64) -> Result<Vec<u8>, String> {
+fn named(path: &Path, reason: impl Display) -> String {
+    format!("{}: {reason}", path.shown())
+}
+
+fn read_exactly(file: impl Read, bytes: u64) -> Result<Vec<u8>, String> {
     let mut data = vec![];
     file.take(bytes + 1).read_to_end(&mut data).map_err(|e| e.to_string())?;
     match data.len() as u64 {
@@ -281,25 +272,19 @@ fn exactly(file: impl Read, bytes: u64) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Writes the elements in `bytes` as `.npy` to `path`.
-///
-/// # Errors
-/// When it cannot be written.
+/// Writes elements to a `.npy` file.
 pub(crate) fn write(path: &Path, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
     write_to(File::create(path)?, element, shape, bytes)
 }
 
-/// Writes the elements in `bytes` as `.npy`.
-///
-/// # Errors
-/// When they cannot be written.
+/// Writes elements in the `.npy` format.
 pub(crate) fn write_to(file: impl Write, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
     try_write(file, element, shape, bytes).map_err(explained)
 }
 
 fn try_write(file: impl Write, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
     use npyz::WriterBuilder;
-    let dtype = npyz::DType::Plain(names(element)[0].parse().map_err(io::Error::other)?);
+    let dtype = npyz::DType::Plain(numpy_names(element)[0].parse().map_err(io::Error::other)?);
     let options = npyz::WriteOptions::new_header_only().dtype(dtype).shape(shape);
     let mut file = options.writer(BufWriter::new(file)).write_header_only()?;
     file.write_all(bytes)?;
@@ -311,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_what_does_not_fit_is_refused() {
+    fn written_arrays_are_read_and_other_shapes_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         for element in DType::OF_BUFFERS {
@@ -326,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_another_type_are_converted_where_each_has_its_like() {
+    fn other_number_types_are_converted_if_exact() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         let read_as = |from: DType, values: [f64; 4], to: DType| {
@@ -361,24 +346,24 @@ mod tests {
         write(&path, DType::U64, &[2, 2], &[255; 32]).expect("written");
         let error = read(&path, DType::I64, &[2, 2]).expect_err("too large");
         assert!(error.contains("[0,0] is 18446744073709551615,"), "{error}");
-        // Raw memory is not made of numbers.
+        // Raw memory takes no numbers.
         assert!(check(&path, DType::Bytes, &[2, 2]).expect_err("numbers").contains("save it with .astype('|u1')"));
     }
 
-    /// As `numpy.save` writes a transpose, and what scipy has from Fortran.
+    /// Layout of a transpose saved by `numpy.save`, and of Fortran arrays in scipy.
     #[test]
-    fn an_array_in_fortran_s_order_is_read_as_the_same_array() {
+    fn fortran_order_is_read_correctly() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         for shape in [&[][..], &[5], &[2, 3], &[3, 1], &[4, 2, 3], &[2, 3, 2, 5]] {
             let count: u64 = shape.iter().product();
-            // The place of each element in the order of C, in the order of Fortran: the first subscript varies fastest.
+            // Index in C order of each element, listed in Fortran order: the first subscript varies fastest.
             let places = (0..count).map(|index| {
                 let (mut left, mut place) = (index, 0);
-                let mut apart = count;
+                let mut stride = count;
                 for extent in shape {
-                    apart /= extent;
-                    place += left % extent * apart;
+                    stride /= extent;
+                    place += left % extent * stride;
                     left /= extent;
                 }
                 place
@@ -399,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_none_or_cut_off_are_refused() {
+    fn truncated_and_foreign_files_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         write(&path, DType::F32, &[4], &[0; 12]).expect("written");
@@ -425,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_bytes_are_read_and_end_where_the_buffer_does() {
+    fn compressed_bytes_must_fit_the_buffer() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.bin.zst");
         std::fs::write(&path, zstd::encode_all(&[7; 1000][..], 3).expect("compressed")).expect("written");
@@ -437,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_lie_or_hide_something_are_refused_whatever_they_say() {
+    fn malicious_headers_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
         let refused = |header: &str, expected: &str| {
@@ -463,7 +448,7 @@ mod tests {
         refused(&of("(4,)").replace("'<f4'", "[('a', '<f4', (2, 3))]"), "elements of type '[('a', '<f4', (2, 3))]'");
         refused("{'descr': '<f4'}", "has no 'fortran_order'");
         refused("['descr']", "not a dictionary");
-        // Each level is read twice.
+        // The parser visits each level twice.
         refused(&format!("{}1{}", "[".repeat(60), "]".repeat(60)), "nested more than");
         refused(&"{".repeat(8000), "nested more than");
         refused(&"-".repeat(16_000), "cannot be read");

@@ -1,35 +1,31 @@
-//! The points that axes span: lists and ranges of numbers, and expressions of other axes.
+//! Points that the axes span: lists and ranges of numbers, and expressions of other axes.
 
-use super::description::{Fault, Formula, Listed, Named};
+use super::description::{Fault, Formula, OneOrMany, OrderedMap};
 use super::expression::{Expression, Values};
 use super::fill::split;
 use crate::basis::printable::brief;
 use std::collections::HashSet;
 
-/// Points of one description at most: more is a slip of the keyboard.
-const MOST_POINTS: usize = 10_000;
+/// Most points of one description.
+const MAX_POINTS: usize = 10_000;
 
-/// Axes of one description at most.
-const MOST_AXES: usize = 64;
+/// Most axes of one description.
+const MAX_AXES: usize = 64;
 
-/// The values of all axes, in their order, at each point; the last axis changes fastest.
-///
-/// # Errors
-/// An axis without a value, a range that is none, axes that depend on each other, too many points.
-pub(crate) fn points(axes: &Named<Listed>) -> Result<Vec<Vec<i64>>, Fault> {
+/// Evaluates the axes, in order, at each point; the last axis changes fastest. Refuses cyclic dependencies and too many
+/// points.
+pub(crate) fn points(axes: &OrderedMap<OneOrMany>) -> Result<Vec<Vec<i64>>, Fault> {
     let names = axes.names();
-    if names.len() > MOST_AXES {
-        let message = format!(
-            "has {} axes; {MOST_AXES} are the most: write what depends on others where it is used",
-            names.len()
-        );
+    if names.len() > MAX_AXES {
+        let message =
+            format!("has {} axes; {MAX_AXES} are the most: write what depends on others where it is used", names.len());
         return Err(Fault::new("axes", message));
     }
     let items = axes.iter().map(|(name, listed)| items(name, listed, &names)).collect::<Result<Vec<_>, _>>()?;
     let order = order(&names, &items)?;
     let count = items.iter().try_fold(1usize, |count, items| count.checked_mul(items.len()));
-    let Some(count) = count.filter(|count| *count <= MOST_POINTS) else {
-        return Err(Fault::new("axes", format!("span more than {MOST_POINTS} points; list fewer values")));
+    let Some(count) = count.filter(|count| *count <= MAX_POINTS) else {
+        return Err(Fault::new("axes", format!("span more than {MAX_POINTS} points; list fewer values")));
     };
     let (mut points, mut known) = (Vec::with_capacity(count), HashSet::new());
     for at in 0..count {
@@ -53,20 +49,20 @@ pub(crate) fn points(axes: &Named<Listed>) -> Result<Vec<Vec<i64>>, Fault> {
     Ok(points)
 }
 
-/// The places of the axes that are not one expression of others; none where all are free.
-pub(crate) fn free(axes: &Named<Listed>) -> Vec<usize> {
+/// Returns the indices of the independent axes, which are not one expression of others; empty if all are independent.
+pub(crate) fn free(axes: &OrderedMap<OneOrMany>) -> Vec<usize> {
     let names = axes.names();
-    let depends = |name: &str, listed: &Listed| {
+    let depends = |name: &str, listed: &OneOrMany| {
         let items = items(name, listed, &names).unwrap_or_default();
         matches!(&items[..], [only] if !only.names().is_empty())
     };
     let free: Vec<_> =
-        axes.iter().enumerate().filter(|(_, (name, own))| !depends(name, own)).map(|(at, _)| at).collect();
+        axes.iter().enumerate().filter(|(_, (name, listed))| !depends(name, listed)).map(|(at, _)| at).collect();
     if free.len() == names.len() { vec![] } else { free }
 }
 
-/// The values of one axis, each as an expression.
-fn items(name: &str, listed: &Listed, names: &[&str]) -> Result<Vec<Expression>, Fault> {
+/// Parses the values of an axis.
+fn items(name: &str, listed: &OneOrMany, names: &[&str]) -> Result<Vec<Expression>, Fault> {
     let fault = |message: String| Fault::new(format!("axes.{name}"), message);
     let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !plain || name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -89,8 +85,8 @@ fn items(name: &str, listed: &Listed, names: &[&str]) -> Result<Vec<Expression>,
             Formula::Integer(value) => items.push(Expression::integer(*value)),
             other => return Err(fault(format!("'{other}' is not an integer; write 1024, \"512..4096\" or \"2*M\""))),
         }
-        if items.len() > MOST_POINTS {
-            return Err(fault(format!("has more than {MOST_POINTS} values; list fewer")));
+        if items.len() > MAX_POINTS {
+            return Err(fault(format!("has more than {MAX_POINTS} values; list fewer")));
         }
     }
     if items.is_empty() {
@@ -104,7 +100,7 @@ fn items(name: &str, listed: &Listed, names: &[&str]) -> Result<Vec<Expression>,
     Ok(items)
 }
 
-/// The numbers of `first..last`, doubling, or of `first..last:step`.
+/// Expands `first..last`, doubling, or `first..last:step`.
 fn range(text: &str, first: &str, rest: &str) -> Result<Vec<Expression>, String> {
     let (last, step) = match rest.split_once(':') {
         Some((last, step)) => (last, Some(step)),
@@ -113,7 +109,7 @@ fn range(text: &str, first: &str, rest: &str) -> Result<Vec<Expression>, String>
     let number = |part: &str| {
         let end = Expression::parse(part)?;
         let mut scope = Values::default();
-        end.names().into_iter().for_each(|name| scope.bar(name, "but a range has numbers at its ends"));
+        end.names().into_iter().for_each(|name| scope.set_reason(name, "but a range has numbers at its ends"));
         end.value(&scope)
     };
     let (first, last, step) = (number(first)?, number(last)?, step.map(number).transpose()?);
@@ -131,11 +127,11 @@ fn range(text: &str, first: &str, rest: &str) -> Result<Vec<Expression>, String>
         }
         _ => {}
     }
-    let values = std::iter::successors(Some(first), next).take_while(|value| *value <= last).take(MOST_POINTS + 1);
+    let values = std::iter::successors(Some(first), next).take_while(|value| *value <= last).take(MAX_POINTS + 1);
     Ok(values.map(Expression::integer).collect())
 }
 
-/// The axes in an order in which each depends on earlier ones alone.
+/// Sorts the axes so that each depends only on earlier ones.
 fn order(names: &[&str], items: &[Vec<Expression>]) -> Result<Vec<usize>, Fault> {
     let mut placed: Vec<usize> = vec![];
     while placed.len() < names.len() {
@@ -174,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_axes_has_an_end() {
+    fn chained_axes_are_limited() {
         let chain = |count: usize| {
             let axes: String = (1..count).rev().map(|at| format!("A{at} = 'A{} + 1'\n", at - 1)).collect();
             format!("[axes]\n{axes}A0 = '1..9:1'")
         };
-        let points = spanned(&chain(MOST_AXES)).expect("a chain");
-        assert_eq!((points.len(), &points[8][..2], points[8][MOST_AXES - 1]), (9, &[9 + 63, 9 + 62][..], 9));
+        let points = spanned(&chain(MAX_AXES)).expect("a chain");
+        assert_eq!((points.len(), &points[8][..2], points[8][MAX_AXES - 1]), (9, &[9 + 63, 9 + 62][..], 9));
         let refused = spanned(&chain(8000)).expect_err("too many");
         assert!(refused.starts_with("axes: has 8000 axes; 64 are the most"), "{refused}");
     }

@@ -1,13 +1,12 @@
-//! The buffers of a description: which blocks see them, who fills and who checks them, their extents at a point.
+//! Resolves the buffers of a description: their blocks, roles, fills, checks and extents.
 
-use super::description::{Bound, Buffer as Stated, Described, Description, Fault, Formula};
+use super::description::{BoundBuffer, Described, DescribedBuffer, Description, Fault, Formula};
 use super::expression::{Expression, Values};
 use super::fill;
 use super::init;
 use super::loaded::{LoadedKernel, LoadedPass, slot_key};
-use super::member_map::MemberMap;
-use super::members::{Members, Part};
-use super::resolved::{Buffer, Fill, Tolerance};
+use super::members::{BufferPart, Members};
+use super::resolved::{Fill, ResolvedBuffer, Tolerance};
 use super::written;
 use crate::basis::dtype::DType;
 use crate::basis::error;
@@ -15,27 +14,24 @@ use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;
 use crate::kernel::interface::{Block, Scalar, Slot};
 
-/// The parts that the buffers of a description play, and what their shapes may not name.
+/// Roles of a description's buffers, and names that their shapes must not use.
 #[derive(Debug)]
 pub(crate) struct Roles {
-    /// Of each buffer, in the description's order.
+    /// Role of each buffer, in the description's order.
     all: Vec<Role>,
-    /// The specialization constants, which the shape of scratch alone may name.
+    /// Names of specialization constants; only shapes of scratch buffers may use them.
     constants: Vec<String>,
 }
 
 impl Roles {
-    /// The roles of a description's buffers, each of which a kernel must see; every block must see one.
-    ///
-    /// # Errors
-    /// What is missing, unknown or of another type.
+    /// Determines the roles. Every buffer must be bound by a kernel, and every block to a buffer.
     pub(crate) fn of(description: &Description, programs: &[&LoadedKernel]) -> Result<Self, Fault> {
-        // Whether a kernel may write to each, where one sees it.
+        // Whether a kernel may write to each buffer; `None` without a kernel that binds it.
         let mut writable: Vec<Option<bool>> = vec![None; description.buffer.0.len()];
         let passes = || programs.iter().flat_map(|program| &program.passes);
         let mut see = |buffer: usize, writes: bool| writable[buffer] = Some(writable[buffer] == Some(true) || writes);
         for pass in passes() {
-            known_binds(description, pass, programs)?;
+            check_binds(description, pass, programs)?;
             for slot in pass.interface.slots.iter() {
                 if let Some(members) = Members::of_slot(description, pass, slot)? {
                     members.pointers()?.into_iter().for_each(|buffer| see(buffer, true));
@@ -50,13 +46,13 @@ impl Roles {
             if let Some(counts) = indirect(description, pass)? {
                 see(counts.buffer, false);
             }
-            let unused = |name: &String| description.buffer.0.iter().position(|(own, _)| own == name);
-            pass.unused().iter().filter_map(unused).for_each(|buffer| see(buffer, true));
+            let unused = |name: &String| description.buffer.0.iter().position(|(buffer, _)| buffer == name);
+            pass.compiled.unused.iter().filter_map(unused).for_each(|buffer| see(buffer, true));
         }
         if let Some(unused) = writable.iter().position(Option::is_none) {
             let name = &description.buffer.0[unused].0;
             let by_member = |slot: &Slot| {
-                slot.is_called(name) && description.uniform.names().into_iter().any(|own| slot.is_called(own))
+                slot.is_called(name) && description.uniform.names().into_iter().any(|block| slot.is_called(block))
             };
             if passes().any(|pass| pass.interface.slots.iter().any(by_member)) {
                 let message = "is given member by member in [uniform]; keep one of them";
@@ -76,7 +72,7 @@ impl Roles {
         Ok(Self { all: all.collect::<Result<_, _>>()?, constants })
     }
 
-    /// The place of buffer `number` of the description among those of a point, or behind them where it is scratch.
+    /// Returns the index of a buffer of the description among the point's buffers, or after them for scratch.
     pub(crate) fn place(&self, number: usize) -> usize {
         let scratch = |roles: &[Role]| roles.iter().filter(|role| **role == Role::Scratch).count();
         let before = &self.all[..number];
@@ -87,8 +83,8 @@ impl Roles {
     }
 }
 
-/// The role of a buffer that kernels may write to or not.
-fn role(description: &Description, name: &str, stated: &Stated, writable: bool) -> Result<Role, Fault> {
+/// Determines the role of a buffer.
+fn role(description: &Description, name: &str, stated: &DescribedBuffer, writable: bool) -> Result<Role, Fault> {
     let fault = |field: &str, message: String| Err(Fault::new(format!("buffer.{name}.{field}"), message));
     let supplied = description.inputs.as_ref().is_some_and(|inputs| inputs.command.is_some());
     match (stated.scratch, &stated.fill, &stated.check) {
@@ -102,11 +98,13 @@ fn role(description: &Description, name: &str, stated: &Stated, writable: bool) 
         (false, None, Some(_)) => Ok(Role::Output),
         (false, None, None) if writable => Ok(Role::Output),
         (false, None, None) if supplied => Ok(Role::Input),
-        (false, None, None) => fault("fill", format!("is missing, and no kernel writes to it; write {}", fill::FORMS)),
+        (false, None, None) => {
+            fault("fill", format!("is missing, and no kernel writes to it; write {}", fill::FILL_FORMS))
+        }
     }
 }
 
-/// The type of a buffer.
+/// Returns the element type of a buffer.
 fn element(description: &Description, name: &str) -> Result<DType, Fault> {
     let stated = description.buffer.get(name).and_then(|buffer| buffer.element.as_deref());
     let field = format!("buffer.{name}.type");
@@ -117,14 +115,13 @@ fn element(description: &Description, name: &str) -> Result<DType, Fault> {
     DType::of_buffer(text).map_err(|e| Fault::new(field, e))
 }
 
-/// Checks that `bind` of a pass names blocks that it has, or another kernel with the same `bind`, and buffers that are
-/// described.
-fn known_binds(description: &Description, pass: &LoadedPass, programs: &[&LoadedKernel]) -> Result<(), Fault> {
+/// Checks that `bind` of a pass names described buffers, and blocks of this kernel or of another with the same `bind`.
+fn check_binds(description: &Description, pass: &LoadedPass, programs: &[&LoadedKernel]) -> Result<(), Fault> {
     for (block, bounds) in pass.stated.bind.iter() {
         let field = pass.field(&format!("bind.{block}"));
         let has = |pass: &LoadedPass| {
             pass.interface.slots.iter().any(|slot| slot.is_called(block))
-                || pass.unused().iter().any(|own| own == block)
+                || pass.compiled.unused.iter().any(|variable| variable == block)
         };
         let same = |other: &&LoadedPass| other.prefix == pass.prefix && pass.prefix.is_empty();
         if !has(pass) && !programs.iter().flat_map(|program| &program.passes).filter(same).any(has) {
@@ -134,36 +131,30 @@ fn known_binds(description: &Description, pass: &LoadedPass, programs: &[&Loaded
         if bounds.values().is_empty() {
             return Err(Fault::new(field, "is an empty list; name a buffer"));
         }
-        bounds.values().iter().try_for_each(|bound| Part::of(description, &field, bound).map(drop))?;
+        bounds.values().iter().try_for_each(|bound| BufferPart::of(description, &field, bound).map(drop))?;
     }
     Ok(())
 }
 
-/// The buffer of the description that has the grid of a pass.
-///
-/// # Errors
-/// When there is no such buffer, or a grid is stated too.
-pub(crate) fn indirect(description: &Description, pass: &LoadedPass) -> Result<Option<Part>, Fault> {
+/// Returns the buffer that holds the grid of a pass. Refuses a grid stated in addition.
+pub(crate) fn indirect(description: &Description, pass: &LoadedPass) -> Result<Option<BufferPart>, Fault> {
     let (Some(text), field) = (&pass.stated.indirect, pass.field("indirect")) else { return Ok(None) };
     if pass.stated.groups.is_some() {
         return Err(Fault::new(field, "stands beside groups; keep one of them"));
     }
-    Part::of(description, &field, &Bound::Name(text.clone())).map(Some)
+    BufferPart::of(description, &field, &BoundBuffer::Name(text.clone())).map(Some)
 }
 
-/// The buffers of the description that a slot of a pass sees: one, or one after the other.
-///
-/// # Errors
-/// When there is none, or several at once.
-pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<Vec<Part>, Fault> {
+/// Returns the buffers that are bound to a slot of a pass: one, or one per round.
+pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<Vec<BufferPart>, Fault> {
     if let Some((block, bounds)) = pass.stated.bind.iter().find(|(block, _)| slot.is_called(block)) {
         let field = pass.field(&format!("bind.{block}"));
-        return bounds.values().iter().map(|bound| Part::of(description, &field, bound)).collect();
+        return bounds.values().iter().map(|bound| BufferPart::of(description, &field, bound)).collect();
     }
     let by_name = description.buffer.0.iter().enumerate().filter(|(_, (name, _))| slot.is_called(name));
     let Slot { set, binding, .. } = slot;
     match by_name.map(|(index, _)| index).collect::<Vec<_>>().as_slice() {
-        &[buffer] => Ok(vec![Part { buffer, offset: None, range: None }]),
+        &[buffer] => Ok(vec![BufferPart { buffer, offset: None, range: None }]),
         [] => {
             let name = slot_key(slot);
             let what = if slot.names().is_empty() { "a block without a name".into() } else { slot.names().join(" = ") };
@@ -186,8 +177,8 @@ pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -
     }
 }
 
-/// Checks that the elements of a buffer can be those of a block. Kernels may take numbers apart by their bits, so that
-/// only floats of another width are a mistake for certain.
+/// Checks the element type of a buffer against a block. Kernels may access numbers by their bits, so only floats of a
+/// different width are certainly a mistake.
 fn fits_type(description: &Description, buffer: usize, pass: &LoadedPass, slot: &Slot) -> Result<(), Fault> {
     let name = &description.buffer.0[buffer].0;
     let element = element(description, name)?;
@@ -201,7 +192,7 @@ fn fits_type(description: &Description, buffer: usize, pass: &LoadedPass, slot: 
         _ => None,
     };
     let floats: Vec<String> = scalars.iter().filter_map(float).collect();
-    if floats.len() == scalars.len() && !floats.is_empty() && !floats.iter().any(|own| own == element.name()) {
+    if floats.len() == scalars.len() && !floats.is_empty() && !floats.iter().any(|float| float == element.name()) {
         let message =
             format!("is {element}, but {} declares elements of {}; make them the same", pass.source, floats[0]);
         return Err(Fault::new(format!("buffer.{name}.type"), message));
@@ -209,22 +200,20 @@ fn fits_type(description: &Description, buffer: usize, pass: &LoadedPass, slot: 
     Ok(())
 }
 
-/// Most bytes of one buffer: what no device has.
-const MOST_BYTES: u64 = 1 << 42;
+/// Most bytes of one buffer, more than any device has.
+const MAX_BYTES: u64 = 1 << 42;
 
-/// The buffers with a wanted role at a point; scratch may depend on specialization constants.
-///
-/// # Errors
-/// An extent that makes no sense, a file that does not fit.
+/// Resolves the buffers with certain roles at a point. Only scratch may depend on specialization constants.
 pub(crate) fn buffers(
     described: &Described,
     roles: &Roles,
     scope: &Values,
     wanted: impl Fn(Role) -> bool,
-) -> Result<Vec<Buffer>, Fault> {
+) -> Result<Vec<ResolvedBuffer>, Fault> {
     let mut of_problem = scope.clone();
     for constant in &roles.constants {
-        of_problem.bar(constant, "a specialization constant: only scratch may depend on one, not what is checked");
+        of_problem
+            .set_reason(constant, "a specialization constant: only scratch may depend on one, not what is checked");
     }
     let all = described.description.buffer.iter().zip(&roles.all).filter(|(_, role)| wanted(**role));
     all.map(|((name, stated), role)| {
@@ -234,13 +223,19 @@ pub(crate) fn buffers(
     .collect()
 }
 
-/// A buffer at a point.
-fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scope: &Values) -> Result<Buffer, Fault> {
+/// Resolves a buffer at a point.
+fn at_point(
+    described: &Described,
+    name: &str,
+    stated: &DescribedBuffer,
+    role: Role,
+    scope: &Values,
+) -> Result<ResolvedBuffer, Fault> {
     let description = &described.description;
     let element = element(description, name)?;
     let fault = |field: &str, message: String| Fault::new(format!("buffer.{name}.{field}"), message);
     let shape = shape(stated, element, scope).map_err(|message| fault("shape", message))?;
-    // Those that no program supplies have one in the description.
+    // Inputs without a fill come from a program.
     let fill = match &stated.fill {
         None => role.is_input().then_some(Fill::Made),
         Some(text) => {
@@ -251,12 +246,12 @@ fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scop
     };
     let tolerance = match &stated.check {
         Some(check) => {
-            // As programs number them: scratch comes last.
+            // Programs number scratch buffers last.
             let of_problem = description.buffer.iter().filter(|(_, buffer)| !buffer.scratch);
             let names: Vec<&str> = of_problem.map(|(name, _)| name).collect();
             check.tolerance(&format!("buffer.{name}.check"), &names)?
         }
-        None => init::usual(element),
+        None => init::default_tolerance(element),
     };
     match (&tolerance, shape.last()) {
         (Tolerance::Ulp(_), _) if element == DType::Bytes => {
@@ -269,12 +264,16 @@ fn at_point(described: &Described, name: &str, stated: &Stated, role: Role, scop
         }
         _ => {}
     }
-    let (name, checked, members) = (name.to_string(), stated.check.is_some(), MemberMap::default());
-    Ok(Buffer { name, element, shape, role, fill, tolerance, checked, members })
+    Ok(ResolvedBuffer {
+        fill,
+        tolerance,
+        checked: stated.check.is_some(),
+        ..ResolvedBuffer::new(name, element, shape, role)
+    })
 }
 
-/// The extents of a buffer.
-fn shape(stated: &Stated, element: DType, scope: &Values) -> Result<Vec<u64>, String> {
+/// Evaluates the extents of a buffer.
+fn shape(stated: &DescribedBuffer, element: DType, scope: &Values) -> Result<Vec<u64>, String> {
     let Some(shape) = &stated.shape else {
         return Err("is missing; write its extents, the slowest first: [\"M\", \"K\"]".into());
     };
@@ -289,18 +288,15 @@ fn shape(stated: &Stated, element: DType, scope: &Values) -> Result<Vec<u64>, St
     };
     let shape = shape.iter().map(extent).collect::<Result<Vec<_>, _>>()?;
     let bytes = shape.iter().try_fold(element.bytes(), |bytes, extent| bytes.checked_mul(*extent));
-    match bytes.filter(|bytes| *bytes <= MOST_BYTES) {
+    match bytes.filter(|bytes| *bytes <= MAX_BYTES) {
         Some(_) => Ok(shape),
         None => {
-            Err(format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MOST_BYTES)))
+            Err(format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MAX_BYTES)))
         }
     }
 }
 
-/// Checks that a buffer of so many bytes is one that a slot can see: at least one of its blocks.
-///
-/// # Errors
-/// What it should have.
+/// Checks that `bytes` fits at least one of a slot's blocks.
 pub(crate) fn fits_blocks(name: &str, bytes: u64, source: &str, slot: &Slot) -> Result<(), Fault> {
     let fits = |block: &Block| match block.array {
         Some(array) => bytes > block.fixed && (bytes - block.fixed).is_multiple_of(array.stride.max(1)),

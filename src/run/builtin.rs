@@ -1,8 +1,8 @@
-//! A built-in algorithm that solves the problem of kernels of the user's: its oracle knows the answer, and its variants run
-//! beside them, over the same buffers.
+//! Built-in algorithm that solves the problem of a user's kernels: its oracle is the reference, and its variants run
+//! beside the kernels on the same buffers.
 
-use super::oracle::Expected;
-use super::resolved::{Buffer, Builtin, Point, size_of};
+use super::oracle::{Expected, ExpectedOutput};
+use super::resolved::{Builtin, ResolvedBuffer, ResolvedPoint, size_of};
 use crate::algorithms::matmul::{MATMUL, product_in_f64};
 use crate::algorithms::{self, Algorithm, CaseSpec, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
@@ -11,26 +11,23 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Program};
 
-/// The name that stands for what the model takes for the best variant.
+/// Name of the variant that the model prefers.
 pub(super) const AUTO: &str = "auto";
 
-/// A built-in algorithm at a point.
+/// Built-in algorithm at a point.
 pub(super) struct Counterpart {
     pub(super) algorithm: &'static Algorithm,
     case: CaseSpec,
     problem: Box<dyn Problem>,
-    /// The buffer that takes the place of each of its own.
+    /// Index of the point's buffer for each of the algorithm's buffers.
     places: Vec<usize>,
     /// Number of buffers of the point.
     count: usize,
 }
 
 impl Counterpart {
-    /// The algorithm that `builtin` names, over the buffers of `point`.
-    ///
-    /// # Errors
-    /// What does not fit.
-    pub(super) fn new(builtin: &Builtin, point: &Point) -> Result<Self, String> {
+    /// Makes the algorithm that `builtin` names, on the buffers of `point`. Refuses buffers that do not fit.
+    pub(super) fn new(builtin: &Builtin, point: &ResolvedPoint) -> Result<Self, String> {
         let algorithm = algorithms::find(&builtin.algorithm)?;
         let Some(size) = size_of(&builtin.size) else {
             let count = builtin.size.len();
@@ -39,7 +36,7 @@ impl Counterpart {
         let place = |name: &str| builtin.roles.iter().find(|(role, _)| role == name).map(|(_, place)| *place);
         // The first buffer has the element type of the case.
         let probe = (algorithm.problem)(&CaseSpec::new(algorithm, size, first_dtype(algorithm)))?;
-        let first = probe.buffers().first().and_then(|own| place(&own.name));
+        let first = probe.buffers().first().and_then(|spec| place(&spec.name));
         let first = first.and_then(|place| dtype(&point.buffers[place]));
         let dtype = first.ok_or_else(|| {
             format!("no buffer takes the part of {}; add it to reference.roles", parts(&probe.buffers()))
@@ -49,29 +46,29 @@ impl Counterpart {
             case.layout = layout.parse()?;
         }
         let problem = (algorithm.problem)(&case)?;
-        let own = problem.buffers();
-        let found = own.iter().map(|own| {
-            let place = place(&own.name).ok_or_else(|| {
-                format!("no buffer takes the part of {} of {}; add it to reference.roles", own.name, algorithm.name)
+        let specs = problem.buffers();
+        let found = specs.iter().map(|spec| {
+            let place = place(&spec.name).ok_or_else(|| {
+                format!("no buffer takes the part of {} of {}; add it to reference.roles", spec.name, algorithm.name)
             })?;
-            fits(own, &point.buffers[place], &algorithm.name).map(|()| place)
+            fits(spec, &point.buffers[place], &algorithm.name).map(|()| place)
         });
         let places = found.collect::<Result<_, _>>()?;
         Ok(Self { algorithm, case, problem, places, count: point.buffers.len() })
     }
 
-    /// What knows the answer for `inputs`, those of the point's buffers that are filled.
-    pub(super) fn oracle(&self, inputs: &[HostArray], point: &Point) -> Result<Box<dyn Oracle>, Error> {
+    /// Makes the oracle for `inputs`, the point's filled buffers.
+    pub(super) fn oracle(&self, inputs: &[HostArray], point: &ResolvedPoint) -> Result<Box<dyn Oracle>, Error> {
         let among =
-            |place: usize, is: fn(Role) -> bool| point.buffers[..place].iter().filter(|own| is(own.role)).count();
-        let own = self.problem.buffers();
-        let parts = || own.iter().zip(&self.places);
+            |place: usize, is: fn(Role) -> bool| point.buffers[..place].iter().filter(|buffer| is(buffer.role)).count();
+        let specs = self.problem.buffers();
+        let parts = || specs.iter().zip(&self.places);
         let taken: Vec<_> = parts()
-            .filter(|(own, _)| own.role.is_input())
+            .filter(|(spec, _)| spec.role.is_input())
             .map(|(_, place)| inputs[among(*place, Role::is_input)].clone())
             .collect();
-        let outputs = parts().filter(|(own, _)| own.role.is_output());
-        // The place of what stands for each of its outputs among those of the point.
+        let outputs = parts().filter(|(spec, _)| spec.role.is_output());
+        // Index of each of the algorithm's outputs among the point's outputs.
         let places: Vec<usize> = outputs.map(|(_, place)| among(*place, Role::is_output)).collect();
         let output = self.places.last().map(|place| &point.buffers[*place]).filter(|output| output.checked);
         if let Some((output, product)) = output.zip(self.product(&taken)) {
@@ -79,8 +76,8 @@ impl Counterpart {
             for value in product {
                 output.element.push(value, &mut answer);
             }
-            let answers = vec![(places[0], output.clone(), answer)];
-            return Ok(Box::new(Expected::new(answers).map_err(Error::Usage)?));
+            let expected = ExpectedOutput { index: places[0], buffer: output.clone(), answer };
+            return Ok(Box::new(Expected::new(vec![expected]).map_err(Error::Usage)?));
         }
         let oracle = self.problem.oracle(&taken)?;
         Ok(Box::new(move |outputs: &[HostArray]| {
@@ -88,13 +85,13 @@ impl Counterpart {
         }))
     }
 
-    /// Every element of a product of floats, for a check that the description states. Other algorithms have answers of which
-    /// several are right.
+    /// Computes a product of floats in f64, for checks that the description states. Other algorithms may have several
+    /// correct answers.
     fn product(&self, inputs: &[HostArray]) -> Option<Vec<f64>> {
         std::ptr::eq(self.algorithm, &raw const MATMUL).then(|| product_in_f64(&self.case, inputs)).flatten()
     }
 
-    /// The program of a variant, or of the one that the model prefers, over the buffers of the point.
+    /// Builds the program of a variant, or of the one that the model prefers, on the buffers of the point.
     pub(super) fn program(&self, variant: &str, device: &DeviceInfo) -> Program {
         let made = match (variant, self.algorithm.candidates) {
             (AUTO, Some(candidates)) => {
@@ -108,9 +105,9 @@ impl Counterpart {
             (AUTO, None) => Err(format!("has no model to choose from {}", self.algorithm.name)),
             _ => self.algorithm.variant(variant).and_then(|variant| self.feasible(variant, &self.case, device)),
         };
-        let own = self.places.len();
+        let count = self.places.len();
         let place =
-            |id: BufferId| BufferId(self.places.get(id.0).copied().unwrap_or(id.0 - own.min(id.0) + self.count));
+            |id: BufferId| BufferId(self.places.get(id.0).copied().unwrap_or(id.0 - count.min(id.0) + self.count));
         made.map_or_else(Program::refused, |program| program.with_buffers(place))
     }
 
@@ -119,8 +116,8 @@ impl Counterpart {
     }
 }
 
-/// The element type that a buffer of a built-in algorithm would have in its place.
-pub(super) fn dtype(buffer: &Buffer) -> Option<DType> {
+/// Returns the element type of a buffer, if built-in algorithms support it.
+pub(super) fn dtype(buffer: &ResolvedBuffer) -> Option<DType> {
     Some(buffer.element).filter(|element| DType::ALL.contains(element))
 }
 
@@ -133,23 +130,23 @@ fn parts(buffers: &[BufferSpec]) -> String {
     buffers.iter().map(|buffer| &*buffer.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Refuses a buffer that cannot take the part of one of a built-in algorithm's.
-fn fits(own: &BufferSpec, buffer: &Buffer, algorithm: &str) -> Result<(), String> {
-    let (name, other) = (&buffer.name, &own.name);
-    if dtype(buffer) != Some(own.dtype) {
-        let (element, expected) = (buffer.element.name(), own.dtype);
+/// Checks that a buffer can play the role of a built-in algorithm's buffer.
+fn fits(spec: &BufferSpec, buffer: &ResolvedBuffer, algorithm: &str) -> Result<(), String> {
+    let (name, other) = (&buffer.name, &spec.name);
+    if dtype(buffer) != Some(spec.dtype) {
+        let (element, expected) = (buffer.element.name(), spec.dtype);
         return Err(format!(
             "buffer {name} has elements of {element}, {other} of {algorithm} of {expected}; make them agree"
         ));
     }
-    if buffer.len() != own.len {
+    if buffer.len() != spec.len {
         return Err(format!(
             "buffer {name} has {} elements, {other} of {algorithm} {}; make shape and reference.size agree",
             buffer.len(),
-            own.len
+            spec.len
         ));
     }
-    if own.role.is_output() && !buffer.role.is_output() || own.role.is_input() && !buffer.role.is_input() {
+    if spec.role.is_output() && !buffer.role.is_output() || spec.role.is_input() && !buffer.role.is_input() {
         return Err(format!(
             "buffer {name} is not filled and written as {other} of {algorithm} is; correct reference.roles"
         ));

@@ -1,38 +1,38 @@
-//! The files that a command names: its script, and whatever else of its words is one. A shell decides when it runs what a
-//! word stands for; here every reading counts, because a file that is not found may be written over.
+//! Finds the files that a shell command names, such as its script. All possible readings of a word count, because a
+//! file that is missed may be overwritten.
 
 use crate::basis::pattern;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Levels of quotes within quotes: `sh -c "python3 -c '…'"`.
+/// Most levels of nested quotes: `sh -c "python3 -c '…'"`.
 const MAX_DEPTH: u32 = 4;
-/// Most folders that are searched, and most words that are looked for in each.
+/// Most folders to search, and most words to look for in each.
 const MAX_FOLDERS: usize = 32;
 const MAX_WORDS: usize = 1000;
 
 /// Returns the files that a shell's `line` may name when it is run in `folder`.
-pub(crate) fn of_line(line: &str, folder: &Path) -> BTreeSet<PathBuf> {
-    let mut words = Words::default();
+pub(crate) fn files_of_line(line: &str, folder: &Path) -> BTreeSet<PathBuf> {
+    let mut words = CommandWords::default();
     words.read(line, 0);
     words.files(folder)
 }
 
 /// Returns the files that the `arguments` of a program name, those of an interpreter's script included.
-pub(crate) fn of_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>, folder: &Path) -> BTreeSet<PathBuf> {
-    let mut words = Words::default();
+pub(crate) fn files_of_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>, folder: &Path) -> BTreeSet<PathBuf> {
+    let mut words = CommandWords::default();
     arguments.into_iter().for_each(|argument| words.add(argument, 0));
     words.files(folder)
 }
 
-/// The words of a command, with everything that they may stand for.
+/// Words of a command, with everything that they may expand to.
 #[derive(Default)]
-struct Words {
+struct CommandWords {
     all: BTreeSet<String>,
     variables: BTreeMap<String, String>,
 }
 
-impl Words {
+impl CommandWords {
     /// Adds the words of `line`.
     fn read(&mut self, line: &str, depth: u32) {
         for word in split(line) {
@@ -50,7 +50,7 @@ impl Words {
         if !self.all.insert(word.into()) {
             return;
         }
-        // The value of an option or a variable, a list, an option with its value behind it.
+        // Values of options and variables, elements of lists, and options with their values attached.
         for piece in word.split(['=', ',', ':', '@']) {
             self.add(piece, depth + 1);
         }
@@ -69,7 +69,7 @@ impl Words {
         self.read(word, depth + 1);
     }
 
-    /// `word` with the values of its variables.
+    /// Expands the variables of a word.
     fn expanded(&self, word: &str) -> String {
         let mut parts = word.split('$');
         let mut text = parts.next().unwrap_or_default().to_string();
@@ -83,7 +83,7 @@ impl Words {
             let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(part.len());
             let (name, rest) = braced.unwrap_or(part.split_at(end));
             let value = self.variables.get(name).cloned().or_else(|| std::env::var(name).ok());
-            // In the folder of the command.
+            // The working folder of the command.
             let value = if name == "PWD" { Some(".".into()) } else { value };
             text += &value.unwrap_or_default();
             text += rest;
@@ -91,7 +91,7 @@ impl Words {
         text
     }
 
-    /// The files of these names in `folder`, in folders that other words name, and in those of `PATH`.
+    /// Finds files with these names in `folder`, in folders that other words name, and on the `PATH`.
     fn files(&self, folder: &Path) -> BTreeSet<PathBuf> {
         let mut folders = vec![folder.to_path_buf()];
         let mut at = 0;
@@ -100,7 +100,7 @@ impl Words {
                 let path = folders[at].join(word);
                 let known = || {
                     path.canonicalize()
-                        .is_ok_and(|own| folders.iter().any(|f| f.canonicalize().is_ok_and(|f| f == own)))
+                        .is_ok_and(|folder| folders.iter().any(|f| f.canonicalize().is_ok_and(|f| f == folder)))
                 };
                 if folders.len() < MAX_FOLDERS && path.is_dir() && !known() {
                     folders.push(path);
@@ -123,13 +123,13 @@ impl Words {
     }
 }
 
-/// The path, or those that it matches where its last part has signs of a pattern.
+/// Returns the path, or its matches if the last part is a glob pattern.
 fn matching(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| name.contains(['*', '?', '[']))
     else {
         return vec![path.to_path_buf()];
     };
-    // Wider than a shell's: any text for whatever is in brackets, and for one sign.
+    // Broader than the shell's pattern: brackets and `?` match any text.
     let mut loose = String::new();
     let mut in_brackets = false;
     for c in name.chars() {
@@ -155,21 +155,21 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// The words of a shell's line, without their quotes.
+/// Splits a shell command into words, without quotes.
 fn split(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (vec![], String::new(), None);
     let mut rest = line.chars();
     while let Some(c) = rest.next() {
         match (c, quote) {
-            // Windows separates the parts of paths with it.
+            // On Windows, backslashes separate the parts of paths.
             ('\\', None) if !cfg!(windows) => word.extend(rest.next()),
-            // Between double quotes it escapes these alone.
+            // Between double quotes, a backslash escapes only these characters.
             ('\\', Some('"')) if !cfg!(windows) => match rest.clone().next() {
                 Some('"' | '\\' | '$' | '`') => word.extend(rest.next()),
                 _ => word.push(c),
             },
             ('\'' | '"', None) => quote = Some(c),
-            (c, Some(own)) if c == own => quote = None,
+            (c, Some(open)) if c == open => quote = None,
             (c, None) if " \t\r\n`;|&<>()".contains(c) => words.push(std::mem::take(&mut word)),
             (c, _) => word.push(c),
         }
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_found_however_a_line_names_it() {
+    fn scripts_are_found_in_any_quoting() {
         let folder = tempfile::tempdir().expect("a folder");
         for path in ["ref x.py", "ref.py", "sub/deep/ref y.py", "data-1.txt", "pkg/tool.py", "unnamed.py"] {
             let path = folder.path().join(path);
@@ -214,14 +214,14 @@ mod tests {
             ("cat ref.py|python3 -", "ref.py"),
             ("(python3 sub/../ref.py)", "sub/../ref.py"),
         ] {
-            let found = of_line(line, folder.path());
+            let found = files_of_line(line, folder.path());
             assert!(found.contains(&folder.path().join(expected)), "{line}: {found:?}");
             assert!(!found.contains(&folder.path().join("unnamed.py")), "{line}: {found:?}");
         }
         let program = ["python3", "-Xdev", "ref x.py", "--in=data-1.txt"];
-        let found = of_arguments(program, folder.path());
+        let found = files_of_arguments(program, folder.path());
         assert!(["ref x.py", "data-1.txt"].iter().all(|name| found.contains(&folder.path().join(name))), "{found:?}");
-        // Whatever is written, nothing here takes long.
-        of_line(&"a=$a$a '\"\\ ".repeat(5000), folder.path());
+        // Long and nested input terminates quickly.
+        files_of_line(&"a=$a$a '\"\\ ".repeat(5000), folder.path());
     }
 }

@@ -1,5 +1,5 @@
-//! Users' sources → SPIR-V: GLSL by shaderc, WGSL by naga, SPIR-V as it is, Slang and HLSL by their compilers where these
-//! are on the PATH.
+//! Compiles users' sources to SPIR-V: GLSL by shaderc, WGSL by naga, Slang and HLSL by their compilers if these are on
+//! the PATH.
 
 use super::entry::{chosen, isolate, resize};
 use super::front_end;
@@ -20,40 +20,39 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// A source and how it is compiled.
+/// Source file and its compiler options.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Source {
-    /// Its file.
+pub(crate) struct KernelSource {
     pub(crate) path: PathBuf,
-    /// The entry point; `main` where nothing is said, or the only one.
+    /// Entry point; by default `main` or the only one.
     pub(crate) entry: Option<String>,
-    /// Folders in which `#include` looks behind that of the file.
+    /// Folders that `#include` searches after the file's own.
     pub(crate) include: Vec<PathBuf>,
     /// Macros with their values.
     pub(crate) define: Vec<(String, String)>,
-    /// Whether to compile for Vulkan 1.3 in place of 1.2.
+    /// Whether to compile for Vulkan 1.3 rather than 1.2.
     pub(crate) newest: bool,
-    /// The work-group size, where the source leaves it to the host.
+    /// Work-group size, if the source leaves it to the host.
     pub(crate) local_size: Option<[u32; 3]>,
 }
 
-/// A source that has been compiled.
+/// Result of a compilation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Compiled {
-    source: Source,
+    source: KernelSource,
     spirv: Vec<u32>,
-    /// What a person may call the variables that it declares and never uses, which are not in it.
-    unused: Vec<String>,
-    /// The file and all that it includes.
-    files: Vec<PathBuf>,
-    /// The overrides of WGSL, which are set when SPIR-V is made.
+    /// Names of variables that are declared but never used, and therefore not in the SPIR-V.
+    pub(super) unused: Vec<String>,
+    /// Source file and its includes.
+    pub(super) files: Vec<PathBuf>,
+    /// Overrides of WGSL, whose values are compiled into the SPIR-V.
     overrides: Vec<Override>,
-    /// What it was compiled to with other values of them.
+    /// SPIR-V for other values of the overrides.
     #[serde(skip)]
-    made: Mutex<BTreeMap<String, Vec<u32>>>,
+    compiled_overrides: Mutex<BTreeMap<String, Vec<u32>>>,
 }
 
-/// A [`SpecConstant`], as it comes from the process that compiles.
+/// Serializable [`SpecConstant`], sent by the compiler's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Override {
     name: String,
@@ -63,7 +62,7 @@ struct Override {
     default: u64,
 }
 
-/// [`Scalar`] for serde, which the build does without.
+/// Serde implementation for [`Scalar`], which the build script compiles without serde.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Scalar")]
 enum ScalarAcross {
@@ -73,7 +72,7 @@ enum ScalarAcross {
     Bfloat16,
 }
 
-/// A WGSL module that has been found valid.
+/// Validated WGSL module.
 #[derive(Debug)]
 struct Wgsl {
     module: naga::Module,
@@ -82,16 +81,16 @@ struct Wgsl {
     version: (u8, u8),
 }
 
-/// The compiler of GLSL. While one is alive, what it knows of a version of GLSL is kept, which takes longer to make than
-/// most kernels take to compile.
+/// GLSL compiler. It stays alive because it caches the built-in declarations of a GLSL version, which take longer to
+/// parse than most kernels.
 static COMPILER: LazyLock<Result<shaderc::Compiler, shaderc::Error>> = LazyLock::new(shaderc::Compiler::new);
 
-/// Endings of files that are understood.
+/// File extensions of supported languages.
 pub(crate) const ENDINGS: [&str; 6] = ["comp", "glsl", "spv", "wgsl", "slang", "hlsl"];
 
-/// Refuses GLSL of a version without compute shaders for Vulkan: given some of these, the compiler prints all that is built
-/// into it, and it blames other lines for others.
-fn told_version(source: &str) -> Result<(), String> {
+/// Refuses GLSL versions without compute shaders for Vulkan: for some the compiler prints all its built-in
+/// declarations, for others it blames unrelated lines.
+fn check_version(source: &str) -> Result<(), String> {
     let directive = |line: &str| {
         let version = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("version")?;
         let version = version.split("//").next().and_then(|version| version.split("/*").next()).unwrap_or_default();
@@ -106,11 +105,8 @@ fn told_version(source: &str) -> Result<(), String> {
     }
 }
 
-impl Source {
-    /// Compiles it, with these values of the overrides of WGSL.
-    ///
-    /// # Errors
-    /// What the compiler says, with file and line; why the file cannot be read; how the compiler ended.
+impl KernelSource {
+    /// Compiles the source with these values of WGSL overrides. Errors are the compiler's messages, with file and line.
     pub(crate) fn compile(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
         let alone = |isolated| self.compiled(isolated, vec![self.path.clone()], vec![]);
         let compiled = match self.ending() {
@@ -124,19 +120,16 @@ impl Source {
                 Err(format!("{}: gpukern does not know this extension; use one of {known}", self.path.shown()))
             }
         };
-        // Compilers repeat the path as they got it.
+        // Compilers repeat the path as they received it, unescaped.
         compiled.map_err(|reason| reason.replace(&*self.path.to_string_lossy(), &self.path.shown()))
     }
 
-    /// What its name ends with, behind the last dot.
+    /// Returns the extension.
     fn ending(&self) -> &str {
         self.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default()
     }
 
-    /// Compiles GLSL or WGSL on this stack, which its nesting may be too much for.
-    ///
-    /// # Errors
-    /// What the compiler says, with file and line.
+    /// Compiles GLSL or WGSL on the current stack, which deeply nested sources may overflow.
     pub(super) fn compile_here(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
         if self.ending() != "wgsl" {
             return self.glsl();
@@ -152,7 +145,7 @@ impl Source {
         files: Vec<PathBuf>,
         overrides: Vec<Override>,
     ) -> Compiled {
-        Compiled { source: self.clone(), spirv, unused, files, overrides, made: Mutex::default() }
+        Compiled { source: self.clone(), spirv, unused, files, overrides, compiled_overrides: Mutex::default() }
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
@@ -164,7 +157,7 @@ impl Source {
         String::from_utf8(self.bytes()?).map_err(|_| format!("{}: it is not UTF-8 text", self.path.shown()))
     }
 
-    /// A module with the one entry point that is wanted, called `main`.
+    /// Checks SPIR-V and isolates its selected entry point as `main`.
     fn spirv(&self, bytes: &[u8]) -> Result<(Vec<u32>, Vec<String>), String> {
         let shown = self.path.shown();
         if !bytes.len().is_multiple_of(4) {
@@ -183,7 +176,7 @@ impl Source {
 
     fn glsl(&self) -> Result<Compiled, String> {
         let source = self.text()?;
-        told_version(&source).map_err(|reason| format!("{}: {reason}", self.path.shown()))?;
+        check_version(&source).map_err(|reason| format!("{}: {reason}", self.path.shown()))?;
         let failed = |e: &shaderc::Error| format!("shaderc does not start: {e}");
         let compiler = COMPILER.as_ref().map_err(failed)?;
         let includes = RefCell::new(Includes::default());
@@ -200,10 +193,10 @@ impl Source {
         }
         options.set_include_callback(|requested, kind, from, depth| {
             let mut includes = includes.borrow_mut();
-            // glslang looks elsewhere for what was refused, for each of the files that are open.
+            // glslang retries a refused include for each file that is open.
             includes.refused.clone().map_or(Ok(()), Err)?;
             let (path, content) = self.included(requested, kind, from)?;
-            let entered = includes.enter(&plain(self.path.clone()), path.clone(), depth, content.len());
+            let entered = includes.enter(&simplified(self.path.clone()), path.clone(), depth, content.len());
             entered.inspect_err(|refused| includes.refused = Some(refused.clone()))?;
             Ok(shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
         });
@@ -218,7 +211,7 @@ impl Source {
             .compile_into_spirv(&source, shaderc::ShaderKind::Compute, &shown, entry, Some(&options))
             .map_err(|e| match e {
                 shaderc::Error::CompilationError(_, text) => text.trim_end().to_string(),
-                // It catches what it has no memory for.
+                // shaderc catches failed allocations.
                 shaderc::Error::InternalError(_) => {
                     format!("{shown}: its compiler ran out of memory or failed; split it into smaller parts")
                 }
@@ -238,12 +231,12 @@ impl Source {
         Ok(self.compiled(isolated, files, vec![]))
     }
 
-    /// The file that `requested` names in one of the folders, and its text.
+    /// Finds the file that `requested` names, and reads it.
     fn included(&self, requested: &str, kind: shaderc::IncludeType, from: &str) -> Result<(PathBuf, String), String> {
         let beside = Path::new(from).parent().filter(|_| matches!(kind, shaderc::IncludeType::Relative));
         let folders = beside.into_iter().chain(self.include.iter().map(PathBuf::as_path));
         let mut tried = vec![];
-        for path in folders.map(|folder| plain(folder.join(requested))) {
+        for path in folders.map(|folder| simplified(folder.join(requested))) {
             if path.is_file() {
                 let text = input_file::read_text(&path).map_err(|e| format!("{}: {e}", path.shown()))?;
                 return Ok((path, text));
@@ -254,9 +247,9 @@ impl Source {
         Err(format!("cannot find '{requested}': looked for {tried}; add its folder with -I or `include`"))
     }
 
-    /// The module, from memory where it is the one of last time: each choice of overrides asks for it.
+    /// Returns the parsed module, cached because each choice of overrides needs it.
     fn wgsl(&self) -> Result<Arc<Wgsl>, String> {
-        static LAST: Mutex<Option<(Source, String, Arc<Wgsl>)>> = Mutex::new(None);
+        static LAST: Mutex<Option<(KernelSource, String, Arc<Wgsl>)>> = Mutex::new(None);
         let text = self.text()?;
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
@@ -274,7 +267,7 @@ impl Source {
         if let Some((name, _)) = self.define.first() {
             return Err(format!("{shown}: WGSL has no macros ('{name}'); declare an `override` and set it in `spec`"));
         }
-        // Of a limit of its own naga knows no place.
+        // naga gives no position for its own limits.
         let placed = |text: String| {
             let text = text.trim_end();
             if text.contains(&shown) { text.to_string() } else { format!("{shown}: {text}") }
@@ -297,7 +290,7 @@ impl Source {
         Ok(Wgsl { module, info, entry, version })
     }
 
-    /// SPIR-V by the first of these compilers that is on the PATH.
+    /// Compiles with the first of these compilers that is on the PATH.
     fn by_program(&self, compilers: &[&str]) -> Result<(Vec<u32>, Vec<String>), String> {
         let shown = self.path.shown();
         let scratch = Scratch::new().map_err(|e| format!("no folder for compiled kernels: {e}"))?;
@@ -314,7 +307,7 @@ impl Source {
             }
             command.args(self.include.iter().map(|folder| format!("-I{}", folder.display())));
             command.args(self.define.iter().map(|(name, value)| format!("-D{name}={value}")));
-            // No name of a file is taken for an option.
+            // A path that starts with `-` must not be read as an option.
             command.arg(if self.path.is_absolute() { self.path.clone() } else { Path::new(".").join(&self.path) });
             match guarded::run(&command, &scratch, true) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
@@ -325,7 +318,7 @@ impl Source {
                 Ok(Ended { failed: None, .. }) if output.is_file() => {
                     let bytes = input_file::read(&output, MAX_FILE_BYTES as u64);
                     let bytes = bytes.map_err(|e| format!("{shown}: what {name} wrote: {e}"))?;
-                    // slangc calls every entry point `main`.
+                    // slangc renames every entry point to `main`.
                     let any = Self { entry: None, ..self.clone() };
                     return any.spirv(&bytes);
                 }
@@ -344,71 +337,56 @@ impl Source {
 }
 
 impl Compiled {
-    /// The constants that are set when SPIR-V is made: the overrides of WGSL.
+    /// Returns the overrides of WGSL as specialization constants.
     pub(crate) fn overrides(&self) -> Vec<SpecConstant> {
         let constant = |Override { name, id, scalar, default }| SpecConstant { name: name.into(), id, scalar, default };
         self.overrides.iter().cloned().map(constant).collect()
     }
 
-    /// SPIR-V with the overrides of these names set.
-    ///
-    /// # Errors
-    /// What naga says.
+    /// Returns SPIR-V with these values of overrides.
     pub(crate) fn spirv(&self, overrides: &[(String, f64)]) -> Result<Vec<u32>, String> {
         if overrides.is_empty() || self.overrides.is_empty() {
             return Ok(self.spirv.clone());
         }
         let key = format!("{overrides:?}");
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = made.get(&key) {
+        let mut compiled_overrides = self.compiled_overrides.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = compiled_overrides.get(&key) {
             return Ok(known.clone());
         }
         let spirv = self.source.compile(overrides)?.spirv;
-        made.insert(key, spirv.clone());
+        compiled_overrides.insert(key, spirv.clone());
         Ok(spirv)
-    }
-
-    /// What a person may call the variables that it declares and never uses.
-    pub(crate) fn unused(&self) -> &[String] {
-        &self.unused
-    }
-
-    /// The file and all that it includes.
-    pub(crate) fn files(&self) -> &[PathBuf] {
-        &self.files
     }
 }
 
-/// Files that a source includes, and how deep.
+/// Includes of a source, with their nesting.
 #[derive(Default)]
 struct Includes {
-    /// The files from the one that the source includes to the last.
+    /// Chain of files from the one that the source includes to the innermost.
     open: Vec<PathBuf>,
     seen: BTreeSet<PathBuf>,
-    /// How many were included, and their bytes: each counts as often as it is.
+    /// Number of includes and their total size; a repeated file counts each time.
     count: usize,
     bytes: usize,
-    /// Why the last one was refused.
+    /// Reason why the last include was refused.
     refused: Option<String>,
 }
 
 impl Includes {
-    /// Adds a file that is included at this depth, 1 in `source` itself.
-    ///
-    /// # Errors
-    /// When the files are nested too deeply, or too many: glslang goes on until the memory is full.
+    /// Adds a file that is included at this depth, which is 1 in `source` itself. Refuses deep nesting and too many
+    /// includes, because glslang continues until memory is exhausted.
     fn enter(&mut self, source: &Path, path: PathBuf, depth: usize, bytes: usize) -> Result<(), String> {
         self.open.truncate(depth.saturating_sub(1));
         self.open.push(path.clone());
         self.bytes = self.bytes.saturating_add(bytes);
         self.count += 1;
-        if depth > DEEPEST_INCLUDE {
-            // One round of a circle says it all.
+        if depth > MAX_INCLUDE_DEPTH {
+            // Show a cycle once.
             let all: Vec<&Path> = std::iter::once(source).chain(self.open.iter().map(PathBuf::as_path)).collect();
             let again = (1..all.len()).find(|at| all[..*at].contains(&all[*at]));
-            let shown: Vec<_> = all[..=again.unwrap_or(MOST_SHOWN)].iter().map(|file| file.shown()).collect();
+            let shown: Vec<_> = all[..=again.unwrap_or(MAX_SHOWN)].iter().map(|file| file.shown()).collect();
             let what = if again.is_some() { "a file includes itself" } else { "files include each other too deeply" };
-            return Err(format!("{what}: {}; {DEEPEST_INCLUDE} levels are the most", shown.join(" > ")));
+            return Err(format!("{what}: {}; {MAX_INCLUDE_DEPTH} levels are the most", shown.join(" > ")));
         }
         let last = path.shown();
         if self.bytes > MAX_FILE_BYTES {
@@ -417,9 +395,9 @@ impl Includes {
                 "its includes add up to more than {most}; the last was {last}: include each file once"
             ));
         }
-        if self.count > MOST_INCLUDES {
+        if self.count > MAX_INCLUDES {
             return Err(format!(
-                "it includes files more than {MOST_INCLUDES} times, last {last}: include each file once"
+                "it includes files more than {MAX_INCLUDES} times, last {last}: include each file once"
             ));
         }
         self.seen.insert(path);
@@ -427,14 +405,14 @@ impl Includes {
     }
 }
 
-/// Levels that files may include each other, and files of such a chain that are shown.
-const DEEPEST_INCLUDE: usize = 100;
-/// Times that files may be included in all: those that each include two others double at each level.
-const MOST_INCLUDES: usize = 10_000;
-const MOST_SHOWN: usize = 8;
+/// Most levels of nested includes.
+const MAX_INCLUDE_DEPTH: usize = 100;
+/// Most includes in total: they double at each level if each file includes two others.
+const MAX_INCLUDES: usize = 10_000;
+const MAX_SHOWN: usize = 8;
 
-/// A path without `a/..` where it leads to the same file: not behind a link to a folder.
-fn plain(path: PathBuf) -> PathBuf {
+/// Simplifies `a/..` in a path, unless a symbolic link makes it a different file.
+fn simplified(path: PathBuf) -> PathBuf {
     let mut short = PathBuf::new();
     for part in path.components() {
         match part {
@@ -449,7 +427,7 @@ fn plain(path: PathBuf) -> PathBuf {
     if is_same { short } else { path }
 }
 
-/// The bits of a literal.
+/// Returns the bits of a literal.
 fn literal(module: &naga::Module, expression: naga::Handle<naga::Expression>) -> Option<u64> {
     use naga::Literal;
     let naga::Expression::Literal(literal) = module.global_expressions[expression] else { return None };
@@ -498,12 +476,12 @@ impl Wgsl {
             entry_point: self.entry.clone(),
         };
         let words = naga::back::spv::write_vec(&module, &info, &options, Some(&chosen)).map_err(|e| chain(&e))?;
-        // What is not used, naga leaves out.
+        // naga leaves out the names of unused variables.
         isolate(&words, Some(&self.entry)).map(|(module, _)| module)
     }
 }
 
-/// An error with what caused it.
+/// Formats an error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -518,7 +496,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 mod tests {
     use super::*;
 
-    /// What is said of a kernel that includes the first of these files.
+    /// Compiles a kernel that includes the first of these files; returns the error, or the number of files.
     fn said(files: &[(&str, &str)]) -> String {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in files {
@@ -527,26 +505,26 @@ mod tests {
         let path = folder.path().join("k.comp");
         let kernel = format!("#version 460\n#include \"{}\"\nvoid main() {{}}\n", files[0].0);
         std::fs::write(&path, kernel).expect("written");
-        let compiled = Source { path, ..Source::default() }.compile(&[]);
-        let text = compiled.map_or_else(|e| e, |compiled| format!("{} files", compiled.files().len()));
+        let compiled = KernelSource { path, ..KernelSource::default() }.compile(&[]);
+        let text = compiled.map_or_else(|e| e, |compiled| format!("{} files", compiled.files.len()));
         text.replace(&format!("{}/", folder.path().display()), "")
     }
 
     #[test]
-    fn files_that_include_each_other_end_and_the_circle_is_named() {
+    fn cyclic_includes_are_refused_with_the_cycle() {
         let of = |name: &str| format!("#include \"{name}\"\n");
         let circle = said(&[("a", &of("b")), ("b", &of("a"))]);
         assert!(circle.contains("a file includes itself: k.comp > a > b > a; 100 levels are the most"), "{circle}");
         let itself = said(&[("a", &of("a"))]);
         assert!(itself.contains("a file includes itself: k.comp > a > a;"), "{itself}");
-        let own = said(&[("a", &of("k.comp"))]);
-        assert!(own.contains("a file includes itself: k.comp > a > k.comp;"), "{own}");
-        // The same file twice is no circle.
+        let source = said(&[("a", &of("k.comp"))]);
+        assert!(source.contains("a file includes itself: k.comp > a > k.comp;"), "{source}");
+        // Including a file twice is not a cycle.
         assert_eq!(said(&[("a", "#include \"b\"\n#include \"b\"\n"), ("b", "")]), "3 files");
     }
 
     #[test]
-    fn what_is_included_has_a_largest_size_however_small_its_files() {
+    fn the_total_size_of_includes_is_limited() {
         let names: Vec<String> = (0..40).map(|at| format!("f{at}")).collect();
         let padding = "/".repeat(1 << 16);
         let text = |at: usize| format!("//{padding}\n#include \"f{0}\"\n#include \"f{0}\"\n", at + 1);
@@ -557,39 +535,39 @@ mod tests {
     }
 
     #[test]
-    fn files_that_include_two_others_each_end_long_before_they_fill_the_memory() {
+    fn the_number_of_includes_is_limited() {
         let names: Vec<String> = (0..40).map(|at| format!("f{at}")).collect();
         let texts: Vec<String> = (1..41).map(|at| format!("#include \"f{at}\"\n#include \"f{at}\"\n")).collect();
         let mut files: Vec<_> = names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
         files[39].1 = "";
-        let begun = std::time::Instant::now();
+        let start = std::time::Instant::now();
         let fan = said(&files);
         assert!(fan.contains("it includes files more than 10000 times, last f"), "{fan}");
-        assert!(begun.elapsed().as_secs() < 300, "{:?}", begun.elapsed());
+        assert!(start.elapsed().as_secs() < 300, "{:?}", start.elapsed());
     }
 
     #[test]
-    fn the_paths_of_what_is_included_are_plain() {
+    fn paths_of_includes_are_simplified() {
         let folder = tempfile::tempdir().expect("a folder");
         let of = |name: &str| folder.path().join(name);
         std::fs::create_dir_all(of("a/b")).expect("made");
         std::fs::write(of("a/x"), "").expect("written");
-        assert_eq!(plain(of("a/b/../../a/./x")), of("a/x"));
-        assert_eq!(plain(of("a/no/../x")), of("a/no/../x"), "it does not exist");
+        assert_eq!(simplified(of("a/b/../../a/./x")), of("a/x"));
+        assert_eq!(simplified(of("a/no/../x")), of("a/no/../x"), "it does not exist");
         std::fs::write(of("a/b/y"), "#include \"../z\"\n").expect("written");
         std::fs::write(of("a/z"), "#include \"b/y\"\n").expect("written");
         let path = of("k.comp");
         std::fs::write(&path, "#version 460\n#include \"a/z\"\nvoid main() {}\n").expect("written");
-        let said = Source { path, ..Source::default() }.compile(&[]).expect_err("a circle");
+        let said = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect_err("a circle");
         let said = said.replace(&format!("{}/", folder.path().display()), "");
         assert!(said.contains("a file includes itself: k.comp > a/z > a/b/y > a/z;"), "{said}");
-        // Behind a link `..` is another folder.
+        // Behind a link, `..` is a different folder.
         #[cfg(unix)]
         {
             std::fs::create_dir_all(of("far/c")).expect("made");
             std::os::unix::fs::symlink(of("far/c"), of("link")).expect("linked");
             std::fs::write(of("far/x"), "").expect("written");
-            assert_eq!(plain(of("link/../x")), of("link/../x"));
+            assert_eq!(simplified(of("link/../x")), of("link/../x"));
         }
     }
 
@@ -600,7 +578,7 @@ mod tests {
         let text = "override N: u32 = 1; @group(0) @binding(0) var<storage, read_write> d: array<u32>;
             @compute @workgroup_size(N) fn main() { d[0] = N; }";
         std::fs::write(&path, text).expect("written");
-        let compiled = Source { path: path.clone(), ..Source::default() }.compile(&[]).expect("WGSL");
+        let compiled = KernelSource { path: path.clone(), ..KernelSource::default() }.compile(&[]).expect("WGSL");
         let choice = |value: f64| compiled.spirv(&[("N".into(), value)]);
         let first = choice(2.0).expect("compiled");
         std::fs::remove_file(&path).expect("removed");
@@ -609,9 +587,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_language_without_a_compiler_here_needs_is_named() {
-        // No program has such a name.
-        let source = |name: &str| Source { path: name.into(), ..Source::default() };
+    fn a_missing_compiler_is_named() {
+        // No program has these names.
+        let source = |name: &str| KernelSource { path: name.into(), ..KernelSource::default() };
         let said = source("k.hlsl").by_program(&["no-such-dxc", "no-such-slangc"]).expect_err("there is none");
         assert!(
             said.contains("k.hlsl: there is no no-such-dxc or no-such-slangc on the PATH to compile it;"),
@@ -626,14 +604,14 @@ mod tests {
     }
 
     #[test]
-    fn wgsl_is_compiled_however_long_its_expressions_are() {
+    fn huge_wgsl_expressions_do_not_crash() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("k.wgsl");
         let compiled = |body: &str| {
             let head = "@group(0) @binding(0) var<storage, read_write> d: array<u32>;";
             std::fs::write(&path, format!("{head}\n@compute @workgroup_size(1) fn main() {{ {body} }}\n"))
                 .expect("written");
-            Source { path: path.clone(), ..Source::default() }.compile(&[])
+            KernelSource { path: path.clone(), ..KernelSource::default() }.compile(&[])
         };
         let many = |part: &str| part.repeat(20_000);
         for body in [
@@ -644,7 +622,7 @@ mod tests {
             format!("d[0] = {}d[1];", many("-")),
             format!("{}{}", many("{"), many("}")),
         ] {
-            // Some of it is too deep for naga, which says so.
+            // naga refuses some of these as nested too deeply.
             if let Err(error) = compiled(&body) {
                 assert!(error.contains("k.wgsl"), "{error}");
             }

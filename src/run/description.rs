@@ -1,6 +1,7 @@
-//! What a person writes about a kernel: the fields of a TOML file, which are also options of the command line.
+//! Describes kernels as a user writes them: fields of a TOML file, which the command line can also set.
 
 use super::expression::Expression;
+use super::resolved::Tolerance;
 use crate::basis::error::{self, Error};
 use crate::basis::printable::{Shown, brief};
 use crate::basis::threads::CANNOT_START;
@@ -11,269 +12,270 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// The description of a kernel, or of several that solve the same problem. Everything is text and numbers here; the
-/// resolver gives it a meaning.
+/// Description of a kernel, or of several that solve the same problem, with its expressions unparsed: the resolver
+/// evaluates them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Description {
-    /// What tables call the problem.
+    /// Name of the problem in tables.
     pub name: Option<String>,
-    /// The kernel, where one dispatch is all.
+    /// Kernel, for a problem that one dispatch solves.
     pub kernel: Option<Kernel>,
-    /// The dispatches, in order, where there are several.
+    /// Dispatches in execution order, for a problem that needs several.
     pub pass: Vec<Kernel>,
-    /// What is swept.
-    pub axes: Named<Listed>,
-    /// Specialization constants by name or id; a list is what `tune` searches.
-    pub spec: Named<Listed>,
-    /// Conditions on axes and specialization constants: what fails one is not run.
+    /// Axes of the sweep with their values.
+    pub axes: OrderedMap<OneOrMany>,
+    /// Specialization constants by name or id; `tune` searches the values of a list.
+    pub spec: OrderedMap<OneOrMany>,
+    /// Conditions on axes and specialization constants: cases that fail one are not run.
     #[serde(rename = "where")]
-    pub conditions: Named<Formula>,
-    /// Push constants by the names of their members.
+    pub conditions: OrderedMap<Formula>,
+    /// Push constants by member name.
     #[serde(deserialize_with = "members")]
-    pub push: Named<Formula>,
-    /// Blocks whose members have these values, each by the names that a buffer may have.
+    pub push: OrderedMap<Formula>,
+    /// Values of blocks that are given member by member, by any name of the block.
     #[serde(deserialize_with = "blocks")]
-    pub uniform: Named<Named<Formula>>,
-    /// Buffers by the name of a block that sees them, or `"set.binding"`.
-    pub buffer: Named<Buffer>,
-    /// The grid.
-    pub dispatch: Option<Dispatch>,
-    /// Where the right answer comes from.
+    pub uniform: OrderedMap<OrderedMap<Formula>>,
+    /// Buffers by the name of a block that binds them, or by `"set.binding"`.
+    pub buffer: OrderedMap<DescribedBuffer>,
+    /// Grid of the only kernel.
+    pub dispatch: Option<GridFields>,
+    /// Source of the correct answer.
     pub reference: Option<ReferenceTable>,
-    /// The nominal work.
-    pub work: Option<Work>,
-    /// A program that writes inputs.
+    /// Nominal work.
+    pub work: Option<WorkFields>,
+    /// Program that writes inputs.
     pub inputs: Option<Inputs>,
-    /// Where a program ran it, of one that `gpukern capture` wrote.
+    /// Origin of a kernel that `gpukern capture` wrote.
     pub captured: Option<Captured>,
 }
 
-/// A dispatch of a program, as it was when it was captured.
+/// Origin of a captured dispatch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Captured {
-    /// The program's command line.
+    /// Command line of the program.
     pub program: String,
     pub device: String,
     pub driver: String,
-    /// Which call of the kernel with this grid it was, from 1.
+    /// Number of the captured call among those with this grid, from 1.
     pub call: u64,
-    /// The median time of its calls with this grid.
+    /// Median time of the calls with this grid.
     pub microseconds: Option<f64>,
-    /// Whether the kernel gave the same bits when it was run again on that device.
+    /// Whether a replay on that device gave the same bits.
     pub exact: bool,
-    /// The version of gpukern that wrote it.
+    /// Version of gpukern that captured the dispatch.
     pub gpukern: String,
 }
 
 impl Captured {
-    /// How it names a driver.
+    /// Joins a driver's name and version as `driver` holds them.
     pub(crate) fn driver(name: &str, info: &str) -> String {
         format!("{name} {info}").trim().to_string()
     }
 }
 
-/// The name that stands for all members of a block that are not stated.
+/// Key that sets all members of a block that are not set by name.
 pub(crate) const OTHERS: &str = "*";
 
-/// A kernel and how it is compiled; as a pass, how it is dispatched too.
+/// Kernel and its compilation; for a pass also its dispatch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Kernel {
-    /// Its file, or several that compete.
-    pub source: Listed<String>,
-    /// Its entry point, where that is not `main`.
+    /// Source file, or several that compete.
+    pub source: OneOrMany<String>,
+    /// Entry point; `main` by default.
     pub entry: Option<String>,
-    /// Folders in which `#include` looks.
+    /// Folders that `#include` searches.
     pub include: Vec<String>,
     /// Macros.
-    pub define: Named<Formula>,
-    /// Compile for this version of Vulkan: 1.2 or 1.3.
+    pub define: OrderedMap<Formula>,
+    /// Vulkan version to compile for: 1.2 or 1.3.
     pub vulkan: Option<String>,
-    /// The work-group size of GLSL that leaves it to the host.
+    /// Work-group size, for GLSL that leaves it to the host.
     pub local_size: Vec<u32>,
-    /// The sub-group size to require, or several that compete.
-    pub subgroup: Option<Listed>,
-    /// Blocks that see a buffer of another name, or a part of one; of a list each round of a loop takes the next.
-    pub bind: Named<Listed<Bound>>,
-    /// Of a pass: specialization constants, in place of those of the description.
-    pub spec: Named<Formula>,
-    /// Of a pass: push constants, in place of those of the description.
+    /// Required sub-group size, or several that compete.
+    pub subgroup: Option<OneOrMany>,
+    /// Buffers by the block that they are bound to, if the names differ or only a part is bound; each round of a loop
+    /// takes the next buffer of a list.
+    pub bind: OrderedMap<OneOrMany<BoundBuffer>>,
+    /// Specialization constants of a pass, which override the description's.
+    pub spec: OrderedMap<Formula>,
+    /// Push constants of a pass, which override the description's.
     #[serde(deserialize_with = "members")]
-    pub push: Named<Formula>,
-    /// Of a pass: members of blocks, in place of those of the description.
+    pub push: OrderedMap<Formula>,
+    /// Block members of a pass, which override the description's.
     #[serde(deserialize_with = "blocks")]
-    pub uniform: Named<Named<Formula>>,
-    /// Of a pass: its grid.
-    pub groups: Option<Listed>,
-    /// The buffer that has the grid, in place of `groups`: `"COUNTS"`, `"COUNTS + 12"`.
+    pub uniform: OrderedMap<OrderedMap<Formula>>,
+    /// Grid of a pass.
+    pub groups: Option<OneOrMany>,
+    /// Buffer that holds the grid, instead of `groups`: `"COUNTS"`, `"COUNTS + 12"`.
     pub indirect: Option<String>,
-    /// Of a pass: how often it runs in a row.
+    /// Number of consecutive runs of a pass.
     pub times: Option<Formula>,
-    /// The name of the round, from 0, for expressions [default: i].
+    /// Name of the round's number, from 0, in expressions [default: i].
     pub index: Option<String>,
-    /// In place of a source: the passes of a round.
+    /// Passes of each round, instead of a source.
     pub pass: Vec<Kernel>,
 }
 
-/// What a block sees: a buffer, `"A"`, from a byte on, `"A + 4*N"`, or a part of it.
+/// Buffer bound to a block: all of it, `"A"`, the part from a byte on, `"A + 4*N"`, or a range.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected \"BUFFER\", \"BUFFER + BYTES\" or { buffer, offset, range }")]
-pub(crate) enum Bound {
+pub(crate) enum BoundBuffer {
     Name(String),
     Range(BoundRange),
 }
 
-/// A part of a buffer.
+/// Range of a buffer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BoundRange {
     pub buffer: String,
-    /// Bytes before it.
+    /// Offset in bytes.
     #[serde(default)]
     pub offset: Option<Formula>,
-    /// Its bytes; to the end where none are stated.
+    /// Length in bytes; the rest of the buffer by default.
     #[serde(default)]
     pub range: Option<Formula>,
 }
 
-/// A buffer.
+/// Buffer of a description.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Buffer {
-    /// The element type: `f32`, …, `bytes`.
+#[serde(rename = "Buffer", deny_unknown_fields, default)]
+pub(crate) struct DescribedBuffer {
+    /// Element type: `f32`, …, `bytes`.
     #[serde(rename = "type")]
     pub element: Option<String>,
     /// Extents, the slowest first.
-    pub shape: Option<Listed>,
-    /// What it holds before a run.
+    pub shape: Option<OneOrMany>,
+    /// Contents before a run.
     #[serde(deserialize_with = "text_or_number")]
     pub fill: Option<String>,
-    /// How far it may be from the right answer.
+    /// Tolerance of the check.
     pub check: Option<Check>,
-    /// Whether nobody but kernels looks at it.
+    /// Whether only kernels access the buffer, so that it is neither filled nor checked.
     pub scratch: bool,
 }
 
-/// A tolerance: `"exact"`, or the figures of one kind.
+/// Tolerance: `"exact"`, `"set"`, or the figures of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected \"exact\", \"set\" or figures such as { rtol = 1e-4, atol = 1e-5 }")]
 pub(crate) enum Check {
-    /// `"exact"`.
+    /// `"exact"` or `"set"`.
     Name(String),
     /// `{ rtol = …, atol = … }`, `{ nmse = … }`, `{ ulp = … }`.
     Figures(CheckFigures),
 }
 
-/// The figures of a tolerance.
+/// Figures of a tolerance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CheckFigures {
-    /// Relative part.
+    /// Relative error.
     pub rtol: Option<f64>,
-    /// Absolute part, or one for each column.
-    pub atol: Option<Listed<f64>>,
-    /// Normalised mean squared error.
+    /// Absolute error, or one for each column.
+    pub atol: Option<OneOrMany<f64>>,
+    /// Normalized mean squared error.
     pub nmse: Option<f64>,
-    /// Representable values apart.
+    /// Distance in representable values.
     pub ulp: Option<u64>,
-    /// The same bits.
+    /// Same bits.
     pub exact: Option<bool>,
-    /// The buffer that this one has indices of: others of elements that are equal are right, too.
+    /// Buffer that this output holds indices of: indices of equal elements are equally correct.
     pub picks: Option<String>,
-    /// Of random numbers, which have no reference.
+    /// Mean and standard deviation of random numbers, which have no reference.
     pub mean: Option<f64>,
     pub deviation: Option<f64>,
 }
 
-/// The grid of a dispatch.
+/// Grid of a dispatch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Dispatch {
+#[serde(rename = "Dispatch", deny_unknown_fields, default)]
+pub(crate) struct GridFields {
     /// Work-groups along x, y, z.
-    pub groups: Option<Listed>,
-    /// The buffer that has them.
+    pub groups: Option<OneOrMany>,
+    /// Buffer that holds the grid.
     pub indirect: Option<String>,
 }
 
-/// Where the right answer comes from: one of `builtin`, `kernel`, `file` and `command`.
+/// Source of the correct answer: one of `builtin`, `kernel`, `file` and `command`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ReferenceTable {
-    /// An algorithm of this program's.
+    /// Built-in algorithm.
     pub builtin: Option<String>,
-    /// Its extents.
-    pub size: Option<Listed>,
-    /// The layout of its operands.
+    /// Extents of the built-in algorithm.
+    pub size: Option<OneOrMany>,
+    /// Operand layout of the built-in algorithm.
     pub layout: Option<String>,
-    /// Its buffers and what they are called here.
-    pub roles: Named<String>,
-    /// A file, or one for each output.
+    /// Buffers by the built-in algorithm's name for them.
+    pub roles: OrderedMap<String>,
+    /// File with the answer, or one for each output.
     pub file: Option<OutputFiles>,
-    /// A program.
+    /// Shell command that computes the answer.
     pub command: Option<String>,
-    /// A kernel that is right.
-    pub kernel: Listed<String>,
-    /// How that kernel is compiled and dispatched: the fields of a pass but for its source, and for what repeats it.
+    /// Kernel that computes the answer.
+    pub kernel: OneOrMany<String>,
+    /// Compilation and dispatch of that kernel; fields that repeat it or name a source are refused.
     #[serde(flatten)]
-    pub own: Kernel,
+    pub kernel_fields: Kernel,
 }
 
-/// The nominal work of a run.
+/// Nominal work of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Work {
+#[serde(rename = "Work", deny_unknown_fields, default)]
+pub(crate) struct WorkFields {
     /// Arithmetic operations.
     pub flops: Option<Formula>,
     /// Bytes that must cross the memory interface.
     pub bytes: Option<Formula>,
 }
 
-/// A program that writes inputs.
+/// Program that writes inputs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Inputs {
-    /// The line for a shell.
+    /// Shell command.
     pub command: Option<String>,
 }
 
-/// A member's value, or those of a structure's members: `position.x = 1` is a table in TOML.
+/// Value of a member, or values of a structure's members: `position.x = 1` is a table in TOML.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a number, or an expression in quotes")]
 enum Member {
     Value(Formula),
-    Inner(Named<Member>),
+    Inner(OrderedMap<Member>),
 }
 
 impl Member {
-    /// The values by the names that members of blocks have: `position.x`.
+    /// Appends the values with the names that interfaces give members: `position.x`.
     fn flatten(self, name: String, into: &mut Vec<(String, Formula)>) {
         match self {
             Self::Value(value) => into.push((name, value)),
-            Self::Inner(inner) => inner.0.into_iter().for_each(|(own, member)| {
-                let separator = if own.starts_with('[') { "" } else { "." };
-                member.flatten(format!("{name}{separator}{own}"), into);
+            Self::Inner(inner) => inner.0.into_iter().for_each(|(inner_name, member)| {
+                let separator = if inner_name.starts_with('[') { "" } else { "." };
+                member.flatten(format!("{name}{separator}{inner_name}"), into);
             }),
         }
     }
 
-    fn flat(members: Named<Self>) -> Named<Formula> {
+    fn flat(members: OrderedMap<Self>) -> OrderedMap<Formula> {
         let mut flat = vec![];
         members.0.into_iter().for_each(|(name, member)| member.flatten(name, &mut flat));
-        Named(flat)
+        OrderedMap(flat)
     }
 }
 
 /// Reads the members of a block.
-fn members<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Named<Formula>, D::Error> {
-    Named::<Member>::deserialize(deserializer).map(Member::flat)
+fn members<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrderedMap<Formula>, D::Error> {
+    OrderedMap::<Member>::deserialize(deserializer).map(Member::flat)
 }
 
 /// Reads the members of several blocks.
-fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Named<Named<Formula>>, D::Error> {
-    let blocks = Named::<Named<Member>>::deserialize(deserializer)?;
-    Ok(Named(blocks.0.into_iter().map(|(name, members)| (name, Member::flat(members))).collect()))
+fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrderedMap<OrderedMap<Formula>>, D::Error> {
+    let blocks = OrderedMap::<OrderedMap<Member>>::deserialize(deserializer)?;
+    Ok(OrderedMap(blocks.0.into_iter().map(|(name, members)| (name, Member::flat(members))).collect()))
 }
 
 /// Reads a fill, which may be a number.
@@ -281,7 +283,7 @@ fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<S
     Option::<Formula>::deserialize(deserializer).map(|fill| fill.map(|fill| fill.to_string()))
 }
 
-/// A number, or an expression.
+/// Number, or expression.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a number, or an expression in quotes")]
 pub(crate) enum Formula {
@@ -292,10 +294,7 @@ pub(crate) enum Formula {
 }
 
 impl Formula {
-    /// The expression that it is.
-    ///
-    /// # Errors
-    /// When its text is none.
+    /// Parses the expression.
     pub(crate) fn expression(&self) -> Result<Expression, String> {
         match self {
             Self::Truth(truth) => Ok(Expression::integer(i64::from(*truth))),
@@ -306,7 +305,7 @@ impl Formula {
         }
     }
 
-    /// The value of a macro; `None` where it is not to be defined.
+    /// Returns the value of a macro; `None` if `false` leaves it undefined.
     #[must_use]
     pub(crate) fn macro_text(&self) -> Option<String> {
         match self {
@@ -330,21 +329,20 @@ impl fmt::Display for Formula {
 /// One value, or a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a value, or a list of values")]
-pub(crate) enum Listed<T = Formula> {
-    // First, for serde takes a list for the fields of a structure, too.
+pub(crate) enum OneOrMany<T = Formula> {
+    // First, because serde would also read a list as the fields of a structure.
     Many(Vec<T>),
     One(T),
 }
 
-impl<T> Default for Listed<T> {
+impl<T> Default for OneOrMany<T> {
     fn default() -> Self {
         Self::Many(vec![])
     }
 }
 
-impl<T> Listed<T> {
-    /// The values.
-    #[must_use]
+impl<T> OneOrMany<T> {
+    /// Returns the values.
     pub(crate) fn values(&self) -> &[T] {
         match self {
             Self::One(value) => std::slice::from_ref(value),
@@ -353,27 +351,26 @@ impl<T> Listed<T> {
     }
 }
 
-/// The files of outputs: that of the only one, or one for each.
+/// File of the only output, or one for each output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum OutputFiles {
     One(String),
-    Each(Named<String>),
+    Each(OrderedMap<String>),
 }
 
-/// A table whose keys are names of the user's, in the order in which they are written.
+/// Table with user-defined keys, in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Named<V>(pub Vec<(String, V)>);
+pub(crate) struct OrderedMap<V>(pub Vec<(String, V)>);
 
-impl<V> Default for Named<V> {
+impl<V> Default for OrderedMap<V> {
     fn default() -> Self {
         Self(vec![])
     }
 }
 
-impl<V> Named<V> {
-    /// The value of `name`.
-    #[must_use]
+impl<V> OrderedMap<V> {
+    /// Returns the value of `name`.
     pub(crate) fn get(&self, name: &str) -> Option<&V> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
@@ -386,35 +383,33 @@ impl<V> Named<V> {
         }
     }
 
-    /// The names.
-    #[must_use]
+    /// Returns the names.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.0.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Names and values.
+    /// Iterates over names and values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Whether there is none.
-    #[must_use]
+    /// Whether the table has no entry.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl<V: Serialize> Serialize for Named<V> {
+impl<V: Serialize> Serialize for OrderedMap<V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }
 }
 
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Named<V> {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedMap<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries<V>(PhantomData<V>);
         impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
-            type Value = Named<V>;
+            type Value = OrderedMap<V>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a table")
@@ -425,7 +420,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Named<V> {
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Named(entries))
+                Ok(OrderedMap(entries))
             }
         }
         deserializer.deserialize_map(Entries(PhantomData))
@@ -433,10 +428,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Named<V> {
 }
 
 impl Description {
-    /// Reads a description in TOML.
-    ///
-    /// # Errors
-    /// What is wrong, with the line: an unknown field, a value of another type.
+    /// Parses TOML. Errors name the line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if let Ok(root) = DeTable::parse(text) {
@@ -445,13 +437,12 @@ impl Description {
         toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())
     }
 
-    /// The line, from 1, at which `text` has `field`, such as `buffer.A.shape`, or the table that should have it.
-    #[must_use]
+    /// Finds the line, from 1, of `field` in `text`, such as `buffer.A.shape`, or of the innermost table on its path.
     pub(crate) fn line(text: &str, field: &str) -> Option<usize> {
         let root = DeTable::parse(text).ok()?;
         let mut table = root.get_ref();
         let (mut at, mut rest) = (None, field);
-        // Names may hold dots, as `buffer."0.1"` does, so that the longest key that fits is followed.
+        // A name may contain dots, as in `buffer."0.1"`, so follow the longest key that matches.
         while !rest.is_empty() {
             let fits =
                 |key: &str| rest.strip_prefix(key).is_some_and(|behind| behind.is_empty() || behind.starts_with('.'));
@@ -469,38 +460,41 @@ impl Description {
 }
 
 impl Check {
-    /// The tolerance; `buffers` are the names of those of the problem, in their order.
-    ///
-    /// # Errors
-    /// When the figures are of several kinds, of none, or make no sense.
-    pub(crate) fn tolerance(&self, field: &str, buffers: &[&str]) -> Result<super::resolved::Tolerance, Fault> {
-        use super::resolved::Tolerance;
-        const HOW: &str = "write { rtol = 1e-4, atol = 1e-5 }, { nmse = 1e-6 }, { ulp = 4 }, \"exact\", \"set\", \
-                           { picks = \"KEYS\" } or { mean = 0, deviation = 1 }";
-        let figures = match self {
-            Self::Name(name) if name == "exact" => return Ok(Tolerance::Exact),
-            Self::Name(name) if name == "set" => return Ok(Tolerance::Set),
+    /// Converts to a tolerance; `buffers` are the names of the problem's buffers, in order. Refuses figures of several
+    /// kinds, of none, or out of range.
+    pub(crate) fn tolerance(&self, field: &str, buffers: &[&str]) -> Result<Tolerance, Fault> {
+        match self {
+            Self::Name(name) if name == "exact" => Ok(Tolerance::Exact),
+            Self::Name(name) if name == "set" => Ok(Tolerance::Set),
             Self::Name(name) => {
                 let message = error::unknown("check", name, "", &["exact", "set"]);
-                return Err(Fault::new(field, format!("{message}; {HOW}")));
+                Err(Fault::new(field, format!("{message}; {CHECK_FORMS}")))
             }
-            Self::Figures(figures) => figures,
-        };
-        let sensible = |figure: Option<f64>, name: &str| match figure {
+            Self::Figures(figures) => figures.tolerance(field, buffers),
+        }
+    }
+}
+
+/// Forms of a check, for messages.
+const CHECK_FORMS: &str = "write { rtol = 1e-4, atol = 1e-5 }, { nmse = 1e-6 }, { ulp = 4 }, \"exact\", \"set\", \
+                           { picks = \"KEYS\" } or { mean = 0, deviation = 1 }";
+
+impl CheckFigures {
+    fn tolerance(&self, field: &str, buffers: &[&str]) -> Result<Tolerance, Fault> {
+        let valid = |figure: Option<f64>, name: &str| match figure {
             Some(value) if !value.is_finite() || value < 0.0 => {
                 Err(Fault::new(field, format!("{name} is {value}; use a number from 0 up")))
             }
             other => Ok(other),
         };
-        let CheckFigures { rtol, atol, nmse, ulp, exact, picks, mean, deviation } = figures;
-        let (rtol, nmse, deviation) =
-            (sensible(*rtol, "rtol")?, sensible(*nmse, "nmse")?, sensible(*deviation, "deviation")?);
-        for value in atol.iter().flat_map(Listed::values) {
-            sensible(Some(*value), "atol")?;
+        let Self { rtol, atol, nmse, ulp, exact, picks, mean, deviation } = self;
+        let (rtol, nmse, deviation) = (valid(*rtol, "rtol")?, valid(*nmse, "nmse")?, valid(*deviation, "deviation")?);
+        for value in atol.iter().flat_map(OneOrMany::values) {
+            valid(Some(*value), "atol")?;
         }
         let close = (rtol.is_some() || atol.is_some()).then(|| match atol {
-            Some(Listed::Many(atol)) => Tolerance::Columns { rtol: rtol.unwrap_or(0.0), atol: atol.clone() },
-            Some(Listed::One(atol)) => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: *atol },
+            Some(OneOrMany::Many(atol)) => Tolerance::Columns { rtol: rtol.unwrap_or(0.0), atol: atol.clone() },
+            Some(OneOrMany::One(atol)) => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: *atol },
             None => Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: 0.0 },
         });
         let moments = match (*mean, deviation) {
@@ -509,58 +503,57 @@ impl Check {
             _ => return Err(Fault::new(field, "needs both mean and deviation, as numbers")),
         };
         let picks = picks.as_ref().map(|name| {
-            let found = buffers.iter().position(|own| own == name).map(Tolerance::Picks);
-            found.ok_or_else(|| Fault::new(field, error::unknown("buffer", name, "", buffers)))
+            let place = buffers.iter().position(|buffer| buffer == name);
+            place.ok_or_else(|| Fault::new(field, error::unknown("buffer", name, "", buffers)))
         });
         let kinds = [
             close,
             nmse.map(Tolerance::Nmse),
             ulp.map(Tolerance::Ulp),
             exact.filter(|exact| *exact).map(|_| Tolerance::Exact),
-            picks.transpose()?,
+            picks.transpose()?.map(Tolerance::Picks),
             moments,
         ];
         let mut stated = kinds.into_iter().flatten();
         match (stated.next(), stated.next()) {
             (Some(one), None) => Ok(one),
-            (None, _) => Err(Fault::new(field, format!("states no tolerance; {HOW}"))),
-            _ => Err(Fault::new(field, format!("states tolerances of several kinds; {HOW}"))),
+            (None, _) => Err(Fault::new(field, format!("states no tolerance; {CHECK_FORMS}"))),
+            _ => Err(Fault::new(field, format!("states tolerances of several kinds; {CHECK_FORMS}"))),
         }
     }
 }
 
-/// Values that may have several lines: commands, and what a captured program and its device are called.
+/// Keys whose values may have line breaks: commands, and names from a captured program and its device.
 const MULTILINE: [&str; 5] = ["command", "entry", "program", "device", "driver"];
 
-/// Refuses names and values of several lines: they would end the line of a message that quotes them.
+/// Refuses line breaks in other names and values: they would break the line of a message that quotes them.
 fn check_lines(text: &str, value: &DeValue<'_>, at: usize) -> Result<(), String> {
     let refuse = |at: usize, what: &str, quoted: &str| {
         let line = text[..at.min(text.len())].matches('\n').count() + 1;
         Err(format!("line {line}: the {what} '{}' has a line break; write it in one line", brief(quoted)))
     };
     match value {
-        DeValue::String(own) if own.contains('\n') => refuse(at, "value", own),
-        DeValue::Array(all) => all.iter().try_for_each(|own| check_lines(text, own.get_ref(), own.span().start)),
+        DeValue::String(text_value) if text_value.contains('\n') => refuse(at, "value", text_value),
+        DeValue::Array(all) => all.iter().try_for_each(|inner| check_lines(text, inner.get_ref(), inner.span().start)),
         DeValue::Table(fields) => fields.iter().try_for_each(|(key, value)| match value.get_ref() {
             _ if key.get_ref().contains('\n') => refuse(key.span().start, "name", key.get_ref()),
             DeValue::String(_) if MULTILINE.contains(&&**key.get_ref()) => Ok(()),
-            own => check_lines(text, own, value.span().start),
+            inner => check_lines(text, inner, value.span().start),
         }),
         _ => Ok(()),
     }
 }
 
-/// Something wrong with a field of a description.
+/// Mistake in a field of a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The field: `buffer.A.shape`; empty for the description as a whole.
+    /// Field, such as `buffer.A.shape`; empty for the description as a whole.
     pub field: String,
-    /// What is wrong with it, quoting the value, and what to do.
+    /// Problem, with the value quoted, and its remedy.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault of `field`.
     pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
     }
@@ -572,23 +565,22 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A description and where it is from: paths in it are relative to its folder.
+/// Description and its origin.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Described {
     pub description: Description,
-    /// The folder of its paths.
+    /// Folder that the description's paths are relative to.
     pub folder: PathBuf,
-    /// The file and its text, where it is from one.
+    /// File and its text; `None` without a file.
     pub file: Option<(PathBuf, String)>,
-    /// The fields that options of the command line stated, with these: `spec.BM`, `--set spec.BM=64`.
+    /// Fields that options of the command line set, with these options: `spec.BM`, `--set spec.BM=64`.
     pub options: Vec<(String, String)>,
-    /// Whether it is that of a case, which was named by its folder: it may be from anywhere, and runs no commands.
+    /// Whether a captured case's folder was named: the case may come from anywhere, so it must not run commands.
     pub of_case: bool,
 }
 
 impl Described {
-    /// The error that ends the command, with the option that stated the field, or file and line.
-    #[must_use]
+    /// Converts a fault to the error that ends the command, with the option that set the field, or with file and line.
     pub(crate) fn error(&self, fault: &Fault) -> Error {
         if fault.message.starts_with(CANNOT_START) {
             return Error::Failure(fault.message.clone());
@@ -604,8 +596,7 @@ impl Described {
         Error::Usage(format!("{}{line}: {fault}", path.shown()))
     }
 
-    /// A path of the description, from the folder of this process.
-    #[must_use]
+    /// Resolves a path of the description against its folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(Path::new(name))
     }

@@ -1,4 +1,4 @@
-//! The entry points of SPIR-V: a module with one of them alone, and what that one uses.
+//! Isolates an entry point of SPIR-V with everything that it uses.
 
 use crate::basis::error;
 use crate::kernel::instructions::{HEADER, Instruction, instructions};
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const COMPUTE: u32 = ExecutionModel::GLCompute as u32;
 const SET: u32 = Decoration::DescriptorSet as u32;
 const BINDING: u32 = Decoration::Binding as u32;
-/// The version from which an entry point names all global variables that it uses.
-const NAMES_ALL: u32 = 0x1_0400;
+/// First version in which an entry point lists all global variables that it uses.
+const LISTS_ALL_VARIABLES: u32 = 0x1_0400;
 
-/// The entry point that is wanted among the compute shaders of a module.
+/// Selects an entry point among the compute shaders of a module.
 pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'a str, String> {
     match (wanted, kernels) {
         (_, []) => Err("it has no compute shader; write one, with a work-group size".into()),
@@ -31,35 +31,32 @@ pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'
     }
 }
 
-/// An entry point of a module.
-struct Entry<'a> {
+/// Entry point of a module.
+struct EntryPoint<'a> {
     name: String,
     function: u32,
-    /// The word at which it is declared.
+    /// Index of the word at which it is declared.
     at: usize,
-    /// The global variables that it names.
+    /// Global variables that it lists.
     variables: &'a [u32],
 }
 
-/// The module with one entry point alone, called `main`, without the functions and variables that it never uses; and what
-/// a person may call these variables.
-///
-/// # Errors
-/// When there is no such entry point, or the module is damaged.
+/// Returns the module with only the selected entry point, renamed to `main`, without functions and variables that it
+/// never uses; also returns the names of these variables.
 pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, Vec<String>), String> {
     if words.len() < HEADER {
         return Err("it is shorter than the header of SPIR-V; compile it again".into());
     }
     let all = instructions(words).collect::<Result<Vec<_>, _>>()?;
-    let end = all.iter().position(|own| own.op() == Some(Op::Function)).unwrap_or(all.len());
+    let end = all.iter().position(|instruction| instruction.op() == Some(Op::Function)).unwrap_or(all.len());
     let (head, functions) = all.split_at(end);
-    let points = || head.iter().filter(|own| own.op() == Some(Op::EntryPoint));
-    let entries = points().filter_map(|own| match own.operands() {
+    let points = || head.iter().filter(|instruction| instruction.op() == Some(Op::EntryPoint));
+    let entries = points().filter_map(|instruction| match instruction.operands() {
         [COMPUTE, function, rest @ ..] if !rest.is_empty() => {
             let (name, literal) = string(rest);
-            // A message has a name in one line.
+            // Messages show names in one line.
             let name = name.replace('\n', "\\n");
-            Some(Entry { name, function: *function, at: own.at, variables: &rest[literal..] })
+            Some(EntryPoint { name, function: *function, at: instruction.at, variables: &rest[literal..] })
         }
         _ => None,
     });
@@ -69,25 +66,25 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
     let Some(entry) = entries.iter().find(|entry| entry.name == name) else {
         return Err("its entry points changed while they were read".into());
     };
-    // What describes a program for debuggers would refer to what is gone.
-    let described: BTreeSet<u32> = head.iter().filter_map(|own| description(*own)).collect();
-    let describes = |own: &&Instruction<'_>| match own.operands() {
-        [_, _, set, ..] if own.op() == Some(Op::ExtInst) => described.contains(set),
+    // Debug information may refer to removed instructions.
+    let described: BTreeSet<u32> = head.iter().filter_map(|instruction| description(*instruction)).collect();
+    let describes = |instruction: &&Instruction<'_>| match instruction.operands() {
+        [_, _, set, ..] if instruction.op() == Some(Op::ExtInst) => described.contains(set),
         _ => false,
     };
-    let functions: Vec<_> = functions.iter().filter(|own| !describes(own)).copied().collect();
-    let (functions, gone) = reached(entry, words[1], head, &functions);
-    if gone.is_empty() && points().count() == 1 && entry.name == "main" {
+    let functions: Vec<_> = functions.iter().filter(|instruction| !describes(instruction)).copied().collect();
+    let (functions, removed) = reached(entry, words[1], head, &functions);
+    if removed.is_empty() && points().count() == 1 && entry.name == "main" {
         return Ok((words.to_vec(), vec![]));
     }
     let mut module = words[..HEADER].to_vec();
-    for own in head.iter().filter(|own| !describes(own)) {
-        let (op, operands) = (own.op(), own.operands());
-        let is_gone = |place: usize| operands.get(place).is_some_and(|id| gone.contains(id));
+    for instruction in head.iter().filter(|instruction| !describes(instruction)) {
+        let (op, operands) = (instruction.op(), instruction.operands());
+        let is_gone = |place: usize| operands.get(place).is_some_and(|id| removed.contains(id));
         match op {
-            Some(Op::EntryPoint) if own.at == entry.at => {
+            Some(Op::EntryPoint) if instruction.at == entry.at => {
                 let renamed = [COMPUTE, entry.function, u32::from_le_bytes(*b"main"), 0];
-                let variables: Vec<u32> = entry.variables.iter().copied().filter(|id| !gone.contains(id)).collect();
+                let variables: Vec<u32> = entry.variables.iter().copied().filter(|id| !removed.contains(id)).collect();
                 module.push(((1 + renamed.len() + variables.len()) as u32) << 16 | Op::EntryPoint as u32);
                 module.extend(renamed);
                 module.extend(variables);
@@ -96,23 +93,25 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
             Some(Op::ExecutionMode | Op::ExecutionModeId) if operands.first() != Some(&entry.function) => {}
             Some(Op::Variable) if is_gone(1) => {}
             Some(Op::Name | Op::Decorate | Op::DecorateId | Op::DecorateString) if is_gone(0) => {}
-            _ => module.extend(own.words),
+            _ => module.extend(instruction.words),
         }
     }
-    module.extend(functions.iter().flat_map(|own| own.words));
-    Ok((module, names_of(head, &gone)))
+    module.extend(functions.iter().flat_map(|instruction| instruction.words));
+    Ok((module, names_of(head, &removed)))
 }
 
-/// The set of instructions that describe a program for debuggers, where this imports one.
-fn description(own: Instruction<'_>) -> Option<u32> {
-    let (id, name) = own.operands().split_first().filter(|_| own.op() == Some(Op::ExtInstImport))?;
+/// Returns the id of an imported set of debug instructions.
+fn description(instruction: Instruction<'_>) -> Option<u32> {
+    let (id, name) = instruction.operands().split_first().filter(|_| instruction.op() == Some(Op::ExtInstImport))?;
     let name = string(name).0;
     ["NonSemantic.Shader.DebugInfo", "OpenCL.DebugInfo"].iter().any(|set| name.starts_with(set)).then_some(*id)
 }
 
-/// What a person may call the variables among `ids`: their names, those of their blocks and of their only members.
+/// Returns the names of the variables among `ids`, of their blocks and of the blocks' first members.
 fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
-    let of = |op: Op| head.iter().filter(move |own| own.op() == Some(op)).map(|own| own.operands());
+    let of = |op: Op| {
+        head.iter().filter(move |instruction| instruction.op() == Some(op)).map(|instruction| instruction.operands())
+    };
     let pointees: BTreeMap<u32, u32> =
         of(Op::TypePointer).filter_map(|words| Some((*words.first()?, *words.get(2)?))).collect();
     let variables = of(Op::Variable).filter(|words| words.get(1).is_some_and(|id| ids.contains(id)));
@@ -125,94 +124,98 @@ fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
     named.chain(members).filter(|name| !name.is_empty()).collect()
 }
 
-/// The set and binding of everything that is bound.
+/// Collects set and binding of each bound variable.
 fn places(head: &[Instruction<'_>]) -> BTreeMap<u32, BTreeMap<u32, u32>> {
     let mut found: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
-    for own in head.iter().filter(|own| own.op() == Some(Op::Decorate)) {
-        if let [id, decoration @ (SET | BINDING), number] = *own.operands() {
+    for instruction in head.iter().filter(|instruction| instruction.op() == Some(Op::Decorate)) {
+        if let [id, decoration @ (SET | BINDING), number] = *instruction.operands() {
             found.entry(id).or_default().insert(decoration, number);
         }
     }
     found
 }
 
-/// The functions that `entry` reaches in a module of this version, as their instructions, and the ids that nothing defines
-/// or uses without the others.
+/// Returns the functions that `entry` calls, directly or not, as instructions, and the ids that only removed code
+/// defines or uses.
 fn reached<'a>(
-    entry: &Entry<'_>,
+    entry: &EntryPoint<'_>,
     version: u32,
     head: &[Instruction<'a>],
     functions: &[Instruction<'a>],
 ) -> (Vec<Instruction<'a>>, BTreeSet<u32>) {
-    let bodies = || functions.split_inclusive(|own| own.op() == Some(Op::FunctionEnd));
-    let id = |body: &[Instruction<'_>]| body.first().and_then(|own| own.operands().get(1)).copied();
+    let bodies = || functions.split_inclusive(|instruction| instruction.op() == Some(Op::FunctionEnd));
+    let id = |body: &[Instruction<'_>]| body.first().and_then(|instruction| instruction.operands().get(1)).copied();
     let by_id: BTreeMap<u32, &[Instruction<'_>]> = bodies().filter_map(|body| Some((id(body)?, body))).collect();
     let (mut reached, mut next) = (BTreeSet::new(), vec![entry.function]);
     while let Some(function) = next.pop() {
         if reached.insert(function) {
             let body = by_id.get(&function).copied().unwrap_or_default();
-            let calls = body.iter().filter(|own| own.op() == Some(Op::FunctionCall));
-            next.extend(calls.filter_map(|own| own.operands().get(2)));
+            let calls = body.iter().filter(|instruction| instruction.op() == Some(Op::FunctionCall));
+            next.extend(calls.filter_map(|instruction| instruction.operands().get(2)));
         }
     }
     let is_reached = |body: &&[Instruction<'_>]| id(body).is_some_and(|id| reached.contains(&id));
-    let (kept, gone): (Vec<_>, Vec<_>) = bodies().partition(is_reached);
-    let functions = kept.concat();
+    let (called, removed): (Vec<_>, Vec<_>) = bodies().partition(is_reached);
+    let functions = called.concat();
     let mentioned: BTreeSet<u32> = functions.iter().flat_map(mentioned).collect();
     let named: BTreeSet<u32> = entry.variables.iter().copied().collect();
-    let is_used = |id: &u32| mentioned.contains(id) && (version < NAMES_ALL || named.contains(id));
-    let variables = || head.iter().filter(|own| own.op() == Some(Op::Variable)).map(|own| own.operands());
+    let is_used = |id: &u32| mentioned.contains(id) && (version < LISTS_ALL_VARIABLES || named.contains(id));
+    let variables = || {
+        head.iter()
+            .filter(|instruction| instruction.op() == Some(Op::Variable))
+            .map(|instruction| instruction.operands())
+    };
     let variables = || variables().filter_map(|words| Some((*words.get(1)?, *words.get(2)?)));
     let places = places(head);
     let bound = |(id, class): (u32, u32)| Some((places.get(&id)?, class));
     let seen: BTreeSet<_> = variables().filter(|(id, _)| is_used(id)).filter_map(bound).collect();
-    // Another view of a buffer that is used stays: its names are names of the buffer.
-    let is_view = |own| bound(own).is_some_and(|place| seen.contains(&place));
-    let unused = variables().filter(|own| !is_used(&own.0) && !is_view(*own)).map(|(id, _)| id);
-    let defined = gone.concat().into_iter().filter_map(result);
+    // A second view of a used buffer stays, because its names are names of the buffer.
+    let is_view = |variable| bound(variable).is_some_and(|place| seen.contains(&place));
+    let unused = variables().filter(|variable| !is_used(&variable.0) && !is_view(*variable)).map(|(id, _)| id);
+    let defined = removed.concat().into_iter().filter_map(result);
     (functions, unused.chain(defined).collect())
 }
 
-/// The operands of an instruction that may be variables: all but the numbers of those that have many.
-fn mentioned(own: &Instruction<'_>) -> Vec<u32> {
-    let numbers = match own.op() {
+/// Returns the operands that may be variables: all but the literals of instructions with many of them.
+fn mentioned(instruction: &Instruction<'_>) -> Vec<u32> {
+    let numbers = match instruction.op() {
         Some(Op::Function | Op::Variable | Op::Load | Op::Store | Op::CopyMemory | Op::Switch) => 0..2,
         Some(Op::CompositeExtract) => 0..3,
         Some(Op::CompositeInsert | Op::VectorShuffle) => 0..4,
         _ => 0..usize::MAX,
     };
-    let operands = own.operands().iter().copied().enumerate();
-    match own.op() {
-        // The pointer stands behind type and result.
+    let operands = instruction.operands().iter().copied().enumerate();
+    match instruction.op() {
+        // The pointer follows type and result.
         Some(Op::Load) => operands.filter(|(at, _)| *at == 2).map(|(_, id)| id).collect(),
-        // The third is the number of the instruction.
+        // The third operand is the opcode in the extended set.
         Some(Op::ExtInst) => operands.filter(|(at, _)| *at != 3).map(|(_, id)| id).collect(),
         _ => operands.filter(|(at, _)| numbers.contains(at)).map(|(_, id)| id).collect(),
     }
 }
 
-/// The id that an instruction defines.
-fn result(own: Instruction<'_>) -> Option<u32> {
-    let grammar = INSTRUCTION_TABLE.lookup_opcode(own.op()? as u32)?;
+/// Returns the id that an instruction defines.
+fn result(instruction: Instruction<'_>) -> Option<u32> {
+    let grammar = INSTRUCTION_TABLE.lookup_opcode(instruction.op()? as u32)?;
     let place = grammar.operands.iter().position(|operand| operand.kind == OperandKind::IdResult)?;
-    own.operands().get(place).copied()
+    instruction.operands().get(place).copied()
 }
 
-/// Sets the work-group size of a module whose source states none, which glslang takes for one of 1.
+/// Sets the work-group size of a module whose source states none: glslang then writes 1×1×1.
 pub(super) fn resize(words: &mut [u32], size: [u32; 3]) -> Result<(), String> {
     const LOCAL_SIZE: u32 = ExecutionMode::LocalSize as u32;
-    let of_one = |own: &Instruction<'_>| {
-        own.op() == Some(Op::ExecutionMode) && matches!(own.operands(), [_, LOCAL_SIZE, 1, 1, 1])
+    let of_one = |instruction: &Instruction<'_>| {
+        instruction.op() == Some(Op::ExecutionMode) && matches!(instruction.operands(), [_, LOCAL_SIZE, 1, 1, 1])
     };
-    let Some(at) = instructions(words).flatten().find(of_one).map(|own| own.at) else {
+    let Some(at) = instructions(words).flatten().find(of_one).map(|instruction| instruction.at) else {
         return Err("it states a work-group size itself; leave out `local_size`".into());
     };
     words[at + 3..at + 6].copy_from_slice(&size);
     Ok(())
 }
 
-/// A string among operands, and the words that it takes.
-fn string(words: &[u32]) -> (String, usize) {
+/// Decodes a string among operands; also returns its length in words.
+pub(crate) fn string(words: &[u32]) -> (String, usize) {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     (String::from_utf8_lossy(&bytes[..end]).into_owned(), (end / 4 + 1).min(words.len()))
@@ -224,7 +227,7 @@ mod tests {
     use crate::kernel::interface::{Interface, SlotKind};
     use std::time::{Duration, Instant};
 
-    /// Two entry points, each with a buffer and a function of its own.
+    /// Two entry points, each with its own buffer and function.
     const TWO: &str = "
         @group(0) @binding(0) var<storage, read_write> d: array<f32>;
         @group(0) @binding(1) var<storage, read_write> e: array<f32>;
@@ -246,11 +249,13 @@ mod tests {
     }
 
     fn count(words: &[u32], op: Op) -> usize {
-        instructions(words).filter(|own| own.as_ref().is_ok_and(|own| own.op() == Some(op))).count()
+        instructions(words)
+            .filter(|instruction| instruction.as_ref().is_ok_and(|instruction| instruction.op() == Some(op)))
+            .count()
     }
 
     #[test]
-    fn an_entry_point_alone_has_what_it_reaches() {
+    fn an_isolated_entry_point_keeps_the_functions_that_it_calls() {
         let of = |wanted| isolate(&two(), Some(wanted)).expect("it is there").0;
         for (wanted, functions) in [("double", 2), ("triple", 3)] {
             assert_eq!((count(&of(wanted), Op::Function), count(&of(wanted), Op::EntryPoint)), (functions, 1));
@@ -263,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn views_of_a_buffer_that_is_used_stay_as_its_names() {
+    fn views_of_a_used_buffer_stay() {
         let views = "
             @group(0) @binding(0) var<storage, read_write> d: array<f32>;
             @group(0) @binding(0) var<storage, read_write> e: array<u32>;
@@ -280,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_and_no_end_of_a_file_makes_it_panic() {
+    fn damaged_modules_cause_no_panic() {
         let words = two();
         for at in 0..words.len() {
             let _ = isolate(&words[..at], Some("double"));
@@ -293,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn many_functions_that_call_each_other_take_no_time() {
+    fn a_long_chain_of_calls_is_isolated_quickly() {
         const MANY: u32 = 200_000;
         let main = |function| [0x5_000f, COMPUTE, function, u32::from_le_bytes(*b"main"), 0];
         let mut words = [&[0x0723_0203, 0x1_0500, 0, MANY + 9, 0][..], &main(1), &main(2)].concat();
@@ -301,8 +306,8 @@ mod tests {
             let call = [0x4_0039, 1, MANY + 1, function + 1];
             words.extend([&[0x5_0036, 1, function, 0, 1][..], &call, &[0x1_0038]].concat());
         }
-        let begun = Instant::now();
+        let start = Instant::now();
         isolate(&words, None).expect("an entry point");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 }

@@ -1,12 +1,11 @@
-//! Integer expressions over named values, as descriptions have them for shapes, grids, push constants and conditions:
-//! `cdiv(M, BM) * 4`, `BM * BN <= 16384 && K % 32 == 0`. Where a number with a fraction is wanted, the same expressions
-//! are evaluated in f64 arithmetic.
+//! Integer expressions over named values in shapes, grids, push constants and conditions: `cdiv(M, BM) * 4`, `BM * BN
+//! <= 16384 && K % 32 == 0`. For floating-point values, the same expressions are evaluated in f64.
 
 use crate::basis::error;
 use crate::basis::printable::brief;
 use std::collections::BTreeSet;
 
-/// An expression that has been understood.
+/// Parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expression {
     root: Node,
@@ -43,7 +42,7 @@ enum Operator {
 }
 
 impl Operator {
-    /// Every operator as it is written, longer ones before those that they begin with.
+    /// Operators as they are written, each before its own prefixes.
     const ALL: [(&'static str, Self); 14] = [
         ("||", Self::Or),
         ("&&", Self::And),
@@ -61,12 +60,12 @@ impl Operator {
         ("^", Self::Power),
     ];
 
-    /// Whether its left side alone decides, as in C.
+    /// Returns whether the left operand decides the result, as in C.
     fn decided_by(self, left: bool) -> bool {
         matches!((self, left), (Self::Or, true) | (Self::And, false))
     }
 
-    /// How strongly it binds.
+    /// Returns the binding strength.
     fn strength(self) -> u8 {
         match self {
             Self::Or => 1,
@@ -79,8 +78,8 @@ impl Operator {
     }
 }
 
-/// The strength of a sign, between that of products and that of powers.
-const SIGN: u8 = 6;
+/// Binding strength of a sign, between products and powers.
+const SIGN_STRENGTH: u8 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Function {
@@ -100,54 +99,46 @@ impl Function {
     }
 }
 
-/// Longest expression, the operators that it may have, each of which may nest what stands on its left, and the levels
-/// that it may be nested otherwise. A level of either takes up to 2 KiB of stack.
-const MOST_BYTES: usize = 1 << 12;
-const MOST_OPERATORS: usize = 256;
-const DEEPEST: usize = 64;
+/// Limits of an expression: its length, the number of its operators, each of which may nest its left operand, and its
+/// nesting otherwise. Each level takes up to 2 KiB of stack.
+const MAX_BYTES: usize = 1 << 12;
+const MAX_OPERATORS: usize = 256;
+const MAX_NESTING: usize = 64;
 
 impl Expression {
-    /// Understands `text`.
-    ///
-    /// # Errors
-    /// What is wrong with it, quoting it.
+    /// Parses an expression. Errors quote the text.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        if text.len() > MOST_BYTES {
-            return Err(format!("expression '{}' is longer than {MOST_BYTES} bytes; use shorter ones", brief(text)));
+        if text.len() > MAX_BYTES {
+            return Err(format!("expression '{}' is longer than {MAX_BYTES} bytes; use shorter ones", brief(text)));
         }
         let quoted = |reason: String| format!("expression '{}' {reason}", brief(text));
-        let mut parser = Parser { rest: text, operators: MOST_OPERATORS };
-        let root = parser.expression(0, DEEPEST).map_err(quoted)?;
+        let mut parser = Parser { rest: text, operators: MAX_OPERATORS };
+        let root = parser.expression(0, MAX_NESTING).map_err(quoted)?;
         match parser.rest.trim_start().chars().next() {
             None => Ok(Self { root, text: text.trim().to_string() }),
             Some(c) => Err(quoted(format!("goes on with '{}', where an operator was expected", c.escape_default()))),
         }
     }
 
-    /// The expression of a number.
+    /// Makes the expression of an integer.
     #[must_use]
     pub(crate) fn integer(value: i64) -> Self {
         Self { root: Node::Integer(value.into()), text: value.to_string() }
     }
 
-    /// The text that it was read from.
-    #[must_use]
+    /// Returns the text that was parsed.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The names that it uses.
-    #[must_use]
+    /// Collects the names that are used.
     pub(crate) fn names(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         collect(&self.root, &mut names);
         names
     }
 
-    /// Its value as an integer; conditions are 1 or 0.
-    ///
-    /// # Errors
-    /// When a name is unknown, something is divided by zero, or a value leaves 64 bits.
+    /// Evaluates the expression as an integer; conditions are 1 or 0.
     pub(crate) fn value(&self, scope: &Values) -> Result<i64, String> {
         let value = self.wide_value(scope)?;
         i64::try_from(value).map_err(|_| {
@@ -155,18 +146,12 @@ impl Expression {
         })
     }
 
-    /// Its value as an integer from that of `i64` to that of `u64`.
-    ///
-    /// # Errors
-    /// As [`Self::value`].
+    /// Evaluates the expression as an integer in the range of `i64` and `u64` together.
     pub(crate) fn wide_value(&self, scope: &Values) -> Result<i128, String> {
         integer(&self.root, scope).map_err(|reason| format!("expression '{}' {reason}", brief(&self.text)))
     }
 
-    /// Its value as a number with a fraction.
-    ///
-    /// # Errors
-    /// When a name is unknown, or the value is not finite.
+    /// Evaluates the expression in f64. The result is finite.
     pub(crate) fn number(&self, scope: &Values) -> Result<f64, String> {
         let quoted = |reason: String| format!("expression '{}' {reason}", brief(&self.text));
         let value = fraction(&self.root, scope).map_err(quoted)?;
@@ -203,7 +188,7 @@ fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
         Node::Not(node) => Ok(i128::from(of(node)? == 0)),
         Node::Binary(operator, left, right) => {
             let left = of(left)?;
-            // A guard may stand before a division.
+            // The left operand may guard against a division by zero.
             let right = if operator.decided_by(left != 0) { 0 } else { of(right)? };
             let not_zero = || if right == 0 { Err("divides by zero".to_string()) } else { Ok(()) };
             match operator {
@@ -284,15 +269,15 @@ fn fraction(node: &Node, scope: &Values) -> Result<f64, String> {
     })
 }
 
-/// A parser by strength of operators.
+/// Precedence-climbing parser.
 struct Parser<'a> {
     rest: &'a str,
-    /// Operators that may still come.
+    /// Number of operators that may still follow.
     operators: usize,
 }
 
 impl Parser<'_> {
-    /// An expression of operators that bind more strongly than `than`.
+    /// Parses an expression of operators that bind more strongly than `than`.
     fn expression(&mut self, than: u8, depth: usize) -> Result<Node, String> {
         let depth = depth.checked_sub(1).ok_or("is nested too deeply; use fewer parentheses")?;
         let mut left = self.operand(depth)?;
@@ -302,16 +287,16 @@ impl Parser<'_> {
                 break;
             }
             self.rest = &self.rest[sign.len()..];
-            let too_many = || format!("has more than {MOST_OPERATORS} operators; use shorter ones");
+            let too_many = || format!("has more than {MAX_OPERATORS} operators; use shorter ones");
             self.operators = self.operators.checked_sub(1).ok_or_else(too_many)?;
-            // Powers are taken from the right.
+            // Powers are right-associative.
             let right = self.expression(strength - u8::from(operator == Operator::Power), depth)?;
             left = Node::Binary(operator, left.into(), right.into());
         }
         Ok(left)
     }
 
-    /// The operator that comes next.
+    /// Returns the next operator without consuming it.
     fn operator(&mut self) -> Option<(&'static str, Operator)> {
         self.rest = self.rest.trim_start();
         Operator::ALL.into_iter().find(|(sign, _)| self.rest.starts_with(sign))
@@ -331,7 +316,7 @@ impl Parser<'_> {
             }
             '-' | '!' => {
                 self.rest = &self.rest[1..];
-                let inner = self.expression(if first == '-' { SIGN } else { SIGN + 1 }, depth)?;
+                let inner = self.expression(if first == '-' { SIGN_STRENGTH } else { SIGN_STRENGTH + 1 }, depth)?;
                 Ok(if first == '-' { Node::Negated(inner.into()) } else { Node::Not(inner.into()) })
             }
             '0'..='9' | '.' => self.literal(),
@@ -346,7 +331,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A number: decimal, hexadecimal, or with a fraction.
+    /// Parses a number: decimal, hexadecimal, or with a fraction.
     fn literal(&mut self) -> Result<Node, String> {
         let hexadecimal = self.rest.starts_with("0x");
         let mut before = ' ';
@@ -369,11 +354,11 @@ impl Parser<'_> {
         if plain.bytes().all(|b| b.is_ascii_digit()) {
             return plain.parse().map(|value: u64| Node::Integer(value.into())).map_err(|_| beyond());
         }
-        // What Rust reads beside decimal fractions, such as `inf`, does not begin with a digit.
+        // Rust also parses `inf` and `nan`, which do not start with a digit.
         plain.parse().ok().filter(|value: &f64| value.is_finite()).map(Node::Fraction).ok_or_else(malformed)
     }
 
-    /// A name, or the call of a function.
+    /// Parses a name or a function call.
     fn name(&mut self, depth: usize) -> Result<Node, String> {
         let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
         let (name, rest) = self.rest.split_at(end);
@@ -397,39 +382,36 @@ impl Parser<'_> {
     }
 }
 
-/// Names with their values; the first of a name counts.
+/// Named values; the first value of a name counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
     known: Vec<(String, i64)>,
-    /// Names that mean something else, with what is to be said of them.
-    barred: Vec<(String, String)>,
+    /// Names that have no value here, each with the reason.
+    reasons: Vec<(String, String)>,
 }
 
 impl Values {
-    /// The values of these axes.
+    /// Makes the values of these axes.
     pub(crate) fn of(names: &[String], values: &[i64]) -> Self {
-        Self { known: names.iter().cloned().zip(values.iter().copied()).collect(), barred: vec![] }
+        Self { known: names.iter().cloned().zip(values.iter().copied()).collect(), reasons: vec![] }
     }
 
-    /// Adds a value, which counts where nothing has the name yet.
+    /// Adds a value, unless the name already has one.
     pub(crate) fn set(&mut self, name: &str, value: i64) {
         self.known.push((name.to_string(), value));
     }
 
-    /// Says why a name has no value here.
-    pub(crate) fn bar(&mut self, name: &str, reason: &str) {
-        self.barred.push((name.to_string(), reason.to_string()));
+    /// Adds the reason why a name has no value here.
+    pub(crate) fn set_reason(&mut self, name: &str, reason: &str) {
+        self.reasons.push((name.to_string(), reason.to_string()));
     }
 
-    /// The value of `name`.
-    ///
-    /// # Errors
-    /// A message with the names that there are.
+    /// Returns the value of `name`. The error lists the known names.
     pub(crate) fn get(&self, name: &str) -> Result<i64, String> {
         if let Some((_, value)) = self.known.iter().find(|(known, _)| known == name) {
             return Ok(*value);
         }
-        if let Some((_, reason)) = self.barred.iter().find(|(barred, _)| barred == name) {
+        if let Some((_, reason)) = self.reasons.iter().find(|(reasons, _)| reasons == name) {
             return Err(format!("names '{name}', {reason}"));
         }
         let mut names: Vec<&str> = self.known.iter().map(|(name, _)| name.as_str()).collect();
@@ -440,7 +422,7 @@ impl Values {
         Err(format!("has an {}", error::unknown("name", name, "", &names)))
     }
 
-    /// `text` with the value of each name in braces, as in `{M}`.
+    /// Replaces each name in braces, such as `{M}`, by its value.
     pub(crate) fn replace(&self, text: &str) -> String {
         self.known
             .iter()
@@ -491,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_are_for_numbers_that_have_them() {
+    fn fractions_are_only_for_floats() {
         let number = |text: &str| Expression::parse(text).and_then(|e| e.number(&scope()));
         assert_eq!(number("1 / sqrt(BM)"), Ok(0.125));
         assert_eq!(number("1e-5"), Ok(1e-5));
@@ -502,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_the_text_and_the_reason() {
+    fn malformed_expressions_are_quoted_with_the_reason() {
         for (text, expected) in [
             ("", "expression '' ends where a number"),
             ("1 +", "ends where a number"),
@@ -532,15 +514,15 @@ mod tests {
         }
         assert!(value(&"(".repeat(1000)).expect_err("deep").contains("nested too deeply"));
         assert!(value(&"-".repeat(1000)).expect_err("deep").contains("nested too deeply"));
-        // Operators of a kind nest on their left.
+        // Operators of equal strength nest on the left.
         let chain = |operators: usize| value(&format!("1{}", "-1".repeat(operators)));
-        assert_eq!(chain(MOST_OPERATORS), Ok(1 - MOST_OPERATORS as i64));
-        assert!(chain(MOST_OPERATORS + 1).expect_err("long").contains("more than 256 operators"));
+        assert_eq!(chain(MAX_OPERATORS), Ok(1 - MAX_OPERATORS as i64));
+        assert!(chain(MAX_OPERATORS + 1).expect_err("long").contains("more than 256 operators"));
         assert!(value(&"1+".repeat(4000)).expect_err("long").contains("longer than"));
     }
 
     #[test]
-    fn names_are_those_used_anywhere() {
+    fn names_are_collected_from_all_operands() {
         let expression = Expression::parse("cdiv(M, BM) + -x * !M").expect("an expression");
         assert_eq!(expression.names().into_iter().collect::<Vec<_>>(), ["BM", "M", "x"]);
     }

@@ -1,8 +1,8 @@
-//! What buffers hold before a run: how it is written, and the bytes.
+//! Fills: contents of buffers before a run.
 
 use super::array;
 use super::expression::{Expression, Values};
-use super::resolved::{Buffer, Fill};
+use super::resolved::{Fill, ResolvedBuffer};
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::file_name::file_name;
@@ -11,13 +11,10 @@ use rand::Rng;
 use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
 
-/// How a fill is written, for messages.
-pub(crate) const FORMS: &str = "zero, a number, varied, mask, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy, @x.bin or @x.bin.zst";
+/// Forms of a fill, for messages.
+pub(crate) const FILL_FORMS: &str = "zero, a number, varied, mask, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy, @x.bin or @x.bin.zst";
 
-/// Understands a fill; file names are relative to `folder` and have their placeholders replaced already.
-///
-/// # Errors
-/// What is wrong with it.
+/// Parses a fill. File names are relative to `folder`, and their placeholders already replaced.
 pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, String> {
     let text = text.trim();
     if let Some(name) = text.strip_prefix('@') {
@@ -27,7 +24,8 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
     let (name, arguments) = match text.split_once('(') {
         None => (text, vec![]),
         Some((name, rest)) => {
-            let inner = rest.strip_suffix(')').ok_or_else(|| format!("fill '{text}' lacks a ')'; write {FORMS}"))?;
+            let inner =
+                rest.strip_suffix(')').ok_or_else(|| format!("fill '{text}' lacks a ')'; write {FILL_FORMS}"))?;
             (name.trim(), split(inner))
         }
     };
@@ -42,9 +40,9 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
         ("uniform", []) => Ok(Fill::Uniform { low: 0.0, high: 1.0 }),
         ("uniform", &[low, high]) if low <= high && (high - low).is_finite() => Ok(Fill::Uniform { low, high }),
         ("normal" | "uniform" | "zero" | "iota" | "varied" | "mask", _) => {
-            Err(format!("fill '{text}' has the wrong arguments; write {FORMS}"))
+            Err(format!("fill '{text}' has the wrong arguments; write {FILL_FORMS}"))
         }
-        // A number is all of them.
+        // A single number fills the whole buffer.
         _ if !text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
             let expression = Expression::parse(text)?;
             if let Some(whole) = beyond_f64(&expression, scope) {
@@ -55,17 +53,17 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
         }
         _ => {
             let known = ["zero", "iota", "varied", "mask", "normal", "uniform"];
-            Err(format!("{}; write {FORMS}", error::unknown("fill", name, "", &known)))
+            Err(format!("{}; write {FILL_FORMS}", error::unknown("fill", name, "", &known)))
         }
     }
 }
 
-/// The whole number that an expression is, where f64 does not have it.
+/// Evaluates an expression to an integer that f64 cannot represent; `None` for other values.
 fn beyond_f64(expression: &Expression, scope: &Values) -> Option<i128> {
     expression.wide_value(scope).ok().filter(|whole| *whole as f64 as i128 != *whole)
 }
 
-/// A bound of random numbers: that of a type of integers, or a number that f64 has.
+/// Evaluates a bound of random numbers: a limit of an integer type, or a number that f64 represents.
 fn bound(text: &str, scope: &Values) -> Result<f64, String> {
     let expression = Expression::parse(text)?;
     match beyond_f64(&expression, scope) {
@@ -76,7 +74,7 @@ fn bound(text: &str, scope: &Values) -> Result<f64, String> {
     }
 }
 
-/// The parts between commas that are in no parentheses.
+/// Splits a list at commas outside of parentheses.
 pub(crate) fn split(list: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth) = (vec![], 0, 0i32);
     for (at, c) in list.char_indices() {
@@ -95,7 +93,7 @@ pub(crate) fn split(list: &str) -> Vec<&str> {
 }
 
 impl Fill {
-    /// The contents of a file, by its ending.
+    /// Makes the fill of a file, according to its extension.
     pub(crate) fn file(path: PathBuf) -> Option<Self> {
         match path.extension()?.to_str()? {
             "npy" => Some(Self::Npy(path)),
@@ -108,7 +106,7 @@ impl Fill {
         }
     }
 
-    /// The file that it is read from.
+    /// Returns the file of the fill.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Npy(path) | Self::Raw(path) => Some(path),
@@ -124,10 +122,7 @@ impl Fill {
         }
     }
 
-    /// Checks that a file, where it is one, fits a buffer.
-    ///
-    /// # Errors
-    /// Why it does not.
+    /// Checks that a file or an integer fits a buffer.
     pub(crate) fn check(&self, element: DType, shape: &[u64]) -> Result<(), String> {
         match self {
             Self::Npy(path) => array::check(path, element, shape),
@@ -142,12 +137,9 @@ impl Fill {
     }
 }
 
-impl Buffer {
-    /// The bytes that it holds before a run: random ones by `seed` and `stream`, the place of the buffer, and those that
-    /// a program made from `folder`.
-    ///
-    /// # Errors
-    /// Why there are none.
+impl ResolvedBuffer {
+    /// Generates the contents before a run: random ones from `seed` and `stream`, the index of the buffer, and those
+    /// that a program wrote from `folder`.
     pub(crate) fn contents(&self, seed: u64, stream: u64, folder: &Path) -> Result<Vec<u8>, String> {
         let (element, len) = (self.element, self.len() as usize);
         let mut bytes = Vec::with_capacity(self.bytes() as usize);
@@ -157,7 +149,7 @@ impl Buffer {
             Some(Fill::Iota) => (0..len).for_each(|at| {
                 element.push(counted(element, at as u64), &mut bytes);
             }),
-            // The 53 bits of an f64 leave some of these as they are.
+            // The 53 random bits of an f64 would leave some bits of these constant.
             Some(Fill::Uniform { low, high }) if element.is_integer() && high - low >= 2f64.powi(53) => {
                 let most: i128 = if element.is_signed_integer() { i64::MAX.into() } else { u64::MAX.into() };
                 let least: i128 = if element.is_signed_integer() { i64::MIN.into() } else { 0 };
@@ -182,7 +174,7 @@ impl Buffer {
                 element.push(value, &mut bytes);
             }),
             Some(Fill::Normal { mean, deviation }) => (0..len).for_each(|_| {
-                // Box and Muller, 1958: of two uniform numbers, the first above zero.
+                // Box and Muller, 1958; the first uniform number must not be 0.
                 let [first, second] = [0, 1].map(|_| ((random.next_u64() >> 11) as f64 + 0.5) * 2f64.powi(-53));
                 let value = mean + deviation * (-2.0 * first.ln()).sqrt() * (TAU * second).cos();
                 element.push(if element.is_float() { value } else { value.round() }, &mut bytes);
@@ -212,20 +204,20 @@ impl Buffer {
     }
 }
 
-/// Binary exponents of varied floats: magnitudes from 2^-6 to 8, where functions that saturate do, and whose products, sums
-/// and exponentials stay within f16.
+/// Binary exponents of varied floats, for magnitudes from 2^-6 to 8: these reach the saturation of common functions,
+/// and their products, sums and exponentials stay within f16.
 const EXPONENTS: std::ops::Range<u64> = 0..9;
 
-/// Zeros among varied integers, one in so many: masks are of both kinds, and keys come twice.
-const ZERO_IN: u64 = 8;
+/// Reciprocal of the share of zeros among varied integers: masks need both values, and keys need duplicates.
+const ELEMENTS_PER_ZERO: u64 = 8;
 
 /// Appends a value of [`Fill::Varied`].
 fn varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
     let (size, start) = (element.bytes() as usize, bytes.len());
     if element.is_integer() {
-        let value = match random.next_u64() % ZERO_IN {
+        let value = match random.next_u64() % ELEMENTS_PER_ZERO {
             0 => 0,
-            // Of any magnitude: a high word may be zero.
+            // Varying magnitudes, so that the high word may be zero.
             1 => random.next_u64() >> (random.next_u64() % (8 * size as u64) + 64 - 8 * size as u64),
             _ => random.next_u64(),
         };
@@ -243,7 +235,7 @@ fn varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// The element `at` of those that count from 0. Integers wrap, as counting in them does.
+/// Returns element `at` of a count from 0, wrapped to the range of an integer type.
 fn counted(element: DType, at: u64) -> f64 {
     let bits = 8 * element.bytes();
     if element.is_float() || bits == 64 {
@@ -258,36 +250,30 @@ fn counted(element: DType, at: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::kernel::buffer::Role;
-    use crate::run::resolved::Tolerance;
 
     #[test]
-    fn counting_wraps_where_the_type_does() {
+    fn iota_wraps_with_its_type() {
         assert_eq!([DType::I8, DType::U8, DType::F32].map(|of| counted(of, 200)), [-56.0, 200.0, 200.0]);
         assert_eq!([DType::I32, DType::U32].map(|of| counted(of, 1 << 31)), [-2_147_483_648.0, 2_147_483_648.0]);
         assert_eq!([DType::I64, DType::U64].map(|of| counted(of, 1 << 31)), [2_147_483_648.0; 2]);
         assert_eq!([DType::I64, DType::U64].map(|of| counted(of, 1 << 40)), [2f64.powi(40); 2]);
     }
 
-    fn values(element: DType, fill: &str, len: u64) -> Vec<f64> {
+    fn bytes(element: DType, fill: &str, len: u64) -> Vec<u8> {
         let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
-        let tolerance = Tolerance::Exact;
-        let buffer = Buffer {
-            name: "A".into(),
-            element,
-            shape: vec![len],
-            role: Role::Input,
-            fill,
-            tolerance,
-            checked: true,
-            members: crate::run::member_map::MemberMap::default(),
-        };
+        let buffer = ResolvedBuffer { fill, ..ResolvedBuffer::new("A", element, vec![len], Role::Input) };
         let bytes = buffer.contents(1, 0, Path::new("")).expect("bytes");
         assert_eq!(bytes.len() as u64, buffer.bytes());
+        bytes
+    }
+
+    fn values(element: DType, fill: &str, len: u64) -> Vec<f64> {
+        let bytes = bytes(element, fill, len);
         bytes.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes)).collect()
     }
 
     #[test]
-    fn fills_have_the_figures_that_they_state() {
+    fn fills_have_the_stated_distribution() {
         assert_eq!(values(DType::F16, "iota", 4), [0.0, 1.0, 2.0, 3.0]);
         assert_eq!(values(DType::U8, "iota", 258)[255..], [255.0, 0.0, 1.0]);
         assert_eq!(values(DType::I8, "iota", 130)[127..], [127.0, -128.0, -127.0]);
@@ -309,16 +295,8 @@ mod tests {
         }
     }
 
-    fn bytes(element: DType, fill: &str, len: u64) -> Vec<u8> {
-        let fill = Some(parse(fill, Path::new(""), &Values::default()).expect("a fill"));
-        let (name, shape, role, tolerance) = ("A".into(), vec![len], Role::Input, Tolerance::Exact);
-        let members = crate::run::member_map::MemberMap::default();
-        let buffer = Buffer { name, element, shape, role, fill, tolerance, checked: true, members };
-        buffer.contents(1, 0, Path::new("")).expect("bytes")
-    }
-
     #[test]
-    fn varied_fills_cover_their_type_and_masks_are_of_both_kinds() {
+    fn varied_fills_cover_their_type() {
         const LEN: u64 = 1 << 14;
         for element in DType::OF_BUFFERS {
             let size = element.bytes() as usize;
@@ -335,7 +313,8 @@ mod tests {
                 for exponent in -6..=0 {
                     for sign in [-1.0, 1.0] {
                         let from = 2f64.powi(exponent);
-                        let count = values.iter().filter(|own| (from..2.0 * from).contains(&(sign * **own))).count();
+                        let count =
+                            values.iter().filter(|value| (from..2.0 * from).contains(&(sign * **value))).count();
                         assert!(count > 500, "{element}: {count} of {sign} 2^{exponent}");
                     }
                 }
@@ -351,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_of_64_bits_are_what_they_are() {
+    fn integers_of_64_bits_are_exact() {
         let first = |element: DType, fill: &str| u64::from_le_bytes(bytes(element, fill, 1).try_into().expect("eight"));
         assert_eq!(first(DType::U64, "0xFFFFFFFFFFFFFFFF"), u64::MAX);
         assert_eq!(first(DType::U64, "9007199254740993"), 9_007_199_254_740_993);
@@ -382,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_may_be_expressions_of_axes_and_what_is_no_fill_is_refused() {
+    fn fills_take_expressions_and_malformed_ones_are_refused() {
         let scope = Values::of(&["K".into()], &[16]);
         let parsed = |text: &str| parse(text, Path::new("f"), &scope);
         assert_eq!(parsed("uniform(-1/sqrt(K), min(K, 1))"), Ok(Fill::Uniform { low: -0.25, high: 1.0 }));

@@ -1,9 +1,8 @@
-//! The compilers of GLSL and WGSL in a process of their own. They call themselves for each level of nesting, expand macros
-//! without end and have no way to be stopped: a source that makes one overflow its stack, fill the memory or run for ever
-//! ends that process, and this one says so. It has a thread with a large stack, a limit of memory and one of time, and
-//! compiles one source after the other for as long as it has nothing to complain of.
+//! Compiles GLSL and WGSL in a separate process. The compilers are recursive, expand macros without limit and cannot be
+//! cancelled, so a source that overflows the stack, exhausts memory or never finishes ends only that process. It has a
+//! thread with a large stack, a memory limit and a time limit, and compiles one source after the other until it fails.
 
-use super::compile::{Compiled, Source};
+use super::compile::{Compiled, KernelSource};
 use crate::basis::error::Error;
 use crate::basis::printable::{Shown, ending, is_kill};
 use crate::basis::threads::{self, CANNOT_START};
@@ -16,48 +15,43 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// The words that make this program such a process.
-const WORDS: [&str; 2] = ["worker", "--compiler"];
-/// Stack of a compiler. Memory is taken for what is used of it alone.
-const STACK: usize = 512 << 20;
-/// Memory of a process that compiles, its stack included.
-const MOST_MEMORY: Bytes = Bytes(4 << 30);
-/// Time that a source may take to compile, in polls: the clock of a process that is stopped and continued runs on.
+/// Arguments that start this program as a compiler process.
+const ARGUMENTS: [&str; 2] = ["worker", "--compiler"];
+/// Stack size of a compiler; untouched pages take no memory.
+const STACK_BYTES: usize = 512 << 20;
+/// Memory limit of a compiler process, including its stack.
+const MAX_MEMORY: Bytes = Bytes(4 << 30);
+/// Time limit of a compilation, in polls: a clock would also count time during which the process is stopped.
 const MAX_POLLS: u32 = 1200;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A process that compiles.
-type Compiler = Helper<Result<Compiled, String>>;
-/// A source, and values of its overridable constants.
-type Compilation<'a> = (&'a Source, &'a [(String, f64)]);
+/// Process that compiles.
+type CompilerProcess = Helper<Result<Compiled, String>>;
 
-/// The process of the last time.
-static KEPT: Mutex<Option<Compiler>> = Mutex::new(None);
+/// Idle process from the previous compilation.
+static IDLE: Mutex<Option<CompilerProcess>> = Mutex::new(None);
 
 /// Compiles GLSL or WGSL.
-///
-/// # Errors
-/// What the compiler says, or how it ended.
-pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Compiled, String> {
-    let order = (source, overrides);
-    // A path that is no text cannot be sent.
-    if !guarded::has_front_ends_apart() || serde_json::to_value(order).is_err() {
+pub(super) fn compile(source: &KernelSource, overrides: &[(String, f64)]) -> Result<Compiled, String> {
+    let request = (source, overrides);
+    // A path that is not UTF-8 cannot be sent as JSON.
+    if !guarded::has_front_ends_apart() || serde_json::to_value(request).is_err() {
         return on_large_stack(|| source.compile_here(overrides));
     }
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    // One that somebody ended since is not to blame.
-    let alive = kept.take().and_then(|mut last| last.is_alive().then_some(last));
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    // An idle process may have been killed since.
+    let alive = idle.take().and_then(|mut last| last.is_alive().then_some(last));
     let shown = source.path.shown();
-    let mut attempt = |compiler: Result<Compiler, String>| {
+    let mut attempt = |compiler: Result<CompilerProcess, String>| {
         let mut compiler = compiler?;
-        if let Some(answer) = ask(&mut compiler, &order) {
-            *kept = Some(compiler);
+        if let Some(answer) = ask(&mut compiler, &request) {
+            *idle = Some(compiler);
             return answer.map(Ok);
         }
         compiler.end(FAREWELL).map(Err).map_err(|e| format!("{shown}: its compiler is gone: {e}"))
     };
     let status = match attempt(alive.map_or_else(start, Ok))? {
-        // Whoever killed it may have meant another: nobody's source is to blame.
+        // A kill may have been meant for another process, so the source gets a second attempt.
         Err(status) if is_kill(status) && !guarded::interrupted() => attempt(start())?,
         other => other,
     };
@@ -65,21 +59,24 @@ pub(super) fn compile(source: &Source, overrides: &[(String, f64)]) -> Result<Co
         Ok(compiled) => return Ok(compiled),
         Err(status) => status,
     };
-    // Ctrl-C reaches both.
+    // Ctrl-C reaches both processes.
     let why = if is_kill(status) { "" } else { "; it is nested too deeply, or too large: split it into smaller parts" };
     Err(format!("{shown}: its compiler ended with {}{why}", ending(status)))
 }
 
-/// Starts a process that compiles.
-fn start() -> Result<Compiler, String> {
+/// Starts a compiler process.
+fn start() -> Result<CompilerProcess, String> {
     let start =
-        || Helper::start(Command::new(std::env::current_exe()?).args(WORDS), Printed::Discarded, Lifetime::Tied);
+        || Helper::start(Command::new(std::env::current_exe()?).args(ARGUMENTS), Printed::Discarded, Lifetime::Tied);
     start().map_err(|e| format!("{CANNOT_START} this program again to compile: {}", threads::explained(&e)))
 }
 
-/// Has a source compiled; `None` if the process ended instead, perhaps by what ends the commands of this process.
-fn ask(compiler: &mut Compiler, order: &Compilation<'_>) -> Option<Result<Compiled, String>> {
-    compiler.send(order);
+/// Sends a source to the process; `None` if the process ended, possibly because of an interruption.
+fn ask(
+    compiler: &mut CompilerProcess,
+    request: &(&KernelSource, &[(String, f64)]),
+) -> Option<Result<Compiled, String>> {
+    compiler.send(request);
     loop {
         match compiler.receive(POLL_INTERVAL) {
             Ok(answer) => return Some(answer),
@@ -93,15 +90,12 @@ fn ask(compiler: &mut Compiler, order: &Compilation<'_>) -> Option<Result<Compil
     }
 }
 
-/// Compiles what another process of this program orders, until that is gone.
-///
-/// # Errors
-/// When an order cannot be understood: the other process is no such program.
+/// Serves another process of this program as its compiler, until that process ends.
 pub(crate) fn serve() -> Result<(), Error> {
     process::end_with_parent();
-    limit();
+    limit_memory();
     for line in message::lines(std::io::stdin().lock()) {
-        let Some(Ok((source, overrides))) = message::parse::<(Source, Vec<(String, f64)>)>(&line) else {
+        let Some(Ok((source, overrides))) = message::parse::<(KernelSource, Vec<(String, f64)>)>(&line) else {
             return Err(Error::Failure("this is a process that compiles for another".into()));
         };
         let (compiled, watched) = mpsc::channel::<()>();
@@ -112,9 +106,9 @@ pub(crate) fn serve() -> Result<(), Error> {
                 if watched.recv_timeout(POLL_INTERVAL) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                // Where no limit sees to it.
-                if cfg!(windows) && process::resident().is_some_and(|memory| memory > MOST_MEMORY) {
-                    most = format!("more than {MOST_MEMORY} of memory");
+                // On other systems, the resource limit applies.
+                if cfg!(windows) && process::resident().is_some_and(|memory| memory > MAX_MEMORY) {
+                    most = format!("more than {MAX_MEMORY} of memory");
                     break;
                 }
             }
@@ -136,29 +130,29 @@ fn answer(result: &Result<Compiled, String>) {
     let _ = message::write(&mut std::io::stdout().lock(), result);
 }
 
-/// Has this process end before it fills the memory, if the system can see to it.
-fn limit() {
+/// Limits the memory of this process, if the system supports it.
+fn limit_memory() {
     #[cfg(unix)]
     {
         use nix::sys::resource::{Resource, getrlimit, setrlimit};
         if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_AS) {
-            let _ = setrlimit(Resource::RLIMIT_AS, MOST_MEMORY.0.min(hard), hard);
+            let _ = setrlimit(Resource::RLIMIT_AS, MAX_MEMORY.0.min(hard), hard);
             let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
         }
     }
 }
 
-/// The result of `work`, done by a thread with a stack for compilers. One that panics has failed.
+/// Runs `work` on a thread with a stack for compilers. A panic becomes an error.
 fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     thread::scope(|scope| {
-        let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
         let thread = thread.map_err(|e| format!("there is no memory for a compiler: {e}"))?;
-        thread.join().unwrap_or_else(|panic| Err(format!("its compiler failed: {}", said(&*panic))))
+        thread.join().unwrap_or_else(|panic| Err(format!("its compiler failed: {}", panic_message(&*panic))))
     })
 }
 
-/// What a panic says.
-fn said(panic: &(dyn Any + Send)) -> &str {
+/// Returns the message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked")
 }

@@ -1,7 +1,9 @@
-//! What a kernel says of itself: a description with everything filled in that can be known, and what is missing of one.
+//! Generates descriptions from kernels, and lists what a run still lacks.
 
 use super::access::Access;
-use super::description::{Buffer, Described, Dispatch, Fault, Formula, Kernel, Listed, Named, OTHERS};
+use super::description::{
+    Described, DescribedBuffer, Fault, Formula, GridFields, Kernel, OTHERS, OneOrMany, OrderedMap,
+};
 use super::loaded::{LoadedPass, constant_key, programs};
 use super::members::number;
 use super::options::typed;
@@ -15,9 +17,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use toml::Value;
 
-/// The tolerance of outputs that state none.
+/// Returns the default tolerance of outputs.
 #[must_use]
-pub(crate) fn usual(element: DType) -> Tolerance {
+pub(crate) fn default_tolerance(element: DType) -> Tolerance {
     match element {
         DType::F64 => Tolerance::Close { rtol: 1e-10, atol: 1e-12 },
         DType::F32 => Tolerance::Close { rtol: 1e-4, atol: 1e-5 },
@@ -27,94 +29,98 @@ pub(crate) fn usual(element: DType) -> Tolerance {
     }
 }
 
-/// A description of the kernels of `described` in TOML, with a comment on what is still to be said.
-///
-/// # Errors
-/// What the compiler says.
+/// Writes a description of the kernels in TOML, with comments on values to be checked.
 pub(crate) fn init(described: &Described) -> Result<String, Error> {
-    template(described).map(|own| own.text()).map_err(|fault| described.error(&fault))
+    template(described).map(|commented| commented.text()).map_err(|fault| described.error(&fault))
 }
 
 fn template(described: &Described) -> Result<Commented, Fault> {
     let programs = programs(described)?;
     let pass = &programs[0].passes[0];
     let grid = Grid::of(pass);
-    let mut own = Commented::default();
+    let mut commented = Commented::default();
     let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
-    own.head = format!(
+    commented.head = format!(
         "# What gpukern found in {}. Check the lines marked (…); docs/run.md\n# explains the fields.\n",
         printable(&name)
     );
     let stated = described.description.kernel.clone().unwrap_or_default();
     let Kernel { entry, include, define, .. } = stated;
     let source = match programs.as_slice() {
-        [_] => Listed::One(pass.source.clone()),
-        several => Listed::Many(several.iter().map(|program| program.passes[0].source.clone()).collect()),
+        [_] => OneOrMany::One(pass.source.clone()),
+        several => OneOrMany::Many(several.iter().map(|program| program.passes[0].source.clone()).collect()),
     };
-    own.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
-    own.remark("axes", "swept; expressions below may use these names");
+    commented.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
+    commented.remark("axes", "swept; expressions below may use these names");
     for ((axis, values), remark) in grid.axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
-        own.description.axes.set(axis, Listed::One(text(values)));
-        own.remark(format!("axes.{axis}"), format!("(…) {remark}"));
+        commented.description.axes.set(axis, OneOrMany::One(text(values)));
+        commented.remark(format!("axes.{axis}"), format!("(…) {remark}"));
     }
-    specs(pass, &mut own);
-    own.remark("push", "numbers, or expressions of axes");
+    specs(pass, &mut commented);
+    commented.remark("push", "numbers, or expressions of axes");
     for member in pass.interface.arguments.iter() {
         if let ArgumentKind::Scalar(scalar) = member.kind {
             let name = member_key(&pass.interface.arguments, member);
-            own.remark(format!("push.{name}"), format!("(…) {}", scalar.name()));
-            own.description.push.set(&name, grid.guess(&member.name, scalar));
+            commented.remark(format!("push.{name}"), format!("(…) {}", scalar.name()));
+            commented.description.push.set(&name, grid.guess(&member.name, scalar));
         }
     }
-    buffers(pass, &grid, &mut own)?;
+    buffers(pass, &grid, &mut commented)?;
     let [x, y, z] = pass.local_size(&[]);
-    own.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
-    own.remark("dispatch.groups", "(…)");
+    commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
+    commented.remark("dispatch.groups", "(…)");
     let groups = grid.groups();
-    own.description.dispatch = Some(Dispatch { groups: Some(Listed::Many(groups.clone())), indirect: None });
+    commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups.clone())), indirect: None });
     let groups: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
-    own.tail = ENDING.replace("GROUPS", &format!("[{}]", groups.join(", ")));
-    Ok(own)
+    commented.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", groups.join(", ")));
+    Ok(commented)
 }
 
 /// Adds the blocks that are given by member, and the buffers.
-fn buffers(pass: &LoadedPass, grid: &Grid, own: &mut Commented) -> Result<(), Fault> {
+fn buffers(pass: &LoadedPass, grid: &Grid, commented: &mut Commented) -> Result<(), Fault> {
     let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
     let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
-    let mut held = vec![];
+    let mut pointed = vec![];
     for (slot, access) in pass.interface.slots.iter().zip(slots) {
         match by_member(slot, *access) {
             Some(block) => {
-                uniform(&buffer_key(pass, slot), slot, block, grid, own);
+                uniform(&buffer_key(pass, slot), slot, block, grid, commented);
                 let pointers = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
-                held.extend(pointers.map(|member| (member, Access::UNKNOWN)));
+                pointed.extend(pointers.map(|member| (member, Access::UNKNOWN)));
             }
-            None => buffer(&buffer_key(pass, slot), slot, *access, grid, own),
+            None => buffer(&buffer_key(pass, slot), slot, *access, grid, commented),
         }
     }
-    for (member, access) in pass.addresses().zip(addresses.iter().copied()).chain(held) {
+    for (member, access) in pass.addresses().zip(addresses.iter().copied()).chain(pointed) {
         let name = member.name.rsplit('.').next().unwrap_or_default();
-        own.remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, done(access)));
-        own.remark(format!("buffer.{name}.type"), "(…)");
-        own.remark(format!("buffer.{name}.shape"), "(…)");
-        contents(name, &member.name, Buffer { shape: Some(grid.shape(1)), ..of_type("f32") }, access, own);
+        commented
+            .remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, access_text(access)));
+        commented.remark(format!("buffer.{name}.type"), "(…)");
+        commented.remark(format!("buffer.{name}.shape"), "(…)");
+        add_buffer(
+            name,
+            &member.name,
+            DescribedBuffer { shape: Some(grid.shape(1)), ..buffer_of_type("f32") },
+            access,
+            commented,
+        );
     }
     Ok(())
 }
 
-/// The name of a slot that no other has, or its set and binding.
+/// Returns a unique name of a slot, or else its set and binding.
 fn buffer_key(pass: &LoadedPass, slot: &Slot) -> String {
     let is_own = |name: &&str| pass.interface.slots.iter().filter(|other| other.is_called(name)).count() == 1;
     slot.names().into_iter().find(is_own).map_or_else(|| place(slot), String::from)
 }
 
-/// A slot by its set and binding, `0.3`, and its element of an array, `0.3[1]`.
+/// Formats a slot as set and binding, `0.3`, and an array element, `0.3[1]`.
 pub(crate) fn place(slot: &Slot) -> String {
     let element = if slot.element == 0 { String::new() } else { format!("[{}]", slot.element) };
     format!("{}.{}{element}", slot.set, slot.binding)
 }
 
-/// The name of a member that no other has, or its place.
+/// Returns the name of a member if it is unique, or else its offset.
 pub(crate) fn member_key(members: &[Argument], member: &Argument) -> String {
     let is_unique = members.iter().filter(|other| other.name == member.name).count() == 1;
     if is_unique && !member.name.is_empty() { member.name.to_string() } else { format!("byte {}", member.offset) }
@@ -124,12 +130,12 @@ fn text(formula: &str) -> Formula {
     Formula::Text(formula.into())
 }
 
-fn of_type(element: &str) -> Buffer {
-    Buffer { element: Some(element.into()), ..Buffer::default() }
+fn buffer_of_type(element: &str) -> DescribedBuffer {
+    DescribedBuffer { element: Some(element.into()), ..DescribedBuffer::default() }
 }
 
-/// What no kernel says of itself.
-const ENDING: &str = "
+/// Comments on fields that cannot be derived from a kernel.
+const OPTIONAL_TABLES: &str = "
 # [reference]                 # (…) the right answer; without it: unverified
 # kernel = \"naive.comp\"       # another kernel, and its grid:
 # groups = GROUPS
@@ -144,10 +150,10 @@ const ENDING: &str = "
 # bytes = \"12*N\"              # where it is not each input and output once
 ";
 
-/// The axes along which a kernel's work-groups extend: one for each dimension that they have.
+/// Axes along which a kernel's work-groups extend, one per dimension.
 struct Grid {
     dimensions: usize,
-    /// The push constants are sizes along these axes.
+    /// Axes that the push constants are sizes of.
     known: Vec<&'static str>,
 }
 
@@ -163,26 +169,26 @@ impl Grid {
         grid
     }
 
-    /// The axes, from x on, with what to sweep.
+    /// Iterates over the axes from x on, with values to sweep.
     fn axes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        // One that is no multiple of a work-group, where a forgotten bound shows.
+        // The first value is no multiple of a work-group, to expose missing bounds checks.
         let first = ["1001,1024..65536", "255,256..4096", "33,64..256"][self.dimensions - 1];
-        // Nothing is square where the kernel is told so: exchanged extents show.
+        // Extents differ where the kernel receives them, to expose swapped extents.
         let other = |axis, longer| if self.known.contains(&axis) { longer } else { "N" };
         ["N", "M", "K"].into_iter().zip([first, other("M", "N+3"), other("K", "N+6")]).take(self.dimensions)
     }
 
-    /// The shape of a buffer with an element for each invocation, each of so many of its type.
-    fn shape(&self, stride: u64) -> Listed {
+    /// Returns the shape of a buffer with `stride` elements for each invocation.
+    fn shape(&self, stride: u64) -> OneOrMany {
         let mut extents: Vec<_> = self.axes().map(|(axis, _)| text(axis)).collect();
         if stride > 1 {
             extents[0] = text(&format!("{stride}*N"));
         }
         extents.reverse();
-        Listed::Many(extents)
+        OneOrMany::Many(extents)
     }
 
-    /// The work-groups that cover the axes.
+    /// Returns the work-groups that cover the axes.
     fn groups(&self) -> Vec<Formula> {
         let covering = self.axes().zip(["x", "y", "z"]);
         let mut groups: Vec<_> = covering.map(|((axis, _), of)| text(&format!("cdiv({axis}, local_{of})"))).collect();
@@ -190,7 +196,7 @@ impl Grid {
         groups
     }
 
-    /// A guess at the value of a push constant: nothing says that a float is a number of elements.
+    /// Guesses the value of a push constant: an integer is probably an extent.
     fn guess(&self, name: &str, scalar: Scalar) -> Formula {
         if let Scalar::Float { .. } | Scalar::Bfloat16 = scalar {
             // 1 would be neutral in a product.
@@ -199,7 +205,7 @@ impl Grid {
         text(self.along(name))
     }
 
-    /// The axis along which a number of this name is a size.
+    /// Returns the axis that a number of this name is probably the size of.
     fn along(&self, name: &str) -> &'static str {
         let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
         match &*name {
@@ -210,8 +216,8 @@ impl Grid {
     }
 }
 
-/// What a kernel does with a buffer, in words.
-fn done(access: Access) -> &'static str {
+/// Describes a kernel's access to a buffer.
+fn access_text(access: Access) -> &'static str {
     match (access.reads, access.writes) {
         (true, true) => "read and written",
         (true, false) => "read",
@@ -221,8 +227,8 @@ fn done(access: Access) -> &'static str {
 }
 
 /// Adds the specialization constants with their defaults.
-fn specs(pass: &LoadedPass, own: &mut Commented) {
-    own.remark("spec", "defaults; a list is what --tune searches");
+fn specs(pass: &LoadedPass, commented: &mut Commented) {
+    commented.remark("spec", "defaults; a list is what --tune searches");
     for constant in pass.interface.constants.iter() {
         let SpecConstant { scalar, default: bits, id, .. } = constant;
         let value = match scalar {
@@ -231,29 +237,29 @@ fn specs(pass: &LoadedPass, own: &mut Commented) {
             Scalar::Float { .. } | Scalar::Bfloat16 => Formula::Number(number(*scalar, *bits)),
         };
         let name = constant_key(constant);
-        own.description.spec.set(&name, Listed::One(value));
-        own.remark(format!("spec.{name}"), format!("{}, constant_id {id}", scalar.name()));
+        commented.description.spec.set(&name, OneOrMany::One(value));
+        commented.remark(format!("spec.{name}"), format!("{}, constant_id {id}", scalar.name()));
     }
 }
 
-/// Members of a block that are listed; the others have one value.
-const MOST_LISTED: usize = 24;
+/// Most members of a block that are listed; the others share one value.
+const MAX_LISTED: usize = 24;
 
-/// The block of a slot that is given by member: a uniform block, or one of several types that is only read.
+/// Returns the block of a slot that is given by member: a uniform block, or a read-only one of several types.
 fn by_member(slot: &Slot, access: Access) -> Option<&Block> {
     let block = slot.blocks.iter().find(|block| !block.members.is_empty())?;
     let is_parameters = !access.writes && block.array.is_none() && block.numbers().is_none();
     (slot.kind == SlotKind::Uniform || is_parameters || block.is_addresses()).then_some(block)
 }
 
-fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, own: &mut Commented) {
-    own.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
-    let (listed, others) = block.members.split_at(block.members.len().min(MOST_LISTED));
-    let mut members = Named::default();
+fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, commented: &mut Commented) {
+    commented.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
+    let (listed, others) = block.members.split_at(block.members.len().min(MAX_LISTED));
+    let mut members = OrderedMap::default();
     for member in listed {
         let ArgumentKind::Scalar(scalar) = member.kind else { continue };
         let key = member_key(&block.members, member);
-        own.remark(format!("uniform.{name}.{key}"), format!("(…) {}", scalar.name()));
+        commented.remark(format!("uniform.{name}.{key}"), format!("(…) {}", scalar.name()));
         members.set(&key, grid.guess(&member.name, scalar));
     }
     if let Some(first) = others.first() {
@@ -263,20 +269,20 @@ fn uniform(name: &str, slot: &Slot, block: &Block, grid: &Grid, own: &mut Commen
             many => format!(" and {} others", many - 1),
         };
         members.set(OTHERS, Formula::Integer(0));
-        own.remark(format!("uniform.{name}.{OTHERS}"), format!("(…) {}{more}", first.name));
+        commented.remark(format!("uniform.{name}.{OTHERS}"), format!("(…) {}{more}", first.name));
     }
-    own.description.uniform.set(name, members);
+    commented.description.uniform.set(name, members);
 }
 
-fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, own: &mut Commented) {
+fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, commented: &mut Commented) {
     let Slot { set, binding, .. } = slot;
-    let aliases: Vec<&str> = slot.names().into_iter().filter(|own| *own != name).collect();
+    let aliases: Vec<&str> = slot.names().into_iter().filter(|alias| *alias != name).collect();
     let aliases = aliases.join(", ");
     let also = if aliases.is_empty() { String::new() } else { format!("; also {aliases}") };
-    own.remark(format!("buffer.{name}"), format!("set {set}, binding {binding}: {}{also}", done(access)));
+    commented.remark(format!("buffer.{name}"), format!("set {set}, binding {binding}: {}{also}", access_text(access)));
     let array = slot.blocks.iter().find_map(|block| block.array);
     let element = element(&[slot]);
-    let counted = |count: u64| Listed::Many(vec![Formula::Integer(count.cast_signed())]);
+    let counted = |count: u64| OneOrMany::Many(vec![Formula::Integer(count.cast_signed())]);
     let (shape, remark) = match array {
         _ if numbers(slot).is_some() => {
             (counted(numbers(slot).map_or(0, |(_, count)| count)), "the block's size".to_string())
@@ -285,48 +291,48 @@ fn buffer(name: &str, slot: &Slot, access: Access, grid: &Grid, own: &mut Commen
         Some(array) => (grid.shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
         None => (counted(fixed(slot).unwrap_or_default()), "the block's size".to_string()),
     };
-    own.remark(format!("buffer.{name}.shape"), remark);
-    contents(name, name, Buffer { shape: Some(shape), ..of_type(&element) }, access, own);
+    commented.remark(format!("buffer.{name}.shape"), remark);
+    add_buffer(name, name, DescribedBuffer { shape: Some(shape), ..buffer_of_type(&element) }, access, commented);
 }
 
-/// Numbers in each element of the array at a block's end, where these are structures or have padding; 1 for vectors, as many
-/// of which as are wanted may be elements of the problem.
+/// Returns the numbers in each element of the array at a block's end, if these are structures or have padding; 1 for
+/// other vectors, whose components may be separate elements of the problem.
 fn per_element(slot: &Slot) -> u64 {
     let of = |block: &Block| {
         let array = block.array?;
         let bytes = u64::from(array.scalar?.bytes());
-        let own = block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64;
-        (own * bytes != array.stride || ![1, 2, 4].contains(&own)).then_some(array.stride / bytes)
+        let members = block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64;
+        (members * bytes != array.stride || ![1, 2, 4].contains(&members)).then_some(array.stride / bytes)
     };
     slot.blocks.iter().find_map(of).unwrap_or(1)
 }
 
-/// The remark on the elements of an array of structures, or of vectors with padding.
+/// Returns the remark on an array of structures or padded vectors.
 fn structures(slot: &Slot, array: Elements) -> String {
-    let own =
+    let members =
         slot.blocks.iter().map(|block| block.members.iter().filter(|at| u64::from(at.offset) >= block.fixed).count());
-    match (per_element(slot), own.max().unwrap_or_default() as u64) {
+    match (per_element(slot), members.max().unwrap_or_default() as u64) {
         (1, _) => "(…)".into(),
-        (count, own) if own < count && own > 0 => {
-            format!("(…) {own} numbers and {} of padding each", count - own)
+        (count, members) if members < count && members > 0 => {
+            format!("(…) {members} numbers and {} of padding each", count - members)
         }
         (count, _) => format!("(…) structures of {count} numbers, {} bytes", array.stride),
     }
 }
 
-/// The bytes of a buffer without an array at its end.
+/// Returns the bytes of a buffer without an array at its end.
 fn fixed(slot: &Slot) -> Option<u64> {
     let largest = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default();
     slot.blocks.iter().all(|block| block.array.is_none()).then_some(largest)
 }
 
-/// The type and the number of a buffer's elements, where a block without an array at its end is made of one type.
+/// Returns the type and number of a buffer's elements, if it has no array at its end and consists of one type.
 fn numbers(slot: &Slot) -> Option<(Scalar, u64)> {
     fixed(slot).and_then(|_| slot.blocks.iter().find_map(Block::fills))
 }
 
-/// The type of a buffer's elements, by the types of the blocks that see it: floats that another block sees as integers, to
-/// take them apart or to add to them, are floats.
+/// Returns the element type of a buffer from all blocks that bind it. Floats take precedence: other blocks may access
+/// them as integers for bit operations or atomics.
 pub(crate) fn element(slots: &[&Slot]) -> String {
     let of = |block: &Block| block.array.map_or(block.scalar, |array| array.scalar);
     let all: Vec<Scalar> = slots.iter().flat_map(|slot| slot.blocks.iter()).filter_map(of).collect();
@@ -334,8 +340,8 @@ pub(crate) fn element(slots: &[&Slot]) -> String {
     all.iter().find(is_float).or(all.first()).map_or_else(|| "bytes".to_string(), |scalar| scalar.name())
 }
 
-/// Adds a buffer, with its fill and its check by what the kernel does with it. `called` is what the kernel calls it.
-fn contents(name: &str, called: &str, mut buffer: Buffer, access: Access, own: &mut Commented) {
+/// Adds a buffer, with fill and check according to the access. `called` is its name in the kernel.
+fn add_buffer(name: &str, called: &str, mut buffer: DescribedBuffer, access: Access, commented: &mut Commented) {
     let element = buffer.element.clone().unwrap_or_default();
     if access.reads || !access.writes {
         let chosen = fill(called, &element, access);
@@ -344,33 +350,33 @@ fn contents(name: &str, called: &str, mut buffer: Buffer, access: Access, own: &
             _ => "(…) also iota, normal, @x.npy, @x.bin",
         };
         buffer.fill = Some(chosen.into());
-        own.remark(format!("buffer.{name}.fill"), remark);
+        commented.remark(format!("buffer.{name}.fill"), remark);
     }
-    let tolerance = DType::of_buffer(&element).map_or(Tolerance::Exact, usual);
+    let tolerance = DType::of_buffer(&element).map_or(Tolerance::Exact, default_tolerance);
     if access.writes && access.reads {
         buffer.check = Some(check(&tolerance));
         let lines = "# (…) filled and checked: updated in place. An output has no fill. Or:\n\
                      # scratch = true              # if the host never reads it\n";
-        own.end(format!("buffer.{name}"), lines);
+        commented.end(format!("buffer.{name}"), lines);
     } else if access.writes {
         let lines = format!("# check = {tolerance}\n#   the default; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"\n");
-        own.end(format!("buffer.{name}"), lines);
+        commented.end(format!("buffer.{name}"), lines);
     }
-    own.description.buffer.set(name, buffer);
+    commented.description.buffer.set(name, buffer);
 }
 
-/// The fill of a buffer whose elements are indices.
+/// Fill of a buffer whose elements are indices.
 const INDICES: &str = "uniform(0, N - 1)";
 
-/// Parts of the names of buffers that hold nothing but yes and no.
-const MASKS: [&str; 7] = ["mask", "flag", "valid", "active", "enabled", "visible", "predicate"];
+/// Parts of names that suggest a buffer of 0 and 1.
+const MASK_NAMES: [&str; 7] = ["mask", "flag", "valid", "active", "enabled", "visible", "predicate"];
 
-/// A fill that covers the type; of integers that atomic operations change, which count as a rule, zeros.
+/// Returns a fill that covers the type; zeros for integers that atomic operations change, which are usually counters.
 fn fill(name: &str, element: &str, access: Access) -> &'static str {
     let is_float = element.starts_with('f') || element == "bf16";
     let name = name.to_lowercase();
     match element {
-        _ if !access.writes && MASKS.iter().any(|part| name.contains(part)) => "mask",
+        _ if !access.writes && MASK_NAMES.iter().any(|part| name.contains(part)) => "mask",
         _ if is_float => "varied",
         _ if access.counts => "zero",
         _ if access.indexes && element != "bytes" => INDICES,
@@ -378,32 +384,29 @@ fn fill(name: &str, element: &str, access: Access) -> &'static str {
     }
 }
 
-/// What is missing to run kernels of which nothing is described yet; `None` where something is.
-///
-/// # Errors
-/// What the compiler says.
+/// Describes what is missing to run a kernel without a description; `None` if there is one.
 pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let description = &described.description;
     if !description.buffer.is_empty() || description.dispatch.is_some() || !description.pass.is_empty() {
         return Ok(None);
     }
-    let own = template(described)?;
-    let fields = table(&own.description);
+    let commented = template(described)?;
+    let fields = table(&commented.description);
     let inner = |name: &str| fields.get(name).and_then(Value::as_table).into_iter().flatten();
     let mut lacks: Vec<String> = vec![];
     for (name, buffer) in inner("buffer") {
-        let remark = own.remark_on(&format!("buffer.{name}"));
+        let remark = commented.remark_on(&format!("buffer.{name}"));
         lacks.push(format!("buffer {} ({}): {}", printable(name), printable(remark), option("buffer", name, buffer)));
     }
     for (name, members) in inner("uniform") {
-        let remark = own.remark_on(&format!("uniform.{name}"));
+        let remark = commented.remark_on(&format!("uniform.{name}"));
         let block = format!("uniform.{}", key(name));
         let options = members.as_table().into_iter().flatten().map(|(member, value)| option(&block, member, value));
         let options = options.collect::<Vec<_>>().join("\n    ");
         lacks.push(format!("uniform {} ({}):\n    {options}", printable(name), printable(remark)));
     }
     for (name, value) in inner("push") {
-        let kind = own.remark_on(&format!("push.{name}")).trim_start_matches("(…) ");
+        let kind = commented.remark_on(&format!("push.{name}")).trim_start_matches("(…) ");
         lacks.push(format!("push constant {} ({kind}): {}", printable(name), option("push", name, value)));
     }
     for (name, value) in inner("dispatch") {
@@ -420,15 +423,15 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     )))
 }
 
-/// The option that sets a field, for a shell.
+/// Formats the option that sets a field, quoted for a shell.
 fn option(table: &str, field: &str, value: &Value) -> String {
-    // Names of members have dots, which keys may have too.
+    // Member names contain dots, which separate keys.
     let is_bare = field.split('.').all(|part| key(part) == part);
     let field = if is_bare && table != "buffer" { field.to_string() } else { key(field) };
     format!("--set {}", shown_word(&format!("{table}.{field}={}", bare(value))))
 }
 
-/// A value as `--set` takes it: a string without its quotes where it is none without them.
+/// Formats a value as `--set` takes it: strings without quotes, unless they would be read as another type.
 fn bare(value: &Value) -> String {
     match value.as_str() {
         Some(text) if typed(text).as_ref() == Ok(value) => text.into(),
@@ -442,19 +445,19 @@ mod tests {
     use toml::Table;
 
     #[test]
-    fn names_of_a_strangers_module_stay_what_they_are() {
+    fn names_in_foreign_modules_cannot_inject_toml() {
         let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
-        let mut own = Commented::default();
-        own.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
-        contents(hostile, hostile, of_type("f32"), Access::UNKNOWN, &mut own);
+        let mut commented = Commented::default();
+        commented.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
+        add_buffer(hostile, hostile, buffer_of_type("f32"), Access::UNKNOWN, &mut commented);
         assert!(
-            own.text().lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")),
+            commented.text().lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")),
             "{}",
-            own.text()
+            commented.text()
         );
-        let read: Table = toml::from_str(&own.text()).expect("TOML");
+        let read: Table = toml::from_str(&commented.text()).expect("TOML");
         assert_eq!(read["buffer"].as_table().expect("buffers").keys().collect::<Vec<_>>(), [hostile]);
-        let shown = option("buffer", "A';touch owned;'", &table(&own.description)["buffer"][hostile]);
+        let shown = option("buffer", "A';touch owned;'", &table(&commented.description)["buffer"][hostile]);
         assert!(shown.starts_with(r#"--set 'buffer."A'\'';touch owned;'\''"={ "#), "{shown}");
     }
 }

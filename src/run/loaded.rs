@@ -1,33 +1,33 @@
-//! The kernels of a description, compiled and with their interfaces read.
+//! Loads the kernels of a description: compiles them and reads their interfaces.
 
 use super::access::{Access, Root, accesses};
-use super::compile::{Compiled, Source};
-use super::description::{Described, Description, Fault, Formula, Kernel, Listed};
+use super::compile::{Compiled, KernelSource};
+use super::description::{Described, Description, Fault, Formula, Kernel, OneOrMany};
 use super::resolved::Module;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// A kernel that solves the problem, or a sequence of them.
+/// Kernel that solves the problem, or a sequence of kernels.
 #[derive(Debug)]
 pub(crate) struct LoadedKernel {
-    /// The name of its configurations.
+    /// Name of the kernel in configurations.
     pub(crate) name: String,
     pub(crate) passes: Vec<LoadedPass>,
-    /// In which order they run.
-    pub(crate) order: Vec<Order>,
+    /// Execution order of the passes.
+    pub(crate) order: Vec<PassOrder>,
 }
 
-/// What runs next.
+/// Element of an execution order.
 #[derive(Debug)]
-pub(crate) enum Order {
-    /// The pass of this number.
+pub(crate) enum PassOrder {
+    /// Pass with this index.
     Pass(usize),
     /// Rounds of passes.
-    Loop { times: Formula, index: String, body: Vec<Order> },
+    Loop { times: Formula, index: String, body: Vec<PassOrder> },
 }
 
-impl Order {
-    /// This, as often as `kernel` says.
+impl PassOrder {
+    /// Repeats the element as often as `kernel` states.
     fn repeated(self, kernel: &Kernel) -> Self {
         match &kernel.times {
             None => self,
@@ -40,24 +40,21 @@ impl Order {
     }
 }
 
-/// A dispatch of a kernel that has been read.
+/// Loaded kernel of one pass.
 #[derive(Debug)]
 pub(crate) struct LoadedPass {
-    /// The source as it was named.
+    /// Source as named in the description.
     pub(crate) source: String,
-    /// What stands before the names of its fields in messages: empty, `pass.`, `reference.`.
+    /// Prefix of the pass's fields in messages: empty, `pass.`, `reference.`.
     pub(crate) prefix: &'static str,
-    compiled: Compiled,
-    /// The interface, where all constants have their defaults; of WGSL its constants are the overrides.
+    pub(super) compiled: Compiled,
+    /// Interface with the defaults of all constants; in WGSL, the constants are the overrides.
     pub(crate) interface: Interface,
-    /// What the description states of it.
+    /// Fields that the description states.
     pub(crate) stated: Kernel,
 }
 
-/// The programs of a description: one for each source of `[kernel]`, or one of all `[[pass]]`.
-///
-/// # Errors
-/// What the compiler says; a description without a kernel.
+/// Loads the programs of a description: one for each source of `[kernel]`, or one from all `[[pass]]`.
 pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
     let Description { kernel, pass, name, dispatch, .. } = &described.description;
     match (kernel, pass.as_slice()) {
@@ -84,15 +81,15 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
             };
             let program = |(at, source): (usize, &String)| {
                 let mut pass = load(described, kernel, source, "");
-                // What is held against a captured kernel need not call its entry point as that does.
+                // Kernels compared with a captured one may name their entry points differently.
                 if described.of_case && at > 0 && kernel.entry.is_some() && pass.is_err() {
                     pass = load(described, &Kernel { entry: None, ..kernel.clone() }, source, "");
                 }
-                let order = vec![Order::Pass(0).repeated(kernel)];
+                let order = vec![PassOrder::Pass(0).repeated(kernel)];
                 Ok(LoadedKernel { name: stem(source), passes: vec![pass?], order })
             };
             let mut programs = kernel.source.values().iter().enumerate().map(program).collect::<Result<Vec<_>, _>>()?;
-            // Files of one name in two folders are told apart by their paths.
+            // Files of the same name in different folders are distinguished by path.
             let names: Vec<String> = programs.iter().map(|program| program.name.clone()).collect();
             for (program, source) in programs.iter_mut().zip(kernel.source.values()) {
                 if names.iter().filter(|name| **name == program.name).count() > 1 {
@@ -106,44 +103,44 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault
                 return Err(Fault::new("dispatch", "is for a single [kernel]; give each [[pass]] its groups"));
             }
             let mut loaded = vec![];
-            let order = ordered(described, passes, DEEPEST, &mut loaded)?;
+            let order = load_passes(described, passes, MAX_NESTING, &mut loaded)?;
             let name = name.clone().or_else(|| loaded.first().map(|pass| stem(&pass.source))).unwrap_or_default();
             Ok(vec![LoadedKernel { name, passes: loaded, order }])
         }
     }
 }
 
-/// Levels to which rounds of passes may be nested.
-const DEEPEST: usize = 8;
+/// Most levels of nested rounds.
+const MAX_NESTING: usize = 8;
 
 /// Loads passes and returns their order.
-fn ordered(
+fn load_passes(
     described: &Described,
     passes: &[Kernel],
     depth: usize,
     loaded: &mut Vec<LoadedPass>,
-) -> Result<Vec<Order>, Fault> {
+) -> Result<Vec<PassOrder>, Fault> {
     let Some(depth) = depth.checked_sub(1) else {
-        return Err(Fault::new("pass.pass", format!("is nested more than {DEEPEST} deep; write the passes out")));
+        return Err(Fault::new("pass.pass", format!("is nested more than {MAX_NESTING} deep; write the passes out")));
     };
     let mut order = vec![];
     for pass in passes {
         match (pass.source.values(), pass.pass.as_slice()) {
             ([source], []) => {
                 loaded.push(load(described, pass, source, "pass.")?);
-                order.push(Order::Pass(loaded.len() - 1).repeated(pass));
+                order.push(PassOrder::Pass(loaded.len() - 1).repeated(pass));
             }
             ([], [_, ..]) => {
-                let own = Kernel { times: None, index: None, pass: vec![], ..pass.clone() };
-                if own != Kernel::default() {
+                let others = Kernel { times: None, index: None, pass: vec![], ..pass.clone() };
+                if others != Kernel::default() {
                     let message = "has passes of its own: write everything but times and index in these";
                     return Err(Fault::new("pass", message));
                 }
                 let Some(times) = &pass.times else {
                     return Err(Fault::new("pass.times", "is missing: say how often its passes run"));
                 };
-                let body = ordered(described, &pass.pass, depth, loaded)?;
-                order.push(Order::looped(times, pass, body));
+                let body = load_passes(described, &pass.pass, depth, loaded)?;
+                order.push(PassOrder::looped(times, pass, body));
             }
             _ => return Err(Fault::new("pass.source", "must name one file in each [[pass]]")),
         }
@@ -151,14 +148,11 @@ fn ordered(
     Ok(order)
 }
 
-/// The kernel that is the reference, where one is.
-///
-/// # Errors
-/// What the compiler says.
+/// Loads the kernel that is the reference, if there is one.
 pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
     let Description { reference, kernel, dispatch, .. } = &described.description;
     let Some(reference) = reference else { return Ok(None) };
-    let Kernel { source, local_size, subgroup, indirect, times, index, pass, .. } = &reference.own;
+    let Kernel { source, local_size, subgroup, indirect, times, index, pass, .. } = &reference.kernel_fields;
     let others = [
         ("source", !source.values().is_empty()),
         ("local_size", !local_size.is_empty()),
@@ -176,21 +170,21 @@ pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, F
         [source] => source,
         _ => return Err(Fault::new("reference.kernel", "names several files; one is the reference")),
     };
-    // No option states its grid.
+    // Without a grid of its own, the reference uses the kernel's.
     let of_kernels = || Some(dispatch.as_ref()?.groups.as_ref()?.clone());
-    let groups = reference.own.groups.clone().or_else(of_kernels).or_else(|| kernel.as_ref()?.groups.clone());
-    let kernel = Kernel { groups, ..reference.own.clone() };
+    let groups = reference.kernel_fields.groups.clone().or_else(of_kernels).or_else(|| kernel.as_ref()?.groups.clone());
+    let kernel = Kernel { groups, ..reference.kernel_fields.clone() };
     let pass = load(described, &kernel, source, "reference.")?;
-    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], order: vec![Order::Pass(0)] }))
+    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], order: vec![PassOrder::Pass(0)] }))
 }
 
-/// The name of a file without folder and ending.
+/// Returns a file name without folder and extension.
 fn stem(source: &str) -> String {
     let stem = Path::new(source).file_stem().and_then(|stem| stem.to_str());
     stem.unwrap_or(source).to_string()
 }
 
-/// Compiles a kernel whose fields messages call by this prefix.
+/// Compiles a kernel. Messages use `prefix` for its fields.
 fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static str) -> Result<LoadedPass, Fault> {
     let field = |rest: &str| if prefix.is_empty() { format!("kernel.{rest}") } else { format!("{prefix}{rest}") };
     let newest = match kernel.vulkan.as_deref() {
@@ -202,7 +196,7 @@ fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static s
     };
     let mut folders: Vec<_> = kernel.include.iter().map(|folder| described.path(folder)).collect();
     folders.push(described.folder.clone());
-    let text = Source {
+    let text = KernelSource {
         path: described.path(source),
         entry: kernel.entry.clone(),
         include: folders,
@@ -239,25 +233,22 @@ fn load(described: &Described, kernel: &Kernel, source: &str, prefix: &'static s
     Ok(LoadedPass { source: source.to_string(), prefix, compiled, interface, stated: kernel.clone() })
 }
 
-/// What a person calls a specialization constant: its name, or its number.
+/// Returns the key of a specialization constant: its name, or its id.
 pub(crate) fn constant_key(constant: &SpecConstant) -> String {
     if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() }
 }
 
-/// What a person calls a slot: the best of its names, or its set and binding.
+/// Returns the key of a slot: its best name, or its set and binding.
 pub(crate) fn slot_key(slot: &Slot) -> String {
     slot.names().first().map_or_else(|| format!("{}.{}", slot.set, slot.binding), ToString::to_string)
 }
 
-/// Words in the order of SPIR-V files.
+/// Converts words to the bytes of a SPIR-V file.
 pub(crate) fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The interface of a user's kernel.
-///
-/// # Errors
-/// What is wrong with it, or cannot be served, and what to do.
+/// Reads the interface of a user's kernel. Refuses images, samplers and texel buffers.
 pub(crate) fn interface(spirv: &[u8]) -> Result<Interface, String> {
     let interface = Interface::read(spirv)?;
     match interface.slots.iter().find(|slot| slot.kind == SlotKind::Texel) {
@@ -270,39 +261,26 @@ pub(crate) fn interface(spirv: &[u8]) -> Result<Interface, String> {
 }
 
 impl LoadedPass {
-    /// The constant of this name or number.
+    /// Returns the constant of this name or id.
     pub(crate) fn constant(&self, key: &str) -> Option<&SpecConstant> {
         let id = key.parse::<u32>().ok();
         self.interface.constants.iter().find(|constant| constant.name == key || Some(constant.id) == id)
     }
 
-    /// The module with these values of overrides, which specialization constants are not.
-    ///
-    /// # Errors
-    /// What its compiler says.
+    /// Returns the module with these values of overrides.
     pub(crate) fn module(&self, overrides: &[(String, f64)]) -> Result<Module, String> {
         let spirv = self.compiled.spirv(overrides)?;
-        Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files().to_vec() })
+        Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files.clone() })
     }
 
-    /// The sub-group sizes that compete.
+    /// Returns the sub-group sizes that compete.
     pub(crate) fn subgroups(&self) -> &[Formula] {
-        self.stated.subgroup.as_ref().map_or(&[], Listed::values)
+        self.stated.subgroup.as_ref().map_or(&[], OneOrMany::values)
     }
 
-    /// The name of its source without the folder.
+    /// Returns the name of its source without the folder.
     pub(crate) fn file(&self) -> &str {
         Path::new(&self.source).file_name().and_then(|name| name.to_str()).unwrap_or(&self.source)
-    }
-
-    /// Its source and all that it includes.
-    pub(crate) fn files(&self) -> &[PathBuf] {
-        self.compiled.files()
-    }
-
-    /// What a person may call the variables that it declares and never uses.
-    pub(crate) fn unused(&self) -> &[String] {
-        self.compiled.unused()
     }
 
     /// Whether its constants are compiled in.
@@ -310,25 +288,22 @@ impl LoadedPass {
         !self.compiled.overrides().is_empty()
     }
 
-    /// The work-group size, where constants have these values.
+    /// Returns the work-group size for these values of constants.
     pub(crate) fn local_size(&self, values: &[(u32, i64)]) -> [i64; 3] {
         self.interface.local_size.map(|word| match word {
             Word::Literal(value) => i64::from(value),
             Word::Constant { id, default } => {
-                values.iter().find(|(own, _)| *own == id).map_or(i64::from(default), |(_, value)| *value)
+                values.iter().find(|(constant, _)| *constant == id).map_or(i64::from(default), |(_, value)| *value)
             }
         })
     }
 
-    /// The buffers whose addresses are push constants.
+    /// Iterates over the push constants that are buffer addresses.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = &Argument> {
         self.interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address)
     }
 
-    /// What it does with each of its slots, and behind them with each of its [`Self::addresses`].
-    ///
-    /// # Errors
-    /// What its compiler says.
+    /// Returns the access to each slot, then to the buffer of each of [`Self::addresses`].
     pub(crate) fn accesses(&self) -> Result<Vec<Access>, String> {
         let slots = self.interface.slots.iter();
         let roots = slots.clone().map(|slot| Root::Slot(slot.set, slot.binding));
@@ -341,18 +316,18 @@ impl LoadedPass {
         Ok(found)
     }
 
-    /// The name of a field of this pass.
+    /// Returns the name of a field of this pass.
     pub(crate) fn field(&self, rest: &str) -> String {
         match (self.prefix, rest) {
             ("", "groups" | "indirect") => format!("dispatch.{rest}"),
-            ("", rest) if ["bind", "times", "index", "subgroup"].iter().any(|own| rest.starts_with(own)) => {
+            ("", rest) if ["bind", "times", "index", "subgroup"].iter().any(|field| rest.starts_with(field)) => {
                 format!("kernel.{rest}")
             }
             (prefix, rest) => format!("{prefix}{rest}"),
         }
     }
 
-    /// What is bound, as a person would call it: `A (0.0), B (0.1)`.
+    /// Formats the bound blocks: `A (0.0), B (0.1)`.
     pub(crate) fn listing(&self) -> String {
         let slot = |slot: &Slot| match slot.names().first() {
             Some(name) => format!("{name} ({}.{})", slot.set, slot.binding),

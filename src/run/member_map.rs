@@ -1,60 +1,59 @@
-//! The bytes of a buffer as the blocks of kernels declare them: which are padding, and which hold integers beside floats.
+//! Layout of a buffer as kernels declare it: padding, and integers in structures with floats.
 
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar};
 use std::borrow::Cow;
 
-/// Kind of byte of a buffer.
+/// Kind of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
-    /// Between members, where no kernel writes.
+pub(super) enum ByteKind {
+    /// Padding between members, which kernels do not write.
     Padding,
-    /// Of an integer of a structure that has floats too.
+    /// Integer member of a structure that also has floats.
     Integer { signed: bool },
-    /// Of anything else.
+    /// Any other member.
     Number,
 }
 
-/// Longest block, or array element, whose bytes are told apart.
-const MOST_BYTES: u64 = 1 << 16;
+/// Most bytes of a block, or of an array element, that are classified.
+const MAX_BYTES: u64 = 1 << 16;
 
-/// The bytes of a block from its place in a buffer on: those before an array at its end, and those of each element.
+/// Bytes of a block at an offset in a buffer: those before the array at its end, and those of each element.
 #[derive(Clone, Debug, PartialEq)]
-struct View {
+struct BlockLayout {
     offset: u64,
-    fixed: Vec<Kind>,
-    element: Vec<Kind>,
+    fixed: Vec<ByteKind>,
+    element: Vec<ByteKind>,
 }
 
-/// The members of a buffer: how blocks see it. Of a buffer that no block sees, or one in a way that is not known, every byte
-/// is a number.
+/// Layout of a buffer from the blocks that bind it. Without known blocks, every byte is a number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct MemberMap {
-    views: Vec<View>,
-    /// Whether something else may reach any byte.
+    views: Vec<BlockLayout>,
+    /// Whether an unknown block or an address may access any byte.
     open: bool,
 }
 
 impl MemberMap {
-    /// Adds a block that sees the buffer from byte `offset` on.
+    /// Adds a block at byte `offset` of the buffer.
     pub(super) fn add(&mut self, block: &Block, offset: u64) {
         let (start, stride, members) = match &block.long {
             Some(long) => (long.start, long.stride, &long.first[..]),
             None => (block.fixed, block.array.map_or(0, |array| array.stride), &*block.members),
         };
-        if members.is_empty() || start > MOST_BYTES || stride > MOST_BYTES {
+        if members.is_empty() || start > MAX_BYTES || stride > MAX_BYTES {
             return self.open();
         }
         let is = |wanted: fn(Scalar) -> bool| {
-            members.iter().any(|member| matches!(member.kind, ArgumentKind::Scalar(own) if wanted(own)))
+            members.iter().any(|member| matches!(member.kind, ArgumentKind::Scalar(scalar) if wanted(scalar)))
         };
         let is_float = |scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
         let mixed = is(is_float) && is(|scalar| matches!(scalar, Scalar::Int { .. }));
         let kind = |member: &Argument| match member.kind {
-            ArgumentKind::Scalar(Scalar::Int { signed, .. }) if mixed => Kind::Integer { signed },
-            _ => Kind::Number,
+            ArgumentKind::Scalar(Scalar::Int { signed, .. }) if mixed => ByteKind::Integer { signed },
+            _ => ByteKind::Number,
         };
-        let [fixed, element] = [start, stride].map(|bytes| vec![Kind::Padding; bytes as usize]);
-        let mut view = View { offset, fixed, element };
+        let [fixed, element] = [start, stride].map(|bytes| vec![ByteKind::Padding; bytes as usize]);
+        let mut view = BlockLayout { offset, fixed, element };
         for member in members {
             let (at, bytes) = (member.offset as usize, member.kind.bytes() as usize);
             let (part, at) = match at.checked_sub(view.fixed.len()) {
@@ -66,28 +65,28 @@ impl MemberMap {
         self.views.push(view);
     }
 
-    /// Has something else reach any byte: an address, a block of a type that is not known.
+    /// Marks the buffer as accessed through an address or an unknown block.
     pub(super) fn open(&mut self) {
         self.open = true;
     }
 
-    /// Elements of so many bytes in each element of the array that fills the buffer, where that is a structure or a vector.
+    /// Returns the number of elements, of `bytes` each, in a structure or vector, if the buffer is an array of these.
     pub(super) fn period(&self, bytes: usize) -> Option<usize> {
         let (first, others) = self.views.split_first().filter(|_| !self.open)?;
         let is_alike =
-            |view: &View| view.offset == 0 && view.fixed.is_empty() && view.element.len() == first.element.len();
+            |view: &BlockLayout| view.offset == 0 && view.fixed.is_empty() && view.element.len() == first.element.len();
         let whole = is_alike(first) && others.iter().all(is_alike) && first.element.len().is_multiple_of(bytes);
         (whole && first.element.len() > bytes).then(|| first.element.len() / bytes)
     }
 
     /// Whether every byte is a number.
     pub(super) fn is_plain(&self) -> bool {
-        let plain = |view: &View| view.fixed.iter().chain(&view.element).all(|byte| *byte == Kind::Number);
+        let plain = |view: &BlockLayout| view.fixed.iter().chain(&view.element).all(|byte| *byte == ByteKind::Number);
         self.open || self.views.iter().all(plain)
     }
 
-    /// The kind of a byte: what most is known of by one block is what it is.
-    fn byte(&self, at: u64) -> Kind {
+    /// Returns the kind of a byte; of several blocks, the one with the most specific kind decides.
+    fn byte(&self, at: u64) -> ByteKind {
         let seen = self.views.iter().filter_map(|view| {
             let at = at.checked_sub(view.offset)? as usize;
             match at.checked_sub(view.fixed.len()) {
@@ -95,25 +94,25 @@ impl MemberMap {
                 Some(at) => view.element.get(at.checked_rem(view.element.len())?).copied(),
             }
         });
-        seen.max().unwrap_or(Kind::Number)
+        seen.max().unwrap_or(ByteKind::Number)
     }
 
-    /// The kind of the element of so many bytes at this place.
-    pub(super) fn kind(&self, index: usize, bytes: usize) -> Kind {
+    /// Returns the kind of an element of `bytes` bytes.
+    pub(super) fn kind(&self, index: usize, bytes: usize) -> ByteKind {
         let start = (index * bytes) as u64;
         let kinds = (start..start + bytes as u64).map(|at| self.byte(at));
-        // A member covers it in part at least.
-        kinds.max().unwrap_or(Kind::Number)
+        // A member may cover the element only in part.
+        kinds.max().unwrap_or(ByteKind::Number)
     }
 
-    /// The contents of the buffer with zeros for padding.
+    /// Returns the contents with zeros in place of padding.
     pub(super) fn without_padding<'a>(&self, contents: &'a [u8]) -> Cow<'a, [u8]> {
         if self.is_plain() {
             return contents.into();
         }
         let mut contents = contents.to_vec();
         for (at, byte) in (0..).zip(&mut contents) {
-            if self.byte(at) == Kind::Padding {
+            if self.byte(at) == ByteKind::Padding {
                 *byte = 0;
             }
         }

@@ -1,7 +1,7 @@
-//! Blocks that a description gives by member: push constants, uniform blocks, and storage blocks of parameters.
+//! Packs blocks that a description gives by member: push constants, uniform blocks, and storage blocks of parameters.
 
 use super::buffers::Roles;
-use super::description::{Bound, BoundRange, Description, Fault, Formula, Named, OTHERS};
+use super::description::{BoundBuffer, BoundRange, Description, Fault, Formula, OTHERS, OrderedMap};
 use super::expression::Values;
 use super::loaded::{LoadedPass, slot_key};
 use super::written;
@@ -12,41 +12,40 @@ use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, Slot
 use crate::kernel::program::BufferId;
 use half::{bf16, f16};
 
-/// Elements that may be stated of an array at the end of a block, and bytes of a block.
-const MOST_ELEMENTS: u64 = 1 << 16;
-const MOST_BYTES: u64 = 1 << 24;
+/// Most stated elements of an array at the end of a block, and most bytes of a block.
+const MAX_ELEMENTS: u64 = 1 << 16;
+const MAX_BYTES: u64 = 1 << 24;
 
-/// A block with the values that a description has for it.
+/// Block with the values that a description states for it.
 pub(crate) struct Members<'a> {
     pass: &'a LoadedPass,
     description: &'a Description,
-    /// The table that states them: `push`, `uniform.Params`.
+    /// Table with the values: `push`, `uniform.Params`.
     table: String,
     parts: Vec<Argument>,
     bytes: u64,
-    /// The values by name: those of the pass before those of all.
-    stated: Vec<&'a Named<Formula>>,
+    /// Values by name; the pass's take precedence.
+    stated: Vec<&'a OrderedMap<Formula>>,
 }
 
 impl<'a> Members<'a> {
-    /// The push constants of a pass.
+    /// Returns the push constants of a pass.
     pub(crate) fn push(description: &'a Description, pass: &'a LoadedPass) -> Self {
         let bytes = u64::from(pass.interface.argument_bytes()).next_multiple_of(4);
         let (parts, stated) = (pass.interface.arguments.to_vec(), vec![&pass.stated.push, &description.push]);
         Self { pass, description, table: "push".into(), parts, bytes, stated }
     }
 
-    /// The block at a slot, where its members are stated, or may go without saying as those of uniform blocks may.
-    ///
-    /// # Errors
-    /// When a member that it does not have is stated, or it is a block of something else.
+    /// Returns the block of a slot, if its members are stated, or implied by axes of the same names as in uniform
+    /// blocks. Refuses values for blocks that have no members.
     pub(crate) fn of_slot(
         description: &'a Description,
         pass: &'a LoadedPass,
         slot: &Slot,
     ) -> Result<Option<Self>, Fault> {
         let tables = [&pass.stated.uniform, &description.uniform];
-        let called = |table: &&'a Named<Named<Formula>>| table.0.iter().find(|(name, _)| slot.is_called(name));
+        let called =
+            |table: &&'a OrderedMap<OrderedMap<Formula>>| table.0.iter().find(|(name, _)| slot.is_called(name));
         let found: Vec<_> = tables.iter().filter_map(called).collect();
         let is_buffer = || {
             let described = description.buffer.names();
@@ -64,7 +63,7 @@ impl<'a> Members<'a> {
                 )),
             };
         };
-        // Bytes that somebody made up are no addresses.
+        // Addresses always have to be written.
         let goes_without_saying = slot.kind == SlotKind::Uniform || block.is_addresses();
         if found.is_empty() && (!goes_without_saying || is_buffer()) {
             return Ok(None);
@@ -76,7 +75,7 @@ impl<'a> Members<'a> {
         Ok(Some(Self { pass, description, table, parts, bytes, stated }))
     }
 
-    /// What buffers of it are called.
+    /// Returns the name of its buffer.
     pub(crate) fn name(&self) -> &str {
         self.table.strip_prefix("uniform.").unwrap_or(&self.table)
     }
@@ -85,28 +84,26 @@ impl<'a> Members<'a> {
         self.pass.field(&format!("{}.{member}", self.table))
     }
 
-    /// The value of a member: what is stated for it, the axis of its name, or what is stated for all others.
+    /// Returns the value of a member: stated by name or offset, the axis of this name, or the value for all others.
     fn value(&self, member: &Argument) -> Option<Formula> {
         let axis = || self.description.axes.get(&member.name).map(|_| Formula::Text(member.name.to_string()));
         let others = || self.stated.iter().find_map(|table| table.get(OTHERS)).cloned();
         self.stated(member).cloned().or_else(axis).or_else(others)
     }
 
-    /// What is stated for a member by its name, or by its place.
+    /// Returns the stated value of a member, by name or by offset.
     fn stated(&self, member: &Argument) -> Option<&'a Formula> {
-        let by_place = |table: &&'a Named<Formula>| table.iter().find(|(key, _)| member.is_called(key));
+        let by_place = |table: &&'a OrderedMap<Formula>| table.iter().find(|(key, _)| member.is_called(key));
         let by_name = self.stated.iter().find_map(|table| table.get(&member.name));
         by_name.or_else(|| self.stated.iter().find_map(by_place).map(|(_, value)| value))
     }
 
-    /// The buffer whose address a member is, and the expression of the bytes to skip; `None` where it is a number.
-    ///
-    /// # Errors
-    /// When a member that must be an address names no buffer.
+    /// Returns the buffer that a member is the address of, and the expression of the offset; `None` for a number.
+    /// Refuses an address without a buffer.
     fn pointer(&self, member: &Argument) -> Result<Option<(usize, Option<String>)>, Fault> {
         let stated = self.stated(member);
         match (member.kind, stated) {
-            (ArgumentKind::Address, Some(Formula::Text(text))) if text.starts_with(BITS) => Ok(None),
+            (ArgumentKind::Address, Some(Formula::Text(text))) if text.starts_with(BITS_PREFIX) => Ok(None),
             (ArgumentKind::Address, stated) => {
                 let name = stated.map(ToString::to_string);
                 let name = name.unwrap_or_else(|| member.name.rsplit('.').next().unwrap_or_default().to_string());
@@ -126,19 +123,13 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// The buffers, by their places in the description, whose addresses it holds.
-    ///
-    /// # Errors
-    /// When one of them is none.
+    /// Returns the buffers whose addresses the block holds, by index in the description.
     pub(crate) fn pointers(&self) -> Result<Vec<usize>, Fault> {
         let found = self.parts.iter().map(|member| self.pointer(member)).collect::<Result<Vec<_>, _>>()?;
         Ok(found.into_iter().flatten().map(|(buffer, _)| buffer).collect())
     }
 
-    /// The bytes of the block, and where addresses go in it.
-    ///
-    /// # Errors
-    /// A member without a value, or with one that it cannot have.
+    /// Packs the bytes of the block, and lists the addresses in it. Refuses members without a value.
     pub(crate) fn pack(&self, roles: &Roles, scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
         let mut block = vec![0; self.bytes as usize];
         let (mut addresses, mut missing) = (vec![], vec![]);
@@ -172,11 +163,11 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The members of a block, with as many elements of the array at its end as are stated, and its bytes.
-fn all_members(block: &Block, stated: &[&Named<Formula>]) -> Result<(Vec<Argument>, u64), String> {
-    let too_large = |bytes: u64| format!("has {bytes} bytes; {MOST_BYTES} are the most: use a buffer with a fill");
+/// Returns the members of a block, with as many elements of the array at its end as are stated, and its size in bytes.
+fn all_members(block: &Block, stated: &[&OrderedMap<Formula>]) -> Result<(Vec<Argument>, u64), String> {
+    let too_large = |bytes: u64| format!("has {bytes} bytes; {MAX_BYTES} are the most: use a buffer with a fill");
     let Some(array) = block.array else {
-        return if block.fixed <= MOST_BYTES {
+        return if block.fixed <= MAX_BYTES {
             Ok((block.members.to_vec(), block.fixed))
         } else {
             Err(too_large(block.fixed))
@@ -191,14 +182,14 @@ fn all_members(block: &Block, stated: &[&Named<Formula>]) -> Result<(Vec<Argumen
         let name = of_element.first().map_or("", |member| &member.name);
         return Err(format!("has an array at its end of which nothing is stated; write \"{name}\" = …, and so on"));
     };
-    if count > MOST_ELEMENTS {
-        return Err(format!("has {count} elements; {MOST_ELEMENTS} are the most: use a buffer with a fill"));
+    if count > MAX_ELEMENTS {
+        return Err(format!("has {count} elements; {MAX_ELEMENTS} are the most: use a buffer with a fill"));
     }
-    // Elements may overlap, or reach beyond their stride, in a damaged file.
+    // In a damaged file, elements may overlap or exceed their stride.
     let end = |member: &Argument| u64::from(member.offset) + u64::from(member.kind.bytes());
     let longest = of_element.iter().chain(&members).map(end).max().unwrap_or_default().max(block.fixed);
     let bytes = longest.max(block.fixed + array.stride).saturating_add((count - 1).saturating_mul(array.stride));
-    if bytes > MOST_BYTES {
+    if bytes > MAX_BYTES {
         return Err(too_large(bytes));
     }
     for index in 0..count {
@@ -210,35 +201,32 @@ fn all_members(block: &Block, stated: &[&Named<Formula>]) -> Result<(Vec<Argumen
     Ok((members, bytes))
 }
 
-/// The buffer of the description that `NAME` or `NAME + EXPRESSION` means, and the expression.
+/// Parses `NAME` or `NAME + EXPRESSION` to a buffer of the description and an offset.
 fn located(description: &Description, text: &str) -> Option<(usize, Option<String>)> {
     let index = |wanted: &str| description.buffer.0.iter().position(|(name, _)| name == wanted.trim());
     let split = || text.split_once('+').and_then(|(name, rest)| Some((index(name)?, Some(rest.trim().to_string()))));
     index(text).map(|found| (found, None)).or_else(split)
 }
 
-/// A part of a buffer of the description.
-pub(crate) struct Part {
+/// Part of a buffer of the description.
+pub(crate) struct BufferPart {
     pub(crate) buffer: usize,
-    /// Bytes before it.
+    /// Offset in bytes.
     pub(crate) offset: Option<Formula>,
-    /// Its bytes, where it is not the rest.
+    /// Length in bytes, unless it is the rest of the buffer.
     pub(crate) range: Option<Formula>,
 }
 
-impl Part {
-    /// The part that `field` states.
-    ///
-    /// # Errors
-    /// When there is no such buffer.
-    pub(crate) fn of(description: &Description, field: &str, bound: &Bound) -> Result<Self, Fault> {
+impl BufferPart {
+    /// Resolves the part that `field` states.
+    pub(crate) fn of(description: &Description, field: &str, bound: &BoundBuffer) -> Result<Self, Fault> {
         let unknown = |name: &str| Fault::new(field, error::unknown("buffer", name, "", &description.buffer.names()));
         match bound {
-            Bound::Name(text) => {
+            BoundBuffer::Name(text) => {
                 let (buffer, offset) = located(description, text).ok_or_else(|| unknown(text))?;
                 Ok(Self { buffer, offset: offset.map(Formula::Text), range: None })
             }
-            Bound::Range(BoundRange { buffer, offset, range }) => {
+            BoundBuffer::Range(BoundRange { buffer, offset, range }) => {
                 let (found, rest) = located(description, buffer).ok_or_else(|| unknown(buffer))?;
                 if rest.is_some() {
                     return Err(unknown(buffer));
@@ -248,29 +236,26 @@ impl Part {
         }
     }
 
-    /// Its first byte, and its bytes where they are stated.
-    ///
-    /// # Errors
-    /// When an expression has no such value.
+    /// Evaluates the offset, and the length if it is stated.
     pub(crate) fn bytes(&self, scope: &Values) -> Result<(u64, Option<u64>), String> {
         let of = |formula: &Option<Formula>| formula.as_ref().map(|formula| bytes_of(formula, scope)).transpose();
         Ok((of(&self.offset)?.unwrap_or(0), of(&self.range)?))
     }
 }
 
-/// A number of bytes.
+/// Evaluates a number of bytes.
 fn bytes_of(formula: &Formula, scope: &Values) -> Result<u64, String> {
     let value = formula.expression()?.value(scope)?;
     u64::try_from(value).map_err(|_| format!("is {value} bytes ('{formula}'); bytes are counted from 0"))
 }
 
-/// How a value is stated by its bits: `bits 0x7fc00001`.
-pub(crate) const BITS: &str = "bits 0x";
+/// Prefix of a value stated by its bits: `bits 0x7fc00001`.
+pub(crate) const BITS_PREFIX: &str = "bits 0x";
 
-/// The value of `formula` as a number of type `scalar`: the bits that a kernel takes, and the number.
+/// Evaluates `formula` for a member of type `scalar`; returns the bits for the kernel, and the number.
 pub(crate) fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<(u64, f64), String> {
     if let Formula::Text(text) = formula
-        && let Some(digits) = text.strip_prefix(BITS)
+        && let Some(digits) = text.strip_prefix(BITS_PREFIX)
     {
         let bits = u64::from_str_radix(digits, 16).ok().filter(|bits| bits >> (8 * scalar.bytes() - 1) < 2);
         let bits = bits.ok_or_else(|| {
@@ -307,7 +292,7 @@ pub(crate) fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<
     Ok(((value as u64) << unused >> unused, value as f64))
 }
 
-/// The number that the low bits of `bits` are.
+/// Interprets the low bits of `bits` as a number.
 pub(crate) fn number(scalar: Scalar, bits: u64) -> f64 {
     match scalar {
         Scalar::Float { bits: 16 } => f16::from_bits(bits as u16).to_f64(),

@@ -1,6 +1,6 @@
-//! What a command line changes in a description, and where descriptions come from.
+//! Reads descriptions, and applies options of the command line to them.
 
-use super::description::{Described, Description, Formula, Kernel, Listed};
+use super::description::{Described, Description, Formula, Kernel, OneOrMany};
 use super::fill::split;
 use crate::basis::error::{Error, unknown};
 use crate::basis::input_file;
@@ -9,33 +9,31 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// The description of a case, in its folder.
+/// File name of a captured case's description.
 pub(crate) const CASE: &str = "case.toml";
 
-/// What a command line changes in a description, as it is typed.
+/// Changes to a description from the command line, unparsed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-pub(crate) struct Fields {
+#[serde(rename = "Fields", rename_all = "kebab-case", default)]
+pub(crate) struct FieldOptions {
     /// Values of axes: `M=512..4096`.
     pub(crate) size: Vec<String>,
     /// Macros: `NAME`, `NAME=TEXT`.
     pub(crate) define: Vec<String>,
-    /// Folders in which `#include` looks.
+    /// Folders that `#include` searches.
     pub(crate) include: Vec<String>,
-    /// The entry point.
+    /// Entry point.
     pub(crate) entry: Option<String>,
-    /// Values of any other field: `buffer.A.type=f16`.
+    /// Values of other fields: `buffer.A.type=f16`.
     pub(crate) set: Vec<String>,
 }
 
-/// The problems that a command line names, each by its descriptions: several folders are as many problems.
-///
-/// # Errors
-/// As of [`describe`]; a folder beside other problems' files.
+/// Reads the descriptions of each problem that a command line names. Several folders are separate problems, beside
+/// which no other file may stand.
 pub(crate) fn problems(
     kernels: &[PathBuf],
     config: Option<&Path>,
-    fields: &Fields,
+    fields: &FieldOptions,
 ) -> Result<Vec<Vec<Described>>, Error> {
     let (cases, others): (Vec<_>, Vec<_>) = kernels.iter().partition(|path| path.is_dir());
     if cases.len() < 2 {
@@ -48,12 +46,13 @@ pub(crate) fn problems(
     cases.into_iter().map(|case| describe(std::slice::from_ref(case), None, fields)).collect()
 }
 
-/// The descriptions of one problem: those of `config`, of `.toml` files and of a folder among `kernels`, with the other
-/// kernels in place of theirs, or beside that of a folder, and `fields` in place of what they state.
-///
-/// # Errors
-/// What cannot be read or understood.
-pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fields) -> Result<Vec<Described>, Error> {
+/// Reads the descriptions of one problem: those of `config`, of `.toml` files, and of a folder among `kernels`. Other
+/// kernels replace the description's, or are added to a folder's; `fields` override the descriptions.
+pub(crate) fn describe(
+    kernels: &[PathBuf],
+    config: Option<&Path>,
+    fields: &FieldOptions,
+) -> Result<Vec<Described>, Error> {
     let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml") || path.is_dir();
     let files: Vec<&Path> =
         config.into_iter().chain(kernels.iter().filter(is_description).map(PathBuf::as_path)).collect();
@@ -78,7 +77,7 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
     }
     if !sources.is_empty() {
         let relative = described[0].file.is_none();
-        let names = sources.iter().map(|source| here(source, relative)).collect::<Result<Vec<_>, _>>();
+        let names = sources.iter().map(|source| absolute_path(source, relative)).collect::<Result<Vec<_>, _>>();
         let names = names.map_err(Error::Usage)?;
         let of_case = described[0].of_case;
         let description = &mut described[0].description;
@@ -86,20 +85,20 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
             return Err(Error::Usage("a kernel stands beside a description with [[pass]]; name it in a pass".into()));
         }
         let kernel = description.kernel.get_or_insert_default();
-        // The captured kernel is what others are compared with.
-        let own = if of_case { kernel.source.values().to_vec() } else { vec![] };
-        kernel.source = Listed::Many([own, names].concat());
+        // Other kernels are compared with the captured one.
+        let captured = if of_case { kernel.source.values().to_vec() } else { vec![] };
+        kernel.source = OneOrMany::Many([captured, names].concat());
     }
-    let applied = described.into_iter().map(|own| fields.applied(own)).collect::<Result<Vec<_>, _>>();
+    let applied = described.into_iter().map(|description| fields.applied(description)).collect::<Result<Vec<_>, _>>();
     let mut described = applied.map_err(Error::Usage)?;
     if !sources.is_empty() {
-        // An argument needs no name in messages.
+        // Messages about an argument need no option before the text.
         described[0].options.push(("kernel.source".into(), String::new()));
     }
     Ok(described)
 }
 
-/// The description in a file, or of the case in a folder.
+/// Reads the description in a file, or of the case in a folder.
 fn read(path: &Path) -> Result<Described, Error> {
     let of_case = path.is_dir();
     let path = &if of_case { path.join(CASE) } else { path.to_path_buf() };
@@ -117,8 +116,8 @@ fn read(path: &Path) -> Result<Described, Error> {
     Ok(Described { description, folder, file: Some((path.clone(), text)), options: vec![], of_case })
 }
 
-/// A path from the folder of this process, where those of the description are from another.
-fn here(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
+/// Makes a path from the command line absolute, unless the description's paths are relative to the working folder too.
+fn absolute_path(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
     let path = path.as_ref();
     let named = |reason: String| format!("{}: {reason}", path.shown());
     let path =
@@ -126,10 +125,10 @@ fn here(path: impl AsRef<Path>, relative: bool) -> Result<String, String> {
     path.into_os_string().into_string().map_err(|_| named("its name is not UTF-8; rename it".into()))
 }
 
-impl Fields {
-    /// Changes a description, and notes which option changed which field.
+impl FieldOptions {
+    /// Applies the changes, and stores which option changed which field.
     pub(super) fn applied(&self, mut described: Described) -> Result<Described, String> {
-        // Paths of the command line are from the folder of this process.
+        // Paths on the command line are relative to the working folder.
         let relative = described.file.is_none();
         let (description, options) = (&mut described.description, &mut described.options);
         let mut note = |field: String, option: String| options.push((field, brief(&option).into_owned()));
@@ -142,7 +141,7 @@ impl Fields {
                 let example = known.first().map_or("M", String::as_str);
                 return Err(format!("--size '{}' is not NAME=VALUE; write --size {example}=512..4096", brief(axis)));
             }
-            // Beside those of a description one more would change nothing, and be a slip of the keyboard.
+            // An axis that the description lacks would have no effect, so it is probably a typo.
             if !known.is_empty() && !known.iter().any(|known| known == name) {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 return Err(unknown("axis", name, " for --size", &known));
@@ -151,13 +150,13 @@ impl Fields {
                 return Err(format!("--size states {name} twice; write its values in one: -s {name}=64,128"));
             }
             sized.push(name);
-            description.axes.set(name, Listed::One(Formula::Text(values.into())));
+            description.axes.set(name, OneOrMany::One(Formula::Text(values.into())));
             note(format!("axes.{name}"), format!("--size {axis}"));
         }
         for text in &self.set {
-            let mut change = Change::parse(text)?;
+            let mut change = FieldChange::parse(text)?;
             if !relative {
-                change.value = moved(&change.field(), change.value)?;
+                change.value = with_absolute_paths(&change.field(), change.value)?;
             }
             description.change(&change).map_err(|reason| format!("--set {}: {reason}", brief(text)))?;
             note(change.field(), format!("--set {text}"));
@@ -169,7 +168,7 @@ impl Fields {
             note(format!("kernel.define.{name}"), format!("--define {define}"));
         }
         for folder in &self.include {
-            kernel.include.push(here(folder, relative)?);
+            kernel.include.push(absolute_path(folder, relative)?);
         }
         if let Some(entry) = &self.entry {
             kernel.entry = Some(entry.clone());
@@ -184,19 +183,16 @@ impl Fields {
     }
 }
 
-/// A value of `--set`, and the field that gets it.
-struct Change {
+/// Change of a field by `--set`.
+struct FieldChange {
     path: Vec<String>,
     value: Value,
-    /// The value as it is typed.
+    /// Value as typed.
     text: String,
 }
 
-impl Change {
-    /// Reads `KEY=VALUE`.
-    ///
-    /// # Errors
-    /// When KEY is no key of TOML, or VALUE begins like a value of TOML and is none.
+impl FieldChange {
+    /// Parses `KEY=VALUE`.
     fn parse(text: &str) -> Result<Self, String> {
         let table = |key: &str| toml::from_str::<Table>(&format!("{key} = 0")).ok().filter(|table| table.len() == 1);
         let mut sides =
@@ -218,13 +214,13 @@ impl Change {
         Ok(Self { path, value: value_of, text: value.into() })
     }
 
-    /// The field as messages name it.
+    /// Returns the field as messages name it.
     fn field(&self) -> String {
         self.path.join(".")
     }
 }
 
-/// The value that a person types: one of TOML, a list of such, or else a string without its quotes.
+/// Parses a typed value: TOML, a list of such values, or else an unquoted string.
 pub(crate) fn typed(text: &str) -> Result<Value, String> {
     if let Ok(mut table) = toml::from_str::<Table>(&format!("value = {text}"))
         && let (1, Some(value)) = (table.len(), table.remove("value"))
@@ -240,8 +236,8 @@ pub(crate) fn typed(text: &str) -> Result<Value, String> {
     Ok(Value::String(text.into()))
 }
 
-/// A value with the paths in it from the root, for a description that is from another folder.
-fn moved(field: &str, value: Value) -> Result<Value, String> {
+/// Makes the paths in a value absolute, for a description in another folder.
+fn with_absolute_paths(field: &str, value: Value) -> Result<Value, String> {
     let is_of = |table: &str, key: &str| field.starts_with(table) && field.ends_with(key);
     let names_file = ["kernel.source", "kernel.include", "reference.kernel", "reference.include", "reference.file"]
         .contains(&field)
@@ -250,13 +246,16 @@ fn moved(field: &str, value: Value) -> Result<Value, String> {
         || is_of("pass.", ".include");
     Ok(match value {
         Value::Table(fields) => {
-            let moved = |(key, value)| Ok((String::clone(&key), moved(&format!("{field}.{key}"), value)?));
+            let moved =
+                |(key, value)| Ok((String::clone(&key), with_absolute_paths(&format!("{field}.{key}"), value)?));
             Value::Table(fields.into_iter().map(moved).collect::<Result<_, String>>()?)
         }
-        Value::Array(all) => Value::Array(all.into_iter().map(|own| moved(field, own)).collect::<Result<_, _>>()?),
-        Value::String(path) if names_file => Value::String(here(path, false)?),
+        Value::Array(all) => {
+            Value::Array(all.into_iter().map(|item| with_absolute_paths(field, item)).collect::<Result<_, _>>()?)
+        }
+        Value::String(path) if names_file => Value::String(absolute_path(path, false)?),
         Value::String(fill) => match fill.strip_prefix('@').filter(|_| is_of("buffer.", ".fill")) {
-            Some(file) => Value::String(format!("@{}", here(file, false)?)),
+            Some(file) => Value::String(format!("@{}", absolute_path(file, false)?)),
             None => Value::String(fill),
         },
         other => other,
@@ -265,25 +264,25 @@ fn moved(field: &str, value: Value) -> Result<Value, String> {
 
 impl Description {
     /// Sets a field.
-    fn change(&mut self, change: &Change) -> Result<(), String> {
+    fn change(&mut self, change: &FieldChange) -> Result<(), String> {
         let fields = Table::try_from(&*self).map_err(|e| e.to_string())?;
         let with = |value: Value| {
             let mut fields = fields.clone();
             put(&mut fields, &change.path, value)?;
             fields.try_into().map_err(|e| e.to_string().trim_end().replace('\n', " "))
         };
-        // Text that looks like a number: the version of Vulkan.
+        // The text may look like a number, as the version of Vulkan does.
         let as_text = |reason: String| with(Value::String(change.text.clone())).map_err(|_| reason);
         *self = with(change.value.clone()).or_else(as_text)?;
         Ok(())
     }
 }
 
-/// Sets the value at a path, whose tables need not be there yet.
+/// Sets the value at a path, and creates missing tables.
 fn put(fields: &mut Table, path: &[String], value: Value) -> Result<(), String> {
     let whole = path.join(".");
     match path {
-        // Members of structures are known by their whole names.
+        // Members of structures are stored under their full names.
         [first, rest @ ..] if !rest.is_empty() && !fields.contains_key(&whole) => {
             let inner = fields.entry(first.clone()).or_insert_with(|| Table::new().into());
             match inner {

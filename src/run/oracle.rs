@@ -1,8 +1,8 @@
-//! Whether what kernels of the user's left is right: compared with a reference, element by element.
+//! Oracles of users' kernels: compare outputs with a reference, element by element.
 
 use super::array::{self, integer};
-use super::member_map::Kind;
-use super::resolved::{Buffer, Tolerance};
+use super::member_map::ByteKind;
+use super::resolved::{ResolvedBuffer, Tolerance};
 use crate::algorithms::Oracle;
 use crate::algorithms::OutputComparison;
 use crate::basis::destination::Destination;
@@ -17,27 +17,35 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// The right contents of buffers.
+/// Correct contents of an output.
+pub(super) struct ExpectedOutput {
+    /// Index among the outputs.
+    pub(super) index: usize,
+    pub(super) buffer: ResolvedBuffer,
+    pub(super) answer: Vec<u8>,
+}
+
+/// Correct contents of outputs.
 pub(super) struct Expected {
-    /// The buffers that are compared: their place among the outputs, what they are, the answer.
-    pub(super) answers: Vec<(usize, Buffer, Vec<u8>)>,
-    /// The names of outputs that nobody knows the answer of.
+    /// Outputs that are compared.
+    outputs: Vec<ExpectedOutput>,
+    /// Names of outputs without a reference.
     unknown: Vec<String>,
-    /// The inputs that outputs have indices of, by their places.
-    keys: BTreeMap<usize, (Buffer, Vec<u8>)>,
-    /// What of the answers is not compared.
+    /// Inputs that outputs hold indices of, by index among the buffers.
+    keys: BTreeMap<usize, (ResolvedBuffer, Vec<u8>)>,
+    /// Notes about parts of the reference that are not compared.
     notes: Vec<String>,
 }
 
-/// A note on elements of the reference that no member of the kernels' structures covers, so that nobody compares them. What
-/// the buffer held before the run may lie there.
-fn left_out(data: &Buffer, answer: &[u8]) -> Option<String> {
+/// Returns a note if the reference has values where the kernels' structures have padding, which is not compared. Values
+/// of the fill may be there.
+fn left_out(data: &ResolvedBuffer, answer: &[u8]) -> Option<String> {
     let size = data.element.bytes() as usize;
     if data.fill.is_some() || data.members.is_plain() {
         return None;
     }
     let is_left_out = |(index, bytes): &(usize, &[u8])| {
-        bytes.iter().any(|byte| *byte != 0) && !is_filler(bytes) && data.members.kind(*index, size) == Kind::Padding
+        bytes.iter().any(|byte| *byte != 0) && !is_filler(bytes) && data.members.kind(*index, size) == ByteKind::Padding
     };
     let mut all = answer.chunks_exact(size).enumerate().filter(is_left_out);
     let (first, bytes) = all.next()?;
@@ -53,10 +61,10 @@ fn left_out(data: &Buffer, answer: &[u8]) -> Option<String> {
     ))
 }
 
-/// A note on outputs whose rows may come in any order each: nothing says which rows belong together.
-fn unpaired(answers: &[(usize, Buffer, Vec<u8>)]) -> Option<String> {
-    let rows = |data: &Buffer| data.shape.first().copied();
-    let mut sets = answers.iter().map(|(_, data, _)| data).filter(|data| matches!(data.tolerance, Tolerance::Set));
+/// Returns a note if several outputs are sets of rows: whether their rows belong together is not compared.
+fn unpaired(outputs: &[ExpectedOutput]) -> Option<String> {
+    let rows = |data: &ResolvedBuffer| data.shape.first().copied();
+    let mut sets = outputs.iter().map(|output| &output.buffer).filter(|data| matches!(data.tolerance, Tolerance::Set));
     let first = sets.next()?;
     let other = sets.find(|other| rows(other) == rows(first))?;
     Some(format!(
@@ -67,86 +75,87 @@ fn unpaired(answers: &[(usize, Buffer, Vec<u8>)]) -> Option<String> {
 }
 
 impl Expected {
-    /// The expected contents.
-    ///
-    /// # Errors
-    /// Where a buffer has no number at all.
-    pub(super) fn new(mut answers: Vec<(usize, Buffer, Vec<u8>)>) -> Result<Self, String> {
+    /// Sets padding to zero and fits the default tolerances. Refuses an answer that consists of NaN.
+    pub(super) fn new(mut outputs: Vec<ExpectedOutput>) -> Result<Self, String> {
         let mut notes: Vec<String> = vec![];
-        for (_, data, answer) in &mut answers {
-            notes.extend(left_out(data, answer));
-            *answer = data.members.without_padding(answer).into_owned();
-            if let Some(odd) = non_finite(data, answer)
-                && values(data, answer).all(f64::is_nan)
+        for ExpectedOutput { buffer, answer, .. } in &mut outputs {
+            notes.extend(left_out(buffer, answer));
+            *answer = buffer.members.without_padding(answer).into_owned();
+            if let Some(odd) = non_finite(buffer, answer)
+                && values(buffer, answer).all(f64::is_nan)
             {
                 return Err(format!("the reference is not an answer: {odd}; fix it, or its inputs"));
             }
-            fit(data, answer);
+            fit(buffer, answer);
         }
-        notes.extend(unpaired(&answers));
-        Ok(Self { answers, unknown: vec![], keys: BTreeMap::new(), notes })
+        notes.extend(unpaired(&outputs));
+        Ok(Self { outputs, unknown: vec![], keys: BTreeMap::new(), notes })
     }
 
-    /// The same with a note on what is not compared.
-    pub(super) fn noting(mut self, note: Option<String>) -> Self {
+    /// Adds a note about parts of the reference that are not compared.
+    pub(super) fn with_note(mut self, note: Option<String>) -> Self {
         self.notes.extend(note);
         self
     }
 
-    /// The same beside outputs that nobody knows the answer of.
-    pub(super) fn beside(self, unknown: Vec<String>) -> Self {
+    /// Adds the names of outputs without a reference.
+    pub(super) fn with_unknown(self, unknown: Vec<String>) -> Self {
         Self { unknown, ..self }
     }
 
-    /// The same with the inputs that outputs have indices of, by their places.
-    pub(super) fn picking(self, keys: BTreeMap<usize, (Buffer, Vec<u8>)>) -> Self {
+    /// Adds the inputs that outputs hold indices of, by index among the buffers.
+    pub(super) fn with_keys(self, keys: BTreeMap<usize, (ResolvedBuffer, Vec<u8>)>) -> Self {
         Self { keys, ..self }
+    }
+
+    fn output(&self, index: usize) -> Option<&ExpectedOutput> {
+        self.outputs.iter().find(|output| output.index == index)
     }
 }
 
-/// Every element of a buffer.
-fn values(data: &Buffer, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
+/// Iterates over the elements of a buffer.
+fn values(data: &ResolvedBuffer, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
     contents.chunks_exact(data.element.bytes() as usize).map(|bytes| data.element.value(bytes))
 }
 
-/// Values that are looked at to find the magnitude of many.
-const MOST_SAMPLED: usize = 1 << 20;
+/// Most values that are sampled to find a magnitude.
+const MAX_SAMPLED: usize = 1 << 20;
 
-/// Multiple of the quartile of distinct magnitudes beyond which a value is an outlier: of normally distributed values none
-/// is, of most others few are.
-const OUTLIER: f64 = 16.0;
+/// Ratio to the first quartile of the distinct magnitudes above which a value is an outlier: normally distributed
+/// values have none, most other distributions few.
+const OUTLIER_RATIO: f64 = 16.0;
 
-/// The largest magnitude of `values` without outliers, such as sentinels and masks: these are few values, however often they
-/// come. Zeros have no magnitude, and what is not finite has none either.
+/// Returns the largest magnitude of finite values other than 0, except outliers such as sentinels and masks. Equal
+/// values count once, so that a frequent sentinel is an outlier too.
 pub(crate) fn magnitude(values: impl ExactSizeIterator<Item = f64>) -> f64 {
-    let step = values.len().div_ceil(MOST_SAMPLED).max(1);
+    let step = values.len().div_ceil(MAX_SAMPLED).max(1);
     let finite = values.step_by(step).map(f64::abs).filter(|value| *value > 0.0 && value.is_finite());
     let mut known: Vec<f64> = finite.collect();
     known.sort_unstable_by(f64::total_cmp);
     known.dedup();
     let Some(quartile) = known.get(known.len().saturating_sub(1) / 4) else { return 0.0 };
-    known[..known.partition_point(|value| *value <= OUTLIER * quartile)].last().copied().unwrap_or(0.0)
+    known[..known.partition_point(|value| *value <= OUTLIER_RATIO * quartile)].last().copied().unwrap_or(0.0)
 }
 
-/// Columns along the last extent that have a magnitude each at most.
-const MOST_COLUMNS: usize = 16;
+/// Most columns of the last extent that get separate magnitudes.
+const MAX_COLUMNS: usize = 16;
 
-/// The magnitude of each of so many columns, by the whole rows; none where they are too many, or all alike.
+/// Returns the magnitude of each column; `None` if there are too many columns, or all have similar magnitudes.
 pub(crate) fn magnitudes(element: DType, contents: &[u8], columns: usize) -> Option<Vec<f64>> {
     let size = element.bytes() as usize;
-    if !(2..=MOST_COLUMNS).contains(&columns) {
+    if !(2..=MAX_COLUMNS).contains(&columns) {
         return None;
     }
     let column =
         |at: usize| magnitude(contents.chunks_exact(columns * size).map(|row| element.value(&row[at * size..])));
     let found: Vec<f64> = (0..columns).map(column).collect();
-    let known = || found.iter().copied().filter(|own| *own > 0.0);
+    let known = || found.iter().copied().filter(|magnitude| *magnitude > 0.0);
     let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
-    (most > OUTLIER * least).then_some(found)
+    (most > OUTLIER_RATIO * least).then_some(found)
 }
 
-/// Lowers the usual absolute tolerance where the reference is small, in a column or everywhere: zeros are no answer then.
-fn fit(data: &mut Buffer, answer: &[u8]) {
+/// Lowers the default absolute tolerance where the reference is small, in a column or everywhere, so that zeros fail.
+fn fit(data: &mut ResolvedBuffer, answer: &[u8]) {
     let (Tolerance::Close { rtol, atol }, false) = (&data.tolerance, data.checked) else { return };
     let (rtol, atol) = (*rtol, *atol);
     let lowered = |magnitude: f64| if magnitude > 0.0 { atol.min(rtol * magnitude) } else { atol };
@@ -157,26 +166,26 @@ fn fit(data: &mut Buffer, answer: &[u8]) {
     };
 }
 
-/// Elements of a row: along the last of several extents, or in each structure that the kernels see.
-fn columns(data: &Buffer) -> usize {
+/// Returns the elements per row: the last of several extents, or the size of the structure that the kernels declare.
+fn columns(data: &ResolvedBuffer) -> usize {
     let last = data.shape.last().filter(|_| data.shape.len() > 1).map(|last| *last as usize);
     let in_structure = || data.members.period(data.element.bytes() as usize);
-    // Memory may be longer than a whole number of structures.
-    last.or_else(in_structure).filter(|own| (1..=data.len() as usize).contains(own)).unwrap_or(1)
+    // The buffer may be longer than a whole number of structures.
+    last.or_else(in_structure).filter(|columns| (1..=data.len() as usize).contains(columns)).unwrap_or(1)
 }
 
 impl Oracle for Expected {
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String> {
-        let found = self.answers.iter().map(|(at, data, answer)| {
-            let found = &*data.members.without_padding(outputs[*at].as_bytes());
+        let found = self.outputs.iter().map(|ExpectedOutput { index, buffer: data, answer }| {
+            let found = &*data.members.without_padding(outputs[*index].as_bytes());
             match &data.tolerance {
-                Tolerance::Set => same_rows(data, found, answer),
-                Tolerance::Picks(place) => same_picks(data, found, answer, self.keys.get(place)),
-                Tolerance::Moments { mean, deviation } => moments(data, found, *mean, *deviation),
+                Tolerance::Set => compare_rows(data, found, answer),
+                Tolerance::Picks(place) => compare_picks(data, found, answer, self.keys.get(place)),
+                Tolerance::Moments { mean, deviation } => check_moments(data, found, *mean, *deviation),
                 _ => compare(data, found, answer),
             }
         });
-        // The share of its tolerance; a residual that is no number, of 0 by 0, does not pass.
+        // Residual relative to its tolerance; NaN, from 0/0, fails.
         let share =
             |check: &CheckResult| if check.tolerance > 0.0 { check.residual / check.tolerance } else { check.residual };
         let worst = found.max_by(|a, b| b.passes().cmp(&a.passes()).then(share(a).total_cmp(&share(b))));
@@ -189,18 +198,18 @@ impl Oracle for Expected {
     }
 
     fn element(&self, output: usize, index: usize) -> Option<String> {
-        let (_, data, _) = self.answers.iter().find(|(at, ..)| *at == output)?;
-        let is_padding = data.members.kind(index, data.element.bytes() as usize) == Kind::Padding;
+        let data = &self.output(output)?.buffer;
+        let is_padding = data.members.kind(index, data.element.bytes() as usize) == ByteKind::Padding;
         (!is_padding).then(|| place(data, index))
     }
 
     fn notes(&self) -> Vec<String> {
-        let integers = self.answers.iter().filter_map(|(_, data, answer)| integers_in(data, answer));
+        let integers = self.outputs.iter().filter_map(|output| integers_in(&output.buffer, &output.answer));
         integers.chain(self.notes.iter().cloned()).collect()
     }
 
     fn comparison(&self, output: usize) -> Option<OutputComparison> {
-        let (_, data, _) = self.answers.iter().find(|(place, ..)| *place == output)?;
+        let data = &self.output(output)?.buffer;
         let ordered = !matches!(data.tolerance, Tolerance::Set | Tolerance::Moments { .. });
         let row = columns(data);
         let tolerance = data.tolerance.to_string();
@@ -208,7 +217,7 @@ impl Oracle for Expected {
     }
 
     fn answer(&self, output: usize, stretches: &[Range<usize>]) -> Option<Vec<u8>> {
-        let (_, data, answer) = self.answers.iter().find(|(place, ..)| *place == output)?;
+        let ExpectedOutput { buffer: data, answer, .. } = self.output(output)?;
         let size = data.element.bytes() as usize;
         let parts: Option<Vec<&[u8]>> =
             stretches.iter().map(|part| answer.get(part.start * size..part.end * size)).collect();
@@ -216,7 +225,7 @@ impl Oracle for Expected {
     }
 
     fn accepted_share(&self, output: usize, stretches: &[Range<usize>], found: &[u8], changed: u64) -> Option<f64> {
-        let (_, data, answer) = self.answers.iter().find(|(place, ..)| *place == output)?;
+        let ExpectedOutput { buffer: data, answer, .. } = self.output(output)?;
         if matches!(data.tolerance, Tolerance::Set | Tolerance::Picks(_) | Tolerance::Moments { .. }) {
             return None;
         }
@@ -226,8 +235,8 @@ impl Oracle for Expected {
         if let Tolerance::Columns { atol, .. } = &mut data.tolerance {
             *atol = stretches.iter().flat_map(Clone::clone).map(|index| atol[index % atol.len()]).collect();
         }
-        let pair = Pair { data: &data, found, answer: &answer };
-        let Errors { residual, tolerance, most, sum, .. } = pair.errors(found.len() / size);
+        let pair = ComparedOutput { data: &data, found, answer: &answer };
+        let OutputErrors { residual, tolerance, most, sum, .. } = pair.errors(found.len() / size);
         if residual <= tolerance {
             return Some(1.0);
         }
@@ -236,7 +245,7 @@ impl Oracle for Expected {
             (Some(most), _) => {
                 (0..count).filter(|index| pair.error(*index).is_nan() || pair.error(*index) > most).count()
             }
-            // As many of the smallest errors as the tolerance allows together.
+            // Count the elements that exceed the tolerance when the smallest errors are added up first.
             (None, Tolerance::Nmse(_)) => {
                 let mut left = sum * tolerance / residual;
                 let mut errors: Vec<f64> = (0..count).map(|index| pair.error(index)).collect();
@@ -255,11 +264,11 @@ impl Oracle for Expected {
     }
 }
 
-/// Share of a reference's elements other than 0, one in so many, from which those that look like integers are said to be.
-const ONE_IN: usize = 64;
+/// Reciprocal of the share of nonzero elements that must look like integers for a note.
+const MAX_ELEMENTS_PER_INTEGER: usize = 64;
 
-/// How many elements of these floats look like integers, and how many there are beside zeros, of those that `counts`: small
-/// integers are below the smallest normal number, those below 0 are NaN.
+/// Counts the elements of floats that look like integers, and the nonzero elements, among those for which `counts`
+/// holds. Small positive integers are subnormal as floats, small negative ones NaN.
 pub(crate) fn integer_like(element: DType, contents: &[u8], counts: impl Fn(usize) -> bool) -> [usize; 2] {
     let smallest = element.smallest_normal();
     let quiet = [f64::NAN, -f64::NAN].map(|value| {
@@ -277,15 +286,15 @@ pub(crate) fn integer_like(element: DType, contents: &[u8], counts: impl Fn(usiz
     all.fold([0, 0], |[odd, count], (_, bytes)| [odd + usize::from(looks(bytes)), count + 1])
 }
 
-/// A note on a buffer of f32 or f64 whose contents look like integers, which no tolerance tells apart.
-fn integers_in(data: &Buffer, answer: &[u8]) -> Option<String> {
+/// Returns a note if the f32 or f64 elements of a buffer look like integers, which every tolerance would accept.
+fn integers_in(data: &ResolvedBuffer, answer: &[u8]) -> Option<String> {
     let (element, size) = (data.element, data.element.bytes() as usize);
     if ![DType::F32, DType::F64].contains(&element) || matches!(data.tolerance, Tolerance::Exact) {
         return None;
     }
-    let is_number = |at: usize| data.members.kind(at, size) == Kind::Number;
+    let is_number = |at: usize| data.members.kind(at, size) == ByteKind::Number;
     let [odd, count] = integer_like(element, answer, is_number);
-    (odd * ONE_IN > count).then(|| {
+    (odd * MAX_ELEMENTS_PER_INTEGER > count).then(|| {
         let integers = element.as_integer(false).map_or("bytes", DType::name);
         format!(
             "{}: {odd} of {count} elements of the reference look like integers, which as {element} are below every \
@@ -295,16 +304,15 @@ fn integers_in(data: &Buffer, answer: &[u8]) -> Option<String> {
     })
 }
 
-/// No reference: whatever was found passes, and is said to be unverified.
+/// Oracle without a reference: every result passes, as unverified.
 pub(super) struct NoReference {
-    /// The outputs, in their order.
-    pub(super) outputs: Vec<Buffer>,
+    /// Outputs, in order.
+    pub(super) outputs: Vec<ResolvedBuffer>,
 }
 
 impl Oracle for NoReference {
     fn check(&self, _: &[HostArray]) -> Result<CheckResult, String> {
-        let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
-        Ok(CheckResult { residual: 0.0, tolerance: 0.0, method, worst: String::new(), metrics: vec![], wrong })
+        Ok(elementwise(0.0, 0.0, String::new(), WrongElements::default()))
     }
 
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
@@ -317,17 +325,17 @@ impl Oracle for NoReference {
     }
 }
 
-/// An oracle that writes buffers to files.
-pub(super) struct Saving {
+/// Oracle that also saves outputs to files.
+pub(super) struct SavingOracle {
     pub(super) oracle: Box<dyn Oracle>,
-    /// The place of each among the outputs, what it is, and the file.
-    pub(super) saves: Vec<(usize, Buffer, PathBuf)>,
+    /// Index of each saved buffer among the outputs, the buffer, and the file.
+    pub(super) saves: Vec<(usize, ResolvedBuffer, PathBuf)>,
 }
 
-impl Oracle for Saving {
+impl Oracle for SavingOracle {
     fn save(&self, outputs: &[HostArray]) -> Result<(), String> {
         for (at, buffer, path) in &self.saves {
-            // What an earlier run saved there stays until this is whole.
+            // Written to a temporary file first: an earlier result stays until the new one is complete.
             let contents =
                 |file: &mut File| array::write_to(file, buffer.element, &buffer.shape, outputs[*at].as_bytes());
             let written = Destination::open(path).and_then(|destination| destination.write_by(contents));
@@ -365,12 +373,12 @@ impl Oracle for Saving {
     }
 }
 
-/// Describes the elements that are not finite, if any.
-fn non_finite(data: &Buffer, contents: &[u8]) -> Option<String> {
+/// Describes elements that are not finite, if there are any.
+fn non_finite(data: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
     if !data.element.is_float() {
         return None;
     }
-    let is_number = |index: usize| data.members.kind(index, data.element.bytes() as usize) == Kind::Number;
+    let is_number = |index: usize| data.members.kind(index, data.element.bytes() as usize) == ByteKind::Number;
     let mut odd = values(data, contents).enumerate().filter(|(at, value)| !value.is_finite() && is_number(*at));
     let (first, value) = odd.next()?;
     let what = if value.is_nan() { "not a number" } else { "infinite" };
@@ -381,8 +389,8 @@ fn non_finite(data: &Buffer, contents: &[u8]) -> Option<String> {
     Some(format!("{} is {what}{others}", place(data, first)))
 }
 
-/// The name of an element: `D[3,5]`.
-fn place(data: &Buffer, index: usize) -> String {
+/// Formats the name of an element: `D[3,5]`.
+fn place(data: &ResolvedBuffer, index: usize) -> String {
     let mut left = index as u64;
     let mut subscripts: Vec<String> = vec![];
     for extent in data.shape.iter().rev() {
@@ -397,7 +405,7 @@ fn element_of(bytes: &[u8], index: usize, size: usize) -> &[u8] {
     &bytes[index * size..(index + 1) * size]
 }
 
-/// Where a number stands among all values of its type, so that the difference of two is their distance in units in the
+/// Returns the position of a number among all values of its type, so that differences are distances in units in the
 /// last place.
 fn rank(element: DType, bytes: &[u8]) -> i128 {
     let mut wide = [0; 8];
@@ -410,7 +418,7 @@ fn rank(element: DType, bytes: &[u8]) -> i128 {
     }
 }
 
-/// Whether these bytes are NaN of the filler. Of halves, one begins as the filler does and one ends so.
+/// Returns whether an element is a NaN of the filler. An element of 16 bits holds either half of a filler word.
 fn is_filler(bytes: &[u8]) -> bool {
     let has = |word: [u8; 4]| FILLER.contains(&u32::from_le_bytes(word));
     bytes.chunks(4).all(|part| match *part {
@@ -420,7 +428,7 @@ fn is_filler(bytes: &[u8]) -> bool {
     })
 }
 
-/// An element in words, with all its digits.
+/// Formats an element with all its digits.
 pub(super) fn shown(element: DType, bytes: &[u8]) -> String {
     let value = element.value(bytes);
     match integer(element, bytes) {
@@ -430,20 +438,20 @@ pub(super) fn shown(element: DType, bytes: &[u8]) -> String {
     }
 }
 
-/// What a kernel left, and what it should have.
-struct Pair<'a> {
-    data: &'a Buffer,
+/// Found and correct contents of an output.
+struct ComparedOutput<'a> {
+    data: &'a ResolvedBuffer,
     found: &'a [u8],
     answer: &'a [u8],
 }
 
-impl Pair<'_> {
+impl ComparedOutput<'_> {
     fn values(&self, index: usize) -> (f64, f64) {
         let (element, size) = (self.data.element, self.data.element.bytes() as usize);
         (element.value(&self.found[index * size..]), element.value(&self.answer[index * size..]))
     }
 
-    /// How far an element is off. Of integers of 64 bits the difference may be smaller than what f64 tells apart.
+    /// Returns the absolute difference of an element, exact for 64-bit integers.
     fn difference(&self, index: usize) -> f64 {
         let (element, size) = (self.data.element, self.data.element.bytes() as usize);
         let whole = |bytes| integer(element, element_of(bytes, index, size)).filter(|_| !element.is_float());
@@ -455,17 +463,17 @@ impl Pair<'_> {
         }
     }
 
-    /// Whether an element of a buffer of floats is an integer, of a structure that has both, and whether that has a sign.
+    /// Returns whether an integer member of a structure with floats is signed; `None` for other elements.
     fn integer(&self, index: usize) -> Option<bool> {
         let element = self.data.element;
         match self.data.members.kind(index, element.bytes() as usize) {
-            Kind::Integer { signed } if element.is_float() => Some(signed),
+            ByteKind::Integer { signed } if element.is_float() => Some(signed),
             _ => None,
         }
     }
 
-    /// The error of an element, by the measure of the tolerance. What is infinite or no number is beyond all, unless
-    /// the reference has the same.
+    /// Returns the error of an element as the tolerance measures it. Infinite values and NaN are infinitely wrong,
+    /// unless the reference has the same.
     fn error(&self, index: usize) -> f64 {
         let (got, expected) = self.values(index);
         let element = self.data.element;
@@ -473,7 +481,7 @@ impl Pair<'_> {
         let (found, answer) = (part(self.found), part(self.answer));
         match &self.data.tolerance {
             _ if found == answer => 0.0,
-            // A zero is a zero, whatever its sign.
+            // Zeros of both signs are equal.
             _ if element.is_float() && got == 0.0 && expected == 0.0 => 0.0,
             _ if self.integer(index).is_some() => f64::INFINITY,
             _ if got.is_nan() && expected.is_nan() => 0.0,
@@ -488,17 +496,17 @@ impl Pair<'_> {
         }
     }
 
-    /// Whether these bytes of an element are what lay there before the run, or what such memory makes of a sum: a NaN with
-    /// the bits of the filler. Integers may have such bits by right.
+    /// Returns whether an element still holds the filler, or a NaN computed from it. Integers may have these bits
+    /// legitimately.
     fn is_filler(&self, contents: &[u8], index: usize) -> bool {
         let element = self.data.element;
         let bytes = element_of(contents, index, element.bytes() as usize);
         element.is_float() && self.integer(index).is_none() && is_filler(bytes)
     }
 
-    /// What an element is and should be, in a sentence.
-    fn told(&self, index: usize) -> String {
-        let WrongElement { element, got, expected } = self.described(index);
+    /// Describes a wrong element and its likely cause.
+    fn describe_error(&self, index: usize) -> String {
+        let WrongElement { element, got, expected } = self.wrong_element(index);
         if self.is_filler(self.answer, index) {
             return format!(
                 "{element} is {got}, the reference has NaN, from memory that was never written (it is gpukern's NaN filler): \
@@ -514,8 +522,8 @@ impl Pair<'_> {
         format!("{element} is {got}, the reference has {expected}")
     }
 
-    /// The element in words, with the digits that tell it from its neighbours, where it has those of f32 at most.
-    fn described(&self, index: usize) -> WrongElement {
+    /// Formats a wrong element with the digits that distinguish it from neighboring values.
+    fn wrong_element(&self, index: usize) -> WrongElement {
         let element = self.data.element;
         let integer = self.integer(index).and_then(|signed| element.as_integer(signed)).unwrap_or(element);
         let shown = |bytes| shown(integer, element_of(bytes, index, element.bytes() as usize));
@@ -523,27 +531,27 @@ impl Pair<'_> {
     }
 }
 
-/// The errors of an answer by the measure of its tolerance.
-struct Errors {
+/// Errors of an output, as its tolerance measures them.
+struct OutputErrors {
     residual: f64,
     tolerance: f64,
-    /// Sum of the errors of all elements.
+    /// Sum of the elements' errors.
     sum: f64,
-    /// The element that errs most, if any errs.
+    /// Element with the largest error; `None` if there are no errors.
     worst: Option<usize>,
-    /// Largest error of a right element; `None` where no single element is to blame.
+    /// Largest error that a correct element may have; `None` if the tolerance does not judge single elements.
     most: Option<f64>,
 }
 
-impl Pair<'_> {
-    /// The errors of the first `count` elements.
-    fn errors(&self, count: usize) -> Errors {
+impl ComparedOutput<'_> {
+    /// Computes the errors of the first `count` elements.
+    fn errors(&self, count: usize) -> OutputErrors {
         let (mut worst, mut largest, mut sum, mut different) = (None, 0.0, 0.0, 0u64);
         for index in 0..count {
             let error = self.error(index);
             sum += error;
             different += u64::from(error > 0.0);
-            // 0 ÷ 0 of a tolerance of nothing is no number, and beyond it.
+            // NaN from 0/0, with a tolerance of zero, counts as wrong.
             if error > largest || error.is_nan() && !f64::is_nan(largest) {
                 (worst, largest) = (Some(index), error);
             }
@@ -560,56 +568,60 @@ impl Pair<'_> {
             Tolerance::Nmse(_) => None,
             _ => Some(0.0),
         };
-        Errors { residual, tolerance, sum, worst, most }
+        OutputErrors { residual, tolerance, sum, worst, most }
     }
 }
 
-/// How far `found` is from `answer`.
-fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> CheckResult {
-    let pair = Pair { data, found, answer };
+/// Compares contents with the answer.
+fn compare(data: &ResolvedBuffer, found: &[u8], answer: &[u8]) -> CheckResult {
+    let pair = ComparedOutput { data, found, answer };
     let count = data.len() as usize;
-    let Errors { residual, tolerance, worst, most, .. } = pair.errors(count);
+    let OutputErrors { residual, tolerance, worst, most, .. } = pair.errors(count);
     let mut wrong = WrongElements::default();
     if let (Some(most), false) = (most, residual <= tolerance) {
         for index in (0..count).filter(|index| pair.error(*index) > most || pair.error(*index).is_nan()) {
-            wrong.add(|| pair.described(index));
+            wrong.add(|| pair.wrong_element(index));
         }
     }
-    let worst = worst.map_or_else(String::new, |index| pair.told(index));
+    let worst = worst.map_or_else(String::new, |index| pair.describe_error(index));
+    elementwise(residual, tolerance, worst, wrong)
+}
+
+fn elementwise(residual: f64, tolerance: f64, worst: String, wrong: WrongElements) -> CheckResult {
     CheckResult { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
 }
 
-/// Multiple of the magnitude of a reference beyond which a value is compared by itself: beside the square of a sentinel all
-/// other errors would be nothing.
-const APART: f64 = 1e3;
+/// Ratio to the reference's magnitude above which a value is compared separately: the square of a sentinel would hide
+/// all other errors.
+const MIN_SENTINEL_RATIO: f64 = 1e3;
 
-/// The normalised mean squared error of the first `count` elements; at least that of each value that is far beyond the others.
-fn nmse(pair: &Pair<'_>, count: usize) -> f64 {
-    let beyond = APART * magnitude(values(pair.data, pair.answer));
-    let (mut sum, mut scale, mut apart) = (0.0, 0.0, 0.0);
+/// Computes the normalized mean squared error of the first `count` elements, or the relative squared error of a
+/// sentinel if that is larger.
+fn nmse(pair: &ComparedOutput<'_>, count: usize) -> f64 {
+    let beyond = MIN_SENTINEL_RATIO * magnitude(values(pair.data, pair.answer));
+    let (mut sum, mut scale, mut sentinel_error) = (0.0, 0.0, 0.0);
     for index in 0..count {
         let (error, expected) = (pair.error(index), pair.values(index).1);
         if expected.is_finite() && expected.abs() > beyond {
-            apart = f64::max(apart, error / expected.powi(2));
+            sentinel_error = f64::max(sentinel_error, error / expected.powi(2));
         } else {
             sum += error;
             scale += if expected.is_finite() && pair.integer(index).is_none() { expected.powi(2) } else { 0.0 };
         }
     }
-    if sum == 0.0 { apart } else { f64::max(sum / scale, apart) }
+    if sum == 0.0 { sentinel_error } else { f64::max(sum / scale, sentinel_error) }
 }
 
-/// The check of an answer of which so many elements are wrong; `first` says which, what it is and should be.
-fn counted(count: u64, wrong: WrongElements) -> CheckResult {
+/// Builds the result for an output with `count` wrong elements.
+fn wrong_count(count: u64, wrong: WrongElements) -> CheckResult {
     let worst = wrong.first.first().map_or_else(String::new, |WrongElement { element, got, expected }| {
         format!("{element} is {got}, the reference has {expected}")
     });
-    let (residual, method) = (count as f64, CheckMethod::Elementwise);
-    CheckResult { residual, tolerance: 0.0, method, worst, metrics: vec![], wrong }
+    elementwise(count as f64, 0.0, worst, wrong)
 }
 
-/// Whether `found` has the rows of `answer`, each as often, in any order.
-fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> CheckResult {
+/// Compares the rows as multisets.
+fn compare_rows(data: &ResolvedBuffer, found: &[u8], answer: &[u8]) -> CheckResult {
     let rows = data.shape.first().copied().unwrap_or(1).max(1) as usize;
     let bytes = (found.len() / rows).max(1);
     let element = data.element.bytes() as usize;
@@ -619,79 +631,87 @@ fn same_rows(data: &Buffer, found: &[u8], answer: &[u8]) -> CheckResult {
         order
     };
     let row = |contents: &[u8], at: usize| {
-        let numbers = contents[at * bytes..][..bytes].chunks_exact(element).map(|own| shown(data.element, own));
+        let numbers = contents[at * bytes..][..bytes].chunks_exact(element).map(|bytes| shown(data.element, bytes));
         if bytes == element { numbers.collect() } else { format!("[{}]", numbers.collect::<Vec<_>>().join(", ")) }
     };
-    let (own, right) = (sorted(found), sorted(answer));
+    let (found_order, answer_order) = (sorted(found), sorted(answer));
     let (mut at, mut other) = (0, 0);
-    let (mut extra, mut lacking) = (vec![], vec![]);
+    let (mut extra, mut missing) = (vec![], vec![]);
     while at < rows || other < rows {
-        let [a, b] = [(own.get(at), found), (right.get(other), answer)]
+        let [a, b] = [(found_order.get(at), found), (answer_order.get(other), answer)]
             .map(|(place, contents)| place.map(|place| &contents[place * bytes..][..bytes]));
         match (a, b) {
             (Some(a), Some(b)) if a == b => (at, other) = (at + 1, other + 1),
             (Some(a), b) if b.is_none_or(|b| a < b) => {
-                extra.push(own[at]);
+                extra.push(found_order[at]);
                 at += 1;
             }
             _ => {
-                lacking.push(right[other]);
+                missing.push(answer_order[other]);
                 other += 1;
             }
         }
     }
     let mut wrong = WrongElements::default();
-    for (own, right) in extra.iter().zip(&lacking) {
-        let name = place(data, own * bytes / element);
-        wrong.add(|| WrongElement::new(name, row(found, *own), format!("no such row, but {}", row(answer, *right))));
+    for (extra_row, missing_row) in extra.iter().zip(&missing) {
+        let name = place(data, extra_row * bytes / element);
+        wrong.add(|| {
+            WrongElement::new(name, row(found, *extra_row), format!("no such row, but {}", row(answer, *missing_row)))
+        });
     }
-    counted(extra.len() as u64, wrong)
+    wrong_count(extra.len() as u64, wrong)
 }
 
-/// Whether `found` has indices of the same elements of `keys` as `answer`, and no index twice in a row that the answer
-/// has once.
-fn same_picks(data: &Buffer, found: &[u8], answer: &[u8], keys: Option<&(Buffer, Vec<u8>)>) -> CheckResult {
+/// Compares indices by the elements of `keys` that they select. An index may not occur in a row more often than in the
+/// answer.
+fn compare_picks(
+    data: &ResolvedBuffer,
+    found: &[u8],
+    answer: &[u8],
+    keys: Option<&(ResolvedBuffer, Vec<u8>)>,
+) -> CheckResult {
     let Some((of, keys)) = keys else { return compare(data, found, answer) };
     let [columns, choices] = [data, of].map(|data| data.shape.last().copied().unwrap_or(1).max(1) as usize);
     let size = of.element.bytes() as usize;
     let key_rows = (keys.len() / size / choices).max(1);
     let (mut wrong, mut count) = (WrongElements::default(), 0);
-    let own = data.element.bytes() as usize;
-    let picked: Vec<[&[u8]; 2]> = found.chunks_exact(own).zip(answer.chunks_exact(own)).map(|(a, b)| [a, b]).collect();
-    for (row, picks) in picked.chunks(columns).enumerate() {
+    let width = data.element.bytes() as usize;
+    let pairs: Vec<[&[u8]; 2]> =
+        found.chunks_exact(width).zip(answer.chunks_exact(width)).map(|(a, b)| [a, b]).collect();
+    for (row, picks) in pairs.chunks(columns).enumerate() {
         let key = |index: &[u8]| {
             let index = integer(data.element, index).and_then(|index| usize::try_from(index).ok());
             let index = index.filter(|index| *index < choices)?;
             Some(element_of(keys, (row % key_rows) * choices + index, size))
         };
         let mut seen: HashMap<&[u8], i64> = HashMap::new();
-        for [_, right] in picks {
-            *seen.entry(right).or_default() += 1;
+        for [_, expected] in picks {
+            *seen.entry(expected).or_default() += 1;
         }
-        for (column, [own, right]) in picks.iter().enumerate() {
-            // Which of equal elements come in is open, how often each does is not.
-            let left = seen.entry(own).or_insert(1);
-            *left -= 1;
-            let same = match (key(own), key(right)) {
-                (Some(a), Some(b)) => a == b && *left >= 0,
-                _ => own == right,
+        for (column, [picked, expected]) in picks.iter().enumerate() {
+            // Equal elements may be picked in any order, but each as often as in the answer.
+            let remaining = seen.entry(picked).or_insert(1);
+            *remaining -= 1;
+            let same = match (key(picked), key(expected)) {
+                (Some(a), Some(b)) => a == b && *remaining >= 0,
+                _ => picked == expected,
             };
             if !same {
                 count += 1;
                 let name = place(data, row * columns + column);
-                let [own, right] = [own, right].map(|bytes| shown(data.element, bytes));
-                wrong.add(|| WrongElement::new(name, own, right));
+                let [picked, expected] = [picked, expected].map(|bytes| shown(data.element, bytes));
+                wrong.add(|| WrongElement::new(name, picked, expected));
             }
         }
     }
-    counted(count, wrong)
+    wrong_count(count, wrong)
 }
 
-/// Fewest random numbers that may not repeat themselves.
-const LEAST_REPEATED: usize = 64;
+/// Fewest random numbers that are checked for repetition.
+const MIN_REPEATED: usize = 64;
 
-/// The number of elements after which all of `contents` repeats itself: its length less that of its longest border (Knuth,
-/// Morris and Pratt, *SIAM Journal on Computing* 6, 1977). `None` for contents of one element or none.
+/// Returns the period of `contents` in elements, computed from the longest border (Knuth, Morris and Pratt, *SIAM
+/// Journal on Computing* 6, 1977); `None` for fewer than two elements.
 fn period(contents: &[u8], size: usize) -> Option<usize> {
     let elements: Vec<&[u8]> = contents.chunks_exact(size).collect();
     let mut borders = vec![0; elements.len()];
@@ -705,22 +725,22 @@ fn period(contents: &[u8], size: usize) -> Option<usize> {
     Some(elements.len() - borders.last().filter(|_| elements.len() > 1)?)
 }
 
-/// Whether numbers have this mean and standard deviation, but for five standard errors, and do not repeat themselves.
-fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> CheckResult {
+/// Checks that random numbers have this mean and standard deviation within five standard errors, and do not repeat.
+fn check_moments(data: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f64) -> CheckResult {
     let count = data.len() as f64;
     let moment = |power: i32, about: f64| values(data, found).map(|x| (x - about).powi(power)).sum::<f64>() / count;
     let own_mean = moment(1, 0.0);
     let (variance, fourth) = (moment(2, own_mean), moment(4, own_mean));
-    let own = variance.sqrt();
+    let own_deviation = variance.sqrt();
     // The standard error of a standard deviation: Kenney and Keeping, 1951, section 7.8.
-    let errors = [deviation / count.sqrt(), ((fourth - variance * variance) / count).sqrt() / (2.0 * own)];
-    let off = [own_mean - mean, own - deviation].map(f64::abs);
+    let errors = [deviation / count.sqrt(), ((fourth - variance * variance) / count).sqrt() / (2.0 * own_deviation)];
+    let off = [own_mean - mean, own_deviation - deviation].map(f64::abs);
     let shares = [0, 1].map(|at| if off[at] == 0.0 { 0.0 } else { off[at] / errors[at] });
-    // What is no number is beyond all.
+    // NaN fails.
     let residual = if shares.iter().any(|share| share.is_nan()) { f64::INFINITY } else { shares[0].max(shares[1]) };
     let size = data.element.bytes() as usize;
-    // A few numbers repeat themselves by chance, and equal ones by right.
-    let is_long = deviation > 0.0 && found.len() / size >= LEAST_REPEATED;
+    // A few numbers may repeat by chance, and constant ones always do.
+    let is_long = deviation > 0.0 && found.len() / size >= MIN_REPEATED;
     let repeated = period(found, size).filter(|period| is_long && 2 * period <= found.len() / size);
     let (residual, worst) = match repeated {
         Some(period) => {
@@ -729,13 +749,12 @@ fn moments(data: &Buffer, found: &[u8], mean: f64, deviation: f64) -> CheckResul
         None => (
             residual,
             format!(
-                "{} has mean {own_mean:.6} ± {:.1e} and standard deviation {own:.6} ± {:.1e}, not {mean} and {deviation}",
+                "{} has mean {own_mean:.6} ± {:.1e} and standard deviation {own_deviation:.6} ± {:.1e}, not {mean} and {deviation}",
                 data.name, errors[0], errors[1]
             ),
         ),
     };
-    let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
-    CheckResult { residual, tolerance: 5.0, method, worst, metrics: vec![], wrong }
+    elementwise(residual, 5.0, worst, WrongElements::default())
 }
 
 #[cfg(test)]
@@ -745,55 +764,57 @@ mod tests {
     use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar};
     use crate::run::member_map::MemberMap;
 
-    fn data(element: DType, check: Tolerance) -> Buffer {
-        Buffer {
-            name: "D".into(),
-            element,
-            shape: vec![2, 2],
-            role: Role::Output,
-            fill: None,
-            tolerance: check,
-            checked: true,
-            members: MemberMap::default(),
-        }
+    fn data(element: DType, tolerance: Tolerance) -> ResolvedBuffer {
+        ResolvedBuffer { tolerance, checked: true, ..ResolvedBuffer::new("D", element, vec![2, 2], Role::Output) }
     }
 
     fn bytes(values: [f32; 4]) -> Vec<u8> {
         values.iter().flat_map(|value| value.to_le_bytes()).collect()
     }
 
-    fn check(tolerance: Tolerance, found: [f32; 4], answer: [f32; 4]) -> CheckResult {
-        let answers = vec![(0, data(DType::F32, tolerance), bytes(answer))];
-        let expected = Expected::new(answers).expect("numbers");
+    /// Returns the oracle of one output with this answer.
+    fn expected(buffer: ResolvedBuffer, answer: [f32; 4]) -> Expected {
+        Expected::new(vec![output(0, buffer, bytes(answer))]).expect("numbers")
+    }
+
+    fn output(index: usize, buffer: ResolvedBuffer, answer: Vec<u8>) -> ExpectedOutput {
+        ExpectedOutput { index, buffer, answer }
+    }
+
+    fn check_output(expected: &Expected, found: [f32; 4]) -> CheckResult {
         expected.check(&[HostArray::U8(bytes(found))]).expect("compared")
+    }
+
+    fn check(tolerance: Tolerance, found: [f32; 4], answer: [f32; 4]) -> CheckResult {
+        check_output(&expected(data(DType::F32, tolerance), answer), found)
     }
 
     const RIGHT: [f32; 4] = [1.0, -2.0, 0.0, 100.0];
 
     #[test]
-    fn random_numbers_that_every_group_has_again_are_wrong() {
-        let of = |count: u32| Buffer { shape: vec![u64::from(count)], ..data(DType::F32, Tolerance::Exact) };
-        // Golden-ratio steps: as many numbers as wanted, evenly spread.
+    fn repeated_random_numbers_are_wrong() {
+        let of = |count: u32| ResolvedBuffer { shape: vec![u64::from(count)], ..data(DType::F32, Tolerance::Exact) };
+        // Multiples of the golden ratio: any number of evenly spread values.
         let number = |at: u32| (f64::from(at) * 0.618_033_988_749_895).fract() as f32;
         let numbers = |period: u32| (0..256).flat_map(|at| number(at % period).to_le_bytes()).collect::<Vec<u8>>();
         let deviation = 1.0 / 12f64.sqrt();
-        let check = |period| moments(&of(256), &numbers(period), 0.5, deviation);
+        let check = |period| check_moments(&of(256), &numbers(period), 0.5, deviation);
         assert!(check(256).passes(), "{}", check(256).worst);
         assert!(!check(128).passes() && check(128).worst == "D repeats itself after 128 of 256 numbers");
         assert!(check(200).passes(), "a repetition that is cut off is none: {}", check(200).worst);
         let equal = 1f32.to_le_bytes().repeat(256);
-        assert!(moments(&of(256), &equal, 1.0, 0.0).passes());
+        assert!(check_moments(&of(256), &equal, 1.0, 0.0).passes());
     }
 
     #[test]
     fn rows_of_several_sets_are_noted() {
-        let set = || (0, data(DType::F32, Tolerance::Set), bytes(RIGHT));
+        let set = || output(0, data(DType::F32, Tolerance::Set), bytes(RIGHT));
         let expected = Expected::new(vec![set(), set()]).expect("numbers");
         assert!(expected.notes()[0].starts_with("D and D are sets: which of their rows belong together"));
     }
 
     #[test]
-    fn an_element_that_was_never_written_is_told_from_a_sum_that_is_no_number() {
+    fn unwritten_elements_are_distinguished_from_nan() {
         let near = || Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
         let filler = |word: u32| check(near(), [1.0, -2.0, f32::from_bits(word), 100.0], RIGHT).worst;
         for word in [*FILLER.start(), *FILLER.end()] {
@@ -805,12 +826,12 @@ mod tests {
         assert!(filler(0x7fc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
         assert!(filler(0xffc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
         let (zeros, word) = ([0; 8], FILLER.start().to_le_bytes());
-        let halves = Pair { data: &data(DType::F16, near()), found: &[word, word].concat(), answer: &zeros };
+        let halves = ComparedOutput { data: &data(DType::F16, near()), found: &[word, word].concat(), answer: &zeros };
         assert!((0..4).all(|index| halves.is_filler(halves.found, index)));
     }
 
     #[test]
-    fn each_tolerance_takes_what_is_within_it_and_names_the_worst_of_what_is_not() {
+    fn each_tolerance_reports_the_worst_element() {
         let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
         assert!(check(near.clone(), [1.0005, -2.001, 5e-7, 100.05], RIGHT).passes());
         let off = check(near, [1.0, -2.0, 1e-5, 100.0], RIGHT);
@@ -830,7 +851,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_in_any_order_picks_of_equal_elements_and_moments_are_right() {
+    fn sets_picks_and_moments_are_compared() {
         assert!(check(Tolerance::Set, [0.0, 100.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]).passes(), "two rows");
         let off = check(Tolerance::Set, [100.0, 0.0, 1.0, -2.0], [1.0, -2.0, 0.0, 100.0]);
         assert!(
@@ -843,30 +864,29 @@ mod tests {
         let columns = |atol: [f64; 2]| Tolerance::Columns { rtol: 0.0, atol: atol.to_vec() };
         assert!(check(columns([0.0, 0.5]), [1.0, -2.5, 0.0, 99.5], RIGHT).passes());
         assert!(!check(columns([0.5, 0.0]), [1.0, -2.5, 0.0, 100.0], RIGHT).passes());
-        // Of the keys 5 5 7 in each of two rows, the two smallest.
-        let keys = Buffer { shape: vec![2, 3], ..data(DType::F32, Tolerance::Exact) };
+        // The two smallest of the keys 5 5 7 in each of two rows.
+        let keys = ResolvedBuffer { shape: vec![2, 3], ..data(DType::F32, Tolerance::Exact) };
         let picks = |found: [f32; 4]| {
             let five: Vec<u8> = [5f32, 5.0, 7.0, 5.0, 5.0, 7.0].iter().flat_map(|key| key.to_le_bytes()).collect();
-            let answers = vec![(0, data(DType::F32, Tolerance::Picks(3)), bytes([0.0, 1.0, 0.0, 1.0]))];
-            let expected = Expected::new(answers).expect("numbers").picking([(3, (keys.clone(), five))].into());
-            expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
+            let expected = expected(data(DType::F32, Tolerance::Picks(3)), [0.0, 1.0, 0.0, 1.0]);
+            check_output(&expected.with_keys([(3, (keys.clone(), five))].into()), found).passes()
         };
         assert!(picks([0.0, 1.0, 1.0, 0.0]) && picks([1.0, 0.0, 0.0, 1.0]));
         for wrong in [[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 3.0, 0.0, 1.0], [0.0, f32::NAN, 0.0, 1.0]] {
             assert!(!picks(wrong), "{wrong:?}");
         }
         let even: Vec<u8> = (0..4096).flat_map(|at| ((at as f32 + 0.5) / 4096.0).to_le_bytes()).collect();
-        let many = Buffer { shape: vec![4096], ..data(DType::F32, Tolerance::Exact) };
-        assert!(moments(&many, &even, 0.5, 12f64.sqrt().recip()).passes());
+        let many = ResolvedBuffer { shape: vec![4096], ..data(DType::F32, Tolerance::Exact) };
+        assert!(check_moments(&many, &even, 0.5, 12f64.sqrt().recip()).passes());
         for (mean, deviation) in [(0.5, 0.3), (0.53, 0.288_675), (0.0, 1.0)] {
-            assert!(!moments(&many, &even, mean, deviation).passes(), "{mean} {deviation}");
+            assert!(!check_moments(&many, &even, mean, deviation).passes(), "{mean} {deviation}");
         }
-        assert!(!moments(&many, &[0; 4 * 4096], 0.0, 1.0).passes(), "all the same");
-        assert!(!moments(&many, &[0xff; 4 * 4096], 0.0, 1.0).passes(), "no numbers");
+        assert!(!check_moments(&many, &[0; 4 * 4096], 0.0, 1.0).passes(), "all the same");
+        assert!(!check_moments(&many, &[0xff; 4 * 4096], 0.0, 1.0).passes(), "no numbers");
     }
 
     #[test]
-    fn what_is_no_number_is_wrong_by_every_tolerance() {
+    fn nan_and_infinity_exceed_every_tolerance() {
         for tolerance in [
             Tolerance::Close { rtol: 1e30, atol: 1e30 },
             Tolerance::Nmse(f64::MAX),
@@ -883,10 +903,10 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_an_output_is_accepted_by_element_or_by_the_smallest_errors_together() {
+    fn partially_accepted_outputs_have_a_share() {
         let share = |tolerance: Tolerance, found: [f32; 2], changed| {
-            let answers = vec![(3, data(DType::F32, tolerance), bytes([1.0, 2.0, 3.0, -1e30]))];
-            let expected = Expected::new(answers).expect("numbers");
+            let answer = bytes([1.0, 2.0, 3.0, -1e30]);
+            let expected = Expected::new(vec![output(3, data(DType::F32, tolerance), answer)]).expect("numbers");
             let found: Vec<u8> = found.iter().flat_map(|value| value.to_le_bytes()).collect();
             expected.accepted_share(3, &[1..2, 3..4], &found, changed).expect("a tolerance of elements")
         };
@@ -894,18 +914,20 @@ mod tests {
         assert_eq!(share(near.clone(), [2.001, -1e30], 1), 1.0);
         assert_eq!(share(near, [2.001, 0.0], 2), 0.5);
         assert_eq!(share(Tolerance::Exact, [2.0, 0.0], 1), 0.0);
-        // One element is so large that the other does not matter.
+        // One element is so large that the other has no influence.
         assert_eq!(share(Tolerance::Nmse(1e-6), [-50.0, 0.0], 2), 0.5);
-        let set = vec![(0, data(DType::F32, Tolerance::Set), bytes(RIGHT))];
-        let set = Expected::new(set).expect("numbers");
+        let set = expected(data(DType::F32, Tolerance::Set), RIGHT);
         assert_eq!(set.accepted_share(0, &[], &[], 0), None);
-        assert!(set.comparison(0).is_some_and(|own| !own.ordered && own.row == 2) && set.comparison(1).is_none());
+        assert!(
+            set.comparison(0).is_some_and(|comparison| !comparison.ordered && comparison.row == 2)
+                && set.comparison(1).is_none()
+        );
     }
 
     #[test]
-    fn the_buffer_that_is_off_decides() {
+    fn one_wrong_buffer_fails_the_check() {
         let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
-        let answers = |at| (at, data(DType::F32, near.clone()), bytes(RIGHT));
+        let answers = |at| output(at, data(DType::F32, near.clone()), bytes(RIGHT));
         let expected = Expected::new(vec![answers(0), answers(1)]).expect("numbers");
         let right = || HostArray::U8(bytes(RIGHT));
         let wrong = || HostArray::U8(bytes([1.0, -2.0, 0.0, f32::NAN]));
@@ -916,7 +938,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_reference_is_infinite_or_no_number_the_same_alone_is_right() {
+    fn nan_and_infinity_match_only_themselves() {
         let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0];
         for tolerance in
             [Tolerance::Close { rtol: 1e-3, atol: 1e-3 }, Tolerance::Nmse(1e-3), Tolerance::Ulp(2), Tolerance::Exact]
@@ -932,22 +954,21 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_tolerance_is_small_beside_a_small_reference_and_a_stated_one_as_it_is() {
+    fn only_the_default_tolerance_adapts_to_a_small_reference() {
         let usual = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
         let small = [1e-6, -3e-6, 0.0, 2e-6];
         let passes = |checked, found: [f32; 4], answer| {
-            let data = Buffer { checked, ..data(DType::F32, usual.clone()) };
-            let expected = Expected::new(vec![(0, data, bytes(answer))]).expect("numbers");
-            expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
+            let data = ResolvedBuffer { checked, ..data(DType::F32, usual.clone()) };
+            check_output(&expected(data, answer), found).passes()
         };
         assert!(passes(true, [0.0; 4], small) && !passes(false, [0.0; 4], small));
         assert!(passes(false, small.map(|value| value * 1.00009), small));
-        // Zeros have no magnitude to go by.
+        // A reference of zeros has no magnitude.
         assert!(passes(false, [1e-6; 4], [0.0; 4]) && !passes(false, [1e-4; 4], [0.0; 4]));
     }
 
     #[test]
-    fn sentinels_have_no_part_in_a_magnitude_and_each_column_has_its_own() {
+    fn magnitudes_ignore_sentinels_and_are_per_column() {
         let of = |values: &[f64]| magnitude(values.iter().copied());
         let ramp: Vec<f64> = (1..=1000).map(|at| f64::from(at) / 1000.0 - 0.5).collect();
         assert_eq!((of(&ramp), of(&[]), of(&[0.0, f64::INFINITY])), (0.5, 0.0, 0.0));
@@ -955,16 +976,15 @@ mod tests {
             let masked: Vec<f64> = ramp.iter().flat_map(|value| [*value, sentinel, sentinel]).collect();
             assert_eq!(of(&masked), 0.5, "{sentinel}");
         }
-        // Columns of another size each: zeros are no answer in the small one.
+        // Columns of different magnitudes: zeros fail in the small one.
         let small = [1.0, 2e-6, -3.0, 1e-6];
         let passes = |found: [f32; 4]| {
             let close = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
-            let data = Buffer { checked: false, ..data(DType::F32, close) };
-            let expected = Expected::new(vec![(0, data, bytes(small))]).expect("numbers");
-            expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
+            let data = ResolvedBuffer { checked: false, ..data(DType::F32, close) };
+            check_output(&expected(data, small), found).passes()
         };
         assert!(passes(small) && !passes([1.0, 0.0, -3.0, 0.0]) && !passes([1.0, 2e-6, -3.0, 0.0]));
-        // What is squared beside a sentinel is not nothing.
+        // Squared errors count although a sentinel is larger.
         let square = |found: [f32; 4]| check(Tolerance::Nmse(1e-6), found, [1.0, -2.0, -3.4e38, 100.0]).passes();
         assert!(square([1.0, -2.0, -3.4e38, 100.0]) && square([1.0, -2.0, -3.400_001e38, 100.01]));
         assert!(!square([5.0, 7.0, -3.4e38, 90.0]) && !square([1.0, -2.0, -3.3e38, 100.0]) && !square([0.0; 4]));
@@ -975,7 +995,7 @@ mod tests {
         let whole = |values: [u64; 4]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let answer = [1 << 60, u64::MAX, 5, 0];
         let of = |tolerance: Tolerance, found: [u64; 4]| {
-            let expected = Expected::new(vec![(0, data(DType::U64, tolerance), whole(answer))]).expect("numbers");
+            let expected = Expected::new(vec![output(0, data(DType::U64, tolerance), whole(answer))]).expect("numbers");
             expected.check(&[HostArray::U64(found.to_vec())]).expect("compared")
         };
         let near = |atol| Tolerance::Close { rtol: 0.0, atol };
@@ -986,15 +1006,15 @@ mod tests {
             assert!(!off.passes() && shown, "{tolerance:?}: {}", off.worst);
         }
         assert!(of(near(1.0), [1 << 60, u64::MAX - 1, 6, 1]).passes());
-        let keys = Buffer { shape: vec![1, 1], ..data(DType::F32, Tolerance::Exact) };
-        let answers = vec![(0, data(DType::U64, Tolerance::Picks(3)), whole(answer))];
-        let picks = Expected::new(answers).expect("numbers").picking([(3, (keys, vec![0; 4]))].into());
+        let keys = ResolvedBuffer { shape: vec![1, 1], ..data(DType::F32, Tolerance::Exact) };
+        let picks = Expected::new(vec![output(0, data(DType::U64, Tolerance::Picks(3)), whole(answer))]);
+        let picks = picks.expect("numbers").with_keys([(3, (keys, vec![0; 4]))].into());
         let found = HostArray::U64(vec![(1 << 60) + 1, u64::MAX, 5, 0]);
         assert!(!picks.check(&[found]).expect("compared").passes());
     }
 
     #[test]
-    fn integers_beside_floats_are_compared_by_their_bits_and_padding_not_at_all() {
+    fn integers_in_structures_are_compared_by_bits() {
         let block = |members: &[(u32, Scalar)], stride: u64| Block {
             names: vec![].into(),
             writable: true,
@@ -1010,9 +1030,9 @@ mod tests {
         let hits = |found: [f32; 4], answer: [f32; 4], block: &Block| {
             let mut data = data(DType::F32, near());
             data.members.add(block, 0);
-            let expected = Expected::new(vec![(0, data, bytes(answer))]).expect("numbers");
+            let expected = expected(data, answer);
             assert!(!expected.notes().iter().any(|note| note.contains("look like integers")));
-            expected.check(&[HostArray::U8(bytes(found))]).expect("compared")
+            check_output(&expected, found)
         };
         let id = |id: i32| f32::from_bits(id.cast_unsigned());
         let mixed = block(&[(0, float), (4, integer)], 8);
@@ -1035,24 +1055,22 @@ mod tests {
         let filler = f32::from_bits(*FILLER.start());
         assert!(hits([1.0, filler, 2.0, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
         assert!(!hits([1.0, filler, 2.1, filler], [1.0, 0.0, 2.0, 5.0], &padded).passes());
-        let answers =
-            |answer| vec![(0, Buffer { members: seen_by(&padded), ..data(DType::F32, near()) }, bytes(answer))];
-        let notes = |answer| Expected::new(answers(answer)).expect("numbers").notes();
+        let notes =
+            |answer| expected(ResolvedBuffer { members: seen_by(&padded), ..data(DType::F32, near()) }, answer).notes();
         assert!(notes([1.0, 0.0, 2.0, 0.0]).is_empty() && notes([1.0, filler, 2.0, filler]).is_empty());
         let said = notes([1.0, 3.5, 2.0, 4.0]);
         assert!(
             said[0].starts_with("D: not compared: the reference has 3.5 in D[0,1], and numbers in 1 other"),
             "{said:?}"
         );
-        // Another block sees what is padding here.
+        // A second block declares the padding as a member.
         let mut seen = data(DType::F32, near());
         for block in [&padded, &block(&[(0, float)], 4)] {
             seen.members.add(block, 0);
         }
-        assert_eq!([0, 1].map(|index| seen.members.kind(index, 4)), [Kind::Number; 2]);
-        // Without a structure that says so, they are said to look like integers.
-        let expected = Expected::new(vec![(0, data(DType::F32, near()), bytes([1.0, id(7), 2.0, id(-200)]))]);
-        let notes = expected.expect("numbers").notes();
+        assert_eq!([0, 1].map(|index| seen.members.kind(index, 4)), [ByteKind::Number; 2]);
+        // Without a structure that declares them, they look like integers.
+        let notes = expected(data(DType::F32, near()), [1.0, id(7), 2.0, id(-200)]).notes();
         assert!(notes[0].starts_with("D: 2 of 4 elements of the reference look like integers"), "{notes:?}");
     }
 
@@ -1061,9 +1079,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_without_a_number_is_refused_and_an_output_that_is_none_is_said() {
-        let refused = Expected::new(vec![(0, data(DType::F32, Tolerance::Exact), bytes([f32::NAN; 4]))]).err();
-        let refused = refused.expect("no number");
+    fn a_reference_of_nan_is_refused() {
+        let nan = output(0, data(DType::F32, Tolerance::Exact), bytes([f32::NAN; 4]));
+        let refused = Expected::new(vec![nan]).err().expect("no number");
         assert!(refused.contains("D[0,0] is not a number, and 3 others of 4"), "{refused}");
         let odd = bytes([1.0, f32::NAN, f32::INFINITY, 0.0]);
         let unknown = NoReference { outputs: vec![data(DType::F32, Tolerance::Exact)] };

@@ -1,35 +1,32 @@
-//! The passes of a configuration: constants, grid, push constants and bindings of each kernel at a point.
+//! Resolves the passes of a configuration: constants, grid, push constants and bindings at a point.
 
 use super::buffers::{Roles, bound, buffers, fits_blocks, indirect};
-use super::description::{Described, Fault, Formula, Named};
+use super::description::{Described, Fault, Formula, OrderedMap};
 use super::expression::Values;
-use super::loaded::{self, LoadedKernel, LoadedPass, Order, bytes};
-use super::member_map::MemberMap;
-use super::members::{Members, Part, pack};
-use super::resolved::{Buffer, Fill, Module, PassList, Tolerance};
+use super::loaded::{self, LoadedKernel, LoadedPass, PassOrder, bytes};
+use super::members::{BufferPart, Members, pack};
+use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
 use crate::basis::dtype::DType;
 use crate::basis::printable::brief;
 use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
+use crate::kernel::interface::SpecConstant;
 use crate::kernel::program::{BufferId, Dispatch};
 
-/// Dispatches of one program at most.
-const MOST_PASSES: usize = 1 << 14;
+/// Most dispatches of one program.
+const MAX_DISPATCHES: usize = 1 << 14;
 
-/// A choice of what a description lists several values of.
+/// Choice among the values that a description lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
     /// Specialization constants.
-    pub(crate) constants: Named<Formula>,
-    /// The sub-group size to require.
+    pub(crate) constants: OrderedMap<Formula>,
+    /// Required sub-group size.
     pub(crate) subgroup: Option<Formula>,
 }
 
-/// What a program with a choice of its specialization constants does at a point, or why it is not asked to: the name of a
-/// condition that does not hold.
-///
-/// # Errors
-/// What is wrong with a field.
-pub(crate) fn settle(
+/// Resolves a program with a choice of its specialization constants at a point; the inner error says which condition
+/// excludes it.
+pub(crate) fn resolve_passes(
     described: &Described,
     roles: &Roles,
     program: &LoadedKernel,
@@ -38,16 +35,16 @@ pub(crate) fn settle(
     modules: &mut Vec<Module>,
 ) -> Result<Result<PassList, String>, Fault> {
     let mut everything = axes.clone();
-    // What is asked before the first round sees its number.
-    indices(&program.order, &mut everything)?;
+    // Expressions outside of a loop see its first round.
+    set_indices(&program.order, &mut everything)?;
     let first = everything.clone();
     for pass in &program.passes {
-        Setting::new(pass, choice, &first)?.enter(&mut everything);
+        PassConstants::new(pass, choice, &first)?.enter(&mut everything);
     }
     if let [pass] = program.passes.as_slice() {
-        bar_others(described, pass, &mut everything);
+        explain_missing_constants(described, pass, &mut everything);
     }
-    // A reference does not compete.
+    // Conditions do not apply to a reference.
     let judged = program.passes.iter().all(|pass| pass.prefix != "reference.");
     for (name, formula) in described.description.conditions.iter().filter(|_| judged) {
         let fault = |message: String| Fault::new(format!("where.{name}"), message);
@@ -65,10 +62,10 @@ pub(crate) fn settle(
     Ok(Ok(PassList { passes, scratch: all.split_off(shared) }))
 }
 
-/// Sets the numbers of rounds to that of the first.
-fn indices(order: &[Order], scope: &mut Values) -> Result<(), Fault> {
-    for own in order {
-        if let Order::Loop { index, body, .. } = own {
+/// Sets the loop indices to the first round.
+fn set_indices(order: &[PassOrder], scope: &mut Values) -> Result<(), Fault> {
+    for element in order {
+        if let PassOrder::Loop { index, body, .. } = element {
             let is_name = index.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
             if index.is_empty() || !is_name || index.as_bytes()[0].is_ascii_digit() {
                 let message = format!("'{}' cannot stand in expressions; use letters, digits and _", brief(index));
@@ -80,40 +77,40 @@ fn indices(order: &[Order], scope: &mut Values) -> Result<(), Fault> {
             }
             let mut inner = scope.clone();
             inner.set(index, 0);
-            indices(body, &mut inner)?;
+            set_indices(body, &mut inner)?;
             *scope = inner;
         }
     }
     Ok(())
 }
 
-/// The dispatches of a program, one after the other.
+/// Dispatches of a program, with its loops unrolled.
 struct Unrolled<'a> {
     described: &'a Described,
     roles: &'a Roles,
     program: &'a LoadedKernel,
     choice: &'a Choice,
     modules: &'a mut Vec<Module>,
-    /// The buffers of the point, the scratch of the description, and the blocks that are given by member.
-    all: Vec<Buffer>,
+    /// Buffers of the point, scratch of the description, and blocks that are given by member.
+    all: Vec<ResolvedBuffer>,
     passes: Vec<Dispatch<usize>>,
 }
 
 impl Unrolled<'_> {
-    /// Adds what `order` says, in this round of the loop around it.
-    fn unroll(&mut self, order: &[Order], scope: &Values, round: usize) -> Result<(), Fault> {
-        for own in order {
-            match own {
-                Order::Pass(at) => {
-                    let setting = Setting::new(&self.program.passes[*at], self.choice, scope)?;
+    /// Appends the dispatches of `order` in this round of the enclosing loop.
+    fn unroll(&mut self, order: &[PassOrder], scope: &Values, round: usize) -> Result<(), Fault> {
+        for element in order {
+            match element {
+                PassOrder::Pass(at) => {
+                    let setting = PassConstants::new(&self.program.passes[*at], self.choice, scope)?;
                     let pass = self.pass(&setting, scope, round)?;
                     self.passes.push(pass);
                 }
-                Order::Loop { times, index, body } => {
+                PassOrder::Loop { times, index, body } => {
                     let fault = |message: String| Fault::new("pass.times", message);
                     let count = times.expression().and_then(|e| e.value(scope)).map_err(fault)?;
-                    if !(0..=MOST_PASSES as i64).contains(&count) {
-                        let message = format!("is {count} ('{times}'); a program has 0 to {MOST_PASSES} rounds");
+                    if !(0..=MAX_DISPATCHES as i64).contains(&count) {
+                        let message = format!("is {count} ('{times}'); a program has 0 to {MAX_DISPATCHES} rounds");
                         return Err(fault(message));
                     }
                     for round in 0..count {
@@ -123,44 +120,60 @@ impl Unrolled<'_> {
                     }
                 }
             }
-            if self.passes.len() > MOST_PASSES {
-                return Err(Fault::new("pass.times", format!("makes more than {MOST_PASSES} dispatches; use fewer")));
+            if self.passes.len() > MAX_DISPATCHES {
+                return Err(Fault::new(
+                    "pass.times",
+                    format!("makes more than {MAX_DISPATCHES} dispatches; use fewer"),
+                ));
             }
         }
         Ok(())
     }
 }
 
-/// A pass with the values of its constants.
-struct Setting<'a> {
+/// Pass with the values of its constants.
+struct PassConstants<'a> {
     pass: &'a LoadedPass,
-    /// The sub-group size to require.
+    /// Required sub-group size.
     subgroup: Option<u32>,
-    /// The constants that are stated.
+    /// Constants with stated values.
     stated: Vec<SpecValue>,
-    /// Integer values of all constants, by id, and their names.
-    integers: Vec<(u32, i64, String)>,
-    /// Values for naga.
+    /// Integer constants with their values.
+    integers: Vec<IntegerConstant>,
+    /// Values of WGSL overrides.
     overrides: Vec<(String, f64)>,
 }
 
-impl<'a> Setting<'a> {
+/// Integer specialization constant with its value.
+struct IntegerConstant {
+    id: u32,
+    value: i64,
+    name: String,
+}
+
+impl IntegerConstant {
+    fn new(constant: &SpecConstant, value: i64) -> Self {
+        Self { id: constant.id, value, name: constant.name.to_string() }
+    }
+}
+
+impl<'a> PassConstants<'a> {
     fn new(pass: &'a LoadedPass, choice: &Choice, axes: &Values) -> Result<Self, Fault> {
         let subgroup = choice.subgroup.as_ref().or_else(|| pass.subgroups().first());
         let subgroup = subgroup.map(|size| subgroup_size(pass, size, axes)).transpose()?;
-        let mut setting = Setting { pass, subgroup, stated: vec![], integers: vec![], overrides: vec![] };
+        let mut setting = PassConstants { pass, subgroup, stated: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
         let chosen = choice.constants.iter().map(|(name, value)| (name, value, false));
-        for (name, value, own) in pass.stated.spec.iter().map(|(name, value)| (name, value, true)).chain(chosen) {
+        for (name, value, of_pass) in pass.stated.spec.iter().map(|(name, value)| (name, value, true)).chain(chosen) {
             let Some(constant) = pass.constant(name) else { continue };
             if setting.stated.iter().any(|known| known.id == constant.id) {
                 continue;
             }
-            let field = if own { pass.field(&format!("spec.{name}")) } else { format!("spec.{name}") };
+            let field = if of_pass { pass.field(&format!("spec.{name}")) } else { format!("spec.{name}") };
             let (bits, number) = pack(value, constant.scalar, &scope).map_err(|e| Fault::new(field, e))?;
             if let Some(integer) = constant.scalar.integer(bits) {
                 scope.set(&constant.name, integer);
-                setting.integers.push((constant.id, integer, constant.name.to_string()));
+                setting.integers.push(IntegerConstant::new(constant, integer));
             }
             // Booleans are `VkBool32`.
             setting.stated.push(SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() });
@@ -169,28 +182,28 @@ impl<'a> Setting<'a> {
         for constant in pass.interface.constants.iter() {
             let known = setting.stated.iter().any(|stated| stated.id == constant.id);
             if let (false, Some(integer)) = (known, constant.scalar.integer(constant.default)) {
-                setting.integers.push((constant.id, integer, constant.name.to_string()));
+                setting.integers.push(IntegerConstant::new(constant, integer));
             }
         }
         Ok(setting)
     }
 
-    /// Adds the constants and the work-group size to what expressions may name.
+    /// Makes the constants and the work-group size available to expressions.
     fn enter(&self, scope: &mut Values) {
-        for (_, value, name) in self.integers.iter().filter(|(_, _, name)| !name.is_empty()) {
-            scope.set(name, *value);
+        for constant in self.integers.iter().filter(|constant| !constant.name.is_empty()) {
+            scope.set(&constant.name, constant.value);
         }
         if let Some(size) = self.subgroup {
             scope.set("subgroup", size.into());
         }
-        let values: Vec<(u32, i64)> = self.integers.iter().map(|(id, value, _)| (*id, *value)).collect();
-        name_group(scope, self.pass.local_size(&values));
+        let values: Vec<(u32, i64)> = self.integers.iter().map(|constant| (constant.id, constant.value)).collect();
+        set_local_size(scope, self.pass.local_size(&values));
     }
 }
 
 impl Unrolled<'_> {
-    /// A dispatch of a pass.
-    fn pass(&mut self, setting: &Setting<'_>, axes: &Values, round: usize) -> Result<Dispatch<usize>, Fault> {
+    /// Resolves a dispatch of a pass.
+    fn pass(&mut self, setting: &PassConstants<'_>, axes: &Values, round: usize) -> Result<Dispatch<usize>, Fault> {
         let pass = setting.pass;
         let mut scope = axes.clone();
         let fault = |message: String| Fault::new(pass.field("spec"), message);
@@ -198,13 +211,13 @@ impl Unrolled<'_> {
         let overrides: &[(String, f64)] = if baked { &setting.overrides } else { &[] };
         let module = pass.module(overrides).map_err(fault)?;
         if baked {
-            // The size of the work-group is known only now.
+            // Overrides may have changed the work-group size.
             let interface =
                 loaded::interface(&bytes(&module.spirv)).map_err(|e| fault(format!("{}: {e}", pass.source)))?;
-            name_group(&mut scope, interface.local_size.map(|word| i64::from(word.value(&[]))));
+            set_local_size(&mut scope, interface.local_size.map(|word| i64::from(word.value(&[]))));
         }
         setting.enter(&mut scope);
-        bar_others(self.described, pass, &mut scope);
+        explain_missing_constants(self.described, pass, &mut scope);
         let place = self.modules.iter().position(|known| *known == module).unwrap_or_else(|| {
             self.modules.push(module);
             self.modules.len() - 1
@@ -224,8 +237,8 @@ impl Unrolled<'_> {
         })
     }
 
-    /// The buffer that has the grid of a pass, and the byte of it.
-    fn counts(&self, pass: &LoadedPass, counts: &Part, scope: &Values) -> Result<(BufferId, u64), Fault> {
+    /// Resolves the buffer and the offset of a pass's indirect grid.
+    fn counts(&self, pass: &LoadedPass, counts: &BufferPart, scope: &Values) -> Result<(BufferId, u64), Fault> {
         let fault = |message: String| Fault::new(pass.field("indirect"), message);
         let (offset, _) = counts.bytes(scope).map_err(fault)?;
         let place = self.roles.place(counts.buffer);
@@ -267,7 +280,7 @@ impl Unrolled<'_> {
                     "sees{range} from byte {offset} of {name}, which has {bytes}; keep within it"
                 )));
             };
-            // Who states a range means these bytes, whatever the block has room for.
+            // An explicit range counts, whatever the block's size is.
             if range.is_none() {
                 fits_blocks(&buffer.name, left, &pass.source, slot)?;
             }
@@ -276,31 +289,23 @@ impl Unrolled<'_> {
         Ok(descriptors)
     }
 
-    /// The place of a buffer that holds a block given by member.
+    /// Returns the index of the buffer for a block that is given by member.
     fn block(&mut self, members: &Members<'_>, scope: &Values) -> Result<usize, Fault> {
         let (bytes, addresses) = members.pack(self.roles, scope)?;
         let shape = vec![bytes.len() as u64];
         let fill = Some(Fill::Block { bytes, addresses });
-        let known = self.all.iter().position(|own| own.name == members.name() && own.fill == fill);
+        let known = self.all.iter().position(|buffer| buffer.name == members.name() && buffer.fill == fill);
         Ok(known.unwrap_or_else(|| {
-            let (name, element, role) = (members.name().to_string(), DType::Bytes, Role::Scratch);
-            let tolerance = Tolerance::Exact;
-            self.all.push(Buffer {
-                name,
-                element,
-                shape,
-                role,
+            self.all.push(ResolvedBuffer {
                 fill,
-                tolerance,
-                checked: false,
-                members: MemberMap::default(),
+                ..ResolvedBuffer::new(members.name(), DType::Bytes, shape, Role::Scratch)
             });
             self.all.len() - 1
         }))
     }
 }
 
-/// A sub-group size that is asked for.
+/// Evaluates a required sub-group size.
 fn subgroup_size(pass: &LoadedPass, stated: &Formula, scope: &Values) -> Result<u32, Fault> {
     let fault = |message: String| Fault::new(pass.field("subgroup"), message);
     let value = stated.expression().and_then(|e| e.value(scope)).map_err(fault)?;
@@ -308,8 +313,8 @@ fn subgroup_size(pass: &LoadedPass, stated: &Formula, scope: &Values) -> Result<
     size.ok_or_else(|| fault(format!("is {value} ('{stated}'); sub-groups have 1, 2, 4, … 128 invocations")))
 }
 
-/// Says of the description's specialization constants that the kernel lacks why expressions have no value for them.
-fn bar_others(described: &Described, pass: &LoadedPass, scope: &mut Values) {
+/// Explains in expressions why the description's specialization constants that the kernel lacks have no value.
+fn explain_missing_constants(described: &Described, pass: &LoadedPass, scope: &mut Values) {
     let spec = &described.description.spec;
     let remedy = match pass.prefix {
         "" => "describe it in a file of its own, with its own groups, and name both files",
@@ -317,18 +322,18 @@ fn bar_others(described: &Described, pass: &LoadedPass, scope: &mut Values) {
         _ => "leave it out of this expression",
     };
     for name in spec.names().into_iter().filter(|name| pass.constant(name).is_none()) {
-        scope.bar(name, &format!("a specialization constant that {} does not have; {remedy}", pass.file()));
+        scope.set_reason(name, &format!("a specialization constant that {} does not have; {remedy}", pass.file()));
     }
 }
 
-/// Lets expressions name the extents of the work-group.
-fn name_group(scope: &mut Values, extents: [i64; 3]) {
+/// Makes the extents of the work-group available to expressions.
+fn set_local_size(scope: &mut Values, extents: [i64; 3]) {
     for (name, extent) in ["local_x", "local_y", "local_z"].into_iter().zip(extents) {
         scope.set(name, extent);
     }
 }
 
-/// Work-groups along x, y, z.
+/// Evaluates the work-groups along x, y, z.
 fn groups(pass: &LoadedPass, scope: &Values) -> Result<[u64; 3], Fault> {
     let field = pass.field("groups");
     let Some(stated) = &pass.stated.groups else {

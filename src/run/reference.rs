@@ -1,8 +1,8 @@
-//! Where the right answer comes from: files, programs, and algorithms of this program's.
+//! Resolves the reference: files, programs, and built-in algorithms.
 
 use super::description::{Described, Description, Fault, OutputFiles};
 use super::expression::Values;
-use super::resolved::{Buffer, Builtin, Command, Fill, Reference, size_of};
+use super::resolved::{Builtin, Fill, Reference, ResolvedBuffer, ShellCommand, size_of};
 use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error;
@@ -10,7 +10,7 @@ use crate::basis::layout::Layout;
 use crate::basis::printable::brief;
 use crate::kernel::buffer::BufferSpec;
 
-/// The kinds of reference that a description states.
+/// Lists the kinds of reference that a description states.
 fn stated(description: &Description) -> Vec<&'static str> {
     let Some(reference) = &description.reference else { return vec![] };
     let kinds = [
@@ -22,10 +22,7 @@ fn stated(description: &Description) -> Vec<&'static str> {
     kinds.into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect()
 }
 
-/// Checks that nothing else is stated beside a kernel.
-///
-/// # Errors
-/// When something is.
+/// Refuses another kind of reference in addition to a kernel.
 pub(crate) fn only_kernel(description: &Description) -> Result<(), Fault> {
     match stated(description).as_slice() {
         [] | [_] => Ok(()),
@@ -37,11 +34,8 @@ fn several_kinds(kinds: &[&str]) -> Fault {
     Fault::new("reference", format!("states {}; keep one of them", kinds.join(" and ")))
 }
 
-/// The reference at a point, where it is no kernel.
-///
-/// # Errors
-/// What is wrong with it.
-pub(crate) fn reference(described: &Described, buffers: &[Buffer], scope: &Values) -> Result<Reference, Fault> {
+/// Resolves the reference at a point, unless it is a kernel.
+pub(crate) fn reference(described: &Described, buffers: &[ResolvedBuffer], scope: &Values) -> Result<Reference, Fault> {
     let Some(reference) = &described.description.reference else { return Ok(Reference::None) };
     match stated(&described.description).as_slice() {
         [] => Err(Fault::new("reference", "is empty; write one of builtin, kernel, file and command")),
@@ -60,24 +54,20 @@ pub(crate) fn reference(described: &Described, buffers: &[Buffer], scope: &Value
                 );
                 return Err(Fault::new("reference.command", message));
             }
-            Ok(Reference::Command(Command { line, folder: described.folder.clone() }))
+            Ok(Reference::Command(ShellCommand { line, folder: described.folder.clone() }))
         }
         several => Err(several_kinds(several)),
     }
 }
 
-fn is_output(buffer: &Buffer) -> bool {
-    buffer.role.is_output()
-}
-
-/// The file of each output.
+/// Resolves the file of each output.
 fn files_of(
     described: &Described,
     files: &OutputFiles,
-    buffers: &[Buffer],
+    buffers: &[ResolvedBuffer],
     scope: &Values,
 ) -> Result<Vec<(usize, Fill)>, Fault> {
-    let outputs: Vec<usize> = (0..buffers.len()).filter(|place| is_output(&buffers[*place])).collect();
+    let outputs: Vec<usize> = (0..buffers.len()).filter(|place| buffers[*place].role.is_output()).collect();
     let names: Vec<&str> = outputs.iter().map(|place| buffers[*place].name.as_str()).collect();
     let file = |field: &str, place: usize, name: &str| {
         let (buffer, path) = (&buffers[place], described.path(&scope.replace(name)));
@@ -109,8 +99,8 @@ fn files_of(
     }
 }
 
-/// The algorithm of this program's that has the right answer, with its buffers found among those of the description.
-fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Result<Builtin, Fault> {
+/// Resolves a built-in algorithm, and finds the buffers for its roles.
+fn builtin(description: &Description, buffers: &[ResolvedBuffer], scope: &Values) -> Result<Builtin, Fault> {
     let reference = description.reference.clone().unwrap_or_default();
     let name = reference.builtin.unwrap_or_default();
     let algorithm = algorithms::find(&name).map_err(|e| Fault::new("reference.builtin", e))?;
@@ -150,7 +140,7 @@ fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Res
         }
         specs.iter().map(|spec| role(spec, &reference.roles, buffers)).collect()
     };
-    // The type of the algorithm is that of its first buffer.
+    // The element type of the algorithm is that of its first buffer.
     let mut refused = None;
     for dtype in algorithm.dtypes(crate::case::Goal::Result) {
         match roles(dtype) {
@@ -164,11 +154,11 @@ fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Res
     Err(refused.unwrap_or_else(|| Fault::new("reference.builtin", format!("{name} has no element type"))))
 }
 
-/// The buffer of the description that takes the part of `spec`.
+/// Finds the buffer that plays the role of `spec`.
 fn role(
     spec: &BufferSpec,
-    roles: &super::description::Named<String>,
-    buffers: &[Buffer],
+    roles: &super::description::OrderedMap<String>,
+    buffers: &[ResolvedBuffer],
 ) -> Result<(String, usize), Fault> {
     let name = roles.get(&spec.name).map_or(&*spec.name, String::as_str);
     let field = format!("reference.roles.{}", spec.name);

@@ -1,14 +1,16 @@
-//! Descriptions → what is to be run. Every mistake that needs no device to be seen is reported here.
+//! Resolves descriptions to numbers and bytes, and reports every mistake that can be found without a device.
 
 use super::axes;
 use super::buffers::{Roles, buffers};
-use super::description::{Described, Description, Fault, Formula, Kernel, Named, OTHERS};
+use super::description::{Described, Description, Fault, Formula, Kernel, OTHERS, OrderedMap};
 use super::expression::Values;
 use super::init::missing;
 use super::loaded::{self, LoadedKernel, LoadedPass};
-use super::pass::{Choice, settle};
+use super::pass::{Choice, resolve_passes};
 use super::reference;
-use super::resolved::{Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun};
+use super::resolved::{
+    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun, ShellCommand,
+};
 use crate::basis::alike::distinct;
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
@@ -17,33 +19,30 @@ use crate::kernel::buffer::Role;
 use crate::kernel::interface::Slot;
 use crate::kernel::program::BufferId;
 
-/// Choices of specialization constants of one kernel at most.
-const MOST_CHOICES: usize = 10_000;
+/// Most choices of specialization constants per kernel.
+const MAX_CHOICES: usize = 10_000;
 
-/// Characters of a name at most.
-const MOST_OF_A_NAME: usize = 60;
+/// Most characters in a name.
+const MAX_NAME_LEN: usize = 60;
 
-/// Points times configurations at most.
-const MOST_RUNS: usize = 100_000;
+/// Most points times configurations.
+const MAX_RUNS: usize = 100_000;
 
-/// What is to be run of these descriptions, which are of one problem: the first says what it is.
-///
-/// # Errors
-/// What is wrong with a field, with file and line.
+/// Resolves descriptions of one problem, which the first one defines. Errors name file and line.
 pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
     let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
-    let mut run = alone(first).map_err(|fault| first.error(&fault))?;
+    let mut run = resolve_one(first).map_err(|fault| first.error(&fault))?;
     for other in &described[1..] {
         let mut inherited = other.clone();
         inherited.description.inherit(first);
-        let more = alone(&inherited).map_err(|fault| other.error(&fault))?;
+        let more = resolve_one(&inherited).map_err(|fault| other.error(&fault))?;
         run.add(more).map_err(|reason| other.error(&Fault::new("", reason)))?;
     }
     Ok(run)
 }
 
 impl Description {
-    /// The commands that it has run, each with the field that states it.
+    /// Lists the shell commands, each with its field.
     pub(crate) fn commands(&self) -> Vec<(&'static str, String)> {
         let reference = self.reference.as_ref().and_then(|reference| reference.command.clone());
         let inputs = self.inputs.as_ref().and_then(|inputs| inputs.command.clone());
@@ -51,7 +50,7 @@ impl Description {
         inputs.map(named("inputs.command")).into_iter().chain(reference.map(named("reference.command"))).collect()
     }
 
-    /// Takes what it leaves out of the problem from another description.
+    /// Fills in the parts of the problem that this description leaves out from another one.
     fn inherit(&mut self, from: &Described) {
         let other = &from.description;
         if self.axes.is_empty() {
@@ -65,11 +64,11 @@ impl Description {
                     buffer.fill = Some(format!("@{}", std::path::absolute(&path).unwrap_or(path).display()));
                 }
             }
-            // Buffers that are bound by place belong to blocks of any name.
-            if let (Some(own), Some(first)) = (&mut self.kernel, &other.kernel)
-                && own.bind.is_empty()
+            // Buffers bound by set and binding fit blocks of any name.
+            if let (Some(kernel), Some(first)) = (&mut self.kernel, &other.kernel)
+                && kernel.bind.is_empty()
             {
-                own.bind = first.bind.clone();
+                kernel.bind = first.bind.clone();
             }
             if self.uniform.is_empty() {
                 self.uniform = other.uniform.clone();
@@ -78,7 +77,8 @@ impl Description {
                 self.push = other.push.clone();
             }
         }
-        // The first says what is right, and how inputs are made: its files are in its folder.
+        // The first description decides on the reference, the work and the inputs, because its folder holds their
+        // files.
         self.reference = None;
         self.work = None;
         self.inputs.clone_from(&other.inputs);
@@ -103,9 +103,9 @@ impl ResolvedRun {
             if point.values != more.values {
                 return Err("its axes have other values than those of the first description; make them the same".into());
             }
-            let place = |buffer: &super::resolved::Buffer| {
-                point.buffers.iter().position(|own| {
-                    own.name == buffer.name && own.element == buffer.element && own.shape == buffer.shape
+            let place = |buffer: &ResolvedBuffer| {
+                point.buffers.iter().position(|known| {
+                    known.name == buffer.name && known.element == buffer.element && known.shape == buffer.shape
                 })
             };
             let places = more.buffers.iter().map(|buffer| {
@@ -117,10 +117,10 @@ impl ResolvedRun {
                 })
             });
             let places = places.collect::<Result<Vec<_>, _>>()?;
-            let own = point.buffers.len();
+            let shared = point.buffers.len();
             for list in more.pass_lists.iter_mut().flatten() {
                 list.renumber(first_module, |buffer| {
-                    places.get(buffer).copied().unwrap_or_else(|| own + buffer - places.len())
+                    places.get(buffer).copied().unwrap_or_else(|| shared + buffer - places.len())
                 });
             }
             point.pass_lists.extend(more.pass_lists);
@@ -133,7 +133,7 @@ impl ResolvedRun {
 }
 
 impl PassList {
-    /// Moves modules behind others and buffers to other places.
+    /// Moves module indices up by `first_module`, and buffers to the places that `place` returns.
     fn renumber(&mut self, first_module: usize, place: impl Fn(usize) -> usize) {
         for pass in &mut self.passes {
             pass.shader += first_module;
@@ -149,8 +149,8 @@ impl PassList {
     }
 }
 
-/// What is to be run of one description.
-fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
+/// Resolves one description.
+fn resolve_one(described: &Described) -> Result<ResolvedRun, Fault> {
     let description = &described.description;
     if let Some(lacks) = missing(described)? {
         return Err(Fault::new("", lacks));
@@ -158,7 +158,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let programs = loaded::programs(described)?;
     let right = loaded::reference(described)?;
     let everything: Vec<&LoadedKernel> = programs.iter().chain(&right).collect();
-    known_fields(description, &everything)?;
+    check_fields(description, &everything)?;
     let roles = Roles::of(description, &everything)?;
     let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
     let mut modules = vec![];
@@ -166,29 +166,26 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let mut choices = vec![];
     for program in &programs {
         for choice in combinations(description, program)? {
-            // Only those of which there are several to choose from are shown.
+            // Only constants that have several values distinguish choices.
             let listed = |name: &str| description.spec.get(name).is_some_and(|listed| listed.values().len() > 1);
             let shown = choice.constants.iter().filter(|(name, _)| listed(name));
             let shown = shown.map(|(name, value)| (name.to_string(), value.to_string()));
             let subgroup = choice.subgroup.iter().map(|size| ("subgroup".to_string(), size.to_string()));
             configurations
-                .push(Configuration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() });
+                .push(KernelConfiguration { kernel: program.name.clone(), choice: shown.chain(subgroup).collect() });
             choices.push((program, choice));
         }
     }
     let mut points = vec![];
     let spanned = axes::points(&description.axes)?;
-    if spanned.len().saturating_mul(choices.len()) > MOST_RUNS {
-        let message = format!(
-            "span {} points for {} kernels and choices; {MOST_RUNS} are the most",
-            spanned.len(),
-            choices.len()
-        );
+    if spanned.len().saturating_mul(choices.len()) > MAX_RUNS {
+        let message =
+            format!("span {} points for {} kernels and choices; {MAX_RUNS} are the most", spanned.len(), choices.len());
         return Err(Fault::new("axes", format!("{message}: list fewer values")));
     }
     for values in spanned {
         let scope = Values::of(&axes, &values);
-        if !holds_at(description, &axes, &scope)? {
+        if !conditions_hold(description, &axes, &scope)? {
             continue;
         }
         points.push(point(described, &roles, &choices, right.as_ref(), values, &scope, &mut modules)?);
@@ -201,18 +198,18 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
         return Err(Fault::new("where", format!("rules out everything: {reason}")));
     }
     let name = match &description.name {
-        Some(name) => named(name).map_err(|message| Fault::new("name", message))?,
+        Some(name) => checked_name(name).map_err(|message| Fault::new("name", message))?,
         None => programs[0].name.clone(),
     };
     let file = described.file.iter().map(|(path, _)| path);
-    let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(LoadedPass::files);
+    let compiled = everything.iter().flat_map(|kernel| &kernel.passes).flat_map(|pass| &pass.compiled.files);
     let sources = file.chain(compiled).cloned().collect();
     let (commands, captured) = (description.commands(), description.captured.clone());
     let free = axes::free(&description.axes);
     Ok(ResolvedRun { name, axes, free, modules, configurations, points, sources, commands, captured })
 }
 
-/// One point of the axes.
+/// Resolves one point of the axes.
 fn point(
     described: &Described,
     roles: &Roles,
@@ -221,7 +218,7 @@ fn point(
     values: Vec<i64>,
     scope: &Values,
     modules: &mut Vec<Module>,
-) -> Result<Point, Fault> {
+) -> Result<ResolvedPoint, Fault> {
     let description = &described.description;
     let buffers = buffers(described, roles, scope, |role| role != Role::Scratch)?;
     if !buffers.iter().any(|buffer| buffer.role.is_output()) {
@@ -232,13 +229,13 @@ fn point(
     }
     let mut pass_lists = vec![];
     for (program, choice) in choices {
-        pass_lists.push(settle(described, roles, program, choice, scope, modules)?);
+        pass_lists.push(resolve_passes(described, roles, program, choice, scope, modules)?);
     }
     let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
-    let inputs = inputs.map(|line| Command { line: scope.replace(line), folder: described.folder.clone() });
+    let inputs = inputs.map(|line| ShellCommand { line: scope.replace(line), folder: described.folder.clone() });
     let kernel = match right {
         None => None,
-        Some(program) => match settle(described, roles, program, &Choice::default(), scope, modules)? {
+        Some(program) => match resolve_passes(described, roles, program, &Choice::default(), scope, modules)? {
             Ok(list) => Some(list),
             Err(reason) => return Err(Fault::new("reference.kernel", reason)),
         },
@@ -251,35 +248,35 @@ fn point(
         None => reference::reference(described, &buffers, scope)?,
     };
     let work = work(description, &buffers, scope)?;
-    Ok(Point { values, buffers, reference, inputs, work, pass_lists })
+    Ok(ResolvedPoint { values, buffers, reference, inputs, work, pass_lists })
 }
 
-/// A name for tables, ids and files.
-fn named(name: &str) -> Result<String, String> {
+/// Checks a name for tables, ids and files.
+fn checked_name(name: &str) -> Result<String, String> {
     let plain = |c: char| !c.is_control() && !c.is_whitespace() && !"/\\".contains(c);
-    if name.is_empty() || name.chars().count() > MOST_OF_A_NAME || !name.chars().all(plain) {
+    if name.is_empty() || name.chars().count() > MAX_NAME_LEN || !name.chars().all(plain) {
         return Err(format!(
-            "'{}' is not a valid name; use 1 to {MOST_OF_A_NAME} characters, no space and no slash",
+            "'{}' is not a valid name; use 1 to {MAX_NAME_LEN} characters, no space and no slash",
             brief(name)
         ));
     }
     Ok(name.into())
 }
 
-/// The nominal work at a point.
-fn work(description: &Description, buffers: &[super::resolved::Buffer], scope: &Values) -> Result<Work, Fault> {
+/// Evaluates the nominal work at a point.
+fn work(description: &Description, buffers: &[ResolvedBuffer], scope: &Values) -> Result<Work, Fault> {
     let stated = description.work.clone().unwrap_or_default();
     let evaluated = |field: &str, formula: &Option<Formula>| {
         let Some(formula) = formula else { return Ok(None) };
         let fault = |message: String| Fault::new(format!("work.{field}"), message);
-        // Counts may leave 64 bits on the way, or have a fraction: they are for rates.
+        // Evaluated in f64, because intermediate values may exceed 64 bits or have fractions.
         let count = formula.expression().and_then(|e| e.number(scope)).map_err(fault)?;
         if count < 0.0 || count >= 2f64.powi(63) {
             return Err(fault(format!("is {count}; it is a count from 0 to 2^63 - 1")));
         }
         Ok(Some(count as u64))
     };
-    let crossing = |buffer: &super::resolved::Buffer| match buffer.role {
+    let crossing = |buffer: &ResolvedBuffer| match buffer.role {
         Role::InPlace => 2 * buffer.bytes(),
         Role::Input | Role::Output => buffer.bytes(),
         Role::Scratch => 0,
@@ -289,8 +286,8 @@ fn work(description: &Description, buffers: &[super::resolved::Buffer], scope: &
     Ok(Work { operations: evaluated("flops", &stated.flops)?.unwrap_or(0), bytes: Bytes(bytes) })
 }
 
-/// Whether the conditions on axes alone hold at a point.
-fn holds_at(description: &Description, axes: &[String], scope: &Values) -> Result<bool, Fault> {
+/// Returns whether the conditions that use only axes hold at a point.
+fn conditions_hold(description: &Description, axes: &[String], scope: &Values) -> Result<bool, Fault> {
     for (name, formula) in description.conditions.iter() {
         let fault = |message: String| Fault::new(format!("where.{name}"), message);
         let condition = formula.expression().map_err(fault)?;
@@ -302,9 +299,9 @@ fn holds_at(description: &Description, axes: &[String], scope: &Values) -> Resul
     Ok(true)
 }
 
-/// Checks that every specialization constant, push constant and block of the description is one of a kernel's, and those
-/// of a pass its own.
-fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result<(), Fault> {
+/// Checks that a kernel has every specialization constant, push constant and block of the description, and that each
+/// pass has those set for it.
+fn check_fields(description: &Description, programs: &[&LoadedKernel]) -> Result<(), Fault> {
     let passes: Vec<&LoadedPass> = programs.iter().flat_map(|program| &program.passes).collect();
     let unknown = |what: &str, field: String, name: &str, mut known: Vec<String>| {
         known.retain(|name| !name.is_empty());
@@ -313,9 +310,10 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         let message = if known.is_empty() {
             let sources = distinct(passes.iter().map(|pass| pass.file()));
             let has = if sources.len() == 1 { "has" } else { "have" };
-            // The description may be right, and of another kernel.
-            let own = if description.kernel.is_some() { ", or describe the kernel in a file of its own" } else { "" };
-            format!("{} {has} no {what}s; leave '{}' out{own}", sources.join(", "), brief(name))
+            // The description may fit a different kernel.
+            let remedy =
+                if description.kernel.is_some() { ", or describe the kernel in a file of its own" } else { "" };
+            format!("{} {has} no {what}s; leave '{}' out{remedy}", sources.join(", "), brief(name))
         } else {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             crate::basis::error::unknown(what, name, "", &known)
@@ -326,7 +324,7 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         let mut stated: Vec<(&str, u32)> = vec![];
         for name in description.spec.names() {
             let Some(constant) = pass.constant(name) else { continue };
-            // By its name and by its id: what stands later would say nothing.
+            // A constant may be set by name and by id; the second value would be ignored.
             if let Some((other, _)) = stated.iter().find(|(_, id)| *id == constant.id) {
                 let message = format!("is the same constant as {other}; set only one of them");
                 return Err(Fault::new(format!("spec.{name}"), message));
@@ -335,20 +333,20 @@ fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result
         }
     }
     let Description { spec, push, uniform, .. } = description;
-    known_names(&passes, [spec.names(), push.names()], uniform, &str::to_string, unknown)?;
+    check_names(&passes, [spec.names(), push.names()], uniform, &str::to_string, unknown)?;
     for pass in &passes {
         let Kernel { spec, push, uniform, .. } = &pass.stated;
-        known_names(&[*pass], [spec.names(), push.names()], uniform, &|name| pass.field(name), unknown)?;
+        check_names(&[*pass], [spec.names(), push.names()], uniform, &|name| pass.field(name), unknown)?;
     }
     Ok(())
 }
 
-/// Checks that one of `passes` has each of these specialization constants, push constants and members of blocks. `field`
-/// is what messages call a field.
-fn known_names(
+/// Checks that one of `passes` has each of these specialization constants, push constants and members of blocks.
+/// `field` names a field in messages.
+fn check_names(
     passes: &[&LoadedPass],
     [spec, push]: [Vec<&str>; 2],
-    uniform: &Named<Named<Formula>>,
+    uniform: &OrderedMap<OrderedMap<Formula>>,
     field: &dyn Fn(&str) -> String,
     unknown: impl Fn(&str, String, &str, Vec<String>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
@@ -364,7 +362,7 @@ fn known_names(
         return unknown("push constant", field(&format!("push.{name}")), name, known);
     }
     for (name, stated) in uniform.iter() {
-        let is_unused = |pass: &&LoadedPass| pass.unused().iter().any(|own| own == name);
+        let is_unused = |pass: &&LoadedPass| pass.compiled.unused.iter().any(|unused| unused == name);
         if !slots().any(|slot| slot.is_called(name)) && !passes.iter().any(is_unused) {
             let known = slots().flat_map(Slot::names).map(ToString::to_string).collect();
             return unknown("block", field(&format!("uniform.{name}")), name, known);
@@ -379,15 +377,16 @@ fn known_names(
     Ok(())
 }
 
-/// Every choice of the specialization constants that have lists, of those that the program has, and of sub-group sizes.
+/// Lists every combination of the program's specialization constants that have several values and of its sub-group
+/// sizes.
 fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<Choice>, Fault> {
-    let own = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
+    let is_used = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
     let mut choices = vec![Choice::default()];
     let room = |choices: usize, values: usize| {
-        let message = format!("spans more than {MOST_CHOICES} choices; list fewer values");
-        if choices.saturating_mul(values) > MOST_CHOICES { Err(Fault::new("spec", message)) } else { Ok(()) }
+        let message = format!("spans more than {MAX_CHOICES} choices; list fewer values");
+        if choices.saturating_mul(values) > MAX_CHOICES { Err(Fault::new("spec", message)) } else { Ok(()) }
     };
-    for (name, listed) in description.spec.iter().filter(|(name, _)| own(name)) {
+    for (name, listed) in description.spec.iter().filter(|(name, _)| is_used(name)) {
         let values = listed.values();
         if values.is_empty() {
             return Err(Fault::new(format!("spec.{name}"), "is an empty list; give it a value, or leave it out"));
@@ -395,7 +394,7 @@ fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec
         room(choices.len(), values.len())?;
         let with = |choice: &Choice| {
             let chosen = values.iter().map(|value| (name.to_string(), value.clone()));
-            let constants = chosen.map(|own| Named([&choice.constants.0[..], &[own]].concat()));
+            let constants = chosen.map(|constant| OrderedMap([&choice.constants.0[..], &[constant]].concat()));
             constants.map(|constants| Choice { constants, subgroup: None }).collect::<Vec<_>>()
         };
         choices = choices.iter().flat_map(with).collect();

@@ -1,5 +1,4 @@
-//! What is to be run, once everything that a person wrote has been found to make sense: numbers and bytes, no expressions
-//! and no names that are still to be looked up. It is what a worker is sent.
+//! Data model of a resolved run: numbers and bytes, without expressions or unresolved names. Workers receive it.
 
 use super::command_files;
 use super::description::Captured;
@@ -14,48 +13,46 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Everything one `run` can measure: kernels with their specialization constants, at the points that axes span. The hash
-/// of a plan includes the text that it is sent as, which keeps the names of its first version.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Everything one `run` can measure: kernels with their specialization constants, at the points that the axes span. The
+/// hash of a plan includes its JSON, whose names therefore stay those of the first version.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ResolvedRun {
-    /// What tables call the problem: the name that the description gives it, or that of the first source without its
-    /// extension.
+    /// Name of the problem in tables: the description's, or else the first source's without extension.
     pub name: String,
-    /// The names of the axes, in the order of the description.
+    /// Names of the axes, in the order of the description.
     pub axes: Vec<String>,
-    /// The axes that have values of their own, by their places; none where all do. Of the others these say all.
+    /// Indices of the independent axes, which determine the others; empty if all are independent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub free: Vec<usize>,
-    /// Every module that a pass runs, each compiled once.
+    /// Modules of all passes, each compiled once.
     pub modules: Vec<Module>,
-    /// Each kernel with each choice of its specialization constants, the first choice of a kernel first.
+    /// Kernels with their choices of specialization constants, the first choice of a kernel first.
     #[serde(rename = "contenders")]
-    pub configurations: Vec<Configuration>,
-    /// The problems, in the order of the sweep.
-    pub points: Vec<Point>,
-    /// The descriptions, and every source with what it includes, also where nothing of it runs. They have been read: a
-    /// worker has no use for them.
+    pub configurations: Vec<KernelConfiguration>,
+    /// Problems, in the order of the sweep.
+    pub points: Vec<ResolvedPoint>,
+    /// Descriptions, and all sources with their includes, even if a condition excludes them. Workers do not need the
+    /// list.
     #[serde(skip)]
     pub sources: Vec<PathBuf>,
-    /// The commands that it runs, as the description has them, each with its field: for whoever starts it to see. No part of
-    /// what is to be run.
+    /// Shell commands of the description, each with its field, to be shown before they run. Not sent to workers.
     #[serde(skip)]
     pub commands: Vec<(&'static str, String)>,
-    /// Where a program ran the first kernel. No part of what is to be run either.
+    /// Origin of the first kernel, if it was captured. Not sent to workers.
     #[serde(skip)]
     pub captured: Option<Captured>,
 }
 
 impl ResolvedRun {
-    /// Every file that is read for it, and what it is: nothing may be written there. Fields are named one by one, so that
-    /// whoever adds one decides whether it names a file.
+    /// Lists every file that the run reads, with its use: outputs must not overwrite one. The patterns name all fields,
+    /// so that a new field does not compile until it is considered here.
     pub(crate) fn files(&self) -> BTreeSet<(&'static str, PathBuf)> {
         let Self { name: _, axes: _, free: _, modules, configurations: _, points, sources, commands: _, captured: _ } =
             self;
         let compiled = modules.iter().flat_map(|Module { name: _, spirv: _, files }| files);
         let mut files: BTreeSet<_> = sources.iter().chain(compiled).map(|path| ("a source", path.clone())).collect();
         let mut commands = BTreeSet::new();
-        for Point { values: _, buffers, reference, inputs, work: _, pass_lists } in points {
+        for ResolvedPoint { values: _, buffers, reference, inputs, work: _, pass_lists } in points {
             let scratch = pass_lists.iter().flatten().flat_map(|PassList { passes: _, scratch }| scratch);
             let fills = buffers.iter().chain(scratch).filter_map(|buffer| buffer.fill.as_ref()?.path());
             files.extend(fills.map(|path| ("a fill", path.to_path_buf())));
@@ -70,20 +67,20 @@ impl ResolvedRun {
                 Reference::None | Reference::Kernel(_) | Reference::Builtin(_) => {}
             }
         }
-        let named = commands.into_iter().flat_map(|Command { line, folder }| command_files::of_line(line, folder));
+        let named =
+            commands.into_iter().flat_map(|ShellCommand { line, folder }| command_files::files_of_line(line, folder));
         files.extend(named.map(|path| ("a file of a command", path)));
         files
     }
 
-    /// The size by which each point is known, unlike that of all others: of up to three axes their values, else the
-    /// number of the point.
+    /// Returns a unique size for each point: the values of up to three axes, or else the point's number.
     pub(crate) fn sizes(&self) -> Vec<Size> {
         let points = &self.points;
         let column = |axis: usize| points.iter().map(|point| point.values[axis]).collect::<Vec<_>>();
         let shown = |axis: &usize| self.free.is_empty() || self.free.contains(axis);
         let mut columns: Vec<Vec<i64>> = (0..self.axes.len()).filter(shown).map(column).collect();
         if columns.len() > 3 {
-            // Axes that do not vary, or vary as another does, tell no points apart.
+            // Axes that are constant, or equal to another axis, do not distinguish points.
             let mut known = BTreeSet::new();
             columns.retain(|values| values.iter().any(|value| *value != values[0]) && known.insert(values.clone()));
         }
@@ -91,7 +88,7 @@ impl ResolvedRun {
             let values: Option<Vec<u64>> =
                 columns.iter().map(|values| u64::try_from(values[point]).ok().filter(|value| *value > 0)).collect();
             let size = size_of(&values?)?;
-            // It is sent as text.
+            // Workers receive the size as text.
             (size.to_string().parse() == Ok(size)).then_some(size)
         };
         let sizes: Option<Vec<Size>> = (0..points.len()).map(size).collect();
@@ -99,7 +96,7 @@ impl ResolvedRun {
         sizes.filter(unlike).unwrap_or_else(|| (1..=points.len() as u64).map(Size::Uniform).collect())
     }
 
-    /// The axes of a point with their values, for ids: `M=512,K=64`.
+    /// Returns the axes of a point with their values, for ids: `M=512,K=64`.
     pub(crate) fn extents(&self, point: usize) -> String {
         let values = &self.points[point].values;
         let named: Vec<_> = self.axes.iter().zip(values).map(|(axis, value)| format!("{axis}={value}")).collect();
@@ -107,7 +104,7 @@ impl ResolvedRun {
     }
 }
 
-/// The size of one to three extents.
+/// Converts one to three extents to a size.
 pub(crate) fn size_of(extents: &[u64]) -> Option<Size> {
     match *extents {
         [n] => Some(Size::Uniform(n)),
@@ -117,95 +114,99 @@ pub(crate) fn size_of(extents: &[u64]) -> Option<Size> {
     }
 }
 
-/// A compiled source.
+/// Compiled source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Module {
-    /// The source as it was named, for reports: `mul_mm.comp`.
+    /// Name of the source in reports: `mul_mm.comp`.
     pub name: String,
-    /// SPIR-V in the order of this machine.
+    /// SPIR-V words in host byte order.
     pub spirv: Vec<u32>,
-    /// The file and all that it includes, to be watched for changes.
+    /// Source file and its includes, which `--watch` watches.
     pub files: Vec<PathBuf>,
 }
 
-/// A kernel, or a sequence of them, with one choice of its specialization constants.
+/// Kernel or sequence of kernels with one choice of its specialization constants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Configuration {
-    /// The kernel: its source without folder and extension, or the name of the description where that has several passes.
+pub(crate) struct KernelConfiguration {
+    /// Stem of the kernel's source, or the description's name if there are several passes.
     pub kernel: String,
-    /// The specialization constants of which the description lists several values, with the chosen ones: `BM`, `64`.
+    /// Chosen values of the specialization constants that have several: `BM`, `64`.
     pub choice: Vec<(String, String)>,
 }
 
-/// A problem: what the axes' values make of the description.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Point {
-    /// The value of each axis, in their order.
+/// Problem at one point of the axes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ResolvedPoint {
+    /// Values of the axes, in order.
     pub values: Vec<i64>,
-    /// What the buffers are called, and hold, for every configuration. None of them is scratch.
-    pub buffers: Vec<Buffer>,
-    /// Where the right answer comes from.
+    /// Buffers that all configurations share; scratch is not among them.
+    pub buffers: Vec<ResolvedBuffer>,
+    /// Source of the correct answer.
     pub reference: Reference,
-    /// How the inputs that a file or a program supplies are made, where one does.
-    pub inputs: Option<Command>,
-    /// Nominal work: what the description states, else each input and each output crossing the memory interface once.
+    /// Command that makes the inputs, if there is one.
+    pub inputs: Option<ShellCommand>,
+    /// Nominal work: as stated, or else the bytes of each input and output once.
     pub work: Work,
-    /// What each configuration does, or why it does not run: `where.legal is false: …`.
+    /// Passes of each configuration, or the reason why it does not run: `where.legal does not hold: …`.
     #[serde(rename = "jobs")]
     pub pass_lists: Vec<Result<PassList, String>>,
 }
 
-/// What one configuration does at a point.
+/// Passes of one configuration at a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PassList {
-    /// The dispatches, in order: each waits for the one before. Their kernels are modules, by their places in
-    /// [`ResolvedRun::modules`], and their buffers are those of the point, with the scratch behind them.
+    /// Dispatches, each of which waits for the previous one. Kernels are indices into [`ResolvedRun::modules`]; buffers
+    /// are numbered like the point's, followed by the scratch buffers.
     pub passes: Vec<Dispatch<usize>>,
-    /// Buffers of its own, numbered behind those of the point.
-    pub scratch: Vec<Buffer>,
+    /// Scratch buffers, numbered after the point's.
+    pub scratch: Vec<ResolvedBuffer>,
 }
 
-/// A buffer.
+/// Buffer with its extents at a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Buffer {
-    /// The name in the description.
+pub(crate) struct ResolvedBuffer {
+    /// Name in the description.
     pub name: String,
     #[serde(deserialize_with = "any_type")]
     pub element: DType,
     /// Extents, the slowest first.
     pub shape: Vec<u64>,
     pub role: Role,
-    /// What it holds before a run, where somebody fills it.
+    /// Contents before a run; `None` for a buffer without a fill.
     pub fill: Option<Fill>,
-    /// How far its elements may be from the right ones.
+    /// Tolerance of the elements.
     pub tolerance: Tolerance,
-    /// Whether that is what the description states, not what is usual.
+    /// Whether the description states the tolerance, rather than the element type's default.
     pub checked: bool,
-    /// How the kernels' blocks see it, which a worker reads from their modules.
+    /// Layout of the blocks that bind the buffer, which a worker reads from the modules.
     #[serde(skip)]
     pub members: MemberMap,
 }
 
-/// Reads the type of a buffer, which need not be one of built-in kernels.
+/// Reads the type of a buffer, which may be one that built-in kernels lack.
 fn any_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
     DType::of_buffer(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }
 
-impl Buffer {
-    /// Number of elements; the resolver has seen that it and the bytes fit 64 bits.
-    #[must_use]
+impl ResolvedBuffer {
+    /// Returns a buffer without a fill whose elements have to be exact.
+    pub(crate) fn new(name: &str, element: DType, shape: Vec<u64>, role: Role) -> Self {
+        let (name, members) = (name.to_string(), MemberMap::default());
+        Self { name, element, shape, role, fill: None, tolerance: Tolerance::Exact, checked: false, members }
+    }
+
+    /// Returns the number of elements, which fits 64 bits with its bytes: the resolver checks it.
     pub(crate) fn len(&self) -> u64 {
         self.shape.iter().product()
     }
 
-    /// Bytes of its data.
-    #[must_use]
+    /// Returns the size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.len() * self.element.bytes()
     }
 }
 
-impl fmt::Display for Buffer {
+impl fmt::Display for ResolvedBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape: Vec<_> = self.shape.iter().map(ToString::to_string).collect();
         write!(f, "{} {}[{}]", self.name, self.element.name(), shape.join(","))?;
@@ -214,7 +215,7 @@ impl fmt::Display for Buffer {
 }
 
 impl fmt::Display for Fill {
-    /// As descriptions have it, files without their folders.
+    /// Writes a fill as descriptions do, with files stripped of their folders.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Zero => f.write_str("zero"),
@@ -234,59 +235,60 @@ impl fmt::Display for Fill {
     }
 }
 
-/// What a buffer holds before a run.
+/// Contents of a buffer before a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Fill {
     /// Zeros.
     Zero,
-    /// 0, 1, 2, …, which wraps in the integers that end.
+    /// 0, 1, 2, …, wrapping in integers of up to 32 bits.
     Iota,
     /// Normally distributed.
     Normal { mean: f64, deviation: f64 },
-    /// Evenly distributed from `low` to `high`, both included for integers.
+    /// Uniformly distributed from `low` to `high`, both included for integers.
     Uniform { low: f64, high: f64 },
-    /// A whole number that f64 does not have, by the bits of an `i64` or a `u64`.
+    /// Integer that f64 cannot represent, as the bits of an `i64` or a `u64`.
     Whole { bits: u64, negative: bool },
-    /// Values that cover their type: floats of both signs and several magnitudes, no two neighbours alike; integers of which
-    /// every bit varies, with zeros among them.
+    /// Values that cover their type: floats of both signs and several magnitudes, neighbors always different; integers
+    /// in which every bit varies, with zeros among them.
     Varied,
-    /// 0 or 1.
+    /// Random 0 or 1.
     Mask,
-    /// The elements of an array in `NumPy`'s format, which has the type and the shape of the buffer.
+    /// Elements of a `NumPy` array with the shape of the buffer.
     Npy(PathBuf),
-    /// The bytes of a file, as many as the buffer has.
+    /// Bytes of a file, as many as the buffer has.
     Raw(PathBuf),
-    /// What [`Point::inputs`] writes: `<name>.npy` or `<name>.bin` in its folder.
+    /// Output of [`ResolvedPoint::inputs`]: `<name>.npy` or `<name>.bin` in its folder.
     Made,
-    /// These bytes, with addresses of buffers in them.
+    /// Literal bytes with addresses of buffers in them.
     Block { bytes: Vec<u8>, addresses: Vec<Address> },
 }
 
-/// How far elements may be from the right ones.
+/// Tolerance of elements x against the reference r.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Tolerance {
-    /// |x − r| ≤ atol + rtol·|r| for every element, as of `NumPy`'s `isclose`.
+    /// |x − r| ≤ atol + rtol·|r| for every element, as in `NumPy`'s `isclose`.
     Close { rtol: f64, atol: f64 },
-    /// Σ(x − r)² / Σr² at most.
+    /// Upper limit of Σ(x − r)² / Σr².
     Nmse(f64),
-    /// Representable values between x and r at most.
+    /// Upper limit of the distance in representable values.
     Ulp(u64),
-    /// The same bits, but that zeros are equal.
+    /// Same bits, except that zeros of both signs are equal.
     Exact,
-    /// As [`Self::Close`], with an absolute part for each place along the last extent.
+    /// As [`Self::Close`], with an absolute part for each index of the last extent.
     Columns { rtol: f64, atol: Vec<f64> },
-    /// The same rows along the first extent, in any order: what is compacted, or sorted with ties.
+    /// Same rows along the first extent in any order, as after compaction or sorting with ties.
     Set,
-    /// Indices along the last extent of this input, by its place: those of elements that are equal are as good.
+    /// Indices into the last extent of the input at this index among the buffers: indices of equal elements are equally
+    /// correct.
     Picks(usize),
-    /// Random numbers: their mean and standard deviation are within five standard errors of these.
+    /// Random numbers whose mean and standard deviation lie within five standard errors of these.
     Moments { mean: f64, deviation: f64 },
 }
 
 impl fmt::Display for Tolerance {
-    /// As descriptions have it.
+    /// Writes a tolerance as descriptions do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Close { rtol, atol } => write!(f, "{{ rtol = {rtol:e}, atol = {atol:e} }}"),
@@ -301,41 +303,41 @@ impl fmt::Display for Tolerance {
     }
 }
 
-/// Where the right answer comes from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Source of the correct answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reference {
-    /// Nowhere: the result is unverified.
+    /// No reference: the result is unverified.
+    #[default]
     None,
-    /// Files, for each output by its place among the buffers.
+    /// Files for the outputs, each with the index of its buffer.
     Files(Vec<(usize, Fill)>),
-    /// A program that is given the inputs as `.npy` in one folder and writes the outputs as `.npy` in another.
-    Command(Command),
-    /// Another kernel, or a sequence of them.
+    /// Program that reads the inputs as `.npy` from one folder and writes the outputs as `.npy` to another.
+    Command(ShellCommand),
+    /// Passes of another kernel or sequence of kernels.
     Kernel(PassList),
-    /// An algorithm of this program's, by its oracle on the host.
+    /// Built-in algorithm, whose oracle runs on the host.
     Builtin(Builtin),
 }
 
-/// An algorithm of this program's and how its buffers are called here.
+/// Built-in algorithm and the buffers that play its roles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Builtin {
-    /// `matmul`.
+    /// Name, such as `matmul`.
     pub algorithm: String,
-    /// Its extents, in the order of its sizes: for a product M, N, K.
+    /// Extents, in the algorithm's order: for a product M, N, K.
     pub size: Vec<u64>,
-    /// The layout of its operands, where it is not the usual one: `nt`.
+    /// Operand layout, if it is not the default: `nt`.
     pub layout: Option<String>,
-    /// The name of each of its buffers, and the place of the buffer that takes this part.
+    /// Names of the algorithm's buffers, each with the index of the buffer that plays the role.
     pub roles: Vec<(String, usize)>,
 }
 
-/// A program to be run by `sh -c`, with placeholders replaced already but for the folders `{in}` and `{out}`.
+/// Program that `sh -c` runs, with placeholders replaced except for the folders `{in}` and `{out}`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Command {
-    /// The line.
+pub(crate) struct ShellCommand {
     pub line: String,
-    /// The folder that it is run in: that of the description.
+    /// Working folder: the description's.
     pub folder: PathBuf,
 }
 
@@ -344,42 +346,18 @@ mod tests {
     use super::*;
 
     fn run(axes: &[&str], points: &[&[i64]]) -> ResolvedRun {
-        let point = |values: &&[i64]| Point {
-            values: values.to_vec(),
-            buffers: vec![],
-            reference: Reference::None,
-            inputs: None,
-            work: Work::default(),
-            pass_lists: vec![],
-        };
-        ResolvedRun {
-            free: vec![],
-            name: "test".into(),
-            axes: axes.iter().map(ToString::to_string).collect(),
-            modules: vec![],
-            configurations: vec![],
-            points: points.iter().map(point).collect(),
-            sources: vec![],
-            commands: vec![],
-            captured: None,
-        }
+        let point = |values: &&[i64]| ResolvedPoint { values: values.to_vec(), ..ResolvedPoint::default() };
+        let axes = axes.iter().map(ToString::to_string).collect();
+        ResolvedRun { axes, points: points.iter().map(point).collect(), ..ResolvedRun::default() }
     }
 
     #[test]
-    fn every_file_that_a_run_reads_is_known() {
+    fn every_file_that_a_run_reads_is_listed() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("ref.py"), "").expect("written");
-        let command = |line: &str| Command { line: line.into(), folder: folder.path().to_path_buf() };
-        let buffer = |fill: Fill| Buffer {
-            name: "A".into(),
-            element: DType::F32,
-            shape: vec![1],
-            role: Role::Input,
-            fill: Some(fill),
-            tolerance: Tolerance::Exact,
-            checked: false,
-            members: MemberMap::default(),
-        };
+        let command = |line: &str| ShellCommand { line: line.into(), folder: folder.path().to_path_buf() };
+        let buffer =
+            |fill| ResolvedBuffer { fill: Some(fill), ..ResolvedBuffer::new("A", DType::F32, vec![1], Role::Input) };
         let references = [
             Reference::Files(vec![(0, Fill::Raw("right.bin".into()))]),
             Reference::Command(command("python3 'ref.py' {in} {out}; cat absent")),
@@ -411,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_told_apart_by_up_to_three_axes_else_by_their_number() {
+    fn points_have_unique_sizes() {
         let text = |axes: &[&str], points: &[&[i64]]| {
             run(axes, points).sizes().iter().map(Size::to_string).collect::<Vec<_>>().join(" ")
         };

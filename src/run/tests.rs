@@ -1,7 +1,7 @@
-//! Descriptions as people write them: what becomes of right ones, and what is said of wrong ones.
+//! Resolves descriptions as users write them, and checks the messages for wrong ones.
 
 use super::description::{Described, Description};
-use super::options::{Fields, describe};
+use super::options::{FieldOptions, describe};
 use super::resolve::resolve;
 use super::resolved::{Fill, Reference, ResolvedRun, Tolerance};
 use crate::basis::error::Error;
@@ -9,7 +9,7 @@ use crate::kernel::buffer::Role;
 use crate::kernel::interface::SlotKind;
 use std::path::{Path, PathBuf};
 
-/// Three aliases of one binding, a uniform block, a specialized work-group, push constants of several types.
+/// Three aliases of one binding, a uniform block, a specialized work-group size, push constants of several types.
 const KERNEL: &str = r#"#version 460
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #include "scale.glsl"
@@ -48,7 +48,7 @@ layout(set = 0, binding = 1) writeonly buffer D { float d[]; };
 void main() { d[gl_GlobalInvocationID.x] = a[gl_GlobalInvocationID.x]; }
 ";
 
-/// Work-groups of two dimensions, and a float in the push constants; no block says what is done with it.
+/// Two-dimensional work-groups, a float among the push constants, and no readonly or writeonly block.
 const GRID: &str = "#version 460
 layout(local_size_x = 16, local_size_y = 16) in;
 layout(set = 0, binding = 0) buffer A { float a[]; };
@@ -108,7 +108,17 @@ groups = ["cdiv(M, local_x)", "cdiv(BM, local_y)"]
 flops = "2*M*K"
 "#;
 
-/// A folder with the kernels.
+/// Compiles GLSL to SPIR-V.
+pub(crate) fn spirv(glsl: &str) -> Vec<u32> {
+    let compiler = shaderc::Compiler::new().expect("a compiler");
+    let mut options = shaderc::CompileOptions::new().expect("options");
+    options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
+    let kind = shaderc::ShaderKind::Compute;
+    let made = compiler.compile_into_spirv(glsl, kind, "k.comp", "main", Some(&options)).expect("it compiles");
+    made.as_binary().to_vec()
+}
+
+/// Writes the kernels to a folder.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
@@ -177,7 +187,7 @@ fn a_description_becomes_numbers_and_bytes() {
 }
 
 #[test]
-fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_them() {
+fn constants_push_constants_and_bindings_match_the_kernel() {
     let folder = folder();
     let text = RIGHT.replace("< 65536", "<= 65536").replace("M = \"512..1024\"", "M = 1024");
     let run = resolved(folder.path(), &text).expect("it is right");
@@ -196,7 +206,7 @@ fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_
         &2u32.to_le_bytes(),
         &(1u64 << 40).to_le_bytes(),
         &half::f16::from_f32(0.5).to_le_bytes(),
-        // Vulkan takes multiples of four bytes.
+        // Vulkan requires multiples of four bytes.
         &[0; 2],
     ]
     .concat();
@@ -208,7 +218,7 @@ fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_
 }
 
 #[test]
-fn overrides_of_wgsl_are_compiled_in_for_each_choice() {
+fn wgsl_overrides_are_compiled_in_for_each_choice() {
     let folder = folder();
     let text = "[kernel]\nsource = 'k.wgsl'\n[axes]\nN = 4096\n[spec]\nBLOCK = [32, 64]\n\
                 [buffer.a]\ntype = 'f32'\nshape = ['N']\nfill = 'normal'\n[buffer.d]\ntype = 'f32'\nshape = 'N'\n\
@@ -220,7 +230,7 @@ fn overrides_of_wgsl_are_compiled_in_for_each_choice() {
 }
 
 #[test]
-fn addresses_passes_scratch_and_references_find_their_buffers() {
+fn addresses_passes_scratch_and_references_use_the_right_buffers() {
     let folder = folder();
     let text = "[[pass]]\nsource = 'copy.comp'\nbind = { D = 'T' }\ngroups = 'N/64'\n\
                 [[pass]]\nsource = 'address.comp'\npush = { A = 'T' }\ngroups = 'N/64'\n\
@@ -239,23 +249,23 @@ fn addresses_passes_scratch_and_references_find_their_buffers() {
 }
 
 #[test]
-fn a_description_goes_through_json_unchanged() {
+fn a_resolved_run_survives_json() {
     let folder = folder();
     let run = ResolvedRun { sources: vec![], ..resolved(folder.path(), RIGHT).expect("it is right") };
     let text = serde_json::to_string(&run).expect("JSON");
     assert_eq!(serde_json::from_str::<ResolvedRun>(&text).expect("the same"), run);
 }
 
-/// What is to be run of kernels and descriptions with these values of `--size` and `--set`.
+/// Resolves kernels and descriptions with these values of `--size` and `--set`.
 fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedRun, String> {
     let [size, set] = [size, set].map(|all| all.iter().map(ToString::to_string).collect());
     let kernels: Vec<_> = kernels.iter().map(PathBuf::from).collect();
-    let described = describe(&kernels, None, &Fields { size, set, ..Fields::default() });
+    let described = describe(&kernels, None, &FieldOptions { size, set, ..FieldOptions::default() });
     resolve(&described.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
 }
 
 #[test]
-fn options_say_what_a_description_says() {
+fn options_and_descriptions_are_equivalent() {
     let folder = folder();
     let [copy, k] = ["copy.comp", "k.comp"].map(|name| folder.path().join(name).display().to_string());
     let sets = [
@@ -300,7 +310,7 @@ fn what_init_prints_is_a_description() {
     std::fs::write(folder.path().join("members.wgsl"), members).expect("written");
     for name in ["copy.comp", "k.wgsl", "members.wgsl", "address.comp", "grid.comp"] {
         let path = folder.path().join(name);
-        let described = describe(&[path], None, &Fields::default()).expect("a kernel");
+        let described = describe(&[path], None, &FieldOptions::default()).expect("a kernel");
         let text = super::init::init(&described[0]).expect("a description");
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
         let text = text.replace(",1024..65536", "").replace(",256..4096", "");
@@ -316,7 +326,7 @@ fn what_init_prints_is_a_description() {
     }
 }
 
-/// A right description of `copy.comp`, for changes that make it wrong.
+/// Valid description of `copy.comp`, which the mistakes below change.
 const PLAIN: &str = "[kernel]
 source = 'copy.comp'
 [axes]
@@ -332,45 +342,38 @@ shape = ['N']
 groups = ['cdiv(N, 64)']
 ";
 
-/// What is replaced in which description, and what must be said of it.
+/// Changed text, its replacement, and the expected part of the message; empty if the change is valid. A replacement that
+/// starts with `+` is added on a new line after the text, with `^` before it.
 type Mistake = (&'static str, &'static str, &'static str);
 
-/// Changes to `PLAIN`.
+/// Mistakes in `PLAIN`.
 const OF_PLAIN: &[Mistake] = &[
     ("source = 'copy.comp'", "source = 'gone.comp'", "kernel.source: "),
-    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = 3", ""),
-    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = -1", "pass.times: is -1 ('-1'); a program has 0 to 16384"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = '2^40'", "pass.times: is 1099511627776"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = 2\nindex = 'N'", "pass.index: 'N' is an axis"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = 2\nindex = 'a b'", "pass.index: 'a b' cannot stand"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\nsubgroup = 12", "kernel.subgroup: is 12 ('12'); sub-groups have"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\nsubgroup = [8, 16]", ""),
-    (
-        "source = 'copy.comp'",
-        "source = 'copy.comp'\nbind = { A = 'A + 4*N' }",
-        "kernel.bind.A: sees from byte 512 of A",
-    ),
-    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = 'A + 64*N' }", "A, which has 512; keep within it"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\ntimes = 2\nbind = { A = ['A', 'A + 256'] }", ""),
-    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = 'A - 4' }", "unknown buffer 'A - 4'"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = [] }", "kernel.bind.A: is an empty list"),
-    (
-        "source = 'copy.comp'",
-        "source = 'copy.comp'\nbind = { A = { buffer = 'A', range = 1000 } }",
-        "sees 1000 bytes from byte 0 of A",
-    ),
+    ("source = 'copy.comp'", "+times = 3", ""),
+    ("source = 'copy.comp'", "+times = -1", "pass.times: is -1 ('-1'); a program has 0 to 16384"),
+    ("source = 'copy.comp'", "+times = '2^40'", "pass.times: is 1099511627776"),
+    ("source = 'copy.comp'", "+times = 2\nindex = 'N'", "pass.index: 'N' is an axis"),
+    ("source = 'copy.comp'", "+times = 2\nindex = 'a b'", "pass.index: 'a b' cannot stand"),
+    ("source = 'copy.comp'", "+subgroup = 12", "kernel.subgroup: is 12 ('12'); sub-groups have"),
+    ("source = 'copy.comp'", "+subgroup = [8, 16]", ""),
+    ("source = 'copy.comp'", "+bind = { A = 'A + 4*N' }", "kernel.bind.A: sees from byte 512 of A"),
+    ("source = 'copy.comp'", "+bind = { A = 'A + 64*N' }", "A, which has 512; keep within it"),
+    ("source = 'copy.comp'", "+times = 2\nbind = { A = ['A', 'A + 256'] }", ""),
+    ("source = 'copy.comp'", "+bind = { A = 'A - 4' }", "unknown buffer 'A - 4'"),
+    ("source = 'copy.comp'", "+bind = { A = [] }", "kernel.bind.A: is an empty list"),
+    ("source = 'copy.comp'", "+bind = { A = { buffer = 'A', range = 1000 } }", "sees 1000 bytes from byte 0 of A"),
     ("groups = ['cdiv(N, 64)']", "indirect = 'A + 504'", "begins at byte 504 of A, which has 512 bytes"),
     ("groups = ['cdiv(N, 64)']", "indirect = 'A + 16'", ""),
     ("groups = ['cdiv(N, 64)']", "indirect = 'A'\ngroups = 1", "dispatch.indirect: stands beside groups"),
     ("groups = ['cdiv(N, 64)']", "indirect = 'Z'", "dispatch.indirect: unknown buffer 'Z'"),
-    ("[axes]", "[uniform.B]\nx = 1\n[axes]", "uniform.B: unknown block 'B'"),
-    ("[axes]", "[uniform.A]\n'a[1]' = 1\n[axes]", "buffer.A: is given member by member"),
+    ("[axes]", "^[uniform.B]\nx = 1", "uniform.B: unknown block 'B'"),
+    ("[axes]", "^[uniform.A]\n'a[1]' = 1", "buffer.A: is given member by member"),
     ("source = 'copy.comp'", "source = ''", "is a folder; name a file"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\nentry = 'nope'", "GLSL begins at main, not at 'nope'"),
-    ("[kernel]", "name = ''\n[kernel]", "name: '' is not a valid name"),
-    ("[kernel]", "name = 'a/b'\n[kernel]", "name: 'a/b' is not a valid name"),
-    ("N = 128", "N = 128\nlocal_x = 4", "axes.local_x: stands for the size of the work-group"),
-    ("[dispatch]", "[work]\nbytes = '2^63'\n[dispatch]", "it is a count from 0 to 2^63 - 1"),
+    ("source = 'copy.comp'", "+entry = 'nope'", "GLSL begins at main, not at 'nope'"),
+    ("[kernel]", "^name = ''", "name: '' is not a valid name"),
+    ("[kernel]", "^name = 'a/b'", "name: 'a/b' is not a valid name"),
+    ("N = 128", "+local_x = 4", "axes.local_x: stands for the size of the work-group"),
+    ("[dispatch]", "^[work]\nbytes = '2^63'", "it is a count from 0 to 2^63 - 1"),
     ("source = 'copy.comp'", "source = 'k.txt'", "gpukern does not know this extension"),
     ("source = 'copy.comp'", "source = 'k.spv'", "it is not SPIR-V"),
     ("source = 'copy.comp'", "source = 'k.slang'", "slangc"),
@@ -392,12 +395,12 @@ const OF_PLAIN: &[Mistake] = &[
     ),
     ("source = 'copy.comp'", "source = []", "kernel.source: is missing"),
     ("source = 'copy.comp'", "sources = 'copy.comp'", "unknown field `sources`"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\nvulkan = '1.1'", "kernel.vulkan: '1.1' is not supported"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { X = 'A' }", "kernel.bind.X: unknown block 'X'"),
-    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = 'B' }", "kernel.bind.A: unknown buffer 'B'"),
+    ("source = 'copy.comp'", "+vulkan = '1.1'", "kernel.vulkan: '1.1' is not supported"),
+    ("source = 'copy.comp'", "+bind = { X = 'A' }", "kernel.bind.X: unknown block 'X'"),
+    ("source = 'copy.comp'", "+bind = { A = 'B' }", "kernel.bind.A: unknown buffer 'B'"),
     ("[kernel]", "[kernels]", "unknown field `kernels`"),
     ("[kernel]\nsource = 'copy.comp'", "", "kernel: is missing"),
-    ("[axes]", "[[pass]]\nsource = 'copy.comp'\n[axes]", "pass: stands beside [kernel]"),
+    ("[axes]", "^[[pass]]\nsource = 'copy.comp'", "pass: stands beside [kernel]"),
     ("N = 128", "N = 'N'", "axes.N: depends on itself"),
     ("N = 128", "N = 'M'\nM = 'N + 1'", "N, M need each other's values"),
     ("N = 128", "N = 'M'", "axes.N: unknown axis 'M'"),
@@ -409,7 +412,7 @@ const OF_PLAIN: &[Mistake] = &[
     ("N = 128", "N = '1..1000:1'\nM = '1..1000:1'", "axes: span more than 10000 points"),
     ("N = 128", "N = []", "axes.N: has no value"),
     ("N = 128", "N = 1.5", "'1.5' is not an integer"),
-    ("N = 128", "N = 128\n'a b' = 1", "'a b' cannot stand in expressions"),
+    ("N = 128", "+'a b' = 1", "'a b' cannot stand in expressions"),
     ("N = 128", "N = 'ceil(2)'", "unknown function 'ceil'"),
     ("N = 128", "N = '1 +'", "ends where a number"),
     ("N = 128", "N = '2^70'", "beyond 64 bits"),
@@ -442,15 +445,15 @@ const OF_PLAIN: &[Mistake] = &[
     ("fill = 'iota'", "fill = '@bytes.npy'", "it has the shape [64, 2], the buffer [128]"),
     ("fill = 'iota'", "fill = '@k.bin'", "it has 3 bytes, the buffer 512"),
     ("fill = 'iota'", "fill = '@copy.comp'", "is no .npy, .bin or .bin.zst"),
-    ("fill = 'iota'", "fill = 'iota'\ncheck = 'exact'", "buffer.A.check: is for buffers that kernels write"),
+    ("fill = 'iota'", "+check = 'exact'", "buffer.A.check: is for buffers that kernels write"),
     ("fill = 'iota'", "scratch = true\ncheck = 'exact'", "buffer.A.scratch: cannot be checked"),
     ("[buffer.A]", "[buffer.B]", "binds A = a at set 0, binding 0"),
-    ("[buffer.A]", "[buffer.C]\ntype = 'u8'\nshape = 1\n[buffer.A]", "buffer.C: unknown block 'C'"),
-    ("[buffer.A]", "[buffer.'0.0']\ntype = 'f32'\nshape = 1\nfill = 'zero'\n[buffer.A]", "is the same buffer as"),
-    ("[buffer.D]", "[buffer.D]\nfill = 'zero'", "buffer: has no output"),
-    ("[dispatch]", "[buffer.D.check]\nrtol = -1\n[dispatch]", "rtol is -1"),
-    ("[dispatch]", "[buffer.D.check]\nrtol = 1e-3\nulp = 4\n[dispatch]", "states tolerances of several kinds"),
-    ("[dispatch]", "[buffer.D.check]\n[dispatch]", "states no tolerance"),
+    ("[buffer.A]", "^[buffer.C]\ntype = 'u8'\nshape = 1", "buffer.C: unknown block 'C'"),
+    ("[buffer.A]", "^[buffer.'0.0']\ntype = 'f32'\nshape = 1\nfill = 'zero'", "is the same buffer as"),
+    ("[buffer.D]", "+fill = 'zero'", "buffer: has no output"),
+    ("[dispatch]", "^[buffer.D.check]\nrtol = -1", "rtol is -1"),
+    ("[dispatch]", "^[buffer.D.check]\nrtol = 1e-3\nulp = 4", "states tolerances of several kinds"),
+    ("[dispatch]", "^[buffer.D.check]", "states no tolerance"),
     (
         "shape = ['N']\n[dispatch]",
         "shape = ['N']\ncheck = 'exactly'\n[dispatch]",
@@ -463,38 +466,30 @@ const OF_PLAIN: &[Mistake] = &[
     ("groups = ['cdiv(N, 64)']", "groups = ['2^40']", "use 1 to 2^32 - 1 work-groups"),
     ("groups = ['cdiv(N, 64)']", "groups = ['cdiv(N, BM)']", "unknown name 'BM'; available: N, local_x"),
     ("groups = ['cdiv(N, 64)']", "group = [1]", "unknown field `group`"),
-    ("[dispatch]", "[spec]\nBM = 64\n[dispatch]", "spec.BM: copy.comp has no specialization constants"),
-    ("[dispatch]", "[push]\nM = 64\n[dispatch]", "push.M: copy.comp has no push constants"),
-    ("[dispatch]", "[where]\nsmall = 'N < 64'\n[dispatch]", "where: rules out every combination of the axes"),
-    ("[dispatch]", "[where]\nsmall = 'N <'\n[dispatch]", "where.small: expression 'N <' ends"),
-    ("[dispatch]", "[where]\nsmall = 'local_x < 64'\n[dispatch]", "rules out everything: where.small does not hold"),
-    ("[dispatch]", "[work]\nflops = '-N'\n[dispatch]", "work.flops: is -128"),
-    ("[dispatch]", "[reference]\n[dispatch]", "reference: is empty"),
-    ("[dispatch]", "[reference]\nfile = 'a.npy'\ncommand = 'x {out}'\n[dispatch]", "states file and command; keep one"),
-    ("[dispatch]", "[reference]\nfile = 'gone.npy'\n[dispatch]", "reference.file: "),
-    ("[dispatch]", "[reference]\nfile = 'short.npy'\n[dispatch]", "it has the shape [4], the buffer [128]"),
-    ("[dispatch]", "[reference]\nfile = { A = 'short.npy' }\n[dispatch]", "unknown output 'A'; available: D"),
-    ("[dispatch]", "[reference]\ncommand = 'python3 ref.py'\n[dispatch]", "has no {out}"),
-    ("[dispatch]", "[reference]\nkernel = 'copy.comp'\n[dispatch]", ""),
-    ("[dispatch]", "[reference]\nkernel = 'copy.comp'\ngroups = 0\n[dispatch]", "reference.groups: is 0 along x"),
-    ("[dispatch]", "[reference]\nbuiltin = 'matmull'\n[dispatch]", "did you mean 'matmul'?"),
-    ("[dispatch]", "[reference]\nbuiltin = 'row-sum'\n[dispatch]", "reference.size: is missing"),
-    (
-        "[dispatch]",
-        "[reference]\nbuiltin = 'matmul'\nsize = 8\n[dispatch]",
-        "reference.roles.A: is A of 128 elements of f32, but",
-    ),
-    ("[dispatch]", "[reference]\nbuiltin = 'matmul'\nsize = 0\n[dispatch]", "has the extent 0"),
-    (
-        "[dispatch]",
-        "[reference]\nbuiltin = 'matmul'\nsize = 8\nroles = { X = 'D' }\n[dispatch]",
-        "unknown buffer 'X' of matmul",
-    ),
-    ("[dispatch]", "[reference]\nbuiltin = 'matmul'\nsize = 8\nlayout = 'nx'\n[dispatch]", "unknown layout 'nx'"),
+    ("[dispatch]", "^[spec]\nBM = 64", "spec.BM: copy.comp has no specialization constants"),
+    ("[dispatch]", "^[push]\nM = 64", "push.M: copy.comp has no push constants"),
+    ("[dispatch]", "^[where]\nsmall = 'N < 64'", "where: rules out every combination of the axes"),
+    ("[dispatch]", "^[where]\nsmall = 'N <'", "where.small: expression 'N <' ends"),
+    ("[dispatch]", "^[where]\nsmall = 'local_x < 64'", "rules out everything: where.small does not hold"),
+    ("[dispatch]", "^[work]\nflops = '-N'", "work.flops: is -128"),
+    ("[dispatch]", "^[reference]", "reference: is empty"),
+    ("[dispatch]", "^[reference]\nfile = 'a.npy'\ncommand = 'x {out}'", "states file and command; keep one"),
+    ("[dispatch]", "^[reference]\nfile = 'gone.npy'", "reference.file: "),
+    ("[dispatch]", "^[reference]\nfile = 'short.npy'", "it has the shape [4], the buffer [128]"),
+    ("[dispatch]", "^[reference]\nfile = { A = 'short.npy' }", "unknown output 'A'; available: D"),
+    ("[dispatch]", "^[reference]\ncommand = 'python3 ref.py'", "has no {out}"),
+    ("[dispatch]", "^[reference]\nkernel = 'copy.comp'", ""),
+    ("[dispatch]", "^[reference]\nkernel = 'copy.comp'\ngroups = 0", "reference.groups: is 0 along x"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'matmull'", "did you mean 'matmul'?"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'row-sum'", "reference.size: is missing"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 8", "reference.roles.A: is A of 128 elements of f32, but"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 0", "has the extent 0"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 8\nroles = { X = 'D' }", "unknown buffer 'X' of matmul"),
+    ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 8\nlayout = 'nx'", "unknown layout 'nx'"),
     ("[dispatch]", "[dispatch", "TOML parse error at line"),
 ];
 
-/// Changes to `RIGHT`.
+/// Mistakes in `RIGHT`.
 const OF_RIGHT: &[Mistake] = &[
     ("define = { A_TYPE = \"float16_t\" }", "", "k.comp:9: error: "),
     ("define = {", "include = [\"gone\"]\ndefine = { X = 1,", ""),
@@ -508,15 +503,11 @@ const OF_RIGHT: &[Mistake] = &[
         "[uniform.Shape]\nwidht = 'M'\n'*' = 0",
         "uniform.Shape.widht: unknown member 'widht'; did you mean 'width'?",
     ),
-    (
-        "[buffer.Shape]",
-        "[uniform.Shape]\nwidth = '-M'\n'*' = 0\n[buffer.Shape]",
-        "buffer.Shape: is given member by member",
-    ),
+    ("[buffer.Shape]", "^[uniform.Shape]\nwidth = '-M'\n'*' = 0", "buffer.Shape: is given member by member"),
     ("BM = [64, 128]", "BM = 0.5", "has the fraction"),
     ("FAST = true", "FAST = 2", "the kernel takes bool from 0 to 1"),
     ("first = -7", "", "push: sets no value for 'first', which k.comp declares; add first = … to [push]"),
-    ("first = -7", "first = -7\nsecond = 1", "push.second: unknown push constant 'second'"),
+    ("first = -7", "+second = 1", "push.second: unknown push constant 'second'"),
     ("first = -7", "first = '2^31'", "takes i32 from -2147483648 to 2147483647"),
     ("scale = \"1/sqrt(M)\"", "scale = \"1/(M - M)\"", "is not a finite number"),
     ("shape = [\"M\"]\ncheck", "shape = [\"BM\"]\ncheck", "names 'BM', a specialization constant: only scratch may"),
@@ -526,7 +517,7 @@ const OF_RIGHT: &[Mistake] = &[
 ];
 
 #[test]
-fn every_mistake_gets_a_sentence_with_the_field_and_a_remedy() {
+fn every_mistake_is_reported_with_field_and_remedy() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     super::array::write(&path("short.npy"), crate::basis::dtype::DType::F32, &[4], &[0; 16]).expect("written");
@@ -537,7 +528,12 @@ fn every_mistake_gets_a_sentence_with_the_field_and_a_remedy() {
         OF_PLAIN.iter().map(|mistake| (PLAIN, mistake)).chain(OF_RIGHT.iter().map(|mistake| (RIGHT, mistake)));
     let (mut count, mut others) = (0, vec![]);
     for (right, (from, to, expected)) in mistakes {
-        let wrong = right.replacen(from, to, 1);
+        let changed = match to.split_at_checked(1) {
+            Some(("+", added)) => format!("{from}\n{added}"),
+            Some(("^", added)) => format!("{added}\n{from}"),
+            _ => (*to).to_string(),
+        };
+        let wrong = right.replacen(from, &changed, 1);
         assert_ne!(wrong, right, "'{from}' is not there");
         match resolved(folder.path(), &wrong) {
             Ok(_) if expected.is_empty() => {}
@@ -550,7 +546,7 @@ fn every_mistake_gets_a_sentence_with_the_field_and_a_remedy() {
 }
 
 #[test]
-fn a_mistake_is_said_with_file_and_line() {
+fn a_mistake_is_reported_with_file_and_line() {
     let folder = folder();
     let wrong = PLAIN.replace("groups = ['cdiv(N, 64)']", "groups = [0]");
     let said = resolved(folder.path(), &wrong).expect_err("no groups");
@@ -559,7 +555,7 @@ fn a_mistake_is_said_with_file_and_line() {
 }
 
 #[test]
-fn mistakes_of_options_are_said_too() {
+fn malformed_options_are_refused() {
     let folder = folder();
     let copy = folder.path().join("copy.comp").display().to_string();
     for (text, expected) in [
@@ -580,7 +576,7 @@ fn mistakes_of_options_are_said_too() {
 }
 
 #[test]
-fn what_an_option_states_is_not_blamed_on_the_file() {
+fn a_mistake_in_an_option_names_the_option() {
     let folder = folder();
     let file = folder.path().join("plain.toml");
     std::fs::write(&file, PLAIN).expect("written");
@@ -600,11 +596,11 @@ fn what_an_option_states_is_not_blamed_on_the_file() {
 }
 
 #[test]
-fn a_description_that_is_written_is_read_as_the_same() {
+fn a_written_description_parses_to_the_same_value() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let folders = ["kernels", "public"].map(|name| examples.join(name).read_dir().expect("examples"));
     let files = folders.into_iter().flatten().map(|entry| entry.expect("an example").path());
-    // One of them is a configuration of `bench`.
+    // One file is a configuration of `bench`.
     let is_description =
         |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml") && !path.ends_with("all.toml");
     let files = files.filter(is_description);
@@ -619,11 +615,11 @@ fn a_description_that_is_written_is_read_as_the_same() {
 }
 
 #[test]
-fn a_field_is_set_by_its_key_and_its_value_needs_no_quotes() {
+fn set_takes_a_key_and_an_unquoted_value() {
     let set = |text: &str, change: &str| {
         let described =
             Described { description: Description::parse(text).expect("a description"), ..Described::default() };
-        let fields = Fields { set: vec![change.into()], ..Fields::default() };
+        let fields = FieldOptions { set: vec![change.into()], ..FieldOptions::default() };
         fields.applied(described).map(|described| described.description)
     };
     let same = |text: &str, change: &str, expected: &str| {
@@ -638,24 +634,27 @@ fn a_field_is_set_by_its_key_and_its_value_needs_no_quotes() {
     same("", "push.n=2*N", "push = { n = '2*N' }");
     same("", "buffer.A.fill=7", "buffer.A.fill = 7");
     same("", "buffer.'a=b'.type = f16", "buffer.'a=b'.type = 'f16'");
-    // Members of structures, stated already or not.
+    // Members of structures, whether or not the table exists.
     same("[push]\nsize.x = 1\nsize.y = 2", "push.size.y=N", "[push]\nsize.x = 1\nsize.y = 'N'");
     same("[push]\n'size.x' = 1", "push.size.z=3", "[push]\n'size.x' = 1\n'size.z' = 3");
-    // One value or table is replaced, others stay.
+    // A value or a table is replaced; others stay.
     same("[reference]\ncommand = 'x'", "reference={ kernel = 'k.comp' }", "[reference]\nkernel = 'k.comp'");
     same("[buffer.A]\ntype = 'f32'\nshape = 4", "buffer.A.type=f16", "[buffer.A]\ntype = 'f16'\nshape = 4");
-    // A number where text is wanted is text.
+    // A number becomes text if the field takes text.
     assert_eq!(
         set("", "kernel.vulkan=1.3").expect("a version").kernel.expect("a kernel").vulkan.as_deref(),
         Some("1.3")
     );
     let passes =
         set("[[pass]]\nsource = 'a.comp'\n[[pass]]\nsource = 'b.comp'", "pass.1.groups=N").expect("passes").pass;
-    assert_eq!(passes[1].groups, Some(super::description::Listed::One(super::description::Formula::Text("N".into()))));
+    assert_eq!(
+        passes[1].groups,
+        Some(super::description::OneOrMany::One(super::description::Formula::Text("N".into())))
+    );
 }
 
 #[test]
-fn a_kernel_that_lacks_a_constant_of_the_grid_is_named_with_the_remedy() {
+fn a_kernel_without_a_constant_of_the_grid_is_named() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let tiled = PLAIN.replace("[dispatch]", "[spec]\nBM = [64, 128]\n[dispatch]").replace("cdiv(N, 64)", "cdiv(N, BM)");
@@ -665,7 +664,7 @@ fn a_kernel_that_lacks_a_constant_of_the_grid_is_named_with_the_remedy() {
     let said = resolved(folder.path(), &tiled).expect_err("copy.comp has no BM");
     let why = "'BM', a specialization constant that copy.comp does not have; describe it in a file of its own";
     assert!(said.contains(why), "{said}");
-    // As the remedy says.
+    // Follows the remedy.
     let both = tiled.replace("['sized.comp', 'copy.comp']", "'sized.comp'");
     std::fs::write(path("sized.toml"), both).expect("written");
     std::fs::write(path("own.toml"), "[kernel]\nsource = 'copy.comp'\n[dispatch]\ngroups = ['cdiv(N, 64)']\n")
@@ -675,7 +674,7 @@ fn a_kernel_that_lacks_a_constant_of_the_grid_is_named_with_the_remedy() {
 }
 
 #[test]
-fn what_is_wrong_with_an_argument_has_no_field_before_it() {
+fn messages_about_an_argument_name_no_field() {
     let folder = folder();
     let gone = folder.path().join("gone.comp").display().to_string();
     assert_eq!(typed(&[&gone], &[], &[]).expect_err("no file"), format!("cannot read '{gone}': no such file"));
@@ -689,7 +688,7 @@ fn what_is_wrong_with_an_argument_has_no_field_before_it() {
     let plain = plain.display().to_string();
     let said = typed(&[&plain], &["65536"], &[]).expect_err("no axis");
     assert_eq!(said, "--size '65536' is not NAME=VALUE; write --size N=512..4096");
-    // A reference that is named by an option has the grid of the kernel.
+    // A reference from an option uses the grid of the kernel.
     let copy = folder.path().join("copy.comp").display().to_string();
     let run = typed(&[&plain], &[], &[&format!("reference.kernel={copy}")]).expect("it has groups");
     let Reference::Kernel(list) = &run.points[0].reference else { panic!("{:?}", run.points[0].reference) };
@@ -697,7 +696,7 @@ fn what_is_wrong_with_an_argument_has_no_field_before_it() {
 }
 
 #[test]
-fn glsl_of_no_version_of_vulkan_is_refused_before_the_compiler_prints_what_is_built_into_it() {
+fn glsl_versions_without_vulkan_are_refused() {
     let folder = folder();
     let refused = |version| {
         format!("copy.comp: its `#version {version}` has no compute shaders for Vulkan; write `#version 460`")
@@ -725,7 +724,7 @@ fn glsl_of_no_version_of_vulkan_is_refused_before_the_compiler_prints_what_is_bu
 }
 
 #[test]
-fn what_stands_beside_a_case_need_not_call_its_entry_point_as_that_does() {
+fn a_kernel_beside_a_case_may_name_its_entry_point_differently() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -740,11 +739,11 @@ fn what_stands_beside_a_case_need_not_call_its_entry_point_as_that_does() {
                        [dispatch]\ngroups = ['N / 64']\n";
     write("01-double/case.toml", description);
     let glsl = COPY.replace("= a[", "= 2 * a[");
-    // As captured, changed in a file of several, in another language, and one that the compiler refuses.
+    // Unchanged, in a file with other entry points, in another language, and with a syntax error.
     let several = format!("{WGSL}\n@compute @workgroup_size(1) fn main() {{}}");
     let others = [("own.wgsl", several.as_str()), ("mine.comp", &glsl), ("broken.comp", "#version 460\nvoid main() {")];
     let of = |(name, text): (&str, &str)| {
-        let described = describe(&[case.clone(), write(name, text)], None, &Fields::default()).expect("a case");
+        let described = describe(&[case.clone(), write(name, text)], None, &FieldOptions::default()).expect("a case");
         super::loaded::programs(&described[0])
     };
     let [own, mine, broken] = others.map(of);
@@ -758,7 +757,7 @@ fn what_stands_beside_a_case_need_not_call_its_entry_point_as_that_does() {
 }
 
 #[test]
-fn a_description_beside_a_case_says_only_what_is_different() {
+fn a_description_beside_a_case_states_only_differences() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -773,10 +772,10 @@ fn a_description_beside_a_case_says_only_what_is_different() {
                         [buffer.from]\ntype = 'f32'\nshape = [256]\nfill = '@in/from.bin'\n\
                         [buffer.to]\ntype = 'f32'\nshape = [256]\n[dispatch]\ngroups = [4]\n";
     write("01-copy/case.toml", description);
-    // Blocks of other names, and half as many work-groups of twice the size.
+    // Different block names, and half as many work-groups of twice the size.
     write("mine.comp", COPY.replace("local_size_x = 64", "local_size_x = 128").replace("a[", "x[").as_bytes());
     let mine = write("mine.toml", b"[kernel]\nsource = 'mine.comp'\n[dispatch]\ngroups = [2]\n");
-    let described = describe(&[case, mine], None, &Fields::default()).expect("two descriptions");
+    let described = describe(&[case, mine], None, &FieldOptions::default()).expect("two descriptions");
     let run = resolve(&described).expect("one problem");
     let groups = run.points[0].pass_lists.iter().map(|list| list.as_ref().expect("passes").passes[0].groups);
     assert_eq!(groups.collect::<Vec<_>>(), [[4, 1, 1], [2, 1, 1]]);

@@ -1,20 +1,19 @@
-//! Descriptions as files: the value in TOML, with comments for whoever edits it.
+//! Writes descriptions as TOML with comments.
 
-use super::description::{Check, CheckFigures, Description, Listed};
+use super::description::{Check, CheckFigures, Description, OneOrMany};
 use super::resolved::Tolerance;
 use crate::basis::printable::printable;
 use std::collections::HashMap;
 use std::fmt::Write;
 use toml::{Table, Value};
 
-/// A description with the comments that its file has. Fields are named by their keys, tables by theirs: `buffer.A.shape`,
-/// `buffer.A`.
+/// Description with comments for its file. Fields and tables are named by their keys: `buffer.A.shape`, `buffer.A`.
 #[derive(Debug, Default)]
 pub(crate) struct Commented {
     pub(crate) description: Description,
     /// Lines before the first field.
     pub(crate) head: String,
-    /// Lines behind the last.
+    /// Lines after the last field.
     pub(crate) tail: String,
     pub(super) remarks: HashMap<String, String>,
     /// Lines at the end of a table.
@@ -22,17 +21,17 @@ pub(crate) struct Commented {
 }
 
 impl Commented {
-    /// Puts a remark behind a field or the heading of a table.
+    /// Adds a comment to the line of a field or of a table's heading.
     pub(crate) fn remark(&mut self, field: impl Into<String>, remark: impl Into<String>) {
         self.remarks.insert(field.into(), remark.into());
     }
 
-    /// Returns the remark on a field or a table.
+    /// Returns the comment on a field or a table.
     pub(crate) fn remark_on(&self, field: &str) -> &str {
         self.remarks.get(field).map_or("", String::as_str)
     }
 
-    /// Puts lines at the end of a table.
+    /// Adds lines to the end of a table.
     pub(crate) fn end(&mut self, table: impl Into<String>, lines: impl Into<String>) {
         self.endings.insert(table.into(), lines.into());
     }
@@ -44,7 +43,7 @@ impl Commented {
         text + &self.tail
     }
 
-    /// Adds the fields of a table, then the tables in it that have headings of their own.
+    /// Appends the fields of a table, then its nested tables with headings.
     fn add(&self, text: &mut String, name: &str, fields: &Table) {
         let inner = |key: &str| if name.is_empty() { key.to_string() } else { format!("{name}.{key}") };
         let is_table = |key: &str, value: &Value| {
@@ -68,7 +67,7 @@ impl Commented {
     }
 }
 
-/// Tables within others that have headings of their own.
+/// Nested tables that get headings, besides those of buffers and blocks.
 const HEADED: [&str; 2] = ["kernel.bind", "reference.file"];
 
 /// Returns the fields that a description states.
@@ -88,23 +87,23 @@ pub(crate) fn table(description: &Description) -> Table {
     fields
 }
 
-/// Returns a line with a remark behind it, which stays one line whatever names a stranger's module has.
+/// Appends a comment to a line; escapes line breaks in names from foreign modules.
 pub(crate) fn marked(line: &str, remark: &str) -> String {
     if remark.is_empty() { line.to_string() } else { format!("{line:<29} # {}", printable(remark)).trim_end().into() }
 }
 
-/// Returns a key of TOML.
+/// Returns a TOML key, quoted if necessary.
 pub(crate) fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if bare { name.to_string() } else { line(name) }
 }
 
-/// Returns a string of TOML in one line. What JSON leaves as it is, TOML does too, but for DEL.
+/// Returns a TOML string on one line. JSON escapes everything that TOML requires, except DEL.
 pub(crate) fn line(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
-/// Returns a value of TOML in one line, with small and large numbers as powers of ten.
+/// Returns a TOML value on one line, with small and large numbers as powers of ten.
 pub(crate) fn inline(value: &Value) -> String {
     let list = |all: Vec<String>| all.join(", ");
     match value {
@@ -122,11 +121,11 @@ pub(crate) fn inline(value: &Value) -> String {
     }
 }
 
-/// Returns a usual tolerance, or one of columns, as descriptions state it.
+/// Converts a tolerance of floats to a check; any other becomes `exact`.
 pub(crate) fn check(tolerance: &Tolerance) -> Check {
     let (rtol, atol) = match tolerance {
-        Tolerance::Close { rtol, atol } => (*rtol, Listed::One(*atol)),
-        Tolerance::Columns { rtol, atol } => (*rtol, Listed::Many(atol.clone())),
+        Tolerance::Close { rtol, atol } => (*rtol, OneOrMany::One(*atol)),
+        Tolerance::Columns { rtol, atol } => (*rtol, OneOrMany::Many(atol.clone())),
         _ => return Check::Name("exact".into()),
     };
     Check::Figures(CheckFigures { rtol: Some(rtol), atol: Some(atol), ..CheckFigures::default() })

@@ -1,4 +1,5 @@
-//! The buffers of a case: parts of the program's, with what they held before and after; and the addresses that lead there.
+//! Buffers of a case: ranges of the program's buffers with their contents before and after, and the addresses that
+//! refer to them.
 
 use super::store::Store;
 use super::{Slot, Starts, place};
@@ -7,7 +8,7 @@ use crate::basis::file_name::is_plain;
 use crate::basis::printable::{Shown, brief};
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, SlotKind};
 use crate::run::access::Access;
-use crate::run::init::{element, usual};
+use crate::run::init::{default_tolerance, element};
 use crate::run::loaded::{LoadedPass, slot_key};
 use crate::run::oracle::{integer_like, magnitude, magnitudes};
 use crate::run::resolved::Tolerance;
@@ -15,59 +16,65 @@ use gpukern_layer::format::{CapturedDispatch, CapturedRegion, DescriptorBinding}
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// A buffer of a case.
-pub(super) struct Data {
+/// Buffer of a case.
+pub(super) struct CaseBuffer {
     pub(super) name: String,
     pub(super) element: DType,
     pub(super) bytes: u64,
-    /// Numbers in each element, where these have tolerances of their own; else 1.
+    /// Numbers in each element, if these have separate tolerances; otherwise 1.
     pub(super) columns: u64,
-    /// The region that it is, unless it is an inline uniform block.
+    /// Index of the captured region; `None` for an inline uniform block.
     pub(super) region: Option<u32>,
-    /// The set and binding of an inline uniform block.
+    /// Set and binding of an inline uniform block.
     inline: Option<(u32, u32)>,
     pub(super) access: Access,
-    /// What it held, and holds after the dispatch: bytes are kept of what the kernel writes alone.
+    /// Contents before and after the dispatch; after it, only of buffers that the kernel writes.
     before: Vec<u8>,
     after: Vec<u8>,
-    /// Whether the dispatch left it as it was.
+    /// Whether the dispatch changed nothing.
     same: bool,
-    /// The fill in the description, and the file of the answer.
+    /// Files of the fill and of the answer, as the description names them.
     pub(super) fill: Option<String>,
     pub(super) answer: Option<String>,
-    /// Members of this slot in place of a file.
+    /// Slot whose members the description lists, instead of a file.
     pub(super) members: Option<usize>,
-    /// What is to be said of what it holds before a run.
+    /// Comment on the fill.
     pub(super) remark: &'static str,
     pub(super) tolerance: Tolerance,
 }
 
-/// A member that holds an address.
-pub(super) struct Pointer {
-    /// The slot of its block; none of push constants.
+/// Member that holds an address.
+pub(super) struct AddressMember {
+    /// Slot of its block; `None` for push constants.
     pub(super) slot: Option<usize>,
     pub(super) offset: u32,
-    /// The buffer, and the byte of it.
+    /// Buffer and offset that the address refers to.
     pub(super) to: String,
 }
 
-type Bound<'a> = (Slot, Access, &'a DescriptorBinding);
+/// Slot that the kernel uses, with its access and the descriptor bound to it.
+pub(super) struct BoundSlot<'a> {
+    pub(super) slot: Slot,
+    pub(super) access: Access,
+    pub(super) bound: &'a DescriptorBinding,
+}
 
-/// Members of a block that are written one by one at most.
-const MOST_LISTED: usize = 48;
+/// Most members of a block that are listed.
+const MAX_LISTED: usize = 48;
 
-/// The buffers of a case, their bytes stored, and the addresses of them that the kernel gets.
+/// Collects the buffers of a case, stores their contents, and finds the addresses in the kernel's parameters.
 pub(super) fn data(
     pass: &LoadedPass,
-    slots: &[Bound<'_>],
+    slots: &[BoundSlot<'_>],
     case: &CapturedDispatch,
     spool: &Path,
     folder: &Path,
     store: &mut Store,
-) -> Result<(Vec<Data>, Vec<Pointer>), String> {
-    let addressed = pass.interface.capabilities.iter().any(|own| own.contains("PhysicalStorageBufferAddresses"));
-    // What is computed in halves is no better in an f32.
-    let has = |name: &str| pass.interface.capabilities.iter().any(|own| own == name);
+) -> Result<(Vec<CaseBuffer>, Vec<AddressMember>), String> {
+    let addressed =
+        pass.interface.capabilities.iter().any(|capability| capability.contains("PhysicalStorageBufferAddresses"));
+    // Results computed in 16-bit floats are no more precise when stored as f32.
+    let has = |name: &str| pass.interface.capabilities.iter().any(|capability| capability == name);
     let computed = [("BFloat16TypeKHR", DType::Bf16), ("Float16", DType::F16)];
     let computed = computed.into_iter().find(|(name, _)| has(name)).map(|(_, of)| of);
     let read = |name: &str| {
@@ -75,16 +82,16 @@ pub(super) fn data(
             if is_plain(name) { std::fs::read(spool.join(name)) } else { Err(ErrorKind::InvalidFilename.into()) };
         there.map_err(|e| format!("'{}': {e}", brief(name)))
     };
-    let mut all: Vec<Data> = vec![];
-    for (at, (slot, _, bound)) in slots.iter().enumerate() {
-        if all.iter().any(|own| bound.region.is_some() && own.region == bound.region) {
+    let mut all: Vec<CaseBuffer> = vec![];
+    for (at, BoundSlot { slot, access: declared, bound }) in slots.iter().enumerate() {
+        if all.iter().any(|buffer| bound.region.is_some() && buffer.region == bound.region) {
             continue;
         }
-        let same = |other: &&Bound<'_>| bound.region.is_some() && other.2.region == bound.region;
+        let same = |other: &&BoundSlot<'_>| bound.region.is_some() && other.bound.region == bound.region;
         let sharing: Vec<_> = slots.iter().filter(same).collect();
-        let access = sharing.iter().fold(slots[at].1, |all, own| Access {
-            reads: all.reads || own.1.reads,
-            writes: all.writes || own.1.writes,
+        let access = sharing.iter().fold(*declared, |all, other| Access {
+            reads: all.reads || other.access.reads,
+            writes: all.writes || other.access.writes,
             ..all
         });
         let (before, after) = match bound.region.map(|at| region(case, at)).transpose()? {
@@ -92,11 +99,15 @@ pub(super) fn data(
             Some(region) => contents(region, &read)?,
         };
         let kind = kind(&sharing, after.as_ref().unwrap_or(&before));
-        let mut data =
-            Data::new(unlike(&slot_key(slot), &all), (&kind, of_element(slot), computed), access, (before, after));
+        let mut data = CaseBuffer::new(
+            unique_name(&slot_key(slot), &all),
+            (&kind, of_element(slot), computed),
+            access,
+            (before, after),
+        );
         data.region = bound.region;
         data.inline = bound.region.is_none().then_some((bound.set, bound.binding));
-        let few = slot.blocks.iter().find(|block| (1..=MOST_LISTED).contains(&block.members.len()));
+        let few = slot.blocks.iter().find(|block| (1..=MAX_LISTED).contains(&block.members.len()));
         let by_member = |block: &Block| {
             let holds = block.members.iter().any(|member| member.kind == ArgumentKind::Address);
             block.array.is_none() && (slot.kind == SlotKind::Uniform || holds || addressed && !access.writes)
@@ -114,7 +125,7 @@ pub(super) fn data(
     Ok((all, pointers))
 }
 
-/// Numbers in each element of the array at the end of a block, where it has nothing else.
+/// Returns the numbers in each element of the array that a block consists of; otherwise 1.
 fn of_element(slot: &Slot) -> usize {
     let of = |block: &Block| match (block.array, &block.long) {
         (Some(array), _) if block.fixed == 0 => Some(array.stride / u64::from(array.scalar?.bytes())),
@@ -124,14 +135,14 @@ fn of_element(slot: &Slot) -> usize {
     slot.blocks.iter().find_map(of).unwrap_or(1) as usize
 }
 
-/// The type of a buffer that these slots see. One that is seen as floats and as integers may hold both.
-fn kind(sharing: &[&Bound<'_>], contents: &[u8]) -> String {
-    let slots: Vec<&Slot> = sharing.iter().map(|own| &own.0).collect();
+/// Determines the element type of a buffer from the slots that share it; empty if it may hold both floats and integers.
+fn kind(sharing: &[&BoundSlot<'_>], contents: &[u8]) -> String {
+    let slots: Vec<&Slot> = sharing.iter().map(|bound| &bound.slot).collect();
     let mut kinds: Vec<String> = slots.iter().map(|slot| element(&[slot])).collect();
     kinds.dedup();
     let kind = element(&slots);
     let holds_integers = |of: DType| of.is_float() && integer_like(of, contents, |_| true)[0] > 0;
-    let is_open = kinds.iter().any(|own| own == "bytes") || DType::of_buffer(&kind).is_ok_and(holds_integers);
+    let is_open = kinds.iter().any(|kind| kind == "bytes") || DType::of_buffer(&kind).is_ok_and(holds_integers);
     if kinds.len() > 1 && is_open { String::new() } else { kind }
 }
 
@@ -139,7 +150,7 @@ fn region(case: &CapturedDispatch, at: u32) -> Result<&CapturedRegion, String> {
     case.regions.get(at as usize).ok_or_else(|| "is damaged: a binding has no buffer".to_string())
 }
 
-/// What a region held before, and after where that is something else.
+/// Reads the contents of a region before the dispatch, and after it if they changed.
 fn contents(
     region: &CapturedRegion,
     read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
@@ -153,8 +164,8 @@ fn contents(
     Ok((before, after))
 }
 
-/// A name that no other buffer has, of letters that expressions and files take.
-fn unlike(name: &str, others: &[Data]) -> String {
+/// Makes a unique buffer name that is valid in expressions and file names.
+fn unique_name(name: &str, others: &[CaseBuffer]) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
     let name: String = name.chars().take(40).map(plain).collect();
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic()) && is_plain(&name);
@@ -164,14 +175,15 @@ fn unlike(name: &str, others: &[Data]) -> String {
     names.into_iter().find(is_new).unwrap_or(name)
 }
 
-/// The addresses that the kernel gets, each with the buffer that it leads to; buffers that nothing binds are added.
+/// Finds the addresses in the kernel's parameters and the buffers that they refer to; adds buffers that no descriptor
+/// refers to.
 fn pointers(
     pass: &LoadedPass,
-    slots: &[Bound<'_>],
+    slots: &[BoundSlot<'_>],
     case: &CapturedDispatch,
-    all: &mut Vec<Data>,
+    all: &mut Vec<CaseBuffer>,
     read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
-) -> Result<Vec<Pointer>, String> {
+) -> Result<Vec<AddressMember>, String> {
     let accesses = pass.accesses()?;
     let pushed: Vec<(u32, Access)> =
         pass.addresses().zip(&accesses[slots.len()..]).map(|(member, access)| (member.offset, *access)).collect();
@@ -181,15 +193,16 @@ fn pointers(
         vec![(None, pass.interface.arguments.to_vec(), case.push.clone())];
     for data in all.iter() {
         if let Some(at) = data.members {
-            let members = slots[at].0.blocks.iter().find(|block| !block.members.is_empty());
-            let (offset, bytes) = (slots[at].2.offset as usize, data.before.clone());
+            let BoundSlot { slot, bound, .. } = &slots[at];
+            let members = slot.blocks.iter().find(|block| !block.members.is_empty());
+            let (offset, bytes) = (bound.offset as usize, data.before.clone());
             let members = members.map(|block| block.members.to_vec()).unwrap_or_default();
             blocks.push((Some(at), members, bytes.get(offset..).map(<[u8]>::to_vec).unwrap_or_default()));
         }
     }
     for (slot, members, bytes) in blocks {
-        let whose =
-            slot.map_or_else(|| "the push constants".to_string(), |at| format!("the block at {}", place(&slots[at].0)));
+        let whose = slot
+            .map_or_else(|| "the push constants".to_string(), |at| format!("the block at {}", place(&slots[at].slot)));
         for at in (0..bytes.len().saturating_sub(7)).step_by(4) {
             let address = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
             let holds = |region: &CapturedRegion| {
@@ -206,7 +219,7 @@ fn pointers(
             let access = pushed.iter().find(|(offset, _)| slot.is_none() && *offset as usize == at);
             let access = access.map_or(unknown, |(_, access)| *access);
             let region = &case.regions[number];
-            let known = all.iter_mut().find(|own| own.region == Some(number as u32));
+            let known = all.iter_mut().find(|buffer| buffer.region == Some(number as u32));
             let name = if let Some(data) = known {
                 let Access { reads, writes, .. } = data.access;
                 data.access = Access { reads: reads || access.reads, writes: writes || access.writes, ..data.access };
@@ -214,25 +227,25 @@ fn pointers(
             } else {
                 let member =
                     members.iter().find(pointer).map_or("", |member| member.name.rsplit('.').next().unwrap_or(""));
-                let name = unlike(if member.is_empty() { "buffer" } else { member }, all);
-                let mut data = Data::new(name.clone(), ("bytes", 1, None), access, contents(region, read)?);
+                let name = unique_name(if member.is_empty() { "buffer" } else { member }, all);
+                let mut data = CaseBuffer::new(name.clone(), ("bytes", 1, None), access, contents(region, read)?);
                 data.region = Some(number as u32);
                 all.push(data);
                 name
             };
             let skipped = address - region.address.unwrap_or_default();
             let to = if skipped == 0 { name } else { format!("{name} + {skipped}") };
-            found.push(Pointer { slot, offset: at as u32, to });
+            found.push(AddressMember { slot, offset: at as u32, to });
         }
     }
-    held(case, all)?;
+    refuse_stored_addresses(case, all)?;
     Ok(found)
 }
 
-/// Refuses addresses within buffers, which nobody rewrites.
-fn held(case: &CapturedDispatch, all: &[Data]) -> Result<(), String> {
+/// Refuses addresses within buffers: a replay cannot adjust them.
+fn refuse_stored_addresses(case: &CapturedDispatch, all: &[CaseBuffer]) -> Result<(), String> {
     let holds = |address: u64| {
-        case.regions.iter().any(|own| own.address.is_some_and(|at| (at..at + own.bytes).contains(&address)))
+        case.regions.iter().any(|region| region.address.is_some_and(|at| (at..at + region.bytes).contains(&address)))
     };
     for data in all.iter().filter(|data| data.members.is_none()) {
         let words = data.before.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
@@ -243,7 +256,7 @@ fn held(case: &CapturedDispatch, all: &[Data]) -> Result<(), String> {
     Ok(())
 }
 
-impl Data {
+impl CaseBuffer {
     fn new(
         name: String,
         (kind, of_element, computed): (&str, usize, Option<DType>),
@@ -254,12 +267,13 @@ impl Data {
         let same = after.as_ref().is_none_or(|after| *after == before);
         let after = after.unwrap_or_else(|| if access.writes { before.clone() } else { vec![] });
         let element = DType::of_buffer(kind).ok().filter(|of| bytes.is_multiple_of(of.bytes())).unwrap_or(DType::Bytes);
-        // What is no number at all is compared by its bits.
+        // An output that consists of NaN is compared by its bits.
         let values = || after.chunks_exact(element.bytes() as usize).map(move |bytes| element.value(bytes));
         let nothing = element.is_float() && access.writes && values().all(f64::is_nan);
         let element = if nothing { DType::Bytes } else { element };
-        let mut tolerance = usual(computed.filter(|_| matches!(element, DType::F32 | DType::F16)).unwrap_or(element));
-        // Sums of large terms that cancel are as far off as the terms; a sentinel is no term.
+        let mut tolerance =
+            default_tolerance(computed.filter(|_| matches!(element, DType::F32 | DType::F16)).unwrap_or(element));
+        // Rounding errors are relative to the largest terms of a sum, not to the sum; sentinels are no terms.
         let mut columns = 1;
         if let (Tolerance::Close { rtol, atol }, true) = (&mut tolerance, access.writes) {
             let rtol = *rtol;
@@ -270,7 +284,8 @@ impl Data {
             let is_whole = bytes.is_multiple_of(of_element as u64 * element.bytes());
             if let Some(found) = magnitudes(element, &after, of_element).filter(|_| is_whole) {
                 columns = found.len() as u64;
-                let atol = found.iter().map(|own| rtol * if *own > 0.0 { *own } else { largest }).collect();
+                let atol =
+                    found.iter().map(|magnitude| rtol * if *magnitude > 0.0 { *magnitude } else { largest }).collect();
                 tolerance = Tolerance::Columns { rtol, atol };
             }
         }
@@ -294,7 +309,7 @@ impl Data {
         }
     }
 
-    /// Writes what the kernel reads, and what it should leave.
+    /// Stores the inputs of the kernel and the answer.
     fn store(&mut self, folder: &Path, store: &mut Store) -> Result<(), String> {
         if self.members.is_some() {
             return Ok(());
@@ -306,14 +321,14 @@ impl Data {
             self.fill = Some(store.put(folder, &format!("in/{}", self.name), &self.before).map_err(failed)?);
             self.before = vec![];
         } else {
-            // Its length is asked for, at most.
+            // Only the length matters, if anything.
             self.before = vec![];
             self.remark = "the kernel does not read it";
         }
         Ok(())
     }
 
-    /// Whether it is what is bound there.
+    /// Whether the descriptor refers to this buffer.
     pub(super) fn is_bound(&self, bound: &DescriptorBinding) -> bool {
         match self.region {
             Some(region) => bound.region == Some(region),
@@ -321,17 +336,17 @@ impl Data {
         }
     }
 
-    /// The bytes of its block, where its members are listed.
+    /// Returns the contents of a block whose members are listed.
     pub(super) fn block(&self) -> &[u8] {
         &self.before
     }
 
-    /// Whether only a run tells which elements the kernel writes.
+    /// Whether only a replay shows which elements the kernel writes.
     pub(super) fn is_doubtful(&self, all: bool) -> bool {
         self.access.writes && (!self.access.reads || all && self.same)
     }
 
-    /// Sets what it holds before a run.
+    /// Sets the contents before a run.
     pub(super) fn start(&mut self, starts: &Starts, folder: &Path, store: &mut Store) -> Result<(), String> {
         if !self.access.writes {
             return Ok(());
@@ -339,7 +354,7 @@ impl Data {
         let size = self.element.bytes() as usize;
         let elements = || self.after.chunks_exact(size).zip(self.before.chunks_exact(size));
         let other = |answer: &[u8]| answer.iter().map(|byte| !byte).collect::<Vec<u8>>();
-        // The elements that the kernel writes, where that is known.
+        // Whether the kernel writes each element, if that is known.
         let written: Option<Vec<bool>> = match starts {
             Starts::Known if !self.access.reads => {
                 Some(elements().map(|(after, before)| self.same || after != before).collect())

@@ -1,4 +1,4 @@
-//! What becomes of a dispatch that was taken: a folder that `run` takes.
+//! Converts captured dispatches to cases: folders that `run` accepts.
 
 mod buffers;
 mod source;
@@ -9,41 +9,38 @@ use crate::basis::destination::make_private_folder;
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
 use crate::kernel::interface::Slot;
-use crate::run::access::Access;
-use crate::run::description::{Described, Description, Kernel, Listed};
+use crate::run::description::{Described, Description, Kernel, OneOrMany};
 use crate::run::init::place;
 use crate::run::loaded::{LoadedPass, programs};
 use crate::run::options::CASE;
-use buffers::{Data, Pointer, data};
-use gpukern_layer::format::{
-    CapturedDispatch, DescriptorBinding, DeviceProperties, LayerEvent, PipelineInfo, ProcessInfo,
-};
+use buffers::{AddressMember, BoundSlot, CaseBuffer, data};
+use gpukern_layer::format::{CapturedDispatch, DeviceProperties, LayerEvent, PipelineInfo, ProcessInfo};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use store::Store;
 
-/// A dispatch that is to become a folder.
+/// Captured dispatch that becomes a case.
 #[derive(Clone, Debug)]
-pub(crate) struct Chosen<'a> {
-    /// What the kernel is called.
+pub(crate) struct SelectedDispatch<'a> {
+    /// Name of the kernel.
     pub(crate) name: String,
     pub(crate) process: &'a ProcessInfo,
     pub(crate) device: &'a DeviceProperties,
     pub(crate) pipeline: &'a PipelineInfo,
     pub(crate) case: &'a CapturedDispatch,
-    /// The device time of all calls with this grid, and the median of one, in nanoseconds.
+    /// Device time of all calls with this grid, and the median of one, in nanoseconds.
     pub(crate) total: f64,
     pub(crate) median: f64,
 }
 
-/// The kernels that took most device time with one grid, those with most first: all cases of the first `top`. `name` says
-/// what a pipeline of a process is called.
-pub(crate) fn chosen<'a>(
+/// Selects the cases of the `top` kernels, counted by grid, with the most device time, in that order. `name` returns
+/// the name of a process's pipeline.
+pub(crate) fn select_dispatches<'a>(
     processes: &'a [Vec<LayerEvent>],
     top: Option<usize>,
     name: &dyn Fn(usize, &PipelineInfo) -> String,
-) -> Vec<Chosen<'a>> {
-    let mut kernels: Vec<Vec<Chosen<'a>>> = vec![];
+) -> Vec<SelectedDispatch<'a>> {
+    let mut kernels: Vec<Vec<SelectedDispatch<'a>>> = vec![];
     for (at, events) in processes.iter().enumerate() {
         let Some(process) = events.iter().find_map(|event| match event {
             LayerEvent::Process(process) => Some(process),
@@ -52,7 +49,7 @@ pub(crate) fn chosen<'a>(
             continue;
         };
         let times = times(events);
-        let mut own: HashMap<Key, Vec<Chosen<'a>>> = HashMap::new();
+        let mut selected: HashMap<CallKey, Vec<SelectedDispatch<'a>>> = HashMap::new();
         for case in events.iter().filter_map(|event| if let LayerEvent::Case(case) = event { Some(case) } else { None })
         {
             let pipeline = events.iter().find_map(|event| match event {
@@ -65,15 +62,23 @@ pub(crate) fn chosen<'a>(
                 _ => None,
             });
             let Some(device) = device else { continue };
-            let key = key(case.pipeline, case.groups, case.indirect);
+            let key = call_key(case.pipeline, case.groups, case.indirect);
             let times = times.get(&key).map_or(&[][..], Vec::as_slice);
             let (total, median) = (times.iter().sum(), times.get(times.len() / 2).copied().unwrap_or(0.0));
             let name = name(at, pipeline);
-            own.entry(key).or_default().push(Chosen { name, process, device, pipeline, case, total, median });
+            selected.entry(key).or_default().push(SelectedDispatch {
+                name,
+                process,
+                device,
+                pipeline,
+                case,
+                total,
+                median,
+            });
         }
-        kernels.extend(own.into_values());
+        kernels.extend(selected.into_values());
     }
-    let order = |cases: &Vec<Chosen<'_>>| {
+    let order = |cases: &Vec<SelectedDispatch<'_>>| {
         let first = &cases[0];
         (first.process.started, first.pipeline.pipeline, first.case.groups)
     };
@@ -81,28 +86,28 @@ pub(crate) fn chosen<'a>(
     kernels.into_iter().take(top.unwrap_or(usize::MAX)).flatten().collect()
 }
 
-/// A pipeline and its grid; none where the grid came from a buffer.
-type Key = (u32, Option<[u32; 3]>);
+/// Pipeline and grid of a dispatch; no grid for an indirect one.
+type CallKey = (u32, Option<[u32; 3]>);
 
-fn key(pipeline: u32, groups: [u32; 3], indirect: bool) -> Key {
+fn call_key(pipeline: u32, groups: [u32; 3], indirect: bool) -> CallKey {
     (pipeline, (!indirect).then_some(groups))
 }
 
-/// The times of each kernel's calls in nanoseconds, shortest first.
-fn times(events: &[LayerEvent]) -> HashMap<Key, Vec<f64>> {
+/// Collects the times of each kernel's calls in nanoseconds, in ascending order.
+fn times(events: &[LayerEvent]) -> HashMap<CallKey, Vec<f64>> {
     let period = |device: u32| {
         events.iter().find_map(|event| match event {
             LayerEvent::Device(known) if known.device == device => Some(f64::from(known.period)),
             _ => None,
         })
     };
-    let mut times: HashMap<Key, Vec<f64>> = HashMap::new();
+    let mut times: HashMap<CallKey, Vec<f64>> = HashMap::new();
     for event in events {
         let LayerEvent::Submission(submission) = event else { continue };
         let period = period(submission.device).unwrap_or(0.0);
-        for own in &submission.dispatches {
-            let time = own.end.saturating_sub(own.begin) as f64 * period;
-            times.entry(key(own.pipeline, own.groups, own.indirect)).or_default().push(time);
+        for dispatch in &submission.dispatches {
+            let time = dispatch.end.saturating_sub(dispatch.begin) as f64 * period;
+            times.entry(call_key(dispatch.pipeline, dispatch.groups, dispatch.indirect)).or_default().push(time);
         }
     }
     for times in times.values_mut() {
@@ -111,52 +116,55 @@ fn times(events: &[LayerEvent]) -> HashMap<Key, Vec<f64>> {
     times
 }
 
-/// Characters of a kernel's name in that of its folder.
-const MOST_OF_A_NAME: usize = 40;
+/// Most characters of a kernel's name in its folder's name.
+const MAX_NAME_LEN: usize = 40;
 
-/// The name of the folder of case `number`: nothing that a module can be called leads elsewhere.
+/// Makes the folder name of case `number`. A malicious kernel name cannot lead to another folder.
 pub(crate) fn folder_name(number: usize, name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
-    let name: String = name.chars().take(MOST_OF_A_NAME).map(plain).collect();
+    let name: String = name.chars().take(MAX_NAME_LEN).map(plain).collect();
     let name = name.trim_matches('-');
     format!("{number:02}-{}", if name.is_empty() { "kernel" } else { name })
 }
 
-/// What buffers hold before a run that the kernel may not read.
+/// Initial contents of buffers that the kernel writes but perhaps does not read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Starts {
-    /// What can be known without a device: of what the program's call changed, something else than the answer.
+    /// Contents known without a replay: elements that the call changed must not hold the answer.
     #[default]
     Known,
-    /// Something else than the answer in every element, in buffers that the kernel may not read, and with `true` also in
-    /// those that it left as they were: to find out which elements it writes.
+    /// Inverted answers in every element, to find those that the kernel writes: in buffers that it does not read, and
+    /// with `true` also in those that the call did not change.
     Inverted(bool),
-    /// What a run over that left, by the names of buffers: only what it wrote need not be there before.
+    /// Contents that a replay over inverted answers left, by buffer name: only elements that it wrote may be inverted.
     Found(HashMap<String, Vec<u8>>),
 }
 
-/// A case whose kernel, inputs and outputs are in its folder, but for the description.
+/// Case in its folder, before the description is written.
 pub(crate) struct Draft<'a> {
-    chosen: &'a Chosen<'a>,
+    chosen: &'a SelectedDispatch<'a>,
     folder: PathBuf,
     pass: LoadedPass,
-    /// The slots that the kernel uses: what it does with each, what is bound there.
-    slots: Vec<(Slot, Access, &'a DescriptorBinding)>,
-    data: Vec<Data>,
-    pointers: Vec<Pointer>,
-    /// The file of its source, if the module has it.
+    /// Slots that the kernel uses.
+    slots: Vec<BoundSlot<'a>>,
+    data: Vec<CaseBuffer>,
+    pointers: Vec<AddressMember>,
+    /// File name of the source, if the module contains it.
     source: Option<String>,
 }
 
-/// The module's file.
+/// File name of the module.
 const MODULE: &str = "kernel.spv";
 
 impl<'a> Draft<'a> {
-    /// Writes module, source, inputs and outputs to `folder`, with the bytes that the layer wrote to `spool`.
-    ///
-    /// # Errors
-    /// Why `run` cannot take the dispatch, with the place; why a file cannot be read or written.
-    pub(crate) fn new(chosen: &'a Chosen<'a>, spool: &Path, folder: &Path, store: &mut Store) -> Result<Self, String> {
+    /// Writes module, source, inputs and outputs to `folder`, with the contents that the layer wrote to `spool`. The
+    /// error says why `run` cannot accept the dispatch.
+    pub(crate) fn new(
+        chosen: &'a SelectedDispatch<'a>,
+        spool: &Path,
+        folder: &Path,
+        store: &mut Store,
+    ) -> Result<Self, String> {
         let CapturedDispatch { lost, base, groups, .. } = chosen.case;
         if let Some(why) = lost {
             return Err(why.clone());
@@ -182,10 +190,7 @@ impl<'a> Draft<'a> {
         Ok(Self { chosen, folder, pass, slots, data, pointers, source: source.map(|(name, _)| name) })
     }
 
-    /// Writes the description, and what buffers hold before a run that depends on `starts`.
-    ///
-    /// # Errors
-    /// When a file cannot be read or written.
+    /// Writes the description, and the initial contents that depend on `starts`.
     pub(crate) fn write(&mut self, starts: &Starts, exact: bool, store: &mut Store) -> Result<(), String> {
         for data in &mut self.data {
             data.start(starts, &self.folder, store)?;
@@ -194,17 +199,17 @@ impl<'a> Draft<'a> {
         store::write(&self.folder.join(CASE), text.as_bytes()).map_err(|e| format!("'{}': {e}", self.folder.shown()))
     }
 
-    /// The outputs of which a run over something else must tell which elements the kernel writes: with `all` also those
-    /// that it may read and left as they were.
+    /// Lists the outputs for which only a replay shows which elements the kernel writes; with `all`, also those that it
+    /// may read and that the call did not change.
     pub(crate) fn doubtful(&self, all: bool) -> Vec<&str> {
         self.data.iter().filter(|data| data.is_doubtful(all)).map(|data| data.name.as_str()).collect()
     }
 }
 
-/// The module as `run` reads it.
+/// Loads the module as `run` does.
 fn loaded(pipeline: &PipelineInfo, folder: &Path) -> Result<LoadedPass, String> {
     let entry = Some(pipeline.entry.clone());
-    let kernel = Kernel { source: Listed::One(MODULE.into()), entry, ..Kernel::default() };
+    let kernel = Kernel { source: OneOrMany::One(MODULE.into()), entry, ..Kernel::default() };
     let description = Description { kernel: Some(kernel), ..Description::default() };
     let described = Described { description, folder: folder.to_path_buf(), ..Described::default() };
     let programs = programs(&described).map_err(|fault| fault.message)?;
@@ -212,20 +217,13 @@ fn loaded(pipeline: &PipelineInfo, folder: &Path) -> Result<LoadedPass, String> 
     pass.ok_or_else(|| Error::Failure("has no kernel".into()).to_string())
 }
 
-/// What the kernel does with each slot that it uses, and what is bound there.
-fn slots<'a>(
-    pass: &LoadedPass,
-    case: &'a CapturedDispatch,
-) -> Result<Vec<(Slot, Access, &'a DescriptorBinding)>, String> {
-    let accesses = pass.accesses()?;
-    let bound = |slot: &Slot| {
-        let place = (slot.set, slot.binding, slot.element);
-        case.bindings.iter().find(|own| (own.set, own.binding, own.element) == place)
-    };
-    let all = pass.interface.slots.iter().zip(accesses);
-    let all = all.map(|(slot, access)| {
-        let bound = bound(slot).ok_or_else(|| format!("has nothing bound at {}", place(slot)))?;
-        Ok((slot.clone(), access, bound))
+/// Returns the slots that the kernel uses.
+fn slots<'a>(pass: &LoadedPass, case: &'a CapturedDispatch) -> Result<Vec<BoundSlot<'a>>, String> {
+    let all = pass.interface.slots.iter().zip(pass.accesses()?).map(|(slot, access)| {
+        let key = (slot.set, slot.binding, slot.element);
+        let bound = case.bindings.iter().find(|bound| (bound.set, bound.binding, bound.element) == key);
+        let bound = bound.ok_or_else(|| format!("has nothing bound at {}", place(slot)))?;
+        Ok(BoundSlot { slot: slot.clone(), access, bound })
     });
     all.collect()
 }

@@ -1,36 +1,39 @@
-//! The source text that a module carries for debuggers.
+//! Extracts the source text from a module's debug information.
 
 use crate::kernel::instructions::{HEADER, instructions};
+use crate::run::string;
 use rspirv::spirv::{Op, SourceLanguage};
 use std::collections::HashMap;
 
-/// `DebugSource` of `NonSemantic.Shader.DebugInfo.100`.
+/// `DebugSource` and `DebugSourceContinued` of `NonSemantic.Shader.DebugInfo.100`.
 const DEBUG_SOURCE: u32 = 35;
 const DEBUG_SOURCE_CONTINUED: u32 = 102;
 
-/// The source of `spirv` and the ending of its language, where the module has both: of several files the first.
+/// Returns the first source text of `spirv` and its file extension; `None` if the text or its language is missing.
 pub(super) fn embedded(spirv: &[u32]) -> Option<(String, &'static str)> {
     if spirv.len() < HEADER {
         return None;
     }
     let (mut strings, mut sets) = (HashMap::new(), vec![]);
     let (mut language, mut text): (Option<u32>, Option<String>) = (None, None);
-    // Whether what continues a source continues this one.
+    // Whether a continuation belongs to the first text.
     let mut open = false;
-    for own in instructions(spirv).flatten() {
-        match (own.op(), own.operands()) {
+    for instruction in instructions(spirv).flatten() {
+        match (instruction.op(), instruction.operands()) {
             (Some(Op::Function), _) => break,
-            (Some(Op::String), [id, rest @ ..]) => drop(strings.insert(*id, string(rest))),
-            (Some(Op::ExtInstImport), [id, rest @ ..]) if string(rest).starts_with("NonSemantic.Shader.DebugInfo") => {
+            (Some(Op::String), [id, rest @ ..]) => drop(strings.insert(*id, string(rest).0)),
+            (Some(Op::ExtInstImport), [id, rest @ ..])
+                if string(rest).0.starts_with("NonSemantic.Shader.DebugInfo") =>
+            {
                 sets.push(*id);
             }
             (Some(Op::Source), [of, _, rest @ ..]) => {
                 language = language.or(Some(*of));
-                let found = rest.get(1..).map(string).filter(|found| !found.is_empty());
+                let found = rest.get(1..).map(|words| string(words).0).filter(|found| !found.is_empty());
                 open = text.is_none() && found.is_some();
                 text = text.or(found);
             }
-            (Some(Op::SourceContinued), rest) if open => text.iter_mut().for_each(|text| *text += &string(rest)),
+            (Some(Op::SourceContinued), rest) if open => text.iter_mut().for_each(|text| *text += &string(rest).0),
             (Some(Op::ExtInst), [_, _, set, DEBUG_SOURCE, _, rest @ ..]) if sets.contains(set) => {
                 let found = rest.first().and_then(|id| strings.get(id)).filter(|found| !found.is_empty());
                 open = text.is_none() && found.is_some();
@@ -50,10 +53,4 @@ pub(super) fn embedded(spirv: &[u32]) -> Option<(String, &'static str)> {
         _ => "txt",
     };
     Some((text?, ending))
-}
-
-/// A string among operands.
-fn string(words: &[u32]) -> String {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,63 +1,29 @@
-//! Dispatches as the layer tells them → folders that `run` takes.
+//! Converts dispatches, as the layer reports them, to folders that `run` accepts.
 
 use super::*;
+use crate::capture::profile::tests as profile;
 use crate::run::check_description;
-use gpukern_layer::format::{CapturedRegion, DispatchEvent, Submission};
-
-/// The module of GLSL.
-pub(crate) fn spirv(glsl: &str) -> Vec<u32> {
-    let compiler = shaderc::Compiler::new().expect("a compiler");
-    let mut options = shaderc::CompileOptions::new().expect("options");
-    options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
-    let kind = shaderc::ShaderKind::Compute;
-    let made = compiler.compile_into_spirv(glsl, kind, "k.comp", "main", Some(&options)).expect("it compiles");
-    made.as_binary().to_vec()
-}
+use crate::run::tests::spirv;
+use gpukern_layer::format::{CapturedRegion, DescriptorBinding, DispatchEvent, Submission};
 
 pub(crate) fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// What the layer tells of one dispatch, and the folder of its bytes.
-pub(crate) struct Told {
+/// Events about one dispatch, and the folder with its contents.
+pub(crate) struct CapturedFixture {
     pub(crate) spool: tempfile::TempDir,
     pub(crate) events: Vec<LayerEvent>,
 }
 
-impl Told {
+impl CapturedFixture {
     pub(crate) fn new(glsl: &str, case: CapturedDispatch, specialization: Vec<(u32, Vec<u8>)>) -> Self {
         let spool = tempfile::tempdir().expect("a folder");
         let arguments = vec!["infer".into(), "a\nb\u{1b}[31m'\"\"\"".into()];
         let process = ProcessInfo { id: 1, arguments, started: 1, application: None, engine: None };
-        let device = DeviceProperties {
-            device: 0,
-            name: "llvmpipe".into(),
-            vendor: 0,
-            id: 0,
-            kind: 4,
-            api_version: 0,
-            driver_version: 0,
-            driver: "llvmpipe".into(),
-            driver_info: "Mesa".into(),
-            uuid: [0; 16],
-            period: 2.0,
-            extensions: vec![],
-        };
-        let (spirv, entry) = (spirv(glsl), "main".to_string());
-        let (subgroup, robustness) = (None, None);
-        let (pipeline, device_number, stage_flags, flags, took) = (0, 0, 0, 0, 0);
-        let pipeline = PipelineInfo {
-            pipeline,
-            device: device_number,
-            spirv,
-            entry,
-            specialization,
-            subgroup,
-            stage_flags,
-            flags,
-            robustness,
-            took,
-        };
+        let device =
+            DeviceProperties { name: "llvmpipe".into(), driver_info: "Mesa".into(), ..profile::device(0, 2.0) };
+        let pipeline = PipelineInfo { specialization, ..profile::pipeline(0, 0, &spirv(glsl), "main") };
         let events = vec![
             LayerEvent::Process(process),
             LayerEvent::Device(device),
@@ -71,10 +37,10 @@ impl Told {
         std::fs::write(self.spool.path().join(name), bytes).expect("written");
     }
 
-    /// The case in a folder below the spool, and its description.
+    /// Writes the case to a folder below the spool; returns the folder and the description.
     fn write(&self, starts: &Starts) -> Result<(PathBuf, String), String> {
         let all = [self.events.clone()];
-        let chosen = chosen(&all, None, &|_, _| "k".into());
+        let chosen = select_dispatches(&all, None, &|_, _| "k".into());
         let folder = self.spool.path().join("01-k");
         let mut store = Store::default();
         let mut draft = Draft::new(&chosen[0], self.spool.path(), &folder, &mut store)?;
@@ -109,23 +75,23 @@ layout(push_constant) uniform P { uint n; float scale; } p;
 void main() { uint i = gl_GlobalInvocationID.x; if (i < p.n) d[i] = a[i] * p.scale + BIAS; }
 ";
 
-/// A call of [`SCALE`] that writes two of four elements.
-pub(crate) fn scale(bits: u32, changed: bool) -> Told {
+/// Call of [`SCALE`] that writes two of four elements.
+pub(crate) fn scale(bits: u32, changed: bool) -> CapturedFixture {
     let push = [2u32.to_le_bytes(), bits.to_le_bytes()].concat();
     let bindings = vec![bound(0, 0, 0, 16), bound(1, 1, 0, 16)];
     let regions = vec![region("a", 16, false, None), region("d", 16, changed, None)];
     let constants = vec![(0, 4u32.to_le_bytes().to_vec()), (1, 0.1f32.to_le_bytes().to_vec()), (77, vec![1])];
-    let told = Told::new(SCALE, case(bindings, regions, push), constants);
-    told.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
-    told.file("d.before", &floats(&[9.0, 8.0, 7.0, 6.0]));
-    told.file("d.after", &floats(&[2.1, 4.1, 7.0, 6.0]));
-    told
+    let captured = CapturedFixture::new(SCALE, case(bindings, regions, push), constants);
+    captured.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
+    captured.file("d.before", &floats(&[9.0, 8.0, 7.0, 6.0]));
+    captured.file("d.after", &floats(&[2.1, 4.1, 7.0, 6.0]));
+    captured
 }
 
 #[test]
-fn a_call_becomes_a_description_of_what_the_kernel_sees() {
-    let told = scale(2f32.to_bits(), true);
-    let (folder, text) = told.write(&Starts::Known).expect("taken");
+fn a_call_becomes_a_description() {
+    let captured = scale(2f32.to_bits(), true);
+    let (folder, text) = captured.write(&Starts::Known).expect("taken");
     for line in [
         "device = \"llvmpipe\"",
         "driver = \"llvmpipe Mesa\"",
@@ -148,21 +114,21 @@ fn a_call_becomes_a_description_of_what_the_kernel_sees() {
 }
 
 #[test]
-fn an_answer_that_was_there_before_is_no_start_and_what_a_run_leaves_tells_what_is_written() {
-    let told = scale(2f32.to_bits(), false);
-    told.file("d.before", &floats(&[2.1, 4.1, 7.0, 6.0]));
-    let (_, text) = told.write(&Starts::Known).expect("taken");
+fn a_replay_shows_which_elements_are_written() {
+    let captured = scale(2f32.to_bits(), false);
+    captured.file("d.before", &floats(&[2.1, 4.1, 7.0, 6.0]));
+    let (_, text) = captured.write(&Starts::Known).expect("taken");
     assert!(!text.contains("@in/D"), "an output: {text}");
     let other = |value: f32| f32::from_bits(!value.to_bits());
     let left = floats(&[2.1, 4.1, other(7.0), other(6.0)]);
-    let (folder, text) = told.write(&Starts::Found([("D".to_string(), left)].into())).expect("taken");
+    let (folder, text) = captured.write(&Starts::Found([("D".to_string(), left)].into())).expect("taken");
     assert!(text.contains("@in/D.bin"), "{text}");
     let start = std::fs::read(folder.join("in/D.bin")).expect("written");
     assert_eq!(start, floats(&[other(2.1), other(4.1), 7.0, 6.0]));
 }
 
 #[test]
-fn bits_that_no_number_has_are_kept() {
+fn values_without_a_decimal_are_stored_as_bits() {
     let (_, text) = scale(0x7fc0_1234, true).write(&Starts::Known).expect("taken");
     assert!(text.contains("scale = \"bits 0x7fc01234\""), "{text}");
     let (_, text) = scale((-0f32).to_bits(), true).write(&Starts::Known).expect("taken");
@@ -170,8 +136,8 @@ fn bits_that_no_number_has_are_kept() {
 }
 
 #[test]
-fn bindings_that_overlap_see_parts_of_one_buffer() {
-    let told = Told::new(
+fn overlapping_bindings_share_a_buffer() {
+    let captured = CapturedFixture::new(
         "#version 460
         layout(local_size_x = 1) in;
         layout(set = 0, binding = 0) readonly buffer A { float a[]; };
@@ -180,9 +146,9 @@ fn bindings_that_overlap_see_parts_of_one_buffer() {
         case(vec![bound(0, 0, 0, 24), bound(1, 0, 16, 16)], vec![region("a", 32, true, None)], vec![]),
         vec![],
     );
-    told.file("a.before", &floats(&[1.0; 8]));
-    told.file("a.after", &floats(&[1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0]));
-    let (_, text) = told.write(&Starts::Known).expect("taken");
+    captured.file("a.before", &floats(&[1.0; 8]));
+    captured.file("a.after", &floats(&[1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0]));
+    let (_, text) = captured.write(&Starts::Known).expect("taken");
     assert!(text.contains("\"0.1\" = { buffer = \"A\", offset = 16, range = 16 }"), "{text}");
     assert!(text.contains("fill = \"@in/A.bin\"") && text.contains("A = \"out/A.bin\""), "{text}");
 }
@@ -195,23 +161,23 @@ layout(push_constant) uniform P { Floats A; Floats D; uint n; };
 void main() { D.at[0] = A.at[n]; }";
 
 #[test]
-fn addresses_lead_to_buffers_and_those_within_buffers_are_refused_with_their_place() {
+fn addresses_become_buffers_except_within_buffers() {
     let regions = || vec![region("a", 32, false, Some(1 << 40)), region("d", 16, true, Some(1 << 41))];
     let push = [((1u64 << 40) + 16).to_le_bytes(), (1u64 << 41).to_le_bytes(), [1, 0, 0, 0, 0, 0, 0, 0]].concat();
-    let told = Told::new(ADDRESS, case(vec![], regions(), push), vec![]);
-    told.file("a.before", &floats(&[5.0; 8]));
-    told.file("d.before", &floats(&[0.0; 4]));
-    told.file("d.after", &floats(&[5.0, 0.0, 0.0, 0.0]));
-    let (_, text) = told.write(&Starts::Known).expect("taken");
+    let captured = CapturedFixture::new(ADDRESS, case(vec![], regions(), push), vec![]);
+    captured.file("a.before", &floats(&[5.0; 8]));
+    captured.file("d.before", &floats(&[0.0; 4]));
+    captured.file("d.after", &floats(&[5.0, 0.0, 0.0, 0.0]));
+    let (_, text) = captured.write(&Starts::Known).expect("taken");
     assert!(text.contains("A = \"A + 16\"\nD = \"D\"\nn = 1\n"), "{text}");
-    told.file("a.before", &[&[0; 8][..], &((1u64 << 41) + 4).to_le_bytes(), &[0; 16]].concat());
-    let refused = told.write(&Starts::Known).expect_err("an address");
+    captured.file("a.before", &[&[0; 8][..], &((1u64 << 41) + 4).to_le_bytes(), &[0; 16]].concat());
+    let refused = captured.write(&Starts::Known).expect_err("an address");
     assert_eq!(refused, "has an address at byte 8 of A, which `run` cannot rewrite");
 }
 
 #[test]
-fn what_run_cannot_take_is_refused_with_the_reason() {
-    let told = scale(0, true);
+fn unsupported_dispatches_are_refused_with_the_reason() {
+    let captured = scale(0, true);
     for (change, expected) in [
         (
             Box::new(|case: &mut CapturedDispatch| case.base = [1, 0, 0]) as Box<dyn Fn(&mut CapturedDispatch)>,
@@ -223,7 +189,8 @@ fn what_run_cannot_take_is_refused_with_the_reason() {
         (Box::new(|case| case.bindings[1].region = Some(9)), "is damaged"),
         (Box::new(|case| case.regions[1].bytes = 17), "has not the 17 bytes"),
     ] {
-        let mut other = Told { spool: tempfile::tempdir().expect("a folder"), events: told.events.clone() };
+        let mut other =
+            CapturedFixture { spool: tempfile::tempdir().expect("a folder"), events: captured.events.clone() };
         other.file("a.before", &[0; 16]);
         other.file("d.before", &[0; 16]);
         other.file("d.after", &[1; 16]);
@@ -236,16 +203,16 @@ fn what_run_cannot_take_is_refused_with_the_reason() {
 }
 
 #[test]
-fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
+fn folder_names_are_safe_and_slow_kernels_come_first() {
     assert_eq!(folder_name(3, "mul_mat_vec"), "03-mul_mat_vec");
     for hostile in ["../../etc/passwd", "/", "", "..", "a\0b\n", "\u{202e}x", "-rf"] {
         let name = folder_name(1, hostile);
         assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)) && name.len() > 3, "{name}");
     }
-    let mut told = scale(0, true);
-    let Some(LayerEvent::Case(first)) = told.events.last().cloned() else { panic!("a case") };
+    let mut captured = scale(0, true);
+    let Some(LayerEvent::Case(first)) = captured.events.last().cloned() else { panic!("a case") };
     let second = CapturedDispatch { groups: [2, 1, 1], ..first };
-    told.events.push(LayerEvent::Case(second));
+    captured.events.push(LayerEvent::Case(second));
     let dispatch = |x, end| DispatchEvent {
         pipeline: 0,
         groups: [x, 1, 1],
@@ -256,7 +223,7 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
         beyond: None,
     };
     let dispatches = vec![dispatch(1, 10), dispatch(2, 30), dispatch(1, 12)];
-    told.events.push(LayerEvent::Submission(Submission {
+    captured.events.push(LayerEvent::Submission(Submission {
         device: 0,
         queue: (0, 0),
         submitted: 0,
@@ -264,27 +231,27 @@ fn names_of_folders_lead_nowhere_and_the_kernels_with_most_time_come_first() {
         dispatches,
         others: vec![],
     }));
-    let all = [told.events];
+    let all = [captured.events];
     let kernels = |top| {
-        let chosen = chosen(&all, top, &|_, _| "k".into());
-        chosen.iter().map(|own| (own.case.groups[0], own.total, own.median)).collect::<Vec<_>>()
+        let chosen = select_dispatches(&all, top, &|_, _| "k".into());
+        chosen.iter().map(|selected| (selected.case.groups[0], selected.total, selected.median)).collect::<Vec<_>>()
     };
     assert_eq!(kernels(None), [(2, 60.0, 60.0), (1, 44.0, 24.0)]);
     assert_eq!(kernels(Some(1)), [(2, 60.0, 60.0)]);
 }
 
-/// The description of a call that writes these floats to a block, and the file of its buffer.
+/// Writes a call that stores these floats to a block; returns the description.
 fn written(declarations: &str, bindings: Vec<DescriptorBinding>, values: &[f32]) -> String {
     let glsl = format!("#version 460\nlayout(local_size_x = 1) in;\n{declarations}");
     let bytes = 4 * values.len() as u64;
-    let told = Told::new(&glsl, case(bindings, vec![region("d", bytes, true, None)], vec![]), vec![]);
-    told.file("d.before", &vec![0; bytes as usize]);
-    told.file("d.after", &floats(values));
-    told.write(&Starts::Known).expect("taken").1
+    let captured = CapturedFixture::new(&glsl, case(bindings, vec![region("d", bytes, true, None)], vec![]), vec![]);
+    captured.file("d.before", &vec![0; bytes as usize]);
+    captured.file("d.after", &floats(values));
+    captured.write(&Starts::Known).expect("taken").1
 }
 
 #[test]
-fn a_tolerance_has_the_magnitude_of_an_element_not_that_of_a_sentinel() {
+fn tolerances_ignore_sentinels() {
     let ramp: Vec<f32> = (1..=4096).map(|at| at as f32 / 4096.0).collect();
     for sentinel in [-3.4e38, 1e9, f32::NEG_INFINITY, 65504.0] {
         let mut values = ramp.clone();
@@ -306,7 +273,7 @@ fn a_tolerance_has_the_magnitude_of_an_element_not_that_of_a_sentinel() {
 }
 
 #[test]
-fn arrays_of_a_fixed_length_structures_of_floats_and_floats_seen_as_integers_are_floats() {
+fn element_types_of_captured_buffers() {
     let values: Vec<f32> = (1..=16_384).map(|at| at as f32).collect();
     let whole = |binding| bound(binding, 0, 0, 4 * 16_384);
     for (declarations, bindings, expected) in [
@@ -339,7 +306,7 @@ fn arrays_of_a_fixed_length_structures_of_floats_and_floats_seen_as_integers_are
         let text = written(declarations, bindings, &values);
         assert!(text.contains(&format!("type = \"{expected}\"")), "{declarations}: {text}");
     }
-    // Integers among them.
+    // Some elements are integers.
     let mut mixed = values.clone();
     mixed[0] = f32::from_bits(3);
     let text = written(

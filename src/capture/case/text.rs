@@ -1,63 +1,66 @@
-//! The description of a case: what `run` reads, and a person.
+//! Writes the description of a case, for `run` and for people.
 
+use super::buffers::BoundSlot;
 use super::{Draft, MODULE};
 use crate::basis::printable::printable;
 use crate::kernel::interface::{Argument, ArgumentKind, Scalar};
 use crate::run::buffers::fits_blocks;
 use crate::run::description::{
-    Bound, BoundRange, Buffer, Captured, Dispatch, Formula, Kernel, Listed, Named, OutputFiles, ReferenceTable,
+    BoundBuffer, BoundRange, Captured, DescribedBuffer, Formula, GridFields, Kernel, OneOrMany, OrderedMap,
+    OutputFiles, ReferenceTable,
 };
 use crate::run::expression::Values;
 use crate::run::init::{member_key, place};
-use crate::run::members::{BITS, number, pack};
+use crate::run::members::{BITS_PREFIX, number, pack};
 use crate::run::written::{Commented, check};
 use std::fmt::Write;
 
-/// Characters of a program's command line that are kept.
-const MOST_OF_A_PROGRAM: usize = 200;
+/// Most characters of the program's command line.
+const MAX_PROGRAM_LEN: usize = 200;
 
 impl Draft<'_> {
-    /// The description.
+    /// Writes the description.
     pub(super) fn text(&self, exact: bool) -> String {
-        let mut own = Commented::default();
-        self.head(exact, &mut own);
-        self.kernel(&mut own);
-        own.description.push = self.members(None, &self.pass.interface.arguments, &self.chosen.case.push);
+        let mut commented = Commented::default();
+        self.head(exact, &mut commented);
+        self.kernel(&mut commented);
+        commented.description.push = self.members(None, &self.pass.interface.arguments, &self.chosen.case.push);
         for data in &self.data {
             if let Some(at) = data.members {
-                let (slot, _, bound) = &self.slots[at];
+                let BoundSlot { slot, bound, .. } = &self.slots[at];
                 let members = slot.blocks.iter().find(|block| !block.members.is_empty());
                 let bytes = data.block().get(bound.offset as usize..).unwrap_or_default();
                 let members = self.members(Some(at), members.map_or(&[][..], |block| &block.members), bytes);
-                own.description.uniform.set(&place(slot), members);
-                own.remark(format!("uniform.{}", place(slot)), slot.names().join(", "));
+                commented.description.uniform.set(&place(slot), members);
+                commented.remark(format!("uniform.{}", place(slot)), slot.names().join(", "));
             }
         }
-        self.buffers(&mut own);
+        self.buffers(&mut commented);
         let groups = self.chosen.case.groups.map(|extent| Formula::Integer(extent.into()));
-        own.description.dispatch = Some(Dispatch { groups: Some(Listed::Many(groups.to_vec())), indirect: None });
+        commented.description.dispatch =
+            Some(GridFields { groups: Some(OneOrMany::Many(groups.to_vec())), indirect: None });
         if self.chosen.case.indirect {
-            own.remark("dispatch.groups", "as a buffer of the program had them");
+            commented.remark("dispatch.groups", "as a buffer of the program had them");
         }
-        own.text()
+        commented.text()
     }
 
-    /// Where it is from.
-    fn head(&self, exact: bool, own: &mut Commented) {
+    /// Adds the origin of the dispatch.
+    fn head(&self, exact: bool, commented: &mut Commented) {
         let chosen = self.chosen;
-        let program: String = chosen.process.arguments.join(" ").chars().take(MOST_OF_A_PROGRAM).collect();
+        let program: String = chosen.process.arguments.join(" ").chars().take(MAX_PROGRAM_LEN).collect();
         let device = chosen.device;
         let (name, call) = (printable(&chosen.name), chosen.case.call);
-        own.head = format!(
+        commented.head = format!(
             "# {name}: call {call} in `{}`, as `gpukern capture` took it.\n\
              # Edit what you like: docs/run.md explains the fields.\n",
             printable(&program)
         );
         if let Some(source) = &self.source {
-            let _ = writeln!(own.head, "# {source} is the source that the module carries; {MODULE} is what ran.");
+            let _ = writeln!(commented.head, "# {source} is the source that the module carries; {MODULE} is what ran.");
         }
-        own.description.name = self.folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        own.description.captured = Some(Captured {
+        commented.description.name = self.folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        commented.description.captured = Some(Captured {
             program,
             device: device.name.clone(),
             driver: Captured::driver(&device.driver, &device.driver_info),
@@ -66,63 +69,65 @@ impl Draft<'_> {
             exact,
             gpukern: env!("CARGO_PKG_VERSION").into(),
         });
-        own.remark("captured.microseconds", "the median of its calls with this grid");
+        commented.remark("captured.microseconds", "the median of its calls with this grid");
         let remark = if exact { "run again there, it gave the same bits" } else { "not run again, or with other bits" };
-        own.remark("captured.exact", remark);
+        commented.remark("captured.exact", remark);
     }
 
-    /// The module, what is bound to it, and its specialization constants.
-    fn kernel(&self, own: &mut Commented) {
+    /// Adds the module, its bindings and its specialization constants.
+    fn kernel(&self, commented: &mut Commented) {
         let pipeline = self.chosen.pipeline;
-        let mut bind = Named::default();
-        for (slot, _, bound) in &self.slots {
+        let mut bind = OrderedMap::default();
+        for BoundSlot { slot, bound, .. } in &self.slots {
             let data = self.data.iter().find(|data| data.members.is_none() && data.is_bound(bound));
             let Some(data) = data else { continue };
             let whole = bound.offset == 0 && bound.range >= data.bytes;
             let fits = fits_blocks(&data.name, data.bytes, MODULE, slot).is_ok();
             let to = if bound.region.is_none() || whole && fits && pipeline.robustness.is_none() {
-                Bound::Name(data.name.clone())
+                BoundBuffer::Name(data.name.clone())
             } else {
                 let range = bound.range.min(data.bytes.saturating_sub(bound.offset));
                 let [offset, range] = [bound.offset, range].map(|bytes| Some(Formula::Integer(bytes.cast_signed())));
-                Bound::Range(BoundRange { buffer: data.name.clone(), offset, range })
+                BoundBuffer::Range(BoundRange { buffer: data.name.clone(), offset, range })
             };
-            bind.set(&place(slot), Listed::One(to));
-            own.remark(format!("kernel.bind.{}", place(slot)), slot.names().join(", "));
+            bind.set(&place(slot), OneOrMany::One(to));
+            commented.remark(format!("kernel.bind.{}", place(slot)), slot.names().join(", "));
         }
-        own.description.kernel = Some(Kernel {
-            source: Listed::One(MODULE.into()),
+        commented.description.kernel = Some(Kernel {
+            source: OneOrMany::One(MODULE.into()),
             entry: (pipeline.entry != "main").then(|| pipeline.entry.clone()),
-            subgroup: pipeline.subgroup.map(|size| Listed::One(Formula::Integer(size.into()))),
+            subgroup: pipeline.subgroup.map(|size| OneOrMany::One(Formula::Integer(size.into()))),
             bind,
             ..Kernel::default()
         });
         for (id, bytes) in &pipeline.specialization {
-            let Some(constant) = self.pass.interface.constants.iter().find(|own| own.id == *id) else { continue };
-            own.description.spec.set(&id.to_string(), Listed::One(value(constant.scalar, low(bytes))));
-            own.remark(format!("spec.{id}"), &*constant.name);
+            let Some(constant) = self.pass.interface.constants.iter().find(|constant| constant.id == *id) else {
+                continue;
+            };
+            commented.description.spec.set(&id.to_string(), OneOrMany::One(value(constant.scalar, low(bytes))));
+            commented.remark(format!("spec.{id}"), &*constant.name);
         }
     }
 
-    /// The members of a block, with the values in `bytes`.
-    fn members(&self, slot: Option<usize>, members: &[Argument], bytes: &[u8]) -> Named<Formula> {
-        let mut stated = Named::default();
+    /// Returns the members of a block with the values in `bytes`.
+    fn members(&self, slot: Option<usize>, members: &[Argument], bytes: &[u8]) -> OrderedMap<Formula> {
+        let mut stated = OrderedMap::default();
         for member in members {
-            let pointer = self.pointers.iter().find(|own| own.slot == slot && own.offset == member.offset);
-            let own = bytes.get(member.offset as usize..).unwrap_or_default();
-            let bits = low(&own[..own.len().min(member.kind.bytes() as usize)]);
+            let pointer = self.pointers.iter().find(|pointer| pointer.slot == slot && pointer.offset == member.offset);
+            let rest = bytes.get(member.offset as usize..).unwrap_or_default();
+            let bits = low(&rest[..rest.len().min(member.kind.bytes() as usize)]);
             let value = match (pointer, member.kind) {
                 (Some(pointer), _) => Formula::Text(pointer.to.clone()),
                 (None, ArgumentKind::Scalar(scalar)) => value(scalar, bits),
-                (None, ArgumentKind::Address) => Formula::Text(format!("{BITS}{bits:x}")),
+                (None, ArgumentKind::Address) => Formula::Text(format!("{BITS_PREFIX}{bits:x}")),
             };
             stated.set(&member_key(members, member), value);
         }
         stated
     }
 
-    fn buffers(&self, own: &mut Commented) {
-        let mut answers = Named::default();
+    fn buffers(&self, commented: &mut Commented) {
+        let mut answers = OrderedMap::default();
         for data in self.data.iter().filter(|data| data.members.is_none()) {
             let elements = data.bytes / data.element.bytes();
             let shape = if data.columns == 1 { vec![elements] } else { vec![elements / data.columns, data.columns] };
@@ -131,37 +136,37 @@ impl Draft<'_> {
                 Some(file) => Some(format!("@{file}")),
                 None => data.answer.is_none().then(|| "zero".into()),
             };
-            let mut buffer = Buffer {
+            let mut buffer = DescribedBuffer {
                 element: Some(data.element.name().into()),
-                shape: Some(Listed::Many(shape)),
+                shape: Some(OneOrMany::Many(shape)),
                 fill,
-                ..Buffer::default()
+                ..DescribedBuffer::default()
             };
-            own.remark(format!("buffer.{}.fill", data.name), data.remark);
+            commented.remark(format!("buffer.{}.fill", data.name), data.remark);
             if let Some(answer) = &data.answer {
                 buffer.check = Some(check(&data.tolerance));
                 answers.set(&data.name, answer.clone());
             }
-            own.description.buffer.set(&data.name, buffer);
+            commented.description.buffer.set(&data.name, buffer);
         }
         let file = Some(OutputFiles::Each(answers));
-        own.description.reference = Some(ReferenceTable { file, ..ReferenceTable::default() });
+        commented.description.reference = Some(ReferenceTable { file, ..ReferenceTable::default() });
     }
 }
 
-/// The low bytes of a number.
+/// Reads up to 8 bytes as a little-endian integer.
 fn low(bytes: &[u8]) -> u64 {
     let mut wide = [0; 8];
     wide.iter_mut().zip(bytes).for_each(|(wide, byte)| *wide = *byte);
     u64::from_le_bytes(wide)
 }
 
-/// The value that a kernel gets as these bits: the number where it has the same, else the bits.
+/// Formats the value with these bits: as a number if that gives the same bits, or else as bits.
 fn value(scalar: Scalar, bits: u64) -> Formula {
     let plain = match scalar {
         Scalar::Bool => Some(Formula::Truth(bits == 1)),
         Scalar::Int { .. } => scalar.integer(bits).map(Formula::Integer),
-        // The shortest decimals of an f32 are those of no f64, but the nearest f32 is the same.
+        // The shortest decimal of an f32 parses to a different f64, which rounds to the same f32.
         Scalar::Float { bits: 32 } => format!("{:?}", f32::from_bits(bits as u32)).parse().ok().map(Formula::Number),
         Scalar::Float { .. } | Scalar::Bfloat16 => Some(Formula::Number(number(scalar, bits))),
     };
@@ -169,5 +174,5 @@ fn value(scalar: Scalar, bits: u64) -> Formula {
         Formula::Number(value) if !value.is_finite() => false,
         _ => pack(formula, scalar, &Values::default()).is_ok_and(|(found, _)| found == bits),
     };
-    plain.filter(is_same).unwrap_or_else(|| Formula::Text(format!("{BITS}{bits:x}")))
+    plain.filter(is_same).unwrap_or_else(|| Formula::Text(format!("{BITS_PREFIX}{bits:x}")))
 }

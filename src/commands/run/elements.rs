@@ -1,4 +1,4 @@
-//! `--print` and `--save`: elements of buffers, shown or written to files.
+//! Implements `--print` and `--save`: shows elements of buffers, or writes them to files.
 
 use crate::basis::alike::distinct;
 use crate::basis::destination::Scratch;
@@ -10,44 +10,41 @@ use crate::commands::cli::RunArgs;
 use crate::kernel::buffer::Role;
 use crate::run::algorithm::Save;
 use crate::run::array;
-use crate::run::resolved::{Buffer, ResolvedRun};
+use crate::run::resolved::{ResolvedBuffer, ResolvedRun};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Elements in a line of output at most, unless a range says otherwise.
-const MOST: u64 = 64;
+/// Most elements that are shown without an explicit range.
+const MAX_ELEMENTS: u64 = 64;
 
-/// The buffers that the options name.
+/// Buffers that the options name.
 pub(super) struct Wanted {
-    /// What a worker is to write to files: what is kept, and what is printed.
+    /// Files that a worker writes: those to save, and those to print.
     pub(super) saves: Vec<Save>,
     prints: Vec<Print>,
-    /// Where what is printed is written first, by the process that has it.
+    /// Folder for buffers to print, which a worker process writes.
     folder: Option<Scratch>,
 }
 
-/// Elements to be shown.
+/// Elements to print.
 struct Print {
-    buffer: Buffer,
+    buffer: ResolvedBuffer,
     ranges: Vec<Range<u64>>,
     path: PathBuf,
 }
 
 impl Wanted {
-    /// What `args` name of the buffers of `run`.
-    ///
-    /// # Errors
-    /// When there is no such buffer or element, or several cases have it.
+    /// Resolves the buffers of `args`. Refuses unknown buffers and elements, and a selection of several cases.
     pub(super) fn new(args: &RunArgs, runs: &[ResolvedRun]) -> Result<Self, Error> {
         let mut wanted = Self { saves: vec![], prints: vec![], folder: None };
         if args.print.is_empty() && args.save.is_empty() {
             return Ok(wanted);
         }
-        // Without these one choice of each kernel runs.
+        // By default, one choice of each kernel runs.
         let every = args.tune || args.ab;
         let cases = |run: &ResolvedRun| {
-            let kernels = distinct(run.configurations.iter().map(|own| own.kernel.as_str())).len();
+            let kernels = distinct(run.configurations.iter().map(|configuration| configuration.kernel.as_str())).len();
             run.points.len() * if every { run.configurations.len() } else { kernels }
         };
         let (1, Some(point)) = (runs.iter().map(cases).sum(), runs.iter().find_map(|run| run.points.first())) else {
@@ -65,7 +62,7 @@ impl Wanted {
                 .ok_or_else(|| Error::Usage(format!("--save '{text}' is not BUFFER=FILE; write --save D=out.npy")))?;
             let buffer = written(&point.buffers, name)?;
             let path = std::path::absolute(path).map_err(|e| Error::Usage(format!("--save '{path}': {e}")))?;
-            // A worker writes it, whose streams are others.
+            // A worker with different standard streams writes the file.
             if ["/dev/std", "/dev/fd/", "/proc/"].iter().any(|stream| path.to_string_lossy().starts_with(stream)) {
                 return Err(Error::Usage(format!("--save '{}' is a stream; name a file", path.shown())));
             }
@@ -91,7 +88,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Adds what is to be shown to `answer`.
+    /// Appends the elements to `answer`.
     pub(super) fn show(&self, answer: &mut CommandOutput, width: usize) {
         for print in &self.prints {
             match array::read(&print.path, print.buffer.element, &print.buffer.shape) {
@@ -100,7 +97,7 @@ impl Wanted {
                     let rows = table(buffer, ranges, &contents, width);
                     let _ = write!(answer.output, "\n{}\n{rows}", heading(buffer, ranges));
                 }
-                // The case has no answer, as its table says.
+                // The table explains why the case has no answer.
                 Err(_) => {
                     let _ = writeln!(answer.notes, "note: {} was not computed", print.buffer.name);
                 }
@@ -109,20 +106,20 @@ impl Wanted {
     }
 }
 
-/// The buffer of this name, which kernels write.
-fn written<'a>(buffers: &'a [Buffer], name: &str) -> Result<&'a Buffer, Error> {
-    let is_written = |buffer: &&Buffer| matches!(buffer.role, Role::Output | Role::InPlace);
+/// Returns the buffer with this name, if kernels write to it.
+fn written<'a>(buffers: &'a [ResolvedBuffer], name: &str) -> Result<&'a ResolvedBuffer, Error> {
+    let is_written = |buffer: &&ResolvedBuffer| matches!(buffer.role, Role::Output | Role::InPlace);
     buffers.iter().filter(is_written).find(|buffer| buffer.name == name).ok_or_else(|| {
         let names: Vec<_> = buffers.iter().filter(is_written).map(|buffer| buffer.name.as_str()).collect();
         Error::Usage(error::unknown("output", name, "", &names))
     })
 }
 
-/// The ranges of `0:4,2,:]` in each dimension of `buffer`; the first elements of it where none are given.
-fn ranges_of(text: Option<&str>, buffer: &Buffer) -> Result<Vec<Range<u64>>, String> {
+/// Parses ranges such as `0:4,2,:]`, one for each dimension of `buffer`; by default, selects the first elements.
+fn ranges_of(text: Option<&str>, buffer: &ResolvedBuffer) -> Result<Vec<Range<u64>>, String> {
     let Some(text) = text else {
         // As many whole rows as fit, from the slowest dimension on.
-        let mut left = MOST;
+        let mut left = MAX_ELEMENTS;
         let mut ranges: Vec<_> = buffer
             .shape
             .iter()
@@ -162,8 +159,8 @@ fn ranges_of(text: Option<&str>, buffer: &Buffer) -> Result<Vec<Range<u64>>, Str
     items.iter().zip(&buffer.shape).map(range).collect()
 }
 
-/// What is shown: `Z, elements 0 to 63 of 1001`, or `D[0:4,0:16] of [100,100]`.
-fn heading(buffer: &Buffer, ranges: &[Range<u64>]) -> String {
+/// Formats the heading: `Z, elements 0 to 63 of 1001`, or `D[0:4,0:16] of [100,100]`.
+fn heading(buffer: &ResolvedBuffer, ranges: &[Range<u64>]) -> String {
     let name = printable(&buffer.name);
     if ranges.iter().zip(&buffer.shape).all(|(range, extent)| *range == (0..*extent)) {
         return name.into();
@@ -183,8 +180,8 @@ fn heading(buffer: &Buffer, ranges: &[Range<u64>]) -> String {
     }
 }
 
-/// The elements of ranges, each row in as many lines as it takes.
-fn table(buffer: &Buffer, ranges: &[Range<u64>], contents: &[u8], width: usize) -> String {
+/// Formats the elements of ranges, wrapping rows at `width`.
+fn table(buffer: &ResolvedBuffer, ranges: &[Range<u64>], contents: &[u8], width: usize) -> String {
     let size = buffer.element.bytes() as usize;
     let mut text = String::new();
     let mut index: Vec<u64> = ranges.iter().map(|range| range.start).collect();
@@ -202,14 +199,14 @@ fn table(buffer: &Buffer, ranges: &[Range<u64>], contents: &[u8], width: usize) 
         });
         let mut line = String::from(" ");
         for element in elements {
-            // What goes on is indented further than the next row.
+            // Continuation lines are indented further than new rows.
             if line.trim() != "" && line.len() + 1 + element.len() > width {
                 let _ = writeln!(text, "{}", std::mem::replace(&mut line, "   ".into()));
             }
             line = line + " " + &element;
         }
         let _ = writeln!(text, "{line}");
-        // The next row, as an odometer counts.
+        // Advance to the next row as an odometer does.
         let next = (0..ranges.len().saturating_sub(1)).rev().find(|at| index[*at] + 1 < ranges[*at].end);
         let Some(next) = next else { return text };
         index[next] += 1;
@@ -223,7 +220,7 @@ fn shown(element: DType, bytes: &[u8]) -> String {
     match element {
         DType::U64 => u64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
         DType::I64 => i64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
-        // As many digits as tell it from its neighbours.
+        // The shortest decimal that distinguishes the value from its neighbors.
         DType::F32 => f32::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
         _ => element.value(bytes).to_string(),
     }
@@ -232,20 +229,9 @@ fn shown(element: DType, bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::resolved::Tolerance;
 
-    fn matrix(shape: &[u64]) -> Buffer {
-        let (element, role, tolerance) = (DType::F32, Role::Output, Tolerance::Exact);
-        Buffer {
-            name: "D".into(),
-            element,
-            shape: shape.to_vec(),
-            role,
-            fill: None,
-            tolerance,
-            checked: true,
-            members: crate::run::member_map::MemberMap::default(),
-        }
+    fn matrix(shape: &[u64]) -> ResolvedBuffer {
+        ResolvedBuffer::new("D", DType::F32, shape.to_vec(), Role::Output)
     }
 
     fn text(shape: &[u64], ranges: Option<&str>) -> String {
@@ -259,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_fit_the_width_and_their_heading_says_what_is_left_out() {
+    fn rows_fit_the_width() {
         let rows = wrapped(&[1001], None, 80);
         assert!(rows.lines().count() > 1 && rows.lines().all(|line| line.len() <= 80), "{rows}");
         assert_eq!(rows.split_whitespace().count(), 64);
@@ -284,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_of_elements_is_refused_in_words() {
+    fn malformed_ranges_are_refused() {
         let refused = |ranges| ranges_of(Some(ranges), &matrix(&[2, 3])).expect_err("refused");
         assert!(refused("0:1,0").contains("no ] at its end"));
         assert!(refused("0:1]").contains("has 1 ranges, D has 2 dimensions"));

@@ -8,9 +8,8 @@ mod watch;
 use super::document::Files;
 use super::measuring::{self, Planned};
 use super::{CommandOutput, ab, bench};
-use crate::algorithms::{Algorithm, CaseSpec};
+use crate::algorithms::CaseSpec;
 use crate::basis::error::{Error, Exit};
-use crate::basis::handle::Handle;
 use crate::basis::printable::{Shown, printable};
 use crate::commands::cli::RunArgs;
 use crate::commands::host::Host;
@@ -22,7 +21,7 @@ use crate::record::{Case, Record};
 use crate::report::table;
 use crate::run::algorithm::{Save, UserKernels};
 use crate::run::description::{Described, Fault};
-use crate::run::options::{self, Fields};
+use crate::run::options::{self, FieldOptions};
 use crate::run::resolved::ResolvedRun;
 use crate::run::{init, resolve};
 use elements::Wanted;
@@ -39,17 +38,16 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
         return Ok(CommandOutput::document(texts.concat(), String::new(), Exit::Success));
     }
-    // Everything that can be wrong with the command is found before a device is opened.
+    // Report every mistake in the command before a device is opened.
     let resolved = resolved(args)?;
     let wanted = Wanted::new(args, &resolved)?;
     let request = args.request(vulkan);
     let (mut all, mut runs): (Vec<UserKernels>, Vec<PlannedRun>) = (vec![], vec![]);
     for run in resolved {
-        let kernels = unlike(user_kernels(&args.against, run, wanted.saves.clone())?, &all);
-        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-        // Of several kernels --ab judges the first choices, of one the two that it has.
+        let kernels = with_unique_name(user_kernels(&args.against, run, wanted.saves.clone())?, &all);
+        // With --ab, several kernels compete by their first choices, a single kernel by its two choices.
         let every = args.tune || args.ab && !kernels.has_several_kernels();
-        runs.push(planned(&kernels, &own, every, &request.selection)?);
+        runs.push(planned(&kernels, every, &request.selection)?);
         all.push(kernels);
     }
     Files::of_measuring(&request, &args.output(), &all, setup.loader.as_ref()).check(host)?;
@@ -78,8 +76,8 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     Ok(answer)
 }
 
-/// The kernels under a name that no `others` have: what has the same name is another problem.
-fn unlike(mut kernels: UserKernels, others: &[UserKernels]) -> UserKernels {
+/// Gives the kernels a name that no `others` have, because equal names would denote the same problem.
+fn with_unique_name(mut kernels: UserKernels, others: &[UserKernels]) -> UserKernels {
     let taken = |name: &str| others.iter().any(|other| other.name == name);
     let name = kernels.name.clone();
     let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
@@ -87,47 +85,51 @@ fn unlike(mut kernels: UserKernels, others: &[UserKernels]) -> UserKernels {
     kernels
 }
 
-/// Adds the runs of the `[[run]]` tables of a configuration of `bench` to its plan; returns their kernels.
+/// Adds the runs of the `[[run]]` tables of a `bench` configuration to its plan; returns their kernels.
 pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserKernels>, Error> {
     let mut all: Vec<UserKernels> = vec![];
     let folder = request.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     for table in std::mem::take(&mut plan.run_tables) {
         let kernels: Vec<_> = table.kernel.iter().map(|kernel| folder.join(kernel)).collect();
         let description = table.description.as_ref().map(|path| folder.join(path));
-        let fields = Fields { size: table.size.clone(), ..Fields::default() };
+        let fields = FieldOptions { size: table.size.clone(), ..FieldOptions::default() };
         let described = options::describe(&kernels, description.as_deref(), &fields)?;
         check_commands(&described, request.no_commands)?;
-        let kernels = beside(&table.against, resolve::resolve(&described)?, &all)?;
-        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
+        let kernels = named_kernels(&table.against, resolve::resolve(&described)?, &all)?;
         let selection = request.selection.clone().or(request.defaults.clone());
-        plan.runs.push(planned(&kernels, &own, false, &selection)?);
+        plan.runs.push(planned(&kernels, false, &selection)?);
         all.push(kernels);
     }
     Ok(all)
 }
 
-/// What was resolved, with the variants to run beside it, under a name that none of `others` has.
-pub(super) fn beside(against: &[String], run: ResolvedRun, others: &[UserKernels]) -> Result<UserKernels, Error> {
-    Ok(unlike(user_kernels(against, run, vec![])?, others))
+/// Makes kernels from a resolved run, with variants to run beside them, under a name that no `others` have.
+pub(super) fn named_kernels(
+    against: &[String],
+    run: ResolvedRun,
+    others: &[UserKernels],
+) -> Result<UserKernels, Error> {
+    Ok(with_unique_name(user_kernels(against, run, vec![])?, others))
 }
 
-/// What is written about the kernels of each problem.
+/// Reads the descriptions of each problem.
 fn described(args: &RunArgs) -> Result<Vec<Vec<Described>>, Error> {
     options::problems(&args.kernel, args.config.as_deref(), &args.fields())
 }
 
-/// What is to be run: each problem by itself.
+/// Resolves each problem by itself.
 fn resolved(args: &RunArgs) -> Result<Vec<ResolvedRun>, Error> {
     let problems = described(args)?;
     problems.iter().try_for_each(|described| check_commands(described, args.no_commands))?;
     problems.iter().map(|described| resolve::resolve(described)).collect()
 }
 
-/// Refuses descriptions that have commands run, where they are `forbidden` or the description is a case's.
+/// Refuses descriptions with shell commands, if these are `forbidden` or the description is a captured case's.
 fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error> {
-    let is_asked = |own: &&Described| forbidden || own.of_case;
+    let is_asked = |described: &&Described| forbidden || described.of_case;
     let found = described.iter().filter(is_asked);
-    let mut found = found.filter_map(|own| Some((own, own.description.commands().into_iter().next()?)));
+    let mut found =
+        found.filter_map(|described| Some((described, described.description.commands().into_iter().next()?)));
     let Some((described, (field, command))) = found.next() else { return Ok(()) };
     let command = printable(&command);
     let message = match (&described.file, forbidden) {
@@ -139,40 +141,35 @@ fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error>
     Err(described.error(&Fault::new(field, message)))
 }
 
-/// Names the commands that descriptions of kernels have run, each once: once nothing else is in the way, and before the
-/// first of them is run.
+/// Prints each shell command of the descriptions once, before the first one runs.
 pub(super) fn name_commands(kernels: &[UserKernels], host: &Host) {
     let mut named = host.named_commands.borrow_mut();
     for (field, command) in kernels.iter().flat_map(|kernels| &kernels.run.commands) {
         if named.insert(command.clone()) {
             let what = if *field == "inputs.command" { "the command that makes the inputs" } else { "the reference" };
-            // Even a quiet process says whose commands it runs.
+            // Even a quiet process prints other people's commands.
             host.messages.say(&format!("running {what}: `{}`\n", printable(command)));
         }
     }
 }
 
-/// What was resolved, with the variants to run beside it.
+/// Makes kernels from a resolved run, with variants to run beside them.
 fn user_kernels(against: &[String], run: ResolvedRun, saves: Vec<Save>) -> Result<UserKernels, Error> {
-    // `matmul:tiled` and `tiled` are the same: the reference says of which algorithm.
+    // `matmul:tiled` and `tiled` are equivalent: the reference determines the algorithm.
     let against = against.iter().map(|name| name.rsplit(':').next().unwrap_or(name).to_string()).collect();
-    let taken = crate::algorithms::ALGORITHMS.iter().any(|own| own.name == run.name);
+    let taken = crate::algorithms::ALGORITHMS.iter().any(|algorithm| algorithm.name == run.name);
     let name = if taken { format!("{}-run", run.name) } else { run.name.clone() };
     let kernels = UserKernels { name, run, against, saves };
     kernels.check().map_err(Error::Usage)?;
     Ok(kernels)
 }
 
-/// The cases: every point of the axes, with every choice of constants that it lets pass, or the first of each kernel.
-pub(super) fn planned(
-    kernels: &UserKernels,
-    algorithm: &Handle<Algorithm>,
-    all: bool,
-    selection: &Selection,
-) -> Result<PlannedRun, Error> {
+/// Plans the cases: at each point of the axes, `all` possible choices of constants, or the first of each kernel.
+pub(super) fn planned(kernels: &UserKernels, all: bool, selection: &Selection) -> Result<PlannedRun, Error> {
+    let algorithm = kernels.clone().algorithm().map_err(Error::Usage)?;
     let dtype = kernels.dtype();
     let groups = kernels.run.sizes().into_iter().enumerate().map(|(point, size)| {
-        let spec = CaseSpec::new(algorithm, size, dtype)
+        let spec = CaseSpec::new(&algorithm, size, dtype)
             .with(|options| options.seed = selection.axes.seed().unwrap_or(options.seed));
         let variants = kernels.choices(point, all).map(|at| algorithm.variants[at].clone()).collect();
         let algorithm = algorithm.clone();
@@ -180,12 +177,12 @@ pub(super) fn planned(
     });
     let groups: Vec<_> = groups.filter(|group| !group.variants.is_empty()).collect();
     if groups.is_empty() {
-        return Err(Error::Usage(kernels.nothing()));
+        return Err(Error::Usage(kernels.why_nothing_runs()));
     }
     PlannedRun::of(groups, selection).map_err(Error::Usage)
 }
 
-/// The choice of specialization constants that was fastest for each device and size, as lines of a description: for `--tune`.
+/// Prints the fastest choice of specialization constants for each device and size, as `--tune` does.
 fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usize) -> String {
     let mut text = String::new();
     let median = |case: &Case| case.measured().map(|measured| measured.summary.median);
@@ -223,11 +220,11 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             first.unwrap_or_default()
         );
         let _ = write!(text, "\n{}", table::prose(&line, width, 2));
-        // An interval tells what one process knows: choices within it may change places in the next.
+        // The interval covers this process only: choices within it may rank differently in the next one.
         let interval = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);
         let reaches = |case: &&Case| {
-            let [own, other] = [interval(case), interval(best)];
-            own.zip(other).is_none_or(|([low, _], [_, high])| low.0 <= high.0)
+            let [interval_here, other] = [interval(case), interval(best)];
+            interval_here.zip(other).is_none_or(|([low, _], [_, high])| low.0 <= high.0)
         };
         let equal: Vec<_> = timed().filter(|case| case.id != best.id).filter(reaches).collect();
         if let [first, others @ ..] = equal.as_slice() {

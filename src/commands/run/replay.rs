@@ -1,5 +1,5 @@
-//! Dispatches that a program made become cases: folders that `run` takes, each run once to see whether it gives what the
-//! program got.
+//! Writes captured dispatches as cases that `run` accepts, and replays each case to check that it reproduces the
+//! program's results.
 
 use super::{planned, user_kernels};
 use crate::basis::destination::make_private_folder;
@@ -7,7 +7,7 @@ use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
 use crate::basis::printable::Shown;
 use crate::capture::case::store::Store;
-use crate::capture::case::{Chosen, Draft, Starts, folder_name};
+use crate::capture::case::{Draft, SelectedDispatch, Starts, folder_name};
 use crate::commands::host::Host;
 use crate::commands::measure_quietly;
 use crate::measure::measurement::{LimitPolicy, MeasureOptions};
@@ -17,78 +17,74 @@ use crate::plan::Plan;
 use crate::plan::options::Selection;
 use crate::record::{Correctness, Outcome};
 use crate::run::algorithm::Save;
-use crate::run::options::{Fields, describe};
+use crate::run::options::{FieldOptions, describe};
 use crate::run::{array, resolve};
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::uuid;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// What became of a dispatch.
-pub(crate) struct Written {
-    /// What its kernel is called.
+/// Outcome of converting a dispatch.
+pub(crate) struct ConvertedCase {
+    /// Name of its kernel.
     pub(crate) name: String,
-    /// Its folder, if `run` can take it.
+    /// Folder of the case; `None` if `run` cannot accept it.
     pub(crate) folder: Option<PathBuf>,
-    /// Whether a run of it gave what the program got; if not, why.
+    /// Whether a replay reproduced the program's results; if not, the reason.
     pub(crate) verified: Result<(), String>,
 }
 
-/// Folder of the cases whose run did not give what the program got. A shell's `*` leaves it out.
+/// Folder of cases whose replay gave different results. The shell's `*` does not match it.
 const UNVERIFIED: &str = ".unverified";
 
-/// What a run of a case gave.
+/// Result of a replay.
 enum Replay {
     Right {
         same_bits: bool,
     },
     Wrong(String),
-    /// It did not run.
+    /// Not run.
     None(String),
 }
 
-/// Writes the cases of `all`, whose bytes are in `spool`, as folders below `output`, and runs each on the device that it was
-/// captured on, if `rerun` says how. A folder is made in `spool`, on the same file system, and moved when it is whole: whatever
-/// ends the process leaves no half of a case. A case that did not give what the program got goes to [`UNVERIFIED`].
-///
-/// # Errors
-/// When the user interrupts it, when a folder cannot be moved.
+/// Writes the cases of `all`, with their contents from `spool`, to folders below `output`, and replays each on its
+/// original device if `rerun` is set. A folder is completed in `spool`, on the same file system, and then renamed, so
+/// that no incomplete case remains if the process ends early. Cases that fail the replay go to [`UNVERIFIED`].
 pub(crate) fn write_cases(
-    all: &[Chosen<'_>],
+    all: &[SelectedDispatch<'_>],
     spool: &Path,
     output: &Path,
     rerun: Option<(&Setup, &Host)>,
-) -> Result<Vec<Written>, Error> {
+) -> Result<Vec<ConvertedCase>, Error> {
     let mut store = Store::default();
     let mut written = vec![];
     for chosen in all {
-        let own = folder_name(written.len() + 1, &chosen.name);
+        let case_name = folder_name(written.len() + 1, &chosen.name);
         let name = chosen.name.clone();
-        let made = spool.join(&own);
+        let made = spool.join(&case_name);
         match Draft::new(chosen, spool, &made, &mut store) {
             Ok(mut draft) => {
-                let verified = settle(&mut draft, chosen, &made, &mut store, rerun)?;
+                let verified = write_verified(&mut draft, chosen, &made, &mut store, rerun)?;
                 let place = if verified.is_ok() { output.to_path_buf() } else { output.join(UNVERIFIED) };
-                let folder = place.join(&own);
+                let folder = place.join(&case_name);
                 let failed = |e| Error::Failure(format!("'{}': {e}", folder.shown()));
                 make_private_folder(&place).and_then(|()| std::fs::rename(&made, &folder)).map_err(failed)?;
                 store.moved(&made, &folder);
-                written.push(Written { name, folder: Some(folder), verified });
+                written.push(ConvertedCase { name, folder: Some(folder), verified });
             }
             Err(reason) => {
                 let _ = std::fs::remove_dir_all(&made);
-                written.push(Written { name, folder: None, verified: Err(reason) });
+                written.push(ConvertedCase { name, folder: None, verified: Err(reason) });
             }
         }
     }
     Ok(written)
 }
 
-/// Writes the description so that a run of it gives what the program got, where that can be; else so that nothing is taken
-/// for right that is not.
-fn settle(
+/// Writes the description so that a replay reproduces the program's results, or else so that no wrong result passes.
+fn write_verified(
     draft: &mut Draft<'_>,
-    chosen: &Chosen<'_>,
+    chosen: &SelectedDispatch<'_>,
     folder: &Path,
     store: &mut Store,
     rerun: Option<(&Setup, &Host)>,
@@ -97,7 +93,7 @@ fn settle(
     draft.write(&Starts::Known, false, store).map_err(failed)?;
     let Some((setup, host)) = rerun else { return Ok(Err("not run again".into())) };
     let mut last = String::new();
-    // Some buffers a kernel may read, as far as anybody can see, and does not: first these are taken for outputs, too.
+    // The analysis may report reads that never happen. First assume that unchanged buffers are only written.
     for all in [true, false] {
         let doubtful: Vec<String> = draft.doubtful(all).into_iter().map(String::from).collect();
         if !all && doubtful == draft.doubtful(true) {
@@ -128,25 +124,24 @@ fn settle(
     Ok(Err(last))
 }
 
-/// Runs the case in `folder` once, and returns what it left in the buffers `wanted`.
+/// Replays the case in `folder` once; also returns the contents of the buffers `wanted`.
 fn replay(
     folder: &Path,
     wanted: &[String],
     scratch: &Path,
-    chosen: &Chosen<'_>,
+    chosen: &SelectedDispatch<'_>,
     setup: &Setup,
     host: &Host,
 ) -> Result<(Replay, HashMap<String, Vec<u8>>), Error> {
-    let described = describe(&[folder.to_path_buf()], None, &Fields::default())?;
+    let described = describe(&[folder.to_path_buf()], None, &FieldOptions::default())?;
     let run = resolve::resolve(&described)?;
     let buffers: Vec<_> = run.points.iter().flat_map(|point| point.buffers.clone()).collect();
     let path = |name: &str| scratch.join(file_name(name) + ".npy");
     let saves = wanted.iter().map(|name| Save { buffer: name.clone(), path: path(name) }).collect();
     let kernels = user_kernels(&[], run, saves)?;
-    let own = kernels.clone().algorithm().map_err(Error::Usage)?;
     let device = vec![uuid(chosen.device.uuid)];
     let selection = Selection { device, ..Selection::default() };
-    let plan = Plan { runs: vec![planned(&kernels, &own, false, &selection)?], run_tables: vec![] };
+    let plan = Plan { runs: vec![planned(&kernels, false, &selection)?], run_tables: vec![] };
     let tuned = Tuned::none();
     let options = MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line());
     let record = match measure_quietly(&plan, &setup.with_kernels(vec![kernels]), &options, host) {
@@ -174,19 +169,20 @@ fn replay(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::case::chosen;
-    use crate::capture::case::tests::{Told, bound, case, floats, region, scale, spirv};
+    use crate::capture::case::select_dispatches;
+    use crate::capture::case::tests::{CapturedFixture, bound, case, floats, region, scale};
     use crate::device::cache::CacheFolder;
+    use crate::run::tests::spirv;
 
     use crate::vulkan::{Instance, Validation};
     use gpukern_layer::format::LayerEvent;
 
-    /// Lets it have been told of the first device here.
-    fn here(told: &mut Told) {
+    /// Replaces the captured device by the first one of this machine.
+    fn here(captured: &mut CapturedFixture) {
         let instance = Instance::new(Validation::Off, None).expect("a loader");
         let devices = instance.devices().expect("devices");
         let info = &devices.first().expect("a device").info;
-        for event in &mut told.events {
+        for event in &mut captured.events {
             if let LayerEvent::Device(device) = event {
                 let digits = info.uuid.replace('-', "");
                 let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("hexadecimal");
@@ -196,36 +192,36 @@ mod tests {
         }
     }
 
-    /// Writes the case, and returns its description and what its run gave.
-    fn written(told: &mut Told) -> (PathBuf, String, Result<(), String>) {
-        here(told);
-        let all = [told.events.clone()];
-        let chosen = chosen(&all, None, &|_, _| "k".into());
-        let output = told.spool.path().join("cases");
+    /// Writes the case; returns its folder, its description and the result of its replay.
+    fn written(captured: &mut CapturedFixture) -> (PathBuf, String, Result<(), String>) {
+        here(captured);
+        let all = [captured.events.clone()];
+        let chosen = select_dispatches(&all, None, &|_, _| "k".into());
+        let output = captured.spool.path().join("cases");
         std::fs::create_dir_all(&output).expect("made");
         let mut found = write_cases(
             &chosen,
-            told.spool.path(),
+            captured.spool.path(),
             &output,
             Some((&Setup::in_process(CacheFolder::none()), &Host::in_memory([], [], "gpukern"))),
         )
         .expect("written");
-        let own = found.pop().expect("one");
-        let folder = own.folder.expect("a folder");
+        let converted = found.pop().expect("one");
+        let folder = converted.folder.expect("a folder");
         let text = std::fs::read_to_string(folder.join("case.toml")).expect("a description");
-        (folder, text, own.verified)
+        (folder, text, converted.verified)
     }
 
-    /// What a run of the case gives with another kernel in it.
-    fn with(told: &Told, folder: &Path, glsl: &str) -> Replay {
+    /// Replays the case with a different kernel.
+    fn with(captured: &CapturedFixture, folder: &Path, glsl: &str) -> Replay {
         let bytes: Vec<u8> = spirv(glsl).iter().flat_map(|word| word.to_le_bytes()).collect();
         std::fs::write(folder.join("kernel.spv"), bytes).expect("written");
-        let all = [told.events.clone()];
+        let all = [captured.events.clone()];
         replay(
             folder,
             &[],
             Path::new(""),
-            &chosen(&all, None, &|_, _| "k".into())[0],
+            &select_dispatches(&all, None, &|_, _| "k".into())[0],
             &Setup::in_process(CacheFolder::none()),
             &Host::in_memory([], [], "gpukern"),
         )
@@ -233,7 +229,7 @@ mod tests {
         .0
     }
 
-    /// The interface of [`scale`]'s kernel, which does something else.
+    /// Returns a kernel with the interface of [`scale`]'s and this body.
     fn other(body: &str) -> String {
         format!(
             "#version 460
@@ -249,36 +245,36 @@ mod tests {
     const NOTHING: &str = "if (p.n > 9) d[i] = a[i] * p.scale + BIAS;";
 
     #[test]
-    fn an_output_that_is_written_in_part_is_verified_and_a_kernel_that_does_nothing_or_more_is_wrong() {
+    fn a_partially_written_output_is_verified() {
         for changed in [true, false] {
-            let mut told = scale(2f32.to_bits(), changed);
+            let mut captured = scale(2f32.to_bits(), changed);
             let right = [1.0f32 * 2.0 + 0.1, 2.0f32 * 2.0 + 0.1, 7.0, 6.0];
-            told.file("d.after", &floats(&right));
+            captured.file("d.after", &floats(&right));
             if !changed {
-                told.file("d.before", &floats(&right));
+                captured.file("d.before", &floats(&right));
             }
-            let (folder, text, verified) = written(&mut told);
+            let (folder, text, verified) = written(&mut captured);
             assert_eq!(verified, Ok(()), "{text}");
             assert!(text.contains("exact = true") && text.contains("@in/D.bin"), "{text}");
             let beyond = other("d[i] = i < p.n ? a[i] * p.scale + BIAS : 0.5;");
             for wrong in [other(NOTHING), beyond] {
-                assert!(matches!(with(&told, &folder, &wrong), Replay::Wrong(_)), "{changed}: {wrong}");
+                assert!(matches!(with(&captured, &folder, &wrong), Replay::Wrong(_)), "{changed}: {wrong}");
             }
         }
     }
 
     #[test]
-    fn an_answer_that_the_kernel_does_not_give_is_told_with_the_element() {
-        let mut told = scale(2f32.to_bits(), true);
-        told.file("d.after", &floats(&[2.1, 40.0, 7.0, 6.0]));
-        let (folder, text, verified) = written(&mut told);
+    fn a_different_answer_is_reported_with_its_element() {
+        let mut captured = scale(2f32.to_bits(), true);
+        captured.file("d.after", &floats(&[2.1, 40.0, 7.0, 6.0]));
+        let (folder, text, verified) = written(&mut captured);
         let why = verified.expect_err("another answer");
         assert!(folder.ends_with("cases/.unverified/01-k"), "{}", folder.display());
         assert!(why.contains("D[1] is 4.1") && text.contains("exact = false"), "{why}");
     }
 
     #[test]
-    fn a_buffer_that_is_read_and_written_is_changed_in_place() {
+    fn a_buffer_that_is_read_and_written_is_updated_in_place() {
         let glsl = "#version 460
             layout(local_size_x = 1) in;
             layout(set = 0, binding = 0) buffer A { float a[]; };
@@ -286,11 +282,11 @@ mod tests {
             void main() { a[1] += u.by; }";
         let mut binding = bound(3, 0, 0, 32);
         (binding.set, binding.region, binding.inline) = (1, None, floats(&[2.5, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 0.0]));
-        let told = case(vec![bound(0, 0, 0, 16), binding], vec![region("a", 16, true, None)], vec![]);
-        let mut told = Told::new(glsl, told, vec![]);
-        told.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
-        told.file("a.after", &floats(&[1.0, 4.5, 3.0, 4.0]));
-        let (_, text, verified) = written(&mut told);
+        let captured = case(vec![bound(0, 0, 0, 16), binding], vec![region("a", 16, true, None)], vec![]);
+        let mut captured = CapturedFixture::new(glsl, captured, vec![]);
+        captured.file("a.before", &floats(&[1.0, 2.0, 3.0, 4.0]));
+        captured.file("a.after", &floats(&[1.0, 4.5, 3.0, 4.0]));
+        let (_, text, verified) = written(&mut captured);
         assert_eq!(verified, Ok(()), "{text}");
         assert!(text.contains("by = 2.5\n"), "{text}");
     }

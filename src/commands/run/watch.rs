@@ -1,6 +1,6 @@
-//! `run --watch`: measures again whenever a file changes, and says in a line what it takes now.
+//! Implements `run --watch`: measures again whenever a file changes, and prints a line per case.
 
-use super::{CommandOutput, RunArgs, beside, check_commands, described, planned, resolved};
+use super::{CommandOutput, RunArgs, check_commands, described, named_kernels, planned, resolved};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
 use crate::case::accepted::AcceptedMutation;
@@ -24,20 +24,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Time between two looks at the files.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval between checks of the files.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The state of files by which a change is seen.
-type Seen = Vec<Option<(SystemTime, u64, Identity)>>;
+/// Modification time, size and identity of each file, to detect changes.
+type FileStates = Vec<Option<(SystemTime, u64, Identity)>>;
 
-/// Device, inode and time of the last change of a file, which no editor sets back.
+/// Device, inode and ctime of a file; editors cannot reset the ctime.
 #[cfg(unix)]
 type Identity = (u64, u64, i64, i64);
 #[cfg(not(unix))]
 type Identity = ();
 
 pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
-    // What is forbidden once is refused; what a later edit brings is told, and waits to be mended.
+    // A forbidden command in the first version is an error; in a later version it is only reported.
     check_commands(&described(args)?.concat(), args.no_commands)?;
     host.listen()?;
     let request = args.request(vulkan);
@@ -47,7 +47,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         let (mut known, read) = read(args, &mut files);
         match read.and_then(|run| measure(&request, setup, host, run)) {
             Ok(record) => {
-                // The rules are those of `compare`: one record against another, with the default settings.
+                // Same rules as `compare`, with its default settings.
                 let both = last.as_ref().map(|last| [last, &record].map(std::slice::from_ref));
                 let comparison = both.map(|[last, now]| compare::compare(last, now, &Settings::default()));
                 record.cases.iter().for_each(|case| say(&line(case, comparison.as_ref(), &record), host));
@@ -57,19 +57,19 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
             }
             Err(Error::Interrupted(_)) => {}
             Err(_) if host.is_interrupted() => {}
-            // What a compiler refuses is mended, and saved again.
+            // Compile errors are printed; the user will fix them and save again.
             Err(error) => say(&error.to_string(), host),
         }
         while seen(&files) == known {
             if host.is_interrupted() {
                 return Ok(CommandOutput::new(String::new(), String::new(), Exit::Success));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
-        // An editor may write in several steps.
+        // Editors may write in several steps.
         while seen(&files) != known {
             known = seen(&files);
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -79,13 +79,14 @@ fn say(text: &str, host: &Host) {
     host.messages.line(&format!("{now}  {text}"));
 }
 
-/// The files that the command line names, with the descriptions in folders: a folder changes only with the names in it.
+/// Lists the files on the command line, and the descriptions in folders: a folder's own state changes only with its
+/// entries.
 fn named(args: &RunArgs) -> BTreeSet<PathBuf> {
     let descriptions = args.kernel.iter().map(|path| path.join(CASE));
     args.kernel.iter().chain(&args.config).cloned().chain(descriptions).collect()
 }
 
-fn seen(files: &BTreeSet<PathBuf>) -> Seen {
+fn seen(files: &BTreeSet<PathBuf>) -> FileStates {
     #[cfg(unix)]
     let identity = |there: &Metadata| (there.dev(), there.ino(), there.ctime(), there.ctime_nsec());
     #[cfg(not(unix))]
@@ -94,9 +95,9 @@ fn seen(files: &BTreeSet<PathBuf>) -> Seen {
     files.iter().map(|path| path.metadata().ok().and_then(state)).collect()
 }
 
-/// Reads what the files are now, and the state that they were in before: a file that is saved after that is another. Those that
-/// are found to be read are added to `files`, and looked at before all is read again.
-fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Vec<ResolvedRun>, Error>) {
+/// Resolves the current files, and returns their state from before, so that later changes are detected. If resolving
+/// reveals further files, adds them and starts again.
+fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (FileStates, Result<Vec<ResolvedRun>, Error>) {
     loop {
         let known = seen(files);
         let read = resolved(args);
@@ -107,13 +108,12 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Vec<Reso
     }
 }
 
-/// Measures what was read.
+/// Measures the resolved runs.
 fn measure(request: &Request, setup: &Setup, host: &Host, resolved: Vec<ResolvedRun>) -> Result<Record, Error> {
     let (mut all, mut runs) = (vec![], vec![]);
     for run in resolved {
-        let kernels = beside(&[], run, &all)?;
-        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-        runs.push(planned(&kernels, &own, false, &request.selection)?);
+        let kernels = named_kernels(&[], run, &all)?;
+        runs.push(planned(&kernels, false, &request.selection)?);
         all.push(kernels);
     }
     let plan = Plan { runs, run_tables: vec![] };
@@ -127,8 +127,7 @@ fn measure(request: &Request, setup: &Setup, host: &Host, resolved: Vec<Resolved
     )
 }
 
-/// What is to be said of a case: its time, the verdict on it since the last record, whether it is right, what the driver
-/// tells of it.
+/// Formats a case: its time, the verdict against the previous record, its verification, and the driver's statistics.
 fn line(case: &Case, comparison: Option<&Comparison>, now: &Record) -> String {
     let mut facts = vec![case.variant.clone()];
     if now.cases.iter().any(|other| other.variant == case.variant && other.size != case.size) {
@@ -146,15 +145,15 @@ fn line(case: &Case, comparison: Option<&Comparison>, now: &Record) -> String {
         Outcome::Skipped { reason } => facts.push(format!("skipped: {reason}")),
         outcome => facts.push(outcome.failure().unwrap_or_else(|| outcome.status().into())),
     }
-    let told = |name: &str| ["register", "spill", "local memory", "scratch"].iter().any(|word| name.contains(word));
+    let is_shown = |name: &str| ["register", "spill", "local memory", "scratch"].iter().any(|word| name.contains(word));
     let statistics = case.kernels.iter().flat_map(|kernel| &kernel.statistics);
-    let statistics = statistics.filter(|metric| told(&metric.name.to_lowercase()));
+    let statistics = statistics.filter(|metric| is_shown(&metric.name.to_lowercase()));
     facts.extend(statistics.filter_map(|metric| Some(format!("{} {}", metric.name.to_lowercase(), metric.value?))));
     facts.join("  ")
 }
 
-/// The verdict on a case since the last record, as `compare` gives it: `SLOWER: 1.9412 (1.8 … 2.1)`, `same`,
-/// `undecided: only 1 process`; `None` for a case that the last record does not have.
+/// Formats the verdict on a case against the previous record as `compare` does: `SLOWER: 1.9412 (1.8 … 2.1)`, `same`,
+/// `undecided: only 1 process`; `None` if the previous record lacks the case.
 fn verdict(case: &Case, comparison: &Comparison) -> Option<String> {
     let here = |id: &str| id == case.id;
     if let Some(other) = comparison.unmatched.iter().find(|other| here(&other.id)) {
@@ -182,7 +181,7 @@ mod tests {
     use std::ffi::OsString;
 
     #[test]
-    fn a_ratio_is_told_with_a_verdict_alone() {
+    fn only_verdicts_have_ratios() {
         let records = [four_cases(), four_cases()];
         let [last, now] = records.each_ref().map(std::slice::from_ref);
         let mut comparison = compare::compare(last, now, &Settings::default());
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_watched_with_all_that_its_description_names() {
+    fn watching_a_folder_includes_the_files_of_its_description() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         let kernel = "#version 460
@@ -221,7 +220,7 @@ mod tests {
         let (known, resolved) = read(&args, &mut files);
         resolved.expect("it is understood");
         assert!(["k.comp", "case.toml", "a.bin"].iter().all(|name| files.contains(&path(name))), "{files:?}");
-        // As an editor does that truncates, within the same length.
+        // Same length, as when an editor truncates and rewrites.
         std::fs::write(path("case.toml"), text.replace("[2]", "[1]")).expect("written");
         assert_ne!(seen(&files), known);
     }

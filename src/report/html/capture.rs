@@ -192,7 +192,7 @@ fn axis(length: f64, pixels: u32, bottom: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::profile::tests::{profile, told};
+    use crate::capture::profile::tests::{profile, sample_events};
 
     fn document(text: &str) -> roxmltree::Document<'_> {
         let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_page_has_a_timeline_and_a_table_and_escapes_names() {
-        let mut profile = profile(&[told()]);
+        let mut profile = profile(&[sample_events()]);
         profile.processes[0].devices[0].kernels[0].name = "<script>".into();
         let page = page(&profile, 20);
         let document = document(&page);

@@ -1,11 +1,11 @@
-//! Kernels of the user's on a device, described by hand: descriptors, blocks of bytes, constants, references, guards; and the commands that a description may name.
+//! Runs hand-made users' kernels on a device: descriptors, uniform data, constants, references, red zones; and the
+//! commands of a description.
 
-use super::{REFERENCE, Save, UserKernels, folders, guarded, shell};
+use super::{REFERENCE, Save, UserKernels, command_folders, guarded, run_shell};
 use crate::algorithms::CaseSpec;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
-use crate::basis::units::Work;
 use crate::case::accepted::Mutation;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceKind;
@@ -19,14 +19,16 @@ use crate::plan::{CaseGroup, DeviceClass, PlannedRun};
 use crate::record::{Case, Outcome};
 use crate::run::array;
 use crate::run::resolved::{
-    Buffer, Builtin, Command, Configuration, Fill, Module, PassList, Point, Reference, ResolvedRun, Tolerance,
+    Builtin, Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedRun,
+    ShellCommand, Tolerance,
 };
+use crate::run::tests::spirv;
 use crate::vulkan::{Device, Instance, Validation};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-/// Scales and shifts: a bool, a 64-bit constant, a uniform buffer, two sets, a push constant behind a gap.
+/// Scales and shifts, with a bool, a 64-bit constant, a uniform buffer, two sets, and a push constant at an offset.
 const SHIFT: &str = "#version 460
     layout(local_size_x_id = 0) in;
     layout(constant_id = 1) const bool NEGATE = false;
@@ -41,26 +43,12 @@ const SHIFT: &str = "#version 460
     }";
 
 fn compiled(name: &str, source: &str) -> Module {
-    let compiler = shaderc::Compiler::new().expect("shaderc");
-    let mut options = shaderc::CompileOptions::new().expect("options");
-    options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
-    let kind = shaderc::ShaderKind::Compute;
-    let compiled = compiler.compile_into_spirv(source, kind, name, "main", Some(&options)).expect("it compiles");
-    Module { name: name.into(), spirv: compiled.as_binary().to_vec(), files: vec![] }
+    Module { name: name.into(), spirv: spirv(source), files: vec![] }
 }
 
-fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
+fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> ResolvedBuffer {
     let tolerance = Tolerance::Close { rtol: 1e-6, atol: 1e-6 };
-    Buffer {
-        name: name.into(),
-        element: DType::F32,
-        shape: vec![len],
-        role,
-        fill,
-        tolerance,
-        checked: true,
-        members: crate::run::member_map::MemberMap::default(),
-    }
+    ResolvedBuffer { fill, tolerance, checked: true, ..ResolvedBuffer::new(name, DType::F32, vec![len], role) }
 }
 
 fn bound(set: u32, binding: u32, kind: SlotKind, buffer: usize) -> Descriptor {
@@ -71,36 +59,26 @@ fn constant(id: u32, bits: u64, bytes: u32) -> SpecValue {
     SpecValue { id, bits, bytes }
 }
 
-fn configuration(kernel: &str) -> Configuration {
-    Configuration { kernel: kernel.into(), choice: vec![] }
+fn configuration(kernel: &str) -> KernelConfiguration {
+    KernelConfiguration { kernel: kernel.into(), choice: vec![] }
 }
 
 fn kernels(
     name: &str,
     modules: Vec<Module>,
-    buffers: Vec<Buffer>,
+    buffers: Vec<ResolvedBuffer>,
     reference: Reference,
     lists: Vec<PassList>,
 ) -> UserKernels {
     let configurations = (0..lists.len()).map(|index| configuration(&format!("k{index}"))).collect();
     let pass_lists = lists.into_iter().map(Ok).collect();
-    let point = Point { values: vec![], buffers, reference, inputs: None, work: Work::default(), pass_lists };
-    let (name, axes, points, sources, commands) = (name.to_string(), vec![], vec![point], vec![], vec![]);
-    let run = ResolvedRun {
-        name: name.clone(),
-        axes,
-        free: vec![],
-        modules,
-        configurations,
-        points,
-        sources,
-        commands,
-        captured: None,
-    };
+    let points = vec![ResolvedPoint { buffers, reference, pass_lists, ..ResolvedPoint::default() }];
+    let name = name.to_string();
+    let run = ResolvedRun { name: name.clone(), modules, configurations, points, ..ResolvedRun::default() };
     UserKernels { name, run, against: vec![], saves: vec![] }
 }
 
-/// The passes of [`SHIFT`] over buffers A, U, D.
+/// Returns the passes of [`SHIFT`] on buffers A, U, D.
 fn shift(negate: bool, scale: f64) -> PassList {
     let mut push = vec![0; 20];
     push[16..].copy_from_slice(&100u32.to_le_bytes());
@@ -118,7 +96,7 @@ fn shift(negate: bool, scale: f64) -> PassList {
     PassList { passes: vec![pass], scratch: vec![] }
 }
 
-fn shifted() -> Vec<Buffer> {
+fn shifted() -> Vec<ResolvedBuffer> {
     vec![
         buffer("A", 100, Role::Input, Some(Fill::Uniform { low: -1.0, high: 1.0 })),
         buffer("U", 4, Role::Input, Some(Fill::Iota)),
@@ -126,8 +104,8 @@ fn shifted() -> Vec<Buffer> {
     ]
 }
 
-/// The cases of a user's kernels on the software device, or whichever there is, under the validation layer where that
-/// is installed.
+/// Runs users' kernels on the software device, or else on the first device, with the validation layer if it is
+/// installed.
 fn run(own: &UserKernels) -> Vec<Case> {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let algorithm = own.clone().algorithm().expect("it fits");
@@ -153,7 +131,7 @@ fn run(own: &UserKernels) -> Vec<Case> {
 }
 
 #[test]
-fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_the_answer() {
+fn a_kernel_is_verified_by_another_kernel() {
     let lists = vec![shift(true, 2.5), shift(true, 2.0)];
     let reference = Reference::Kernel(shift(true, 2.5));
     let folder = tempfile::tempdir().expect("a folder");
@@ -166,7 +144,7 @@ fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_t
     assert_eq!(verified.expect("it is right").residual, Some(0.0));
     let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
     assert!(wrong.worst.starts_with("D["), "{}", wrong.worst);
-    // What the second left, which ran last: −2·a + 2.
+    // The second kernel ran last: −2·a + 2.
     let buffers = shifted();
     let d = array::read(&path, DType::F32, &[100]).expect("it was saved");
     let a = buffers[0].contents(1, 0, Path::new(".")).expect("values");
@@ -174,7 +152,7 @@ fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_t
     assert!((0..100).all(|i| (value(&d, i) - (2.0 - 2.0 * value(&a, i))).abs() < 1e-6));
 }
 
-/// Kernels and references of checks that could not fail, one for each mode.
+/// Kernels, selected by MODE, for checks that accept wrong results.
 const BLIND: &str = "#version 460
     layout(local_size_x = 64) in;
     layout(constant_id = 0) const int MODE = 0;
@@ -192,8 +170,8 @@ const BLIND: &str = "#version 460
         if (MODE == 7) d[i] = i % 2 == 0 ? exp(a[i]) : uintBitsToFloat(i / 2 ^ 1);
     }";
 
-/// The case of a kernel of [`BLIND`] with another of its modes for a reference, over this fill of A and this output.
-fn blind(kernel: u64, reference: u64, fill: Fill, output: &Buffer) -> Case {
+/// Runs a mode of [`BLIND`] against another mode as reference, with this fill of A and this output.
+fn blind(kernel: u64, reference: u64, fill: Fill, output: &ResolvedBuffer) -> Case {
     let list = |mode| {
         let pass = Dispatch {
             constants: vec![constant(0, mode, 4)],
@@ -212,14 +190,14 @@ fn close(rtol: f64, atol: f64) -> Tolerance {
     Tolerance::Close { rtol, atol }
 }
 
-/// The mutations that the check of a measured case accepts, those of a member with it.
+/// Returns the mutations that the check of a measured case accepts, each with the member if there are several.
 fn accepts(case: &Case) -> Vec<(Mutation, Option<u32>)> {
     let measured = case.measured().unwrap_or_else(|| panic!("{:?}", case.outcome));
     measured.accepts.iter().map(|own| (own.mutation, own.member)).collect()
 }
 
 #[test]
-fn where_the_first_contents_are_the_answer_a_case_is_unverified() {
+fn an_output_that_starts_as_the_answer_is_unverified() {
     let fill = |high| Some(Fill::Uniform { low: -1.0, high });
     let of = |kernel, high| blind(kernel, 2, Fill::Iota, &buffer("D", 1024, Role::InPlace, fill(high)));
     for kernel in [2, 3] {
@@ -234,8 +212,8 @@ fn where_the_first_contents_are_the_answer_a_case_is_unverified() {
 }
 
 #[test]
-fn neighbors_that_are_within_the_tolerance_are_said_to_be() {
-    let output = |tolerance| Buffer { tolerance, ..buffer("D", 1 << 16, Role::Output, None) };
+fn accepted_neighbors_are_reported() {
+    let output = |tolerance| ResolvedBuffer { tolerance, ..buffer("D", 1 << 16, Role::Output, None) };
     let case = blind(1, 0, Fill::Iota, &output(close(1e-4, 1e-5)));
     assert_eq!(accepts(&case), [(Mutation::Neighbors, None), (Mutation::FewNeighbors, None)]);
     let own = &case.measured().expect("it passes").accepts[0];
@@ -249,28 +227,29 @@ fn neighbors_that_are_within_the_tolerance_are_said_to_be() {
 }
 
 #[test]
-fn a_tolerance_above_most_elements_accepts_zeros_in_their_place() {
+fn a_large_tolerance_accepts_zeros() {
     let uniform = || Fill::Uniform { low: -1.0, high: 1.0 };
-    let output = Buffer { tolerance: close(1e-4, 3.4e34), ..buffer("D", 4096, Role::Output, None) };
+    let output = ResolvedBuffer { tolerance: close(1e-4, 3.4e34), ..buffer("D", 4096, Role::Output, None) };
     let found = accepts(&blind(5, 4, uniform(), &output));
     assert!(found.contains(&(Mutation::Zeros, None)) && found.contains(&(Mutation::SignsFlipped, None)), "{found:?}");
-    // One sentinel is compared by itself.
-    let output = Buffer { tolerance: Tolerance::Nmse(1e-6), ..buffer("D", 4096, Role::Output, None) };
+    // A sentinel is compared separately.
+    let output = ResolvedBuffer { tolerance: Tolerance::Nmse(1e-6), ..buffer("D", 4096, Role::Output, None) };
     let wrong = blind(5, 4, uniform(), &output);
     assert!(matches!(wrong.outcome, Outcome::Rejected(_)), "{:?}", wrong.outcome);
 }
 
 #[test]
-fn a_member_that_the_check_does_not_see_is_told_by_its_column() {
+fn a_member_within_the_tolerance_is_reported_by_column() {
     let uniform = Fill::Uniform { low: 0.0, high: 1.0 };
-    let output = Buffer { shape: vec![1024, 2], tolerance: close(1e-4, 1e-5), ..buffer("D", 2048, Role::Output, None) };
+    let output =
+        ResolvedBuffer { shape: vec![1024, 2], tolerance: close(1e-4, 1e-5), ..buffer("D", 2048, Role::Output, None) };
     let found = accepts(&blind(7, 6, uniform, &output));
     assert!(found.contains(&(Mutation::Zeros, Some(1))), "{found:?}");
     assert!(found.iter().all(|(_, member)| *member != Some(0)), "{found:?}");
 }
 
 #[test]
-fn a_case_has_the_type_of_its_output_though_its_id_keeps_the_name_that_older_records_have() {
+fn a_case_is_labeled_with_the_type_of_its_output() {
     let of = |element| {
         let mut buffers = shifted();
         buffers[2].element = element;
@@ -291,7 +270,7 @@ fn a_case_has_the_type_of_its_output_though_its_id_keeps_the_name_that_older_rec
 }
 
 #[test]
-fn without_a_reference_a_result_is_unverified_and_what_is_no_number_is_said() {
+fn nan_is_reported_even_without_a_reference() {
     let lists = vec![shift(false, 1.0), shift(false, f64::NAN)];
     let cases = run(&kernels("unknown", vec![compiled("shift", SHIFT)], shifted(), Reference::None, lists));
     let unverified = |case: &Case| case.measured().and_then(|measured| measured.verification.unverified());
@@ -301,7 +280,7 @@ fn without_a_reference_a_result_is_unverified_and_what_is_no_number_is_said() {
 }
 
 #[test]
-fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
+fn a_write_past_the_buffer_is_rejected_with_its_offset() {
     let source = "#version 460
         layout(local_size_x = 1) in;
         layout(binding = 0) buffer D { float d[]; };
@@ -314,8 +293,8 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
     assert_eq!(wrong.worst, "the kernel wrote outside buffer D: it wrote byte 412 of a buffer of 400 bytes (0 to 399)");
 }
 
-/// A run of two groups of 64 over `buffers`, which are bound in their order.
-fn over(module: usize, buffers: &[Buffer]) -> PassList {
+/// Returns a dispatch of two groups of 64, with `buffers` bound in order.
+fn over(module: usize, buffers: &[ResolvedBuffer]) -> PassList {
     let descriptors = (0u32..).zip(0..buffers.len());
     let descriptors = descriptors.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
     let pass = Dispatch { groups: [2, 1, 1], descriptors, ..Dispatch::bare(module) };
@@ -323,7 +302,7 @@ fn over(module: usize, buffers: &[Buffer]) -> PassList {
 }
 
 #[test]
-fn what_is_copied_or_changed_beyond_the_end_of_a_buffer_is_seen_though_nan_stays_nan() {
+fn accesses_past_the_end_are_detected_although_nan_stays_nan() {
     let copy = "#version 460
         layout(local_size_x = 64) in;
         layout(binding = 0) readonly buffer A { float a[]; };
@@ -345,7 +324,7 @@ fn what_is_copied_or_changed_beyond_the_end_of_a_buffer_is_seen_though_nan_stays
 }
 
 #[test]
-fn a_kernel_that_writes_nothing_is_wrong_though_memory_held_the_answer_before() {
+fn a_kernel_that_writes_nothing_fails_on_poisoned_memory() {
     let [nothing, poison] = ["", "d[gl_GlobalInvocationID.x] = -127;"].map(|body| {
         let source = format!(
             "#version 460
@@ -355,7 +334,7 @@ fn a_kernel_that_writes_nothing_is_wrong_though_memory_held_the_answer_before() 
         );
         compiled("writes", &source)
     });
-    let buffers = vec![Buffer { element: DType::I32, ..buffer("D", 128, Role::Output, None) }];
+    let buffers = vec![ResolvedBuffer { element: DType::I32, ..buffer("D", 128, Role::Output, None) }];
     let (reference, list) = (Reference::Kernel(over(1, &buffers)), over(0, &buffers));
     let cases = run(&kernels("nothing", vec![nothing, poison], buffers, reference, vec![list]));
     let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
@@ -367,7 +346,7 @@ fn a_kernel_that_writes_nothing_is_wrong_though_memory_held_the_answer_before() 
 }
 
 #[test]
-fn a_kernel_that_counts_on_what_scratch_holds_first_is_wrong() {
+fn a_kernel_that_relies_on_zeroed_scratch_fails() {
     let [counts, zero] = ["t[i] + 1", "0"].map(|value| {
         let source = format!(
             "#version 460
@@ -378,17 +357,17 @@ fn a_kernel_that_counts_on_what_scratch_holds_first_is_wrong() {
         );
         compiled("scratch", &source)
     });
-    let with = |name, role| Buffer { element: DType::I32, ..buffer(name, 128, role, None) };
+    let with = |name, role| ResolvedBuffer { element: DType::I32, ..buffer(name, 128, role, None) };
     let buffers = [with("D", Role::Output), with("T", Role::Scratch)];
     let list = |module| PassList { scratch: vec![buffers[1].clone()], ..over(module, &buffers) };
     let (outputs, reference) = (vec![buffers[0].clone()], Reference::Kernel(list(1)));
     let cases = run(&kernels("counts", vec![counts, zero], outputs, reference, vec![list(0)]));
-    // As if all its bits were set, where counters of ours begin.
+    // Scratch starts with all bits set, like counters in users' programs.
     assert!(matches!(cases[0].outcome, Outcome::Rejected(_)), "{:?}", cases[0].outcome);
 }
 
 #[test]
-fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
+fn array_lengths_exclude_the_red_zone() {
     let source = "#version 460
         layout(local_size_x = 64) in;
         layout(binding = 0) buffer D { float d[]; };
@@ -409,7 +388,7 @@ fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
     assert!(cases[0].measured().is_some_and(|measured| measured.verification.verified().is_some()), "{cases:?}");
 }
 
-/// C = A·B by addresses: A and B in push constants, C behind a descriptor.
+/// Computes C = A·B, with the addresses of A and B in push constants and C bound to a descriptor.
 const PRODUCT: &str = "#version 460
     #extension GL_EXT_buffer_reference : require
     layout(local_size_x = 8, local_size_y = 8) in;
@@ -425,7 +404,7 @@ const PRODUCT: &str = "#version 460
     }";
 
 #[test]
-fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_judges_both() {
+fn built_in_variants_share_buffers_and_oracle_with_a_kernel() {
     let (m, n, k) = (33u64, 20u64, 17u64);
     let mut push = vec![0; 16];
     push.extend([m, n, k].iter().flat_map(|extent| (*extent as u32).to_le_bytes()));
@@ -442,7 +421,7 @@ fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_
     let list = |push| PassList { passes: vec![pass(push)], scratch: vec![] };
     let mut short = push.clone();
     short[24..].copy_from_slice(&16u32.to_le_bytes());
-    // In another order than the built-in algorithm has them.
+    // The buffers are in a different order than the built-in algorithm's.
     let uniform = || Some(Fill::Uniform { low: 0.0, high: 1.0 });
     let buffers = vec![
         buffer("c", m * n, Role::Output, None),
@@ -461,12 +440,12 @@ fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_
     assert_eq!(right[..3], expected[..3], "{cases:?}");
     assert_eq!(right[4], expected[4], "{cases:?}");
     let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
-    // The buffer has a check of its own.
+    // The buffer has a stated check.
     assert!(wrong.worst.starts_with("c["), "{}", wrong.worst);
 }
 
 #[test]
-fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed() {
+fn a_misfit_with_a_built_in_algorithm_is_refused_without_a_device() {
     let refused = |roles: &[(&str, usize)], size: &[u64], against: &[&str]| {
         let buffers = vec![
             buffer("a", 16, Role::Input, Some(Fill::Zero)),
@@ -489,18 +468,18 @@ fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed()
     assert!(refused(&all, &[4], &["tilde"]).contains("unknown variant 'tilde'"), "{}", refused(&all, &[4], &["tilde"]));
 }
 
-/// What comes of a line that a shell runs in `folder`, and what it writes to `{out}/said`.
+/// Runs a shell command in `folder`, and returns what it wrote to `{out}/said`.
 #[cfg(unix)]
 fn of_shell(line: &str, folder: &Path) -> Result<String, String> {
-    let (scratch, [out]) = folders(REFERENCE, ["out"]).expect("a folder");
-    let command = Command { line: line.into(), folder: folder.into() };
-    shell(REFERENCE, &command, &scratch, &[("out", &out)]).map_err(|e| e.to_string())?;
+    let (scratch, [out]) = command_folders(REFERENCE, ["out"]).expect("a folder");
+    let command = ShellCommand { line: line.into(), folder: folder.into() };
+    run_shell(REFERENCE, &command, &scratch, &[("out", &out)]).map_err(|e| e.to_string())?;
     Ok(std::fs::read_to_string(out.join("said")).unwrap_or_default())
 }
 
 #[test]
 #[cfg(unix)]
-fn a_command_runs_in_its_folder_with_the_paths_in_it_and_says_why_it_failed() {
+fn a_command_runs_in_its_folder_and_reports_its_failure() {
     let folder = tempfile::tempdir().expect("a folder");
     let said = of_shell("pwd > {out}/said", folder.path()).expect("it runs");
     assert!(said.contains(&*folder.path().to_string_lossy()));
@@ -512,7 +491,7 @@ fn a_command_runs_in_its_folder_with_the_paths_in_it_and_says_why_it_failed() {
 
 #[test]
 #[cfg(unix)]
-fn a_path_is_one_word_of_a_line_however_that_quotes_it() {
+fn paths_in_commands_need_no_quotes() {
     for line in ["echo x>{out}/said", "echo x>'{out}/said'", "echo x>\"{out}/said\"", "sh -c 'echo x>\"{out}\"/said'"] {
         assert_eq!(of_shell(line, Path::new("")).as_deref(), Ok("x\n"), "{line}");
     }
@@ -520,8 +499,8 @@ fn a_path_is_one_word_of_a_line_however_that_quotes_it() {
 
 #[test]
 #[cfg(unix)]
-fn of_all_that_a_command_says_the_end_is_kept() {
-    // 40 MB to each stream.
+fn only_the_end_of_a_long_output_is_stored() {
+    // 40 MB on each stream.
     let line = "head -c 40000000 /dev/zero; head -c 40000000 /dev/zero >&2; echo >&2; echo last >&2; exit 1";
     let failed = of_shell(line, Path::new("")).expect_err("it fails");
     assert!(failed.ends_with("(exit code 1): last; fix it"), "{failed}");
@@ -536,19 +515,19 @@ fn of_all_that_a_command_says_the_end_is_kept() {
 
 #[test]
 #[cfg(unix)]
-fn a_process_that_a_command_leaves_is_ended_though_it_holds_the_pipe() {
+fn a_background_process_of_a_command_is_killed() {
     let line = "sleep 1000 & echo $! > {out}/said";
     let left = of_shell(line, Path::new("")).expect("it runs");
     let pid = nix::unistd::Pid::from_raw(left.trim().parse().expect("a number"));
-    // It is nobody's child here: whoever inherits it may take a while to see that it ended.
+    // The process has another parent now, which may take a while to reap it.
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     assert!(status.is_empty() || status.contains(") Z ") || cfg!(not(target_os = "linux")), "{status}");
 }
 
-/// What is wrong with a reference or with inputs that these lines make.
+/// Returns the error for a reference or for inputs that these commands make.
 #[cfg(unix)]
 fn fault(inputs: Option<&str>, reference: &str) -> String {
-    let command = |line: &str| Command { line: line.into(), folder: "".into() };
+    let command = |line: &str| ShellCommand { line: line.into(), folder: "".into() };
     let fill = Some(if inputs.is_some() { Fill::Made } else { Fill::Iota });
     let buffers = vec![buffer("A", 100, Role::Input, fill), buffer("D", 100, Role::Output, None)];
     let mut own = kernels("faulty", vec![], buffers, Reference::Command(command(reference)), vec![]);
@@ -558,7 +537,7 @@ fn fault(inputs: Option<&str>, reference: &str) -> String {
     let problem = (algorithm.problem)(&spec).expect("a problem");
     let judged = problem.inputs().and_then(|inputs| problem.oracle(&inputs));
     match judged.err().expect("it is wrong") {
-        // The user can mend it.
+        // Error that the user can fix.
         Error::Usage(said) => said,
         other => panic!("{other}"),
     }
@@ -566,7 +545,7 @@ fn fault(inputs: Option<&str>, reference: &str) -> String {
 
 #[test]
 #[cfg(unix)]
-fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
+fn faulty_files_are_blamed_on_their_command() {
     for (line, expected) in [
         ("cp {in}/A.npy {out}/D.npy; exit 7", "the reference command `cp {in}/A.npy {out}/D.npy; exit 7` failed (exit"),
         ("true", "the reference command `true` wrote nothing to {out}; make it write D.npy"),
@@ -581,7 +560,7 @@ fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
         let said = fault(None, line);
         assert!(said.starts_with(expected), "{line}: {said}");
     }
-    // What a script says of itself is told with where it says so.
+    // The last line of a script's traceback is shown with its position.
     let traceback = "printf 'Traceback:\\n  File \"ref.py\", line 3, in <module>\\n  File \"/usr/lib/python3/x.py\", line 9\\n\\
                      FileNotFoundError: {in}/B.npy\\n' >&2; exit 1";
     let said = fault(None, traceback);
@@ -598,13 +577,13 @@ fn what_is_wrong_with_a_command_s_files_is_said_of_that_command() {
     }
 }
 
-/// Why the kernel of `source` is rejected, over A and D of so many elements, where `reference` is right.
+/// Returns why the kernel is rejected, with A and D of `len` elements.
 fn rejected(element: DType, [source, reference]: [&str; 2], fill: Fill, len: u64) -> String {
     let modules = vec![compiled("k", source), compiled("reference", reference)];
-    let with = |own: Buffer| Buffer { element, ..own };
+    let with = |own: ResolvedBuffer| ResolvedBuffer { element, ..own };
     let buffers = vec![
         with(buffer("A", len, Role::Input, Some(fill))),
-        Buffer { tolerance: Tolerance::Exact, ..with(buffer("D", len, Role::Output, None)) },
+        ResolvedBuffer { tolerance: Tolerance::Exact, ..with(buffer("D", len, Role::Output, None)) },
     ];
     let (list, right) = (over(0, &buffers), Reference::Kernel(over(1, &buffers)));
     let cases = run(&kernels("cause", modules, buffers, right, vec![list]));
@@ -614,7 +593,7 @@ fn rejected(element: DType, [source, reference]: [&str; 2], fill: Fill, len: u64
     }
 }
 
-/// A kernel over A and D of one type.
+/// Returns a kernel on A and D of one type.
 fn over_two(element: &str, body: &str) -> String {
     format!(
         "#version 460
@@ -626,7 +605,7 @@ fn over_two(element: &str, body: &str) -> String {
 }
 
 #[test]
-fn a_wrong_answer_has_its_cause_in_memory_that_the_kernel_should_not_read() {
+fn uninitialized_and_stray_reads_are_diagnosed() {
     let ones = Fill::Uniform { low: 1.0, high: 1.0 };
     for (element, name) in [(DType::F32, "float"), (DType::U32, "uint"), (DType::I32, "int")] {
         let right = over_two(name, "d[i] = a[i] + (i < 99 ? a[i + 1] : 0);");
@@ -637,10 +616,10 @@ fn a_wrong_answer_has_its_cause_in_memory_that_the_kernel_should_not_read() {
         assert!(said.contains("] depends on what D held before"), "{said}");
         let said = cause("if (i != 7) d[i] = a[i] + (i < 99 ? a[i + 1] : 0);");
         assert!(said.ends_with("D[7] was never written: does the grid, or an `if`, leave it out?"), "{said}");
-        // Neither.
+        // Neither memory past the end nor the previous contents explain the result.
         let said = cause("d[i] = 5;");
         assert!(said.starts_with("D[") && said.contains(" is 5, the reference has ") && !said.contains(';'), "{said}");
-        // The reference's own fault.
+        // The reference is at fault.
         let right = over_two(name, "if (i != 41) d[i] = 2;");
         let said = rejected(element, [&over_two(name, "d[i] = 2;"), &right], ones.clone(), 100);
         assert!(said.contains("the reference is unusable: it never writes D[41]"), "{said}");
@@ -648,7 +627,7 @@ fn a_wrong_answer_has_its_cause_in_memory_that_the_kernel_should_not_read() {
 }
 
 #[test]
-fn padding_is_neither_compared_nor_asked_for() {
+fn padding_is_not_compared() {
     for (element, name) in [(DType::F32, "vec3"), (DType::U32, "uvec3"), (DType::I32, "ivec3")] {
         let kernel = |body: &str| over_two(name, body).replace("i < 100", "i < 25");
         let right = kernel("d[i] = 2 * a[i];");
@@ -661,7 +640,7 @@ fn padding_is_neither_compared_nor_asked_for() {
 }
 
 #[test]
-fn a_kernel_that_writes_an_input_which_it_declares_readonly_is_found_out() {
+fn a_write_to_a_readonly_input_is_detected() {
     let mut lying = compiled("k", &over_two("float", "d[i] = 2 * a[i]; a[i] = 0;"));
     let (decorate, binding, readonly) = (71, 33, 24);
     // Set 0, binding 0 is A.
@@ -682,8 +661,8 @@ fn a_kernel_that_writes_an_input_which_it_declares_readonly_is_found_out() {
 
 #[test]
 #[cfg(unix)]
-fn the_files_of_unusual_names_stay_in_their_folder_and_are_told_to_the_command() {
-    let command = |line: &str| Command { line: line.into(), folder: "".into() };
+fn unusual_buffer_names_cannot_escape_the_folder() {
+    let command = |line: &str| ShellCommand { line: line.into(), folder: "".into() };
     let names = ["../../gpukern-escape", "/tmp/gpukern-escape", &"n".repeat(300), "a\nb", "A", "a"];
     let mut buffers: Vec<_> = names.iter().map(|name| buffer(name, 4, Role::Input, Some(Fill::Iota))).collect();
     buffers.push(buffer("../D", 4, Role::Output, None));
