@@ -1,10 +1,10 @@
-//! `JUnit` XML as Jenkins' schema has it: a device is a suite, a case is a test. Suites have no time: the schema gives
-//! them milliseconds, which is 0 for most kernels.
+//! `JUnit` XML in the schema of Jenkins: a device is a suite, a case is a test. Suites have no time: the schema counts
+//! milliseconds, of which most kernels take 0.
 //!
-//! Of a record a rejected answer is a failure, a failed device an error, a skipped or interrupted case is skipped; the time
-//! of a test is the median. Of a comparison a slower case is a failure, and so is a broken limit or a newly wrong answer; a
-//! case that is undecided or lacks a time on one side is skipped, so that a job does not go red for want of samples. The
-//! time of a test is the candidate's median.
+//! Of a record, a rejected answer is a failure, a failed device is an error, and a skipped or interrupted case is
+//! skipped; the time of a test is the median. Of a comparison, a slower case is a failure, and so is a broken limit or
+//! a newly wrong answer; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
+//! for lack of samples. The time of a test is the candidate's median.
 
 use super::{Named, identifier, named, reason};
 use crate::basis::printable::escape;
@@ -17,16 +17,16 @@ use crate::report::compare::{headline, overviews};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// The tests of a device.
+/// Tests of a device.
 struct Suite<'a> {
     name: &'a str,
-    /// When they ran; `None` where that was not one time.
+    /// Start of the tests; `None` if there is no single one.
     timestamp: Option<&'a str>,
     properties: Vec<(&'a str, String)>,
     tests: Vec<Test>,
 }
 
-/// The test of a case.
+/// Test of a case.
 struct Test {
     name: String,
     class: String,
@@ -36,18 +36,18 @@ struct Test {
     facts: String,
 }
 
-/// Why a test did not pass.
+/// Reason why a test did not pass.
 struct Problem {
-    /// `failure`, `error` or `skipped`.
+    /// Name of the element: `failure`, `error` or `skipped`.
     element: &'static str,
     kind: String,
     message: String,
 }
 
-/// The document of `suites`.
+/// Returns the document of `suites`.
 fn document(suites: &[Suite<'_>]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    // The schema has `skipped` for a suite alone.
+    // The schema has `skipped` only for a suite.
     let (all, _) = counts(&suites.iter().flat_map(|suite| &suite.tests));
     let _ = writeln!(out, "<testsuites name=\"gpukern\" {all}>");
     for suite in suites {
@@ -70,7 +70,7 @@ fn document(suites: &[Suite<'_>]) -> String {
 
 impl Test {
     fn write(&self, out: &mut String) {
-        // Without an exponent, which readers do not expect.
+        // Readers do not expect an exponent.
         let time = self.time.map_or_else(String::new, |time| format!(r#" time="{:.12}""#, time.seconds()));
         let (name, class) = (escape(&self.name), escape(&self.class));
         let _ = write!(out, r#"    <testcase name="{name}" classname="{class}"{time}>"#);
@@ -85,7 +85,7 @@ impl Test {
     }
 }
 
-/// The attributes that count and add up, and the number of skipped tests.
+/// Returns the attributes that count tests and add up times, and the number of skipped tests.
 fn counts<'a>(tests: &(impl Iterator<Item = &'a Test> + Clone)) -> (String, usize) {
     let count = |element: &str| {
         tests.clone().filter(|test| test.problem.as_ref().is_some_and(|problem| problem.element == element)).count()
@@ -94,7 +94,7 @@ fn counts<'a>(tests: &(impl Iterator<Item = &'a Test> + Clone)) -> (String, usiz
     (format!(r#"tests="{all}" failures="{failures}" errors="{errors}""#), count("skipped"))
 }
 
-/// A test for each case.
+/// Converts a record: a test for each case.
 #[must_use]
 pub(crate) fn text(record: &Record) -> String {
     let all = named(record);
@@ -153,7 +153,7 @@ fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
     }
 }
 
-/// A test for each case that at least one side has.
+/// Converts a comparison: a test for each case that at least one side has.
 #[must_use]
 pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut suites: Vec<Suite<'_>> = vec![];
@@ -184,7 +184,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     document(&suites)
 }
 
-/// Two devices of one name have cases of the same id, which readers would take for one.
+/// Makes the names of tests unique: two devices of one name have cases of the same id.
 fn tell_twins_apart(suite: &mut Suite<'_>) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for test in &mut suite.tests {
@@ -205,7 +205,7 @@ fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
     own.into_iter().chain(headline).chain(summaries).chain(differences).collect()
 }
 
-/// The test of an inspected case, with the limits that it breaks.
+/// Returns the test of an inspected case, with the limits that it breaks.
 fn inspected(case: &Inspected, broken: &[&str]) -> Test {
     let failure = |kind: &str, message| Some(Problem { element: "failure", kind: kind.into(), message });
     let problem = match case.verdict {
@@ -217,7 +217,8 @@ fn inspected(case: &Inspected, broken: &[&str]) -> Test {
     Test { name: case.id.clone(), class, time: None, problem, facts: case.text() }
 }
 
-/// The test of a compared case, with the limits that it breaks; `settled` if it certainly keeps its max-slowdown.
+/// Returns the test of a compared case, with the limits that it breaks; `settled` if it certainly keeps its
+/// max-slowdown.
 fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
     let interval = || match (case.ratio, case.interval) {
         (Some(value), Some([low, high])) => {
@@ -226,7 +227,7 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
         _ => "no ratio".into(),
     };
     let problem = |element, kind: &str, first: String| {
-        // A limit is broken whatever the test said.
+        // A broken limit is a failure whatever the test says.
         let test = Some(case.test.clone()).filter(|_| case.verdict != Verdict::Same);
         let reasons = std::iter::once(first).chain(test).chain(case.why.iter().cloned());
         let message = reasons.collect::<Vec<_>>().join("; ");
@@ -269,7 +270,7 @@ fn unmatched(case: &Unmatched) -> Test {
     }
 }
 
-/// The class of a test: a variant in the package of its algorithm.
+/// Returns the class of a test: a variant in the package of its algorithm.
 fn class(algorithm: &str, variant: &str) -> String {
     format!("{algorithm}.{variant}")
 }

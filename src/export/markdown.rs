@@ -1,5 +1,5 @@
-//! GitHub-flavoured Markdown for a pull-request comment. Of a record: sizes by variants, every case folded away below, and
-//! why the others have no time. Of a comparison: what changed first, what stayed the same folded away.
+//! GitHub-flavoured Markdown for a pull-request comment. Of a record: sizes by variants, then all cases, collapsed, and
+//! the reasons for missing times. Of a comparison: changes first, then unchanged cases, collapsed.
 
 use super::{Named, named, reason, status};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
@@ -13,7 +13,7 @@ use crate::report::document::{Document, Words};
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 
-/// The tables of each device, and below them the cases without a time.
+/// Converts a record: the tables of each device, and below them the cases without a time.
 #[must_use]
 pub(super) fn text(record: &Record) -> String {
     let all = named(record);
@@ -27,7 +27,7 @@ pub(super) fn text(record: &Record) -> String {
         document.line(Words::strong(record.device_name(device.index)).plain(kind));
         document.lines(conditions.sentence(device.index));
         for section in sections.iter().filter(|section| section.device.index == device.index) {
-            // Nothing where no case has a time, or where every case has a size and a variant of its own.
+            // No table if no case has a time, or if every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
                 document.line(section.cases[0].kind());
                 document.table(section.table());
@@ -62,7 +62,7 @@ pub(super) fn text(record: &Record) -> String {
     document.markdown().trim_end().to_string() + "\n"
 }
 
-/// The measured cases, a row each.
+/// Returns a table of the measured cases.
 fn table(timed: &[&Named<'_>], conditions: &RunConditions) -> Table {
     let table = Table::default().text(["case"]).numbers(MARKDOWN.map(|figure| figure.heading));
     let mut table = table.text([""]);
@@ -75,7 +75,7 @@ fn table(timed: &[&Named<'_>], conditions: &RunConditions) -> Table {
     table
 }
 
-/// The comparison as Markdown.
+/// Converts a comparison.
 #[must_use]
 pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut document = Document::default();
@@ -121,7 +121,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     document.markdown()
 }
 
-/// A row for each of `cases`, of which there is one.
+/// Returns a table with a row for each of `cases`, of which there is at least one.
 fn changes(cases: &[&Compared]) -> Table {
     let device = cases.iter().any(|case| case.device != cases[0].device).then_some("device");
     let table = Table::default().text(device).text(["case", "verdict"]);

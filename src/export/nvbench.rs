@@ -1,8 +1,9 @@
-//! The JSON of nvbench (<https://github.com/NVIDIA/nvbench>, file version 1.0.0): an algorithm with its goal is a benchmark, variant,
-//! element type, size and input are its axes, a case is a state. Numbers in axis values and summaries are strings.
+//! JSON of nvbench (<https://github.com/NVIDIA/nvbench>, file version 1.0.0): an algorithm with its goal is a
+//! benchmark; variant, element type, size and input are its axes; a case is a state. Numbers in axis values and
+//! summaries are strings.
 //!
-//! Its tools read the summaries `nv/cold/…`, the times of one launch on a quiet device, so that is where ours go; the
-//! state of the caches is that of the record, and each description says which.
+//! nvbench's tools read the summaries `nv/cold/…`, the times of one launch on a quiet device, so the times are there;
+//! the caches are in the state of the record, and each description says which.
 
 use super::{Fields, json, moments, named, reason, samples, status};
 use crate::basis::alike::{distinct, grouped};
@@ -14,10 +15,10 @@ use crate::record::{Case, Measured, Record};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// A state for each case; those without a time are skipped, with the reason.
+/// Converts a record: a state for each case; those without a time are skipped, with the reason.
 ///
 /// # Errors
-/// When JSON cannot be written, which no record causes.
+/// If JSON cannot be written, which no record causes.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
     let mut states: HashMap<String, Vec<Fields>> = HashMap::new();
     for named in named(record) {
@@ -56,7 +57,7 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
     json(&document.with("devices", devices.collect::<Vec<_>>()).nested("benchmarks", benchmarks.collect()))
 }
 
-/// The axes of a case with its values.
+/// Returns the axes of a case, with its values.
 fn values(case: &Case) -> Vec<(&'static str, String)> {
     let size = ("Size", case.size.to_string());
     let along = axes::around_size(size, |column| Some((column.nvbench?, column.text(&case.options))));

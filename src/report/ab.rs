@@ -1,4 +1,4 @@
-//! What `ab` says: the verdict on one case, or a table of several.
+//! Text of `ab`: the verdict on one case, or a table of several.
 
 use super::bench::named;
 use super::compare::verdict;
@@ -17,8 +17,8 @@ use crate::record::Outcome;
 use crate::record::class::Class;
 use std::fmt::Write;
 
-/// The verdict on the only case with a line for each side, or a table of all cases; no line wider than `width` where
-/// that can be.
+/// Prints the verdict on a single case with a line for each side, or a table of several cases, within `width` columns
+/// where possible.
 #[must_use]
 pub(crate) fn text(trials: &Trials, width: usize) -> String {
     let document = match &trials.cases[..] {
@@ -28,7 +28,7 @@ pub(crate) fn text(trials: &Trials, width: usize) -> String {
     document.terminal(width)
 }
 
-/// What was measured, a line with the verdict, a line for each side, and what the ratio is of.
+/// Describes a single case: its subject, the verdict, a line for each side, and the meaning of the ratio.
 fn one(trial: &Trial, trials: &Trials) -> Document {
     let case = &trial.a.case;
     let mut document = Document::default();
@@ -54,27 +54,27 @@ fn one(trial: &Trial, trials: &Trials) -> Document {
     document
 }
 
-/// What a ratio is of, beside two medians that may say something else.
+/// Meaning of the ratio, which may disagree with the two medians.
 const RATIO: &str = "the median ratio of paired rounds, not the ratio of the two medians";
 
-/// The name of a side, with what sets its answer apart.
+/// Returns the name of a side, with the caveats of its answer.
 fn label(side: &SideResult) -> String {
     format!("{} {}", side.label, Class::of(&side.case)).trim_end().to_string()
 }
 
-/// The unit of the faster side.
+/// Returns the time unit of the faster side.
 fn unit(trial: &Trial) -> Option<TimeUnit> {
     let medians = trial.sides().into_iter().filter_map(|(_, side)| side.median.map(|time| side.case.shown(time)));
     medians.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(TimeUnit::for_value)
 }
 
-/// Why a side has no time, if its case says so.
+/// Returns the reason why a side has no time, if its case has one.
 fn reason(side: &SideResult) -> Option<String> {
     let outcome = &side.case.outcome;
     outcome.reason().map(|reason| format!("{}: {reason}", outcome.status()))
 }
 
-/// What makes the answer of a measured side doubtful.
+/// Lists the reasons to doubt the answer of a measured side.
 fn doubts(side: &SideResult) -> impl Iterator<Item = String> {
     let measured = side.case.measured();
     let unverified = measured.and_then(|own| own.verification.unverified());
@@ -82,10 +82,10 @@ fn doubts(side: &SideResult) -> impl Iterator<Item = String> {
     unverified.into_iter().chain(lenient)
 }
 
-/// How a side without a time ended, behind its name.
+/// Describes how a side without a time ended, for use after its name.
 fn failure(side: &SideResult) -> Option<&'static str> {
     Some(match side.case.outcome {
-        // What is interrupted waits for the other, which may have failed.
+        // An interrupted side was waiting for the other one, which may have failed.
         Outcome::Measured(_) | Outcome::Interrupted | Outcome::Inspected => return None,
         Outcome::Rejected(_) => "is wrong",
         Outcome::Skipped { .. } => "was skipped",
@@ -102,13 +102,13 @@ fn time(side: &SideResult, unit: Option<TimeUnit>) -> String {
     }
 }
 
-/// `3 rounds`.
+/// Returns the number of rounds: `3 rounds`.
 fn rounds(trial: &Trial, turns: Turns) -> String {
     let rounds = counted(trial.rounds.len(), "round");
     if turns == Turns::Processes { rounds + " of processes" } else { rounds }
 }
 
-/// The verdict of a trial, in a line.
+/// Describes the verdict of a trial in one line.
 fn finding(trial: &Trial, turns: Turns) -> String {
     let rounds = rounds(trial, turns);
     let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
@@ -126,7 +126,7 @@ fn finding(trial: &Trial, turns: Turns) -> String {
     format!("{word}: B/A {ratio:.4}, 95 % interval {low:.4} … {high:.4}, {rounds}")
 }
 
-/// What an undecided case lacks.
+/// Describes what an undecided case lacks for a verdict.
 fn open(finding: &Finding, min_effect: f64) -> String {
     let effect = percent(min_effect);
     let [low, high] = finding.interval;
@@ -139,7 +139,7 @@ fn open(finding: &Finding, min_effect: f64) -> String {
     }
 }
 
-/// p in a column that is called so: `0.028`, `< 0.0001`.
+/// Formats p for its own column: `0.028`, `< 0.0001`.
 fn p(finding: &Finding) -> String {
     match significance(finding.p) {
         ('=', digits) => digits,
@@ -151,23 +151,23 @@ fn percent(share: f64) -> String {
     format!("{} %", units::trimmed(&units::significant(100.0 * share)))
 }
 
-/// The columns that are hidden in a narrow table, the first first.
+/// Columns to hide on a narrow terminal, least important first.
 const LEAST_IMPORTANT: [&str; 4] = ["rounds", "baseline", "time", "p"];
 
-/// What names the cases of a table; what all share stands above it.
+/// Columns that name the cases of a table; the heading shows whatever all cases share.
 struct Names {
-    /// What distinguishes the sides, and how the heading names those.
+    /// Labels that distinguish the sides, and their form in the heading.
     sides: Sides,
     axes: Vec<&'static Axis>,
     sizes: bool,
 }
 
 enum Sides {
-    /// Each of the two that differs between cases: A's, and B's.
+    /// Labels of A and of B, each with whether it differs between cases.
     Labels([bool; 2]),
-    /// Variants alike but for these patterns of A's and B's names.
+    /// Variants whose names match these patterns of A and of B.
     Patterns([String; 2]),
-    /// The same files or drivers, with different variants.
+    /// Same files or drivers with different variants.
     Variants,
 }
 
@@ -208,7 +208,7 @@ impl Names {
     }
 }
 
-/// The axes along which cases with these options differ.
+/// Returns the axes along which these options differ.
 fn varying<'a>(mut cases: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static Axis> {
     let Some(first) = cases.next() else { return vec![] };
     let others: Vec<_> = cases.collect();
@@ -216,8 +216,8 @@ fn varying<'a>(mut cases: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static
     AXES.iter().copied().filter(|axis| axis.column.is_some() && !same(axis)).collect()
 }
 
-/// Patterns of A's and of B's names, if all cases are alike but for what one star stands for: it is some of the words
-/// that both names begin or end with.
+/// Returns patterns for the names of A and of B: a star in place of the words that both names begin or end with. `None`
+/// unless the patterns are the same for all cases.
 fn patterns(cases: &[Trial]) -> Option<[String; 2]> {
     let of = |trial: &Trial, reversed: bool| {
         let words = [&trial.a.label, &trial.b.label].map(|label| {
@@ -243,7 +243,7 @@ fn patterns(cases: &[Trial]) -> Option<[String; 2]> {
     })
 }
 
-/// A row for each case, the reasons of those without a verdict, and a line that sums up.
+/// Shows a row for each case, the reasons for missing verdicts, and a summary.
 fn several(cases: &[Trial], trials: &Trials, width: usize) -> Document {
     let mut document = Document::default();
     if let Some(first) = cases.first() {
@@ -261,7 +261,7 @@ fn several(cases: &[Trial], trials: &Trials, width: usize) -> Document {
     document
 }
 
-/// Writes what all cases share.
+/// Writes the heading: everything that all cases share.
 fn heading(document: &mut Document, first: &Trial, names: &Names, turns: Turns) {
     let Trial { a, b, .. } = first;
     let shared = |axis: &Axis| !names.axes.iter().any(|own| own.name == axis.name);
@@ -291,7 +291,7 @@ fn heading(document: &mut Document, first: &Trial, names: &Names, turns: Turns) 
     document.gap();
 }
 
-/// Writes the table. The baseline is what a variant is judged against.
+/// Writes the table. Its baseline is A.
 fn rows(document: &mut Document, cases: &[Trial], names: &Names, width: usize) {
     let mut table = Table::default().text(names.headings()).text(["verdict"]);
     table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
@@ -316,7 +316,7 @@ fn rows(document: &mut Document, cases: &[Trial], names: &Names, width: usize) {
     document.lines(has_medians.then(|| format!("ratio: {RATIO}")));
 }
 
-/// Why cases have no verdict, each reason once.
+/// Lists the reasons for missing verdicts, each once with its cases.
 fn reasons(cases: &[Trial], names: &Names, min_effect: f64) -> Vec<String> {
     let mut whys: Vec<(String, String)> = vec![];
     for trial in cases {
@@ -349,7 +349,7 @@ fn reasons(cases: &[Trial], names: &Names, min_effect: f64) -> Vec<String> {
     .collect()
 }
 
-/// A verdict in a line, for progress through cases with the options `all`.
+/// Describes the verdict in one line, for progress through cases with the options `all`.
 #[must_use]
 pub(crate) fn brief<'a>(trial: &Trial, all: impl Iterator<Item = &'a CaseOptions>) -> String {
     let Trial { a, b, .. } = trial;
@@ -372,7 +372,7 @@ mod tests {
     use crate::compare::paired::Schedule;
     use crate::device::capability::tests::software_device;
 
-    /// A trial of two variants whose paired ratio and medians say different things.
+    /// Returns a trial whose paired ratio and medians disagree.
     fn trial(p: f64) -> Trial {
         let case = crate::record::fixture::four_cases().cases.remove(0);
         let side = |label: &str, median| SideResult {
@@ -409,7 +409,7 @@ mod tests {
         one.turns = Turns::Processes;
         let processes = text(&one, 80);
         assert!(widest(&batches) <= 80 && widest(&processes) <= 80, "{batches}{processes}");
-        // Of several, the first alone is a table too; without medians, no doubt about them.
+        // If several cases were requested, the first one is a table too; without medians, no remark on them is needed.
         one.not_measured = 1;
         insta::assert_snapshot!([batches, processes, text(&one, 120), text(&one, 64)].join("========\n"));
     }

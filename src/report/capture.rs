@@ -1,16 +1,16 @@
-//! A program's profile as text.
+//! Text of a program's profile.
 
 use super::document::Document;
 use super::table::{self, Table};
 use crate::basis::units::{Nanos, TimeUnit, counted, percent};
 use crate::capture::profile::{Beyond, Profile, ProfiledDevice, ProfiledKernel, ProfiledProcess, Times};
 
-/// Columns of a kernel's name that a narrow terminal leaves.
+/// Minimum width of a kernel's name on a narrow terminal.
 const LEAST_NAME: usize = 16;
-/// Columns of a process's command line in its heading.
+/// Maximum width of a process's command line in its heading.
 const MOST_ARGUMENTS: usize = 60;
 
-/// The profile with at most `top` kernels of each device, for a terminal.
+/// Prints the profile with at most `top` kernels of each device.
 #[must_use]
 pub(crate) fn text(profile: &Profile, top: usize, width: usize) -> String {
     let mut document = Document::default();
@@ -42,17 +42,17 @@ pub(crate) fn text(profile: &Profile, top: usize, width: usize) -> String {
     document.terminal(width)
 }
 
-/// What ran, and how long.
+/// Describes how the program ended, and its wall time.
 pub(super) fn headline(profile: &Profile) -> String {
     format!("{}: {} after {}", profile.program.join(" "), profile.ending, profile.wall)
 }
 
-/// Which process.
+/// Identifies a process by its id and command line.
 pub(super) fn whose(process: &ProfiledProcess) -> String {
     format!("process {}: {}", process.id, shortened(&process.arguments.join(" "), MOST_ARGUMENTS))
 }
 
-/// What is to be said of a process beside its devices.
+/// Lists the remarks on a process: its untimed work, and why gpukern stopped watching it.
 pub(super) fn notes(process: &ProfiledProcess) -> Vec<String> {
     let untimed: Vec<_> = process.untimed.iter().map(|(what, count)| format!("{count} {what}")).collect();
     let untimed = (!untimed.is_empty()).then(|| format!("not timed: {}", untimed.join(", ")));
@@ -60,7 +60,7 @@ pub(super) fn notes(process: &ProfiledProcess) -> Vec<String> {
     untimed.into_iter().chain(stopped).collect()
 }
 
-/// How dispatches followed each other.
+/// Says whether dispatches were serialized.
 pub(super) fn serialised(profile: &Profile) -> Option<String> {
     let any = profile.devices().any(|(_, device)| device.dispatches > 0);
     let said = if profile.overlapped {
@@ -71,12 +71,12 @@ pub(super) fn serialised(profile: &Profile) -> Option<String> {
     any.then(|| said.into())
 }
 
-/// The device, as every command names one.
+/// Names the device the way other commands do.
 pub(super) fn named(device: &ProfiledDevice) -> String {
     format!("{}, {}, {}", device.name, device.kind, device.driver)
 }
 
-/// How busy it was.
+/// Describes how busy the device was.
 pub(super) fn summary(profile: &Profile, device: &ProfiledDevice) -> String {
     let ran = format!(
         "{} of {} in {}",
@@ -97,7 +97,7 @@ pub(super) fn summary(profile: &Profile, device: &ProfiledDevice) -> String {
     )
 }
 
-/// What is to be said below the table of a device.
+/// Lists the remarks below the table of a device.
 pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
     let gaps = |times: &Option<Times>, place: &str| {
         times.as_ref().map(|Times { total, summary }| {
@@ -122,7 +122,7 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
     parts.into_iter().flatten().chain(pipelines).chain(untimed).chain(beyond(device)).collect()
 }
 
-/// What cannot be captured, the most time first.
+/// Lists the dispatches that cannot be captured, those with the largest share of time first.
 fn beyond(device: &ProfiledDevice) -> Vec<String> {
     let mut all: Vec<_> =
         device.kernels.iter().flat_map(|kernel| kernel.beyond.iter().map(move |own| (kernel, own))).collect();
@@ -138,7 +138,7 @@ fn beyond(device: &ProfiledDevice) -> Vec<String> {
     std::iter::once(head).chain(all.into_iter().map(line)).collect()
 }
 
-/// The table of kernels without bars, and with shorter names, where that makes it fit.
+/// Returns the table of kernels, without bars and with shorter names if it would not fit otherwise.
 fn fitted(device: &ProfiledDevice, top: usize, width: usize) -> Table {
     let table = kernels(device, top, usize::MAX);
     if table.width() <= width {
@@ -153,7 +153,8 @@ fn fitted(device: &ProfiledDevice, top: usize, width: usize) -> Table {
     kernels(device, top, room).without_bars()
 }
 
-/// The kernels that took the most time, with names of at most `room` columns, and a row for the others.
+/// Returns a table of the kernels that took the most time, with names of at most `room` columns, and a row for the
+/// others.
 pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table {
     let mut table = Table::captioned("Kernels").text(["kernel", "grid"]).numbers(["calls", "total", "median", "share"]);
     // One unit, so that totals compare at a glance.
@@ -184,7 +185,7 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
     table
 }
 
-/// Text of at most `most` characters: its beginning and its end tell similar names apart.
+/// Shortens text to at most `most` characters by cutting out its middle: similar names differ at their ends.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {

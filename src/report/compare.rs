@@ -1,4 +1,4 @@
-//! The table of `compare`.
+//! Table of `compare`.
 
 use super::document::{Document, Words};
 use super::table::{self, Cell, Table};
@@ -13,20 +13,20 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
-/// Cases that are named beside a reason; of more their number is told.
+/// Maximum number of cases that are named beside a reason.
 const MOST_NAMED: usize = 2;
 
-/// How far a ratio may be from that of the medians before a reader of both wonders.
+/// Factor between the ratio of a case and the ratio of its medians that calls for an explanation.
 const FAR_FROM_MEDIANS: f64 = 1.01;
 
-/// Summaries that are printed; `--json` has all.
+/// Maximum number of summaries that are printed; `--json` has all.
 const MAX_OVERVIEWS: usize = 6;
 
-/// Remarks below the tables of a device.
+/// Maximum number of remarks below the tables of a device.
 const MOST_REMARKS: usize = 5;
 
-/// What differs, a row for each case, what has no ratio, broken limits, a line that sums up, and the commands that would
-/// decide the rest.
+/// Prints the differences, a row for each case, the cases that are not compared, broken limits, a summary, and the
+/// commands that would decide the undecided cases.
 #[must_use]
 pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     let mut document = Document::default();
@@ -64,14 +64,14 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
     document.terminal(width)
 }
 
-/// Limits that are broken, and those that nobody can say are kept.
+/// Lists the broken limits, and those that the data cannot decide.
 pub(crate) fn limits(ruling: &Ruling) -> impl Iterator<Item = Words> {
     let broken = ruling.violations.iter().map(|broken| (&broken.id, broken.message.clone()));
     let open = ruling.unheld.iter().map(|(pattern, reason)| (pattern, format!("undecided: {reason}")));
     broken.chain(open).map(|(name, text)| Words::label("limit", name).plain(format!(": {text}")))
 }
 
-/// What is said above the commands that would decide what is undecided.
+/// Returns the sentence above the commands that would decide the undecided cases.
 #[must_use]
 pub(crate) fn above_commands(comparison: &Comparison) -> String {
     let open = comparison.count(Verdict::Undecided);
@@ -85,20 +85,20 @@ pub(crate) fn above_commands(comparison: &Comparison) -> String {
     format!("This should decide {rest}, if nothing else runs meanwhile:")
 }
 
-/// Commands below a sentence, in lines that a shell takes.
+/// Indents commands, in lines that a shell accepts.
 pub(crate) fn to_paste(commands: &str, width: usize) -> String {
     let lines = commands.lines().flat_map(|line| shell_lines(&printable(line), width.saturating_sub(2)));
     lines.map(|line| format!("  {line}\n")).collect()
 }
 
-/// A line of a shell in lines of at most `width` columns, broken between words; one that is longer stays whole, and an
-/// option has its value beside it where one line has space for both.
+/// Breaks a shell line between words into lines of at most `width` columns. A longer word stays whole, and an option
+/// keeps its value beside it if both fit on one line.
 pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
     if line.starts_with('#') || line.width() <= width {
         return vec![line.into()];
     }
     let indent = line.len() - line.trim_start().len();
-    // A space within quotes is part of a word.
+    // A space within quotes belongs to the word.
     let mut words: Vec<String> = vec![];
     for part in line.trim_start().split(' ') {
         match words.last_mut().filter(|word| word.replace("\\'", "").matches('\'').count() % 2 == 1) {
@@ -130,8 +130,8 @@ pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The cases of a device: a table, or one of each kind where names with their kinds are too long, the columns that they
-/// have no space for, and what explains the verdicts, each reason once.
+/// Writes the cases of a device: a table, or one for each kind if names would be too long; the hidden columns; and the
+/// reasons for the verdicts, each once.
 fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) {
     let mut names: Vec<String> = cases.iter().map(|(_, case)| case.id.clone()).collect();
     let mut tables = vec![(String::new(), verdicts("", cases, &names))];
@@ -167,7 +167,7 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
         document.line(parts.join(", "));
         document.table(table);
     }
-    // Its tests are told below.
+    // The remarks below show the tests instead.
     let below = gone.last() == Some(&TEST);
     if below {
         gone.pop();
@@ -181,7 +181,7 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
     if !reasons.is_empty() {
         document.gap();
     }
-    // One more takes no more room than to say that there is one.
+    // One more remark takes no more room than a line that counts it.
     let shown = if reasons.len() == MOST_REMARKS + 1 { reasons.len() } else { MOST_REMARKS };
     document.lines(reasons.iter().take(shown).map(String::as_str));
     let more = reasons.len().saturating_sub(shown);
@@ -189,13 +189,13 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
     document.gap();
 }
 
-/// Whether the ratio of a case points the other way than its medians, or is far from theirs.
+/// Whether the ratio of a case points the other way than its medians, or is far from their ratio.
 fn is_of_pairs(case: &Compared) -> bool {
     let medians = case.candidate.median.0 / case.baseline.median.0;
     case.ratio.is_some_and(|ratio| (ratio / medians).ln().abs() > FAR_FROM_MEDIANS.ln())
 }
 
-/// A table of the cases of each kind; `None` where all are of one.
+/// Splits the cases into a table for each kind; `None` if all are of one kind.
 fn of_kinds(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
     let kinds = grouped(cases.iter().copied(), |(_, case)| case.kind.as_str());
     let of = |cases: &Vec<(usize, &Compared)>| {
@@ -205,13 +205,13 @@ fn of_kinds(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
     kinds.iter().map(of).collect::<Option<Vec<_>>>().filter(|tables| tables.len() > 1)
 }
 
-/// The heading of the column of tests.
+/// Heading of the column of tests.
 const TEST: &str = "test";
 
-/// The columns that a narrow terminal has no space for, the first of these first.
+/// Columns to hide on a narrow terminal, least important first.
 const LEAST_IMPORTANT: [&str; 3] = ["candidate", "baseline", TEST];
 
-/// The verdicts on cases, a row for each with its name.
+/// Returns a table with the verdict on each case, under these names.
 pub(crate) fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -> Table {
     let table = Table::captioned(caption).text(["case", "verdict"]).numbers(["ratio", "95 % interval"]).text([TEST]);
     let mut table = table.numbers(["baseline", "candidate"]);
@@ -221,14 +221,14 @@ pub(crate) fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[Str
     table
 }
 
-/// What explains the verdicts on cases of these names, each reason once.
+/// Lists the reasons for the verdicts on cases of these names, each once.
 #[must_use]
 pub(crate) fn explanations(cases: &[(usize, &Compared)], names: &[String]) -> Vec<String> {
     reasons(cases, names, &Ruling::default(), false)
 }
 
-/// Names that are shorter than ids: variant and size, behind the kind of case where that is not one for all; `None` where
-/// they would not tell cases apart.
+/// Returns names shorter than ids, and the kind that all cases share: variant and size, after the subject if there are
+/// several kinds. `None` if names would be ambiguous.
 fn short_names(cases: &[(usize, &Compared)]) -> Option<(Option<String>, Vec<String>)> {
     let kinds = distinct(cases.iter().map(|(_, case)| case.kind.as_str()));
     let one = kinds.len() == 1;
@@ -241,8 +241,8 @@ fn short_names(cases: &[(usize, &Compared)]) -> Option<(Option<String>, Vec<Stri
     unique.then(|| (kinds.first().filter(|_| one).map(ToString::to_string), names))
 }
 
-/// What explains the verdicts, each reason once with the cases that have it: those of changed cases first, then what most
-/// cases have; with their `tests` before all where no column has them.
+/// Lists the reasons for the verdicts, each once with its cases: those of changed cases first, then by number of cases.
+/// Lists the tests first if `tests`.
 fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, tests: bool) -> Vec<String> {
     let settled = |(index, case): &(usize, &Compared)| {
         ruling.settled.binary_search(index).is_ok() && matches!(case.verdict, Verdict::Slower | Verdict::Undecided)
@@ -268,7 +268,7 @@ fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, test
     tests.iter().chain(&groups).map(line).collect()
 }
 
-/// A line for each difference.
+/// Lists the differences, one per line.
 #[must_use]
 pub(crate) fn differences(differences: &[Difference]) -> String {
     let mut out = String::new();
@@ -286,7 +286,7 @@ fn row(case: &Compared, name: &str) -> [Cell; 7] {
     [Cell::from(printable(name)), verdict, ratio, interval, case.test.as_str().into(), before, after]
 }
 
-/// A verdict as tables show it: what must not be missed is in capitals.
+/// Returns the verdict as tables show it: a slow-down in capitals.
 #[must_use]
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
@@ -295,20 +295,20 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The inspected cases of which a figure changed, the worse ones first.
+/// Returns the inspected cases with changed figures, the worse ones first.
 pub(crate) fn changed(comparison: &Comparison) -> impl Iterator<Item = &Inspected> {
     let mut cases: Vec<_> = comparison.inspected.iter().filter(|case| !case.changes.is_empty()).collect();
     cases.sort_by_key(|case| case.verdict);
     cases.into_iter()
 }
 
-/// `WORSE   matmul/tiled/f32/64x64x64: spills 0 → 442`.
+/// Describes an inspected case: `WORSE   matmul/tiled/f32/64x64x64: spills 0 → 442`.
 pub(crate) fn inspection(case: &Inspected) -> String {
     let verdict = if case.verdict == Change::Worse { "WORSE" } else { case.verdict.name() };
     format!("{verdict:<6}  {}: {}", case.id, case.text())
 }
 
-/// Cases that are not compared, together where the reason is the same; regressions one by one.
+/// Groups the cases that are not compared by reason; each regression is a group of its own.
 pub(crate) fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
     let why = |case: &&Unmatched| (case.baseline.name(), case.candidate.name(), case.reason.clone(), case.newly_wrong);
     let id = |case: &&Unmatched| case.newly_wrong.then(|| case.id.clone());
@@ -327,8 +327,8 @@ fn unmatched(case: &Unmatched, count: usize) -> String {
     format!("{sign}  {}{more}: {change}{reason}", case.id)
 }
 
-/// The headline of a comparison, in one sentence: the worst case by name, how much it changed, how many others there are, and what the
-/// undecided ones may have changed. `None` without a case that was compared.
+/// Summarizes a comparison in one sentence: the most changed case with its change, the number of others, and the
+/// possible changes of undecided ones. `None` if no case was compared.
 pub(crate) fn headline(comparison: &Comparison) -> Option<String> {
     let cases = comparison.sorted();
     let names = plain_names(&cases);
@@ -368,7 +368,7 @@ pub(crate) fn headline(comparison: &Comparison) -> Option<String> {
     (!cases.is_empty()).then(|| parts.join("; "))
 }
 
-/// The undecided cases whose ratios are the largest and the smallest, as far as these are changes that matter.
+/// Describes the undecided cases with the largest and the smallest ratio, if these are changes that matter.
 fn undecided(open: &[(&Compared, &str)], min_effect: f64) -> Option<String> {
     let rated = || open.iter().filter_map(|(case, name)| Some((*case, *name, case.ratio?)));
     let by_ratio = |(.., a): &(&Compared, &str, f64), (.., b): &(&Compared, &str, f64)| a.total_cmp(b);
@@ -381,7 +381,8 @@ fn undecided(open: &[(&Compared, &str)], min_effect: f64) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", and "))
 }
 
-/// The undecided case whose interval reaches farthest from 1, and how far; the first reason where none has an interval.
+/// Describes the undecided case whose interval reaches farthest from 1; without any interval, the first case and its
+/// test.
 fn widest(open: &[(&Compared, &str)]) -> Option<String> {
     let farthest = |[low, high]: [f64; 2]| if high * low > 1.0 { high } else { low };
     let ends = open.iter().filter_map(|(case, name)| Some((*case, *name, farthest(case.interval?))));
@@ -394,13 +395,13 @@ fn widest(open: &[(&Compared, &str)]) -> Option<String> {
     }
 }
 
-/// The interval of a ratio in brackets: ` (8.67 … 26.4)`.
+/// Formats the interval of a ratio in brackets: ` (8.67 … 26.4)`.
 fn interval(case: &Compared) -> String {
     let end = |end: f64| units::trimmed(&units::significant(end)).to_string();
     case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(end).join(" … ")))
 }
 
-/// `takes 2.5× as long`, `takes 3.2 % less time`, with these verbs.
+/// Describes a ratio with these verbs: `takes 2.5× as long`, `takes 3.2 % less time`.
 fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
     let percent = 100.0 * (ratio - 1.0).abs();
     let percent = if percent < 10.0 { format!("{percent:.1}") } else { format!("{percent:.0}") };
@@ -413,7 +414,7 @@ fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
     }
 }
 
-/// The figures by which people compare two sides as a whole, a line for all cases and one for each algorithm and device.
+/// Summarizes the changes of all cases, and of each algorithm and device, in a line each.
 #[must_use]
 pub(crate) fn overviews(comparison: &Comparison) -> Vec<String> {
     let all = Overview::all(comparison);
@@ -448,13 +449,13 @@ pub(crate) fn overviews(comparison: &Comparison) -> Vec<String> {
     all.iter().take(MAX_OVERVIEWS).map(sentence).chain(more).collect()
 }
 
-/// A factor with two digits at least: `2.5`, `120`.
+/// Formats a factor with two digits or more: `2.5`, `120`.
 fn times(factor: f64) -> String {
     let text = if factor < 9.95 { format!("{factor:.1}") } else { format!("{factor:.0}") };
     units::trimmed(&text).into()
 }
 
-/// Names of cases with no more than tells them apart: `softmax 64x1024`.
+/// Returns the shortest names that distinguish the cases: `softmax 64x1024`.
 pub(crate) fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
     let mut algorithms: HashMap<&str, [HashSet<&str>; 2]> = HashMap::new();
     for (_, case) in cases {
@@ -467,7 +468,7 @@ pub(crate) fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
         let subject = if one_subject { &case.algorithm } else { &case.subject };
         match &*case.variant {
             _ if one_variant => format!("{subject} {}", case.row),
-            // A kernel of the user's has the name of its description.
+            // The variant of a user's kernel begins with the name of its description.
             own if one_subject && own.starts_with(&**subject) => format!("{own} {}", case.row),
             own => format!("{subject} {own} {}", case.row),
         }
@@ -476,7 +477,7 @@ pub(crate) fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
     if distinct(&names).len() == names.len() { names } else { cases.iter().map(|(_, case)| case.id.clone()).collect() }
 }
 
-/// `12 same, 1 slower`, and what is worth a word beside it.
+/// Counts the verdicts, and says which changes matter: `12 same, 1 slower (…)`.
 pub(crate) fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let parts: Vec<_> = ruling.counts(comparison).map(|(count, name)| format!("{count} {name}")).collect();
     let percent = units::significant(100.0 * comparison.min_effect);
@@ -495,7 +496,7 @@ mod tests {
     use crate::basis::units::Nanos;
     use crate::compare::{Sighting, fixture};
 
-    /// A comparison of 27 products: some slower, some faster, some the same, most undecided.
+    /// Returns a comparison of 27 products: some slower, some faster, some the same, most undecided.
     fn many() -> Comparison {
         let case = |at: usize| {
             let verdict = Verdict::ALL[[3, 1, 0, 2][at.min(3)]];
@@ -535,7 +536,7 @@ mod tests {
             case.test = "wider than ±2 %".into();
         }
         let kinds = text(&mixed, &Ruling::default(), 80);
-        // A kernel of the user's repeats its name in that of its variant.
+        // The variant of a user's kernel repeats the name of its description.
         mixed.cases.truncate(9);
         for case in &mut mixed.cases {
             (case.algorithm, case.subject, case.kind) = ("softmax".into(), "softmax f32".into(), "softmax f32".into());
@@ -612,7 +613,7 @@ mod tests {
         assert_eq!(above_commands(&all), "This should decide them, if nothing else runs meanwhile:");
         all.cases.truncate(1);
         assert_eq!(above_commands(&all), "This should decide it, if nothing else runs meanwhile:");
-        // Those that no number of processes decides are none of them.
+        // Cases that no number of processes would decide do not count.
         let mut some = many();
         some.cases.retain(|case| case.verdict == Verdict::Undecided);
         some.cases.iter_mut().for_each(|case| case.interval = Some([0.9999, 1.0001]));
@@ -624,7 +625,7 @@ mod tests {
             above_commands(&some),
             format!("This should decide the other {left}, if nothing else runs meanwhile:")
         );
-        // What no command can do is a sentence, however narrow the terminal.
+        // Advice without a command is a sentence, however narrow the terminal.
         all.decide = None;
         all.remarks = vec!["1 case would need over 50 processes a side; this machine is too noisy for 2 %.".into()];
         insta::assert_snapshot!(text(&all, &Ruling::default(), 40));

@@ -1,4 +1,4 @@
-//! The table of `bench --explain`.
+//! Table of `bench --explain`.
 
 use super::document::Document;
 use super::table::Table;
@@ -10,25 +10,25 @@ use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, axes};
 use serde::{Serialize, Serializer};
 
-/// What `auto` chooses from for a problem, as a document.
+/// Candidates of `auto` for a problem, as a JSON document.
 #[derive(Serialize)]
 pub(crate) struct Explanation {
     device: String,
     algorithm: String,
     size: String,
-    /// What it is on the axes on which the choice depends, a field for each.
+    /// Axis values that the choice depends on.
     #[serde(flatten, serialize_with = "write_axes")]
     options: CaseOptions,
     candidates: Vec<Timed>,
 }
 
-/// A candidate, what should be fastest first: the first is what `auto` takes.
+/// Candidate of `auto` with its times. The candidate with the best prediction is the first, and `auto` takes it.
 #[derive(Serialize)]
 struct Timed {
     variant: &'static str,
     tile: Option<Tile>,
     predicted_ns: Nanos,
-    /// The median, or why there is none.
+    /// Measured median, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     measured_ns: Option<Nanos>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,8 +63,8 @@ impl Explanation {
         }
     }
 
-    /// A line for each candidate with its predicted and its measured time; why some have none, and what `auto` loses by its
-    /// choice.
+    /// Prints a line for each candidate with its predicted and measured time, the reasons for missing times, and the
+    /// loss due to the choice of `auto`.
     #[must_use]
     pub(crate) fn text(&self, width: usize) -> String {
         let Self { device, algorithm, size, options, candidates } = self;

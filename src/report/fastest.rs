@@ -1,4 +1,4 @@
-//! Which variant is fastest, in a sentence.
+//! Sentence about the fastest variant.
 
 use super::bench::{median, row};
 use crate::basis::alike::{distinct, grouped};
@@ -8,17 +8,17 @@ use crate::record::{AT_MOST, Case, Record};
 use crate::stats::noise;
 use std::collections::{BTreeSet, HashMap};
 
-/// The share of a limit from which it says how good a kernel is.
+/// Minimum share of a limit that is worth mentioning.
 const WORTH_TELLING: f64 = 0.3;
 
-/// Names in one list; of more their number is told.
+/// Maximum number of names in a list.
 const MOST_NAMED: usize = 3;
 
-/// The fastest of a size: several where their times are too close to tell apart.
+/// Winners of a size: several if their times are too close to tell apart.
 struct Race<'a> {
     size: String,
     winners: Vec<&'a Case>,
-    /// The next, and how many times as long it takes.
+    /// Runner-up, and its time relative to the winner's.
     next: Option<(&'a str, f64)>,
 }
 
@@ -28,8 +28,8 @@ impl<'a> Race<'a> {
     }
 }
 
-/// Which of `cases`, of one kind and device of `record`, is fastest, and by how much; where some have caveats, of those
-/// without, and which of the others are faster. `None` where nothing competes, and for chains, whose sizes are operations.
+/// Names the fastest of `cases`, which are of one kind and device of `record`, with its lead; then the faster cases
+/// with caveats. `None` without competition, and for chains, whose sizes are numbers of operations.
 pub(crate) fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
     let timed: Vec<&Case> = cases.iter().copied().filter(|case| median(case).is_some()).collect();
     let exact: Vec<&Case> = timed.iter().copied().filter(|case| Class::of(case).is_exact()).collect();
@@ -45,7 +45,7 @@ pub(crate) fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
     Some([Some(of_races(&races)?), faster].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
-/// Which of the cases with caveats are faster than the winners, and where.
+/// Lists the variants with caveats that are faster than the winners, and where.
 fn faster(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
     let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
     let places: HashMap<&str, usize> = sizes.iter().copied().zip(0..).collect();
@@ -72,7 +72,7 @@ fn faster(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
     (!named.is_empty()).then(|| format!("faster with a caveat: {}{more}", named.join(", ")))
 }
 
-/// The race of a size; `None` without a rival.
+/// Finds the winners of a size; `None` without competition.
 fn race<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a>> {
     let size = row(cases.first()?);
     let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
@@ -83,7 +83,7 @@ fn race<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a>> {
     Some(Race { size, winners: winners.to_vec(), next })
 }
 
-/// Whether nobody can tell which of two cases is faster: their intervals overlap, or other processes may order them otherwise.
+/// Whether two cases are too close to order: their intervals overlap, or other processes might order them differently.
 fn too_close(record: &Record, best: &Case, other: &Case) -> bool {
     let several = record.processes.iter().any(|process| process.order.is_some());
     let on_host = record.device(best.device).is_some_and(|device| device.kind.runs_on_host_cores());
@@ -136,7 +136,7 @@ fn of_races(races: &[Race<'_>]) -> Option<String> {
     }
 }
 
-/// How far ahead of the next the winner is.
+/// Describes the lead of the winner over the runner-up.
 fn ahead(next: Option<(&str, f64)>) -> String {
     let Some((next, lead)) = next else { return String::new() };
     let text = match lead {
@@ -147,7 +147,8 @@ fn ahead(next: Option<(&str, f64)>) -> String {
     format!(", {text} times as fast as {next}")
 }
 
-/// The largest share of the hardware limit that some cases reach; nothing where only an upper bound of it is known.
+/// Describes the largest share of the hardware limit that these cases reach; empty if it is small, or only an upper
+/// bound is known.
 fn reaches(cases: &[&Case], sizes: &[&str]) -> String {
     let known = cases.iter().filter_map(|case| Some((case, case.share?)));
     let known = known.filter(|(_, share)| {
@@ -160,7 +161,7 @@ fn reaches(cases: &[&Case], sizes: &[&str]) -> String {
     })
 }
 
-/// `512`, `256 and 512`, or `256 to 4096` where they follow one another.
+/// Describes sizes: `512`, `256 and 512`, or `256 to 4096` if they are consecutive.
 fn span(of: &[&str], all: &[&str]) -> String {
     let from = all.iter().position(|size| of.first() == Some(size)).unwrap_or(0);
     let follow = all[from..].starts_with(of);
@@ -171,7 +172,7 @@ fn span(of: &[&str], all: &[&str]) -> String {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`, `a, b and 3 more`.
+/// Joins names: `a`, `a and b`, `a, b and c`, `a, b and 3 more`.
 fn list(names: &[&str]) -> String {
     if names.len() <= MOST_NAMED {
         return in_words(names, "and");
@@ -187,7 +188,7 @@ mod tests {
     use crate::record::Outcome;
     use crate::record::fixture::four_cases;
 
-    /// What is said of a record with a case for each of these sizes, variants and times.
+    /// Returns the sentence about a record with a case for each of these sizes, variants and times.
     fn said(times: &[(u64, &str, f64)]) -> Option<String> {
         let mut record = four_cases();
         let measured = record.cases.iter().find(|case| case.measured().is_some()).expect("a time").clone();

@@ -1,4 +1,4 @@
-//! The tables of `inspect`: what a compiler makes of kernels.
+//! Tables of `inspect`: statistics of compiled kernels.
 
 use super::bench::{named, sections};
 use super::document::Document;
@@ -13,27 +13,27 @@ use crate::record::{Case, Outcome, Record};
 use similar::TextDiff;
 use std::fmt::Write;
 
-/// What stands where a driver does not tell.
+/// Placeholder for a figure that the driver does not report.
 const UNKNOWN: &str = "–";
 
-/// Columns beside those of figures.
+/// Headings of the columns beside the figures.
 const CREATED: &str = "create";
 const CACHED: &str = "cached";
 
-/// A kernel of a case, or of cases of several sizes for which it is compiled to the same.
+/// Kernel of a case, or of several sizes that compile to the same code.
 pub(crate) struct Row<'a> {
-    /// What the case is of: `matmul f32`.
+    /// Subject of the case: `matmul f32`.
     pub(crate) subject: String,
     device: usize,
     variant: &'a str,
-    /// The kernel's name, where the case has several.
+    /// Name of the kernel, if the case has several.
     kernel: Option<&'a str>,
     sizes: Vec<String>,
     compiled: &'a CompiledKernel,
     inspection: &'a Inspection,
 }
 
-/// The kernels of inspected cases.
+/// Returns the kernels of inspected cases.
 pub(crate) fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<Row<'a>> {
     let mut rows: Vec<Row<'a>> = vec![];
     for case in cases {
@@ -58,7 +58,7 @@ pub(crate) fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<Row<'a>
     rows
 }
 
-/// The name of a kernel of a case, without what its heading says: `blocked-update`.
+/// Returns the name of a kernel without the words of its heading: `blocked-update`.
 fn short<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
     if compiled.is_users() {
         return compiled.source();
@@ -69,19 +69,19 @@ fn short<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
 }
 
 impl<'a> Row<'a> {
-    /// What names it among others: `tiled 4096`.
+    /// Returns a name that distinguishes the row: `tiled 4096`.
     pub(crate) fn label(&self) -> String {
         let parts = [Some(self.variant()), self.kernel.map(String::from), Some(self.size())];
         parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// Its variant, with the sub-group size that it requires: `subgroup @32`.
+    /// Returns the variant, with the sub-group size that it requires: `subgroup @32`.
     fn variant(&self) -> String {
         let size = self.inspection.subgroup_size.map_or_else(String::new, |size| format!(" @{size}"));
         format!("{}{size}", self.variant)
     }
 
-    /// Its sizes: the first and the last of many.
+    /// Returns the sizes: only the first and the last of many.
     fn size(&self) -> String {
         let sizes = distinct(&self.sizes);
         match sizes[..] {
@@ -90,13 +90,13 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The driver's texts of a kind.
+    /// Returns the driver's texts that are `wanted`.
     pub(crate) fn texts(&self, wanted: impl Fn(&Representation) -> bool) -> Vec<&'a Representation> {
         self.inspection.texts.iter().filter(|own| wanted(own)).collect()
     }
 }
 
-/// A figure as tables show it.
+/// Formats a figure for tables.
 fn shown(figure: CompilerStatistic, value: f64) -> String {
     match figure {
         CompilerStatistic::Scratch | CompilerStatistic::Shared | CompilerStatistic::Code => {
@@ -109,12 +109,12 @@ fn shown(figure: CompilerStatistic, value: f64) -> String {
     }
 }
 
-/// A whole number as it is; others with the digits that matter.
+/// Formats a whole number as it is, others with their significant digits.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { trimmed(&significant(value)).into() }
 }
 
-/// The kernels of each section of a record under its heading.
+/// Returns the kernels of each section of a record, with its heading.
 fn on_devices(record: &Record) -> impl Iterator<Item = (Document, Vec<Row<'_>>)> {
     sections(record).into_iter().filter_map(|section| {
         let rows = rows(section.cases.iter().copied());
@@ -125,14 +125,14 @@ fn on_devices(record: &Record) -> impl Iterator<Item = (Document, Vec<Row<'_>>)>
     })
 }
 
-/// A row for each kernel on each device, what the columns are called by the driver, and a line that sums up.
+/// Prints a row for each kernel on each device, the driver's names for the columns, and a summary.
 #[must_use]
 pub(crate) fn text(record: &Record, width: usize) -> String {
     let mut document = Document::default();
     let mut below: Option<[String; 2]> = None;
     for (heading, rows) in on_devices(record) {
         let (table, legend) = of_rows(&rows, width);
-        // Once below all tables that share it.
+        // A legend stands once, below all tables that share it.
         if let Some(told) = below.filter(|told| *told != legend) {
             document.lines(told);
             document.gap();
@@ -150,7 +150,7 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
     document.terminal(width) + &summary(record)
 }
 
-/// The table of these rows, and its legend.
+/// Returns the table of `rows`, and its legend.
 fn of_rows(rows: &[Row<'_>], width: usize) -> (Document, [String; 2]) {
     let table = Table::default().text(["variant", "kernel", "size"]);
     let mut table = table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, CACHED]);
@@ -158,7 +158,7 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> (Document, [String; 2]) {
     for row in rows {
         let figures = CompilerStatistic::ALL
             .map(|figure| figure.of(row.compiled).map_or(UNKNOWN.into(), |own| shown(figure, own)));
-        // What a variant has several of stands below its name.
+        // Several kernels of a variant share its name.
         let variant = row.variant();
         let shown = if variant == last && row.kernel.is_some() { String::new() } else { variant.clone() };
         last = variant;
@@ -171,7 +171,7 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> (Document, [String; 2]) {
     }
     table.leave_out_empty(&["kernel"], "");
     table.leave_out_empty(&CompilerStatistic::ALL.map(CompilerStatistic::name), UNKNOWN);
-    // Where nothing spills no scratch is worth a column.
+    // Without any scratch memory, its column says nothing.
     table.leave_out_empty(&[CompilerStatistic::Scratch.name()], "0 B");
     let whole = table.width();
     let least = [
@@ -189,7 +189,7 @@ fn of_rows(rows: &[Row<'_>], width: usize) -> (Document, [String; 2]) {
     (document, legend)
 }
 
-/// What the columns are called by the driver.
+/// Returns the driver's names for the columns.
 fn legend(rows: &[Row<'_>], table: &Table) -> [String; 2] {
     let told = |figure: CompilerStatistic| {
         let (name, _) = rows.iter().find_map(|row| figure.reported(row.compiled))?;
@@ -205,7 +205,7 @@ fn legend(rows: &[Row<'_>], table: &Table) -> [String; 2] {
     [statistics, format!("{CREATED}: time to create the pipeline with an empty cache{cached}")]
 }
 
-/// Every statistic under the driver's own name, a column for each kernel.
+/// Prints every statistic under the driver's own name, with a column for each kernel.
 #[must_use]
 pub(crate) fn raw(record: &Record, width: usize) -> String {
     let mut document = Document::default();
@@ -230,7 +230,7 @@ pub(crate) fn raw(record: &Record, width: usize) -> String {
     document.terminal(width) + &summary(record)
 }
 
-/// How many kernels there are, how many spill, and how many cases have none.
+/// Counts the kernels, those that spill, and the cases without a kernel.
 fn summary(record: &Record) -> String {
     let rows = rows(&record.cases);
     let count = |of: fn(&Outcome) -> bool| record.cases.iter().filter(|case| of(&case.outcome)).count();
@@ -246,7 +246,7 @@ fn summary(record: &Record) -> String {
     format!("{}{}\n", counted(rows.len(), "kernel"), others.collect::<String>())
 }
 
-/// The driver's texts of each kernel, each below its name.
+/// Prints the driver's texts of each kernel below its name.
 #[must_use]
 pub(crate) fn texts(record: &Record, wanted: impl Fn(&Representation) -> bool + Copy) -> String {
     let mut out = String::new();
@@ -259,12 +259,12 @@ pub(crate) fn texts(record: &Record, wanted: impl Fn(&Representation) -> bool + 
     out
 }
 
-/// A driver's text as a terminal takes it.
+/// Prepares a driver's text for the terminal.
 fn plain(text: &str) -> String {
     printable_lines(&(text.trim_end().replace('\t', "    ") + "\n")).into_owned()
 }
 
-/// Two kernels side by side, and what differs between the driver's texts of them.
+/// Prints two kernels side by side, and the differences between the driver's texts.
 #[must_use]
 pub(crate) fn diff(
     record: &Record,
@@ -303,7 +303,7 @@ pub(crate) fn diff(
     out
 }
 
-/// How a figure changed: `+12 %`; nothing where it did not, or was none.
+/// Formats the change of a figure: `+12 %`; empty if it did not change, or was 0.
 fn change(before: f64, after: f64) -> String {
     match (before, after) {
         _ if before == after => "=".into(),
@@ -318,7 +318,7 @@ mod tests {
     use crate::basis::units::{Metric, Nanos};
     use crate::record::fixture::four_cases;
 
-    /// A kernel with these statistics.
+    /// Returns a kernel with these statistics.
     fn kernel(name: &str, hash: &str, statistics: &[(&str, f64)], isa: &str) -> CompiledKernel {
         let inspection = Inspection {
             created: Nanos(12.3e6),

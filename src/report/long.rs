@@ -1,4 +1,4 @@
-//! The long table of `bench`: a line for each case, with the columns that fit or those that were asked for.
+//! Long table of `bench`: a line for each case, with the columns that fit or were requested.
 
 use super::bench::{Section, heading, median, sections, signs, variant};
 use super::document::Document;
@@ -12,28 +12,28 @@ use crate::record::figure::{self, Content, LONG, LongColumn, STAYS};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Record, Share};
 
-/// What of a record is shown, and on how many columns.
+/// Options for showing a record.
 pub struct View {
-    /// Columns of the terminal: no line is wider.
+    /// Width of the terminal in columns.
     pub width: usize,
-    /// Figures of others.
+    /// Reference times to compare with.
     pub(crate) reference: Option<Vec<ReferenceTime>>,
-    /// The columns that the long table has; those that fit where it is `None`.
+    /// Columns of the long table; `None` for those that fit.
     pub(crate) columns: Option<Vec<&'static LongColumn>>,
 }
 
 impl View {
-    /// A view of so many columns, without anything beside the record.
+    /// Creates a view of this width, without reference times and chosen columns.
     #[must_use]
     pub fn of_width(width: usize) -> Self {
         Self { width, reference: None, columns: None }
     }
 }
 
-/// Returns the columns that were asked for by name or heading; `None` for those that fit.
+/// Returns the columns with these names or headings; `None` for those that fit.
 ///
 /// # Errors
-/// When there is none of a name.
+/// If a name is unknown.
 pub(crate) fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, String> {
     if names.is_empty() {
         return Ok(None);
@@ -47,7 +47,7 @@ pub(crate) fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>
     Ok(Some(LONG.iter().filter(|column| names == ["all"] || names.iter().any(|name| is(column, name))).collect()))
 }
 
-/// The cells of a case in a column: one, or one for each of the `metrics`.
+/// Returns the cells of a case in a column: one, or one for each of the `metrics`.
 fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, conditions: &RunConditions) -> Vec<String> {
     let of = |share: Option<Share>| case.measured().and(known(share)).map(share_text);
     let text = match column.content {
@@ -70,7 +70,7 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
     vec![text.unwrap_or_default()]
 }
 
-/// A line for each case: median, its interval, minimum, rate, samples and residual.
+/// Prints a line for each case: median, its interval, minimum, rate, samples and residual.
 #[must_use]
 pub fn long(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
@@ -99,13 +99,13 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
     let mut hidden = vec![];
     if view.columns.is_none() {
         let whole = table.width();
-        // Metrics that are part of the answer go last.
+        // Metrics that are part of the answer are hidden last.
         let shown = shown_metrics(&section.cases);
         let mut least: Vec<_> = LONG.iter().filter(|column| column.importance != STAYS).collect();
         least.sort_by_key(|column| column.importance);
         let (last, least): (Vec<_>, Vec<_>) = least.iter().flat_map(own).partition(|name| shown.contains(name));
         hidden = table.fit(view.width, &[least, last].concat());
-        // A variant that all rows have may stand above them.
+        // A variant that all rows share may stand above the table.
         let first = &section.cases[0].variant;
         if table.width() > view.width && section.cases.iter().all(|case| case.variant == *first) {
             table.fit(0, &["variant"]);
@@ -124,7 +124,7 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
     document
 }
 
-/// What the numbers in the columns that are `shown` are of, where their headings do not say it.
+/// Explains the numbers in `shown` columns whose headings do not.
 fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> impl Iterator<Item = Mark> {
     let multiple = |case: &&Case| {
         let found = case.verification();
@@ -143,21 +143,21 @@ fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> impl Iterator<Item = 
     multiples.into_iter().chain(open)
 }
 
-/// The metrics of some cases that are part of their answers.
+/// Returns the metrics that are part of the answers of some cases.
 pub(super) fn shown_metrics<'c>(cases: &[&'c Case]) -> Vec<&'c str> {
     let answers = cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let shown = answers.flat_map(|answer| answer.metrics.iter().filter(|metric| metric.shown));
     distinct(shown.map(|metric| metric.name.as_str()))
 }
 
-/// The value of a metric of a case; empty where it has none.
+/// Formats a metric of a case; empty if there is none.
 pub(super) fn metric(case: &Case, name: &str) -> String {
     let found = case.measured().and_then(|m| m.verification.verified());
     let found = found.and_then(|v| v.metrics.iter().find(|metric| metric.name == name));
     found.map_or_else(String::new, |metric| metric.value.map_or_else(|| "not finite".into(), figure))
 }
 
-/// Whole numbers as such, others with six significant digits.
+/// Formats whole numbers as such, others with six significant digits.
 fn figure(value: f64) -> String {
     match value {
         v if v == v.trunc() && v.abs() < 1e15 => format!("{v}"),
@@ -169,12 +169,12 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// A share, where it says anything.
+/// Returns the share, if it is known.
 fn known(share: Option<Share>) -> Option<Share> {
     share.filter(|share| share.is_known())
 }
 
-/// How much of its limit a case reaches, and which limit it is.
+/// Formats the share of its limit that a case reaches, with the limit.
 fn share_text(share: Share) -> String {
     let limit = share.limit.name();
     let Some([low, high]) = range(share) else { return format!("{} {limit}", percent(share.fraction)) };
@@ -182,16 +182,16 @@ fn share_text(share: Share) -> String {
     format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high)
 }
 
-/// Between what a share lies that is not known well.
+/// Returns the bounds of a share that is uncertain.
 fn range(share: Share) -> Option<[f64; 2]> {
     let doubt = |[low, high]: &[f64; 2]| (share.fraction - low).max(high - share.fraction) / share.fraction;
     share.interval.filter(|ends| doubt(ends) >= DOUBTED)
 }
 
-/// A share below which whole percents tell too little.
+/// Share below which percentages have a decimal.
 const SMALL: f64 = 0.1;
 
-/// Doubt of a limit, relative to it, from which a share is shown with it.
+/// Relative uncertainty of a share from which its bounds are shown.
 const DOUBTED: f64 = 0.05;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The table of `tune`.
+//! Table of `tune`.
 
 use super::bench::named;
 use super::document::Document;
@@ -9,7 +9,7 @@ use crate::device::capability::DeviceInfo;
 use crate::plan::axes::{self, AXES, Axis};
 use crate::tuning::{Found, Inspected};
 
-/// What one search found.
+/// Result of one search that ran kernels.
 pub(crate) struct Row {
     pub variant: &'static str,
     pub spec: CaseSpec,
@@ -18,21 +18,22 @@ pub(crate) struct Row {
     pub work: Work,
 }
 
-/// What one search found that ran nothing.
+/// Result of one search by inspection, which ran nothing.
 pub(crate) struct InspectedRow {
     pub variant: &'static str,
     pub spec: CaseSpec,
     pub found: Inspected,
 }
 
-/// A search as a row of a table: names, and the cells behind them.
+/// Search as a row of a table: its names, and the cells behind them.
 struct SearchRow {
     variant: &'static str,
     spec: CaseSpec,
     cells: Vec<String>,
 }
 
-/// Searches of an algorithm on a device. What all have in common is in the heading, before `title`.
+/// Returns the heading and the table of searches of an algorithm on a device. The heading has what all searches share,
+/// then `title`.
 fn searches(
     device: &DeviceInfo,
     algorithm: &Algorithm,
@@ -56,8 +57,8 @@ fn searches(
     (document, table)
 }
 
-/// A line for each search by inspection: the tile, what it spills, and what the built-in one does; no line wider than
-/// `width`.
+/// Prints a line for each search by inspection: the tile, its spills, and those of the built-in one; within `width`
+/// columns.
 #[must_use]
 pub(crate) fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRow], width: usize) -> String {
     let rows = rows.iter().map(|InspectedRow { variant, spec, found }| {
@@ -74,10 +75,10 @@ pub(crate) fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Insp
     document.terminal(width)
 }
 
-/// The columns that go where there is no space for them, the first first: the gain tells as much as the second.
+/// Columns to hide on a narrow terminal, least important first: the gain says as much as the built-in rate.
 const LEAST_IMPORTANT: [&str; 2] = ["tried", "built in"];
 
-/// A line for each search: the best tile, its rate, and what the built-in one reaches; no line wider than `width`.
+/// Prints a line for each search: the best tile, its rate, and that of the built-in one; within `width` columns.
 #[must_use]
 pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], width: usize) -> String {
     let found = rows.iter().map(|row| SearchRow { variant: row.variant, spec: row.spec, cells: found(row).to_vec() });
@@ -101,14 +102,13 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
     document.terminal(width)
 }
 
-/// How many times the rate of the built-in tile the best one reaches, if it is another; `None` where the former has no
-/// time.
+/// Formats the speed-up over the built-in tile; `None` if the built-in tile has no time.
 fn gain(found: &Found) -> Option<String> {
     let ((tile, time), (own, built_in)) = (found.best, found.built_in);
     built_in.map(|built_in| if own == tile { "built in".into() } else { format!("{:.2} ×", built_in.0 / time.0) })
 }
 
-/// Its cells behind those that name it.
+/// Returns the cells behind the names of a search.
 fn found(row: &Row) -> [String; 5] {
     let Row { found, work, .. } = row;
     let (tile, time) = found.best;
@@ -121,7 +121,7 @@ fn found(row: &Row) -> [String; 5] {
     ]
 }
 
-/// The same where a table is too wide.
+/// Describes a search in a sentence, for a terminal too narrow for the table.
 fn sentence(row: &Row) -> String {
     let Row { variant, spec, .. } = row;
     let [tile, rate, built_in, _, tried] = found(row);

@@ -1,8 +1,8 @@
-//! Logarithmic axes: their range, their ticks and how these read.
+//! Logarithmic axes: ranges, ticks and labels.
 
 use crate::basis::units::{Nanos, TimeUnit, significant, trimmed};
 
-/// An axis of positive values.
+/// Axis of positive values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
     pub(super) low: f64,
@@ -11,7 +11,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// An axis that holds `values`, with ticks at round numbers; `None` without a positive finite value.
+    /// Creates an axis that covers `values`, with ticks at round numbers; `None` without a positive finite value.
     pub(super) fn round(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (low, high) = bounds(values)?;
         let decades = (high / low).log10();
@@ -26,8 +26,8 @@ impl Axis {
         Some(Self { low, high, ticks: ticks.filter(|tick| (low..=high).contains(tick)).collect() })
     }
 
-    /// An axis that holds `values`, with ticks at values far enough apart for `most` labels: whole values where there
-    /// are any, because others are means that nobody asked for.
+    /// Creates an axis that covers `values`, with ticks at values far enough apart for `most` labels: at whole ones if
+    /// there are any, because the others are means of unequal extents.
     pub(super) fn at(values: impl Iterator<Item = f64> + Clone, most: usize) -> Option<Self> {
         let (low, high) = bounds(values.clone())?;
         let mut sorted: Vec<_> = values.filter(|value| usable(*value)).collect();
@@ -50,7 +50,7 @@ fn usable(value: f64) -> bool {
     value > 0.0 && value.is_finite()
 }
 
-/// The range of `values` with room around it, at least a factor of two.
+/// Returns the range of `values` with a margin, at least a factor of two.
 fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) = values
         .filter(|value| usable(*value))
@@ -65,7 +65,7 @@ fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     (usable(low) && usable(high)).then_some((low, high))
 }
 
-/// `10 µs`.
+/// Formats a time: `10 µs`.
 pub(super) fn time(nanos: f64) -> String {
     let nanos = Nanos(nanos);
     // 1000 ns less a rounding error is a microsecond.
@@ -73,17 +73,17 @@ pub(super) fn time(nanos: f64) -> String {
     format!("{} {unit}", trimmed(&unit.number(nanos)))
 }
 
-/// `0.5`, `2000`, `1e6`.
+/// Formats a number: `0.5`, `2000`, `1e6`.
 pub(super) fn number(value: f64) -> String {
     if (1e-3..1e6).contains(&value) { trimmed(&significant(value)).to_owned() } else { format!("{value:.0e}") }
 }
 
-/// A number as a thousandth of it: `2` for 2000.
+/// Formats a number in thousands: `2` for 2000.
 pub(super) fn thousands(value: f64) -> String {
     number(value * 1e-3)
 }
 
-/// A size as it may be typed: `8192`, `2^22`, for large powers of two are no round decimals.
+/// Formats a size as users type it: `8192`, and large powers of two as `2^22`.
 pub(super) fn size(value: f64) -> String {
     let exponent = value.log2();
     if value > 65536.0 && exponent.fract() == 0.0 { format!("2^{exponent}") } else { number(value) }

@@ -1,4 +1,4 @@
-//! The page of a program's profile: when its kernels ran, and what they took.
+//! Page of a program's profile: timelines, and tables of kernels.
 
 use super::Page;
 use super::chart::{GRID, QUIET, SERIES, Swatch, Width, bar_swatch, label, legend, opening};
@@ -10,7 +10,7 @@ use crate::report::document::Document;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The page of `profile`, with at most `top` kernels of each device in its table.
+/// Returns the page of `profile`, with at most `top` kernels of each device in its table.
 #[must_use]
 pub(crate) fn page(profile: &Profile, top: usize) -> String {
     let mut page = Page::default();
@@ -44,20 +44,20 @@ pub(crate) fn page(profile: &Profile, top: usize) -> String {
     page.html
 }
 
-/// Pixels from the edges, of a queue's row with its name and the pending submissions below, and of the part in which its
-/// commands are.
+/// Lengths in pixels: the margin, the heading, the row of a queue, its commands, the name above these, and the pending
+/// submissions below.
 const MARGIN: u32 = 10;
 const HEADING: u32 = 48;
 const ROW: u32 = 82;
 const HEIGHT: u32 = 48;
 const ABOVE: u32 = 18;
 const PENDING: u32 = 5;
-/// Pixels of a step of time.
+/// Width of a step of time in pixels.
 const STEP: u32 = 2;
-/// Kernels with a colour of their own.
+/// Number of kernels with a colour of their own.
 const NAMED: usize = SERIES.len();
 
-/// The queues of a device over time, as one `<svg>` element.
+/// Draws the queues of a device over time.
 fn timeline(device: &ProfiledDevice, width: Width) -> String {
     let pixels = width.pixels();
     let timeline = &device.timeline;
@@ -100,7 +100,7 @@ fn grey_swatch() -> Swatch {
     Box::new(|x, y| format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{}"/>"#, x - 5, y - 5, QUIET.hex()))
 }
 
-/// The part of each step of time that each kernel takes, in pixels of the row's height.
+/// Returns the part of each step of time that each kernel takes, in pixels of the row's height.
 fn shares(
     spans: impl Iterator<Item = (usize, Span)>,
     begin: f64,
@@ -118,7 +118,7 @@ fn shares(
         }
     }
     let pixels = |own: BTreeMap<usize, f64>| {
-        // Commands that overlap take more time than there is.
+        // Overlapping commands take more time than there is.
         let whole = own.values().sum::<f64>().max(1.0);
         let part = |(kernel, part): (usize, f64)| (kernel, (f64::from(HEIGHT) * part / whole).round() as u32);
         own.into_iter().map(part).filter(|(_, part)| *part > 0).collect()
@@ -126,7 +126,7 @@ fn shares(
     times.into_iter().map(pixels).collect()
 }
 
-/// Stretches of equal steps that are not empty: where each begins and ends, in steps.
+/// Merges equal steps that follow one another: the range and the content of each run that is not empty.
 fn runs(steps: &[BTreeMap<usize, u32>]) -> Vec<(usize, usize, &BTreeMap<usize, u32>)> {
     let mut runs: Vec<(usize, usize, &BTreeMap<usize, u32>)> = vec![];
     for (at, step) in steps.iter().enumerate() {
@@ -144,7 +144,7 @@ fn rectangle(from: usize, until: usize, y: u32, height: u32, colour: &str) -> St
     format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}"/>"#)
 }
 
-/// The commands of a stretch of time on top of each other, with what they are.
+/// Draws the commands of a run of steps on top of each other, with a tooltip.
 fn bars(device: &ProfiledDevice, from: usize, until: usize, parts: &BTreeMap<usize, u32>, top: u32) -> String {
     let mut foot = top + HEIGHT;
     let (mut tip, mut drawn) = (String::new(), String::new());
@@ -161,7 +161,7 @@ fn bars(device: &ProfiledDevice, from: usize, until: usize, parts: &BTreeMap<usi
     format!(r#"<g class="pt"><title>{}</title>{drawn}</g>"#, escape(tip.trim_end()))
 }
 
-/// Lines at round times since the beginning, with the times below.
+/// Draws lines at round times, with labels below.
 fn axis(length: f64, pixels: u32, bottom: u32) -> String {
     let unit = TimeUnit::for_value(Nanos(length));
     let rough = length / 5.0;
@@ -175,7 +175,7 @@ fn axis(length: f64, pixels: u32, bottom: u32) -> String {
         let _ = write!(out, r#"<path d="M{x} {HEADING}V{bottom}" stroke="{}"/>"#, GRID.hex());
         let number = unit.number(Nanos(time));
         let text = format!("{} {unit}", trimmed(&number));
-        // The last one ends where the chart does.
+        // The last label ends where the chart does.
         let anchor = if x + 40 > pixels {
             "end"
         } else if time == 0.0 {
@@ -210,7 +210,7 @@ mod tests {
         let tips: Vec<_> =
             document.descendants().filter_map(|node| node.text()).filter(|t| t.contains(": 100.0 %")).collect();
         assert!(tips.iter().any(|tip| tip.starts_with("<script> 64×1×1")), "{tips:?}");
-        // Nothing ran there: no mark of the chart is empty or outside.
+        // No bar is empty or outside the chart.
         for bar in document.descendants().filter(|node| node.tag_name().name() == "rect") {
             let at = |name: &str| bar.attribute(name).and_then(|text| text.parse::<u32>().ok()).expect("whole pixels");
             assert!(at("height") > 0 && at("width") > 0 && at("x") + at("width") <= Width::Wide.pixels(), "{bar:?}");
@@ -223,7 +223,7 @@ mod tests {
         let spans = [(0, span(0.0, 15.0)), (1, span(15.0, 20.0)), (0, span(15.0, 20.0)), (2, span(39.99, 40.0))];
         let shares = shares(spans.into_iter(), 0.0, 40.0, 4);
         let parts: Vec<Vec<_>> = shares.iter().map(|own| own.clone().into_iter().collect()).collect();
-        // What overlaps shares the height; what is too short for a pixel is left out.
+        // Overlapping commands share the height; those too short for a pixel are left out.
         assert_eq!(parts, [vec![(0, HEIGHT)], vec![(0, 32), (1, 16)], vec![], vec![]]);
         let runs = runs(&shares);
         assert_eq!(runs.iter().map(|(from, until, _)| (*from, *until)).collect::<Vec<_>>(), [(0, 1), (1, 2)]);

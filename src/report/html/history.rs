@@ -1,4 +1,4 @@
-//! The page of a history: a chart for each case, the places where cases changed, the runs.
+//! Page of a history: a chart for each case, the events at which cases changed, and the runs.
 
 use super::super::table::Table;
 use super::axis;
@@ -12,7 +12,7 @@ use crate::stats;
 use plotters::prelude::*;
 use std::fmt::Write;
 
-/// The page of `history`.
+/// Returns the page of `history`.
 #[must_use]
 pub(crate) fn page(history: &History) -> String {
     let mut page = Page::default();
@@ -40,7 +40,7 @@ pub(crate) fn page(history: &History) -> String {
         }
         page.line(r#"<div class="charts">"#);
         let mut series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
-        // Where there is no room for all, those that changed come first.
+        // If there is no room for all, those that changed come first.
         if page.html.len() + series.len() * TREND_BYTES > end {
             series.sort_by_key(|series| series.steps.is_empty());
         }
@@ -60,7 +60,7 @@ pub(crate) fn page(history: &History) -> String {
     page.html
 }
 
-/// The cases that changed at a place, as far as they end below `end` bytes.
+/// Writes the cases that changed at an event, as far as they end below `end` bytes.
 fn event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
     let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
     let head = |page: &mut Page| {
@@ -126,13 +126,13 @@ fn left_out(page: &mut Page, history: &History) {
     }
 }
 
-/// Bytes of the charts of a series, at least.
+/// Minimum size of the charts of a series, in bytes.
 const TREND_BYTES: usize = 10_000;
 
-/// Times above this multiple of nine tenths of all are drawn at the upper edge.
+/// Multiple of the 90th percentile above which times are drawn at the upper edge.
 const FAR: f64 = 1.3;
 
-/// Times of a case over runs, with the levels between its steps, as one `<svg>` element.
+/// Draws the times of a case over runs, with the levels between its steps.
 fn trend(history: &History, series: &CaseSeries, width: Width) -> String {
     let size = (width.pixels(), 220);
     let step = |step: &SeriesStep| format!("{} at run {}", percent(step.ratio()), series.points[step.at].run + 1);
@@ -147,7 +147,7 @@ fn trend(history: &History, series: &CaseSeries, width: Width) -> String {
     out + "</svg>"
 }
 
-/// The times in nanoseconds that the axis reaches from and to.
+/// Returns the range of the time axis, in nanoseconds.
 fn range(series: &CaseSeries) -> (f64, f64) {
     let mut times = series.values();
     times.sort_by(f64::total_cmp);
@@ -156,7 +156,7 @@ fn range(series: &CaseSeries) -> (f64, f64) {
     ((low - room).max(0.0), high + room)
 }
 
-/// Draws with plotters into `drawn`; returns the marks, with the times that hovering shows or without.
+/// Draws with plotters into `drawn`; returns the markup of the marks, with tooltips if `tips`.
 fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, tips: bool) -> Option<String> {
     let (low, high) = range(series);
     let root = SVGBackend::with_string(drawn, size).into_drawing_area();
