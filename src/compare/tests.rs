@@ -1,4 +1,4 @@
-use super::recipe::{Again, Kept, recipe};
+use super::recipe::{ComparisonCommand, SideFiles, recipe};
 use super::*;
 use crate::basis::units::Bytes;
 use crate::device::capability::DeviceKind;
@@ -13,7 +13,7 @@ use std::slice::from_ref;
 
 const FIXTURE: &str = include_str!("../../tests/fixtures/run-1.json");
 
-/// A record of two cases whose samples are `times`, of a process that began at `started`.
+/// Returns a record of two cases with samples `times`, from a process that started at `started`.
 fn record(started: &str, times: &[f64]) -> Record {
     let mut record = reader::parse(FIXTURE.as_bytes(), "fixture").expect("a record").record;
     record.started = started.into();
@@ -29,7 +29,7 @@ fn set(case: &mut Case, times: &[f64]) {
     measured.summary = Summary::of(&times.iter().map(|time| Nanos(*time)).collect::<Vec<_>>()).expect("samples");
 }
 
-/// `count` times around `centre`, at most `spread` away relative to it.
+/// Returns `count` times around `centre`, at most `spread` away relative to it.
 fn times(centre: f64, spread: f64, count: usize, seed: u64) -> Vec<f64> {
     use rand::Rng;
     let mut generator = generator(seed, 3);
@@ -99,13 +99,13 @@ fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
     assert_eq!(found.cases[0].verdict, Verdict::Undecided);
     assert!(found.cases[0].why[0].contains("±20 % between processes is assumed"), "{:?}", found.cases[0].why);
     assert_eq!(found.cases[0].test, "only 1 process");
-    // Twice the time is as much as another program may have done.
+    // Another program might double the time.
     let found = compare(from_ref(&a), &[on_host("b", 2, 2e6)], &Settings::default());
     assert_eq!((found.cases[0].verdict, found.cases[0].wants_more()), (Verdict::Undecided, false));
     assert!(found.cases[0].why[0].contains("may just be a busy moment"), "{:?}", found.cases[0].why);
     let sure = Settings { noise: Some(0.01), ..Settings::default() };
     assert_eq!(verdicts(from_ref(&a), &[b], &sure), [Verdict::Slower; 2]);
-    // Three processes a side tell how they differ.
+    // Three processes per side show their noise.
     let [before, after] = [0, 10].map(|offset| {
         let centre = if offset == 0 { 1e6 } else { 1.05e6 };
         (0..3)
@@ -166,7 +166,7 @@ fn what_else_differs_is_named() {
     b.method.validation = true;
     b.cases[1].seed = 5;
     b.method.robust_access = Some(false);
-    // A build that only one side knows is none, nor is robust access, nor are buffers that an older record does not have.
+    // Properties missing in an older record are no differences: the build, robust access, buffers.
     b.devices[0].driver.build = Some("2".into());
     b.cases[0].buffers = vec!["A f32[64] zero".into()];
     let found = differences(from_ref(&a), from_ref(&b));
@@ -290,13 +290,13 @@ fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
     assert_eq!(why([None, Some(8192)]), [""; 0]);
 }
 
-/// Share of comparisons of a case with a verdict of a change, for `runs` processes a side that differ by the
-/// relative deviation `between`.
+/// Returns the share of comparisons of a case with such a verdict, for `runs` processes per side with a relative
+/// standard deviation `between`.
 fn rate(runs: usize, between: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
     disturbed_rate(runs, between, 0.0, effect, verdict)
 }
 
-/// The same where `disturbed` of the processes take 30 % longer, because something else ran.
+/// Returns the same share if a part `disturbed` of the processes takes 30 % longer.
 fn disturbed_rate(runs: usize, between: f64, disturbed: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
     let trials = 300;
     let centres = |seed: u64| -> Vec<f64> {
@@ -376,7 +376,7 @@ fn the_processes_of_one_record_are_processes_of_a_side_and_one_look() {
         compare(&sides[0], &sides[1], &settings).cases[0].p.expect("a ratio")
     };
     assert!((p(true) / p(false) - 2.0).abs() < 1e-9);
-    // A record beside itself is the same, and beside a part of itself it is not said to be.
+    // A record is the same as itself.
     let same = compare(&sides[0], &sides[0], &Settings::default());
     assert!(same.cases.iter().all(|case| case.ratio == Some(1.0) && case.why[0].contains("the same samples")));
 }
@@ -406,7 +406,7 @@ fn no_more_of_the_candidate_is_measured_where_the_baseline_saw_a_slower_device_o
     assert!(!wants(Cpu, 1, 1.5, 0.2) && !wants(Cpu, 1, 1.0, 0.5), "too few processes");
 }
 
-/// A side of `count` processes on a device of this kind, each with these conditions.
+/// Returns a side of `count` processes on a device of this kind, each under these conditions.
 fn side(kind: DeviceKind, name: &str, centre: f64, count: usize, conditions: crate::record::Conditions) -> Vec<Record> {
     let process = |i: usize| {
         let seed = name.bytes().fold(i as u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
@@ -421,7 +421,7 @@ fn side(kind: DeviceKind, name: &str, centre: f64, count: usize, conditions: cra
     (0..count).map(process).collect()
 }
 
-/// Conditions in which the canary took so many microseconds, and others so much of the host's processors.
+/// Returns conditions with these times of the canary in microseconds, and these shares of the CPU for other programs.
 fn seen(canary: f64, others: Option<f64>) -> crate::record::Conditions {
     crate::record::Conditions { canary: Some([Nanos(canary * 1e3); 2]), others, ..Default::default() }
 }
@@ -449,12 +449,12 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
         ] {
             let (verdict, found, why, test) = of(1.9e6, count, loaded);
             assert_eq!((verdict, found), (Verdict::Undecided, Some(obstacle)), "{count} {loaded:?}");
-            // It is said once.
+            // The reason appears once.
             assert_eq!((why.starts_with(sentence), test == short), (count == 1, count > 1), "{why}; {test}");
         }
     }
     assert_eq!(of(1.05e6, 3, seen(603.0, Some(0.04))).0, Verdict::Slower, "as quiet as the other side");
-    // Someone who says how far processes lie apart is believed, but not against the canary.
+    // A stated noise between processes is trusted, but not against the canary.
     let sure = Settings { noise: Some(0.01), ..Settings::default() };
     let of = |conditions| {
         let [a, b] =
@@ -486,7 +486,7 @@ fn a_change_that_no_disturbance_explains_is_one() {
         }
     }
     assert_eq!(of(4.0, 5, [quiet, seen(600.0, Some(0.6))]), Verdict::Undecided, "the load may explain it");
-    // The time on the processors tells how much of that is the kernel's own.
+    // The CPU time shows how much of the time is the kernel's own.
     let of = |change: f64, own: f64, count: usize, [before, after]: [crate::record::Conditions; 2]| {
         let [before, after] = [(before, 1e6), (after, own * 1e6)]
             .map(|(conditions, time)| crate::record::Conditions { cpu_time: Some(Nanos(time)), ..conditions });
@@ -497,13 +497,13 @@ fn a_change_that_no_disturbance_explains_is_one() {
         assert_eq!(of(change, 1.25, 5, sides), Verdict::Undecided);
         assert_eq!(of(change, 0.5, 5, sides), Verdict::Faster);
     }
-    // Others may leave a kernel that streams through memory a fraction of the bandwidth.
+    // Other programs may leave a memory-bound kernel a fraction of the bandwidth.
     moved.set(1 << 26);
     let loaded = [quiet, seen(600.0, Some(0.8))];
     assert_eq!(of(6.0, 2.3, 5, loaded), Verdict::Undecided);
     assert_eq!(of(12.0, 10.0, 5, loaded), Verdict::Slower);
     moved.set(1 << 16);
-    // It also tells a change from a busy moment of one process.
+    // The CPU time also distinguishes a change from a busy moment of one process.
     assert_eq!(of(10.0, 10.0, 1, [quiet; 2]), Verdict::Slower);
     assert_eq!(of(10.0, 1.0, 1, [quiet; 2]), Verdict::Undecided);
 }
@@ -544,10 +544,10 @@ fn another_board_of_one_model_is_no_change_of_the_code() {
     let apart = (Verdict::Undecided, Some(Obstacle::AnotherBoard), "different boards".to_string());
     assert_eq!(of(&["1"; 3], &["2"; 3], &usual), apart);
     assert_eq!(of(&["1"], &["2"], &usual), apart);
-    // More than boards differ by is a change all the same.
+    // A larger change than boards differ by is a change.
     let far = compare(&boards("a", 1e6, &["1"]), &boards("b", 1.4e6, &["2"]), &usual);
     assert_eq!(far.cases[0].verdict, Verdict::Slower);
-    // A board that nobody knows, several on each side, and the word of somebody who knows how they differ.
+    // An unknown board, several boards per side, and a stated noise.
     assert_eq!(of(&["1"; 3], &[""; 3], &usual).0, Verdict::Slower);
     assert_eq!(of(&["1", "2", "3"], &["4", "5", "6"], &usual).0, Verdict::Slower);
     assert_eq!(of(&["1"], &["2"], &Settings { noise: Some(0.01), ..usual }).0, Verdict::Slower);
@@ -576,14 +576,14 @@ fn on_a_gpu_a_change_has_to_exceed_what_the_canary_changed_by() {
     }
 }
 
-/// Share of false verdicts where one side or both were loaded: times and canary longer by what another program took.
+/// Share of false verdicts with loaded sides: the load lengthens times and canary.
 #[test]
 fn no_pair_of_quiet_and_loaded_sides_on_the_host_gives_a_false_verdict() {
     let load = |name: &'static str, trial: u64, loaded: bool, count: usize| -> Vec<Record> {
         let luck = times(1.0, 1.0, 2 * count, 77 * trial + u64::from(name.as_bytes()[0]));
         let process = |i: usize| {
             let taken = if loaded { 0.2 + 0.2 * luck[i] } else { 0.02 };
-            // A program of two threads on two processors loses what others take of them, give or take.
+            // A program of two threads on two processors loses about the share that others take.
             let [slow, canary] = [1.0 / (1.0 - taken), 1.0 + taken * luck[count + i]];
             let name = format!("{name}{trial}-{i}-");
             side(DeviceKind::Cpu, &name, 1e6 * slow, 1, seen(600.0 * canary, Some(taken))).remove(0)
@@ -603,20 +603,20 @@ fn no_pair_of_quiet_and_loaded_sides_on_the_host_gives_a_false_verdict() {
     }
 }
 
-/// A request for LU at these sizes.
+/// Returns a request for LU at these sizes.
 fn lu(sizes: &[&str]) -> Request {
     let size = sizes.iter().map(ToString::to_string).collect();
     let selection = Selection { algorithm: vec!["lu".into()], size, ..Selection::default() };
     Request { selection, ..Request::default() }
 }
 
-/// A request for users' kernels in these files.
+/// Returns a request for users' kernels in these files.
 fn kernels(files: &[&str]) -> Request {
     let kernel = files.iter().map(PathBuf::from).collect();
     Request { kernels: Some(KernelFiles { kernel, ..KernelFiles::default() }), ..Request::default() }
 }
 
-/// A record that can be completed, of this request.
+/// Returns a record of this request that can be completed.
 fn kept(started: &str, centre: f64, request: Request) -> Record {
     let mut record = record(started, &times(centre, 0.01, 50, started.len() as u64));
     record.request = Some(request);
@@ -626,27 +626,27 @@ fn kept(started: &str, centre: f64, request: Request) -> Record {
     record
 }
 
-/// The commands that would decide the comparison of two records, at these paths.
+/// Returns the commands that would decide the comparison of two records at these paths.
 fn decided(sides: [&[Record]; 2], paths: [&str; 2]) -> Option<String> {
     advice(sides, paths).1
 }
 
-/// The same behind what is to be known beside them.
+/// Returns the remarks on the comparison of two records at these paths, and the commands that would decide it.
 fn advice(sides: [&[Record]; 2], paths: [&str; 2]) -> (Vec<String>, Option<String>) {
     let settings = Settings::default();
     let found = compare(sides[0], sides[1], &settings);
     let paths = paths.map(|path| [Path::new(path)]);
-    let kept = [0, 1].map(|side| Kept { records: sides[side], paths: &paths[side] });
+    let kept = [0, 1].map(|side| SideFiles { records: sides[side], paths: &paths[side] });
     recipe(&found, kept, &settings, &again())
 }
 
-/// A command of `gpukern` that compares again, with the files that take the place of others.
-fn again() -> Again<'static> {
+/// Returns a command that compares again, with the replaced files.
+fn again() -> ComparisonCommand<'static> {
     let command = &|_, replaced: [Option<String>; 2]| {
         let [before, after] = replaced.map(|path| path.unwrap_or_else(|| "as-it-was".into()));
         format!("gpukern compare {before} {after}")
     };
-    Again { program: "gpukern", completes: false, command }
+    ComparisonCommand { program: "gpukern", completes: false, command }
 }
 
 #[test]
@@ -665,13 +665,13 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
          VK_DRIVER_FILES=new.json gpukern bench lu --size=64 -q --processes $n --resume new.json > /dev/null\n\
          done\ngpukern compare as-it-was as-it-was"
     );
-    // The same command for both sides: the driver was installed anew in between. A label chooses nothing.
+    // The same command for both sides: the driver was installed in between. A label chooses nothing.
     a.origin.environment.clone_from(&b.origin.environment);
     a.request = Some(Request { label: Some("old".into()), processes: Some(3), ..lu(&["64"]) });
     let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
     assert!(text.contains("\n# with driver NVIDIA 580") && text.contains("\n# with driver NVIDIA 590.1"), "{text}");
     assert!(text.contains("lu --size=64 --label=old --processes 5 --resume old.json\n#"), "{text}");
-    // What is the same takes turns in one line, and what cannot be completed is measured anew.
+    // Equal commands alternate in one line, and a record that cannot be completed is measured again.
     a.request.clone_from(&b.request);
     b.devices[0].driver = a.devices[0].driver.clone();
     let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]).expect("a recipe");
@@ -692,7 +692,7 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
             let case = self::record(started, &times(centre, 0.01, 50, 7)).cases.remove(0);
             Case { id: if id.is_empty() { case.id.clone() } else { id.into() }, ..case }
         };
-        // The first differs between processes, and the others are the same everywhere.
+        // The first case differs between processes, the others are always the same.
         let others = ["lu/blocked/f32/64", "lu/blocked/f32/96", "lu/blocked/f32/128"];
         let process = |at: usize| {
             let first = of("", centre * [1.0, 1.03, 0.98][at]);
@@ -715,7 +715,7 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
     let measured = format!("bench lu --size=64 --size=96 --size=128 --only={open} -q --processes $n --resume");
     assert!(alone.contains(&measured), "{alone}");
     assert!(alone.contains("\nfor n in $(seq 4 "), "{alone}");
-    // One more process that measured another case alone leaves it where it was.
+    // A further process that measured only another case changes nothing.
     let mut uneven = sides.clone();
     for record in &mut uneven {
         let extra = Case { process: 3, ..record.cases[1].clone() };
@@ -733,14 +733,14 @@ fn a_recipe_that_would_measure_nothing_is_none() {
     assert_eq!((remarks.len(), commands), (2, None), "{remarks:?}");
     let told = |remark: &String| remark.ends_with("has no request to repeat: measure it again with --processes 5.");
     assert!(remarks.iter().all(told), "{remarks:?}");
-    // A record of several processes has the time of those that its last command measured.
+    // With several processes, only those of the last command count.
     let mut whole = kept("a", 1e6, lu(&[]));
     let process = |line: &str| crate::record::Process { command: vec![line.into()], ..whole.processes().remove(0) };
     whole.processes = ["first", "again", "again"].map(process).into();
     whole.command = vec!["again".into()];
     whole.processes[0].command = vec!["gpukern".into()];
     assert_eq!(recipe::time_of_process(&whole, &[]), Nanos(20e9));
-    // A command that measured nothing says nothing of it, and the cases do.
+    // If a command measured nothing, the cases' times count.
     let Outcome::Measured(measured) = &mut whole.cases[0].outcome else { panic!("the fixture is measured") };
     measured.phases.sampling = Nanos(33e9);
     let others: Nanos = whole.cases.iter().filter_map(recipe::time_of).sum();
@@ -769,7 +769,7 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
     let text = of(&a, &b);
     assert!(text.contains("\n# with the baseline's k.comp in place:\ngpukern run k.toml k.comp --processes"), "{text}");
     assert!(text.contains("\n# with the candidate's k.comp in place:\ngpukern run k.toml k.comp --no-peak"), "{text}");
-    // Another file is in the command.
+    // Another file is part of the command.
     let own = b.request.replace(kernels(&["k.toml", "other/k.comp"]));
     assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
     b.request = own;
@@ -787,7 +787,7 @@ fn a_recipe_says_on_which_machine_each_side_is_measured() {
     let text = text.expect("a recipe");
     let first = format!("# on the machine with {}:\ngpukern bench lu", a.devices[0].name);
     assert!(text.contains(&first) && text.contains("# on the machine with NVIDIA H100:\ngpukern bench lu"), "{text}");
-    // Two devices of one machine are in the commands.
+    // Two devices of one machine are part of the commands.
     let [mut a, mut b] = [a, b];
     a.origin.host = Some("here".into());
     b.origin.host = Some("here".into());
@@ -803,7 +803,7 @@ fn a_cost_names_the_sides_that_differ() {
     assert!(text.starts_with("# about 6 min: baseline 5 processes of 40 s, candidate 4 processes of 40 s\n"), "{text}");
 }
 
-/// Five processes a side of this request on a CPU device, each with these conditions and this driver.
+/// Returns five processes of this request on a CPU device, under these conditions and with this driver.
 fn five(name: &str, request: &Request, driver: &str, conditions: crate::record::Conditions) -> Vec<Record> {
     let mut records = side(DeviceKind::Cpu, name, 1e6, 5, conditions);
     for record in &mut records {
@@ -840,7 +840,7 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
     let (remarks, commands) = of(&own, "new.json", 0.5);
     assert!(remarks[0].contains("took 2 times as long beside the baseline") && commands.is_some(), "{remarks:?}");
     assert!(remarks[0].contains("the candidate speeds up every kernel"), "{remarks:?}");
-    // What `ab` does not take, or would not know, is left to the reader.
+    // Options that `ab` lacks or would ignore are left to the reader.
     for (request, driver) in [
         (own.clone(), "new.json:other.json"),
         (Request { host: true, ..own.clone() }, "new.json"),
@@ -856,7 +856,7 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
         assert_eq!(commands, None, "{request:?}");
         assert!(remarks.len() == 2 && remarks[1].contains("docs/compare.md"), "{request:?}: {remarks:?}");
     }
-    // One driver does not slow its canary down by itself: the device was busy.
+    // A driver cannot slow its own canary down: the device was busy.
     let (remarks, commands) = of(&own, "old.json", 1.8);
     assert!(remarks[0].starts_with("Measure the candidate again: in all 2 cases the device was slower"), "{remarks:?}");
     assert!(commands.is_some_and(|commands| commands.contains("--json b-again.json")), "{remarks:?}");
@@ -869,8 +869,8 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
         let a = five("a", &request, "a.json", seen(600.0, Some(before)));
         let b = five("b", &request, "a.json", seen(600.0, Some(after)));
         let settings = Settings::default();
-        // As one record of five processes is.
-        let kept = [(&a, paths[0]), (&b, paths[1])].map(|(records, paths)| Kept { records, paths });
+        // All five records are in one file.
+        let kept = [(&a, paths[0]), (&b, paths[1])].map(|(records, paths)| SideFiles { records, paths });
         recipe(&compare(&a, &b, &settings), kept, &settings, &again())
     };
     let [a, b] = ["a.json", "b.json"].map(Path::new);
@@ -886,7 +886,7 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
         assert!(commands.ends_with(&format!("\ngpukern compare {}", fresh.join(" "))), "{commands}");
         assert_eq!(commands.matches("gpukern bench").count(), 1, "{commands}");
     }
-    // Of several files nobody knows which one to replace.
+    // With several files, it is unclear which one to replace.
     let (remarks, commands) = of(0.5, 0.0, [&[a, Path::new("c.json")], &[b]]);
     assert_eq!((remarks.len(), commands), (1, None), "{remarks:?}");
 }
@@ -897,7 +897,7 @@ fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
     let b = five("b", &lu(&[]), "a.json", seen(600.0, None));
     let (a, b, settings) = (&a[..3], &b[..3], Settings { growing: true, ..Settings::default() });
     let old = [Path::new("old.json")];
-    let kept = [Kept { records: a, paths: &old }, Kept { records: b, paths: &[] }];
+    let kept = [SideFiles { records: a, paths: &old }, SideFiles { records: b, paths: &[] }];
     let (remarks, commands) = recipe(&compare(a, b, &settings), kept, &settings, &again());
     assert!(remarks.len() == 1 && remarks[0].starts_with("Measure the baseline again: in all 2 cases "), "{remarks:?}");
     let commands = commands.expect("commands");

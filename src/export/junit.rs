@@ -6,7 +6,7 @@
 //! a newly wrong answer; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
 //! for lack of samples. The time of a test is the candidate's median.
 
-use super::{Named, identifier, named, reason};
+use super::{NamedCase, identifier, named, reason};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
@@ -18,26 +18,26 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 /// Tests of a device.
-struct Suite<'a> {
+struct TestSuite<'a> {
     name: &'a str,
     /// Start of the tests; `None` if there is no single one.
     timestamp: Option<&'a str>,
     properties: Vec<(&'a str, String)>,
-    tests: Vec<Test>,
+    tests: Vec<CaseTest>,
 }
 
 /// Test of a case.
-struct Test {
+struct CaseTest {
     name: String,
     class: String,
     time: Option<Nanos>,
-    problem: Option<Problem>,
+    problem: Option<TestProblem>,
     /// Lines for people; may be empty.
     facts: String,
 }
 
 /// Reason why a test did not pass.
-struct Problem {
+struct TestProblem {
     /// Name of the element: `failure`, `error` or `skipped`.
     element: &'static str,
     kind: String,
@@ -45,7 +45,7 @@ struct Problem {
 }
 
 /// Returns the document of `suites`.
-fn document(suites: &[Suite<'_>]) -> String {
+fn document(suites: &[TestSuite<'_>]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     // The schema has `skipped` only for a suite.
     let (all, _) = counts(&suites.iter().flat_map(|suite| &suite.tests));
@@ -68,13 +68,13 @@ fn document(suites: &[Suite<'_>]) -> String {
     out + "</testsuites>\n"
 }
 
-impl Test {
+impl CaseTest {
     fn write(&self, out: &mut String) {
         // Readers do not expect an exponent.
         let time = self.time.map_or_else(String::new, |time| format!(r#" time="{:.12}""#, time.seconds()));
         let (name, class) = (escape(&self.name), escape(&self.class));
         let _ = write!(out, r#"    <testcase name="{name}" classname="{class}"{time}>"#);
-        if let Some(Problem { element, kind, message }) = &self.problem {
+        if let Some(TestProblem { element, kind, message }) = &self.problem {
             let (kind, message) = (escape(kind), escape(message));
             let _ = write!(out, "\n      <{element} type=\"{kind}\" message=\"{message}\"/>");
         }
@@ -86,7 +86,7 @@ impl Test {
 }
 
 /// Returns the attributes that count tests and add up times, and the number of skipped tests.
-fn counts<'a>(tests: &(impl Iterator<Item = &'a Test> + Clone)) -> (String, usize) {
+fn counts<'a>(tests: &(impl Iterator<Item = &'a CaseTest> + Clone)) -> (String, usize) {
     let count = |element: &str| {
         tests.clone().filter(|test| test.problem.as_ref().is_some_and(|problem| problem.element == element)).count()
     };
@@ -108,7 +108,7 @@ pub(crate) fn text(record: &Record) -> String {
         ];
         properties.extend(conditions.sentence(device.index).map(|sentence| ("conditions", sentence)));
         let own = all.iter().filter(|named| named.case.device == device.index);
-        Suite {
+        TestSuite {
             name: &device.name,
             timestamp: Some(&record.started),
             properties,
@@ -118,7 +118,7 @@ pub(crate) fn text(record: &Record) -> String {
     document(&suites.collect::<Vec<_>>())
 }
 
-fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
+fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
     let case = named.case;
     let element = match &case.outcome {
         Outcome::Measured(_) | Outcome::Inspected => None,
@@ -128,7 +128,7 @@ fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
     };
     let problem = |element| {
         let (kind, message) = (identifier(&case.outcome), reason(&case.outcome).unwrap_or_default());
-        Problem { element, kind, message }
+        TestProblem { element, kind, message }
     };
     let mut facts = String::new();
     if let Some(m) = case.measured() {
@@ -144,7 +144,7 @@ fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
             let _ = writeln!(facts, "mark {sign}: {meaning}");
         }
     }
-    Test {
+    CaseTest {
         name: named.name.clone(),
         class: class(&case.algorithm, &case.variant),
         time: case.measured().map(|m| case.shown(m.summary.median)),
@@ -156,10 +156,10 @@ fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
 /// Converts a comparison: a test for each case that at least one side has.
 #[must_use]
 pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
-    let mut suites: Vec<Suite<'_>> = vec![];
+    let mut suites: Vec<TestSuite<'_>> = vec![];
     let mut add = |device, test| {
         let at = suites.iter().position(|suite| suite.name == device).unwrap_or_else(|| {
-            suites.push(Suite { name: device, timestamp: None, properties: properties(comparison), tests: vec![] });
+            suites.push(TestSuite { name: device, timestamp: None, properties: properties(comparison), tests: vec![] });
             suites.len() - 1
         });
         suites[at].tests.push(test);
@@ -180,12 +180,12 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     for case in &comparison.unmatched {
         add(&case.device, unmatched(case));
     }
-    suites.iter_mut().for_each(tell_twins_apart);
+    suites.iter_mut().for_each(make_names_unique);
     document(&suites)
 }
 
 /// Makes the names of tests unique: two devices of one name have cases of the same id.
-fn tell_twins_apart(suite: &mut Suite<'_>) {
+fn make_names_unique(suite: &mut TestSuite<'_>) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for test in &mut suite.tests {
         let count = seen.entry(test.name.clone()).or_default();
@@ -206,20 +206,20 @@ fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the test of an inspected case, with the limits that it breaks.
-fn inspected(case: &Inspected, broken: &[&str]) -> Test {
-    let failure = |kind: &str, message| Some(Problem { element: "failure", kind: kind.into(), message });
+fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
+    let failure = |kind: &str, message| Some(TestProblem { element: "failure", kind: kind.into(), message });
     let problem = match case.verdict {
         _ if !broken.is_empty() => failure("limit", broken.join("; ")),
         Change::Worse => failure(case.verdict.name(), case.text()),
         Change::Better | Change::Same => None,
     };
     let class = class(&case.algorithm, &case.variant);
-    Test { name: case.id.clone(), class, time: None, problem, facts: case.text() }
+    CaseTest { name: case.id.clone(), class, time: None, problem, facts: case.text() }
 }
 
 /// Returns the test of a compared case, with the limits that it breaks; `settled` if it certainly keeps its
 /// max-slowdown.
-fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
+fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
     let interval = || match (case.ratio, case.interval) {
         (Some(value), Some([low, high])) => {
             format!("{} times the baseline's time (95 % interval {} … {})", ratio(value), ratio(low), ratio(high))
@@ -231,7 +231,7 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
         let test = Some(case.test.clone()).filter(|_| case.verdict != Verdict::Same);
         let reasons = std::iter::once(first).chain(test).chain(case.why.iter().cloned());
         let message = reasons.collect::<Vec<_>>().join("; ");
-        Some(Problem { element, kind: kind.into(), message })
+        Some(TestProblem { element, kind: kind.into(), message })
     };
     let problem = match case.verdict {
         _ if !broken.is_empty() => problem("failure", "limit", broken.join("; ")),
@@ -251,17 +251,17 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> Test {
     for reason in std::iter::once(&case.test).chain(&case.why) {
         let _ = writeln!(facts, "{reason}");
     }
-    Test { name: case.id.clone(), class: class(&case.algorithm, &case.variant), time: Some(after), problem, facts }
+    CaseTest { name: case.id.clone(), class: class(&case.algorithm, &case.variant), time: Some(after), problem, facts }
 }
 
-fn unmatched(case: &Unmatched) -> Test {
+fn unmatched(case: &Unmatched) -> CaseTest {
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
-    let problem = Problem {
+    let problem = TestProblem {
         element: if case.newly_wrong { "failure" } else { "skipped" },
         kind: case.candidate.name().into(),
         message: format!("{} → {}{reason}", case.baseline, case.candidate),
     };
-    Test {
+    CaseTest {
         name: case.id.clone(),
         class: class(&case.algorithm, &case.variant),
         time: None,

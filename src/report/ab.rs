@@ -49,13 +49,13 @@ fn one(trial: &Trial, trials: &Trials) -> Document {
     }
     if let Some(Finding { control: [low, high], .. }) = trial.finding {
         document.hanging(4, format!("  A made twice: the second differs by {low:.4} … {high:.4}"));
-        document.line(format!("B/A is {RATIO}"));
+        document.line(format!("B/A is {RATIO_MEANING}"));
     }
     document
 }
 
 /// Meaning of the ratio, which may disagree with the two medians.
-const RATIO: &str = "the median ratio of paired rounds, not the ratio of the two medians";
+const RATIO_MEANING: &str = "the median ratio of paired rounds, not the ratio of the two medians";
 
 /// Returns the name of a side, with the caveats of its answer.
 fn label(side: &SideResult) -> String {
@@ -152,17 +152,17 @@ fn percent(share: f64) -> String {
 }
 
 /// Columns to hide on a narrow terminal, least important first.
-const LEAST_IMPORTANT: [&str; 4] = ["rounds", "baseline", "time", "p"];
+const HIDDEN_FIRST: [&str; 4] = ["rounds", "baseline", "time", "p"];
 
 /// Columns that name the cases of a table; the heading shows whatever all cases share.
-struct Names {
+struct CaseNames {
     /// Labels that distinguish the sides, and their form in the heading.
-    sides: Sides,
+    sides: SideNames,
     axes: Vec<&'static Axis>,
     sizes: bool,
 }
 
-enum Sides {
+enum SideNames {
     /// Labels of A and of B, each with whether it differs between cases.
     Labels([bool; 2]),
     /// Variants whose names match these patterns of A and of B.
@@ -171,14 +171,14 @@ enum Sides {
     Variants,
 }
 
-impl Names {
+impl CaseNames {
     fn new(cases: &[Trial]) -> Self {
         let differ = |of: &dyn Fn(&Trial) -> String| cases.iter().any(|trial| of(trial) != of(&cases[0]));
         let labels = [differ(&|trial| trial.a.label.clone()), differ(&|trial| trial.b.label.clone())];
         let sides = match (labels, patterns(cases)) {
-            ([true, true], Some(patterns)) => Sides::Patterns(patterns),
-            ([false, false], _) if differ(&|trial| trial.b.case.variant.clone()) => Sides::Variants,
-            _ => Sides::Labels(labels),
+            ([true, true], Some(patterns)) => SideNames::Patterns(patterns),
+            ([false, false], _) if differ(&|trial| trial.b.case.variant.clone()) => SideNames::Variants,
+            _ => SideNames::Labels(labels),
         };
         let axes = varying(cases.iter().map(|trial| &trial.a.case.options));
         Self { sides, axes, sizes: differ(&|trial| trial.a.case.size.to_string()) }
@@ -186,9 +186,9 @@ impl Names {
 
     fn headings(&self) -> impl Iterator<Item = &'static str> {
         let own = match &self.sides {
-            Sides::Labels([a, b]) => [b.then_some("variant"), a.then_some("against")],
-            Sides::Patterns(_) => [Some("*"), None],
-            Sides::Variants => [Some("variant"), None],
+            SideNames::Labels([a, b]) => [b.then_some("variant"), a.then_some("against")],
+            SideNames::Patterns(_) => [Some("*"), None],
+            SideNames::Variants => [Some("variant"), None],
         };
         let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.name);
         own.into_iter().flatten().chain(axes).chain(self.sizes.then_some("size"))
@@ -197,11 +197,11 @@ impl Names {
     fn cells(&self, trial: &Trial) -> Vec<String> {
         let case = &trial.b.case;
         let own = match &self.sides {
-            Sides::Labels([a, b]) => [b.then(|| label(&trial.b)), a.then(|| label(&trial.a))],
-            Sides::Patterns([_, pattern]) => {
+            SideNames::Labels([a, b]) => [b.then(|| label(&trial.b)), a.then(|| label(&trial.a))],
+            SideNames::Patterns([_, pattern]) => {
                 [captures(pattern, &trial.b.label).and_then(|found| Some((*found.first()?).into())), None]
             }
-            Sides::Variants => [Some(case.variant.clone()), None],
+            SideNames::Variants => [Some(case.variant.clone()), None],
         };
         let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.text(&case.options));
         own.into_iter().flatten().chain(axes).chain(self.sizes.then(|| case.size.to_string())).collect()
@@ -247,7 +247,7 @@ fn patterns(cases: &[Trial]) -> Option<[String; 2]> {
 fn several(cases: &[Trial], trials: &Trials, width: usize) -> Document {
     let mut document = Document::default();
     if let Some(first) = cases.first() {
-        let names = Names::new(cases);
+        let names = CaseNames::new(cases);
         heading(&mut document, first, &names, trials.turns);
         rows(&mut document, cases, &names, width);
         document.lines(reasons(cases, &names, trials.min_effect));
@@ -262,7 +262,7 @@ fn several(cases: &[Trial], trials: &Trials, width: usize) -> Document {
 }
 
 /// Writes the heading: everything that all cases share.
-fn heading(document: &mut Document, first: &Trial, names: &Names, turns: Turns) {
+fn heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Turns) {
     let Trial { a, b, .. } = first;
     let shared = |axis: &Axis| !names.axes.iter().any(|own| own.name == axis.name);
     let mut title = axes::heading(&a.case.algorithm, &a.case.options, shared);
@@ -270,11 +270,11 @@ fn heading(document: &mut Document, first: &Trial, names: &Names, turns: Turns) 
         let _ = write!(title, " {}", a.case.size);
     }
     let _ = match &names.sides {
-        Sides::Labels([true, true]) => Ok(()),
+        SideNames::Labels([true, true]) => Ok(()),
         _ if turns == Turns::Processes => Ok(()),
-        Sides::Labels([false, true]) => write!(title, " against {}", a.label),
-        Sides::Labels([true, false]) => write!(title, ", {}", b.label),
-        Sides::Patterns([against, judged]) => write!(title, ", {judged} against {against}"),
+        SideNames::Labels([false, true]) => write!(title, " against {}", a.label),
+        SideNames::Labels([true, false]) => write!(title, ", {}", b.label),
+        SideNames::Patterns([against, judged]) => write!(title, ", {judged} against {against}"),
         _ => write!(title, ", {} against {}", b.label, a.label),
     };
     if shared(&axes::INPUT) {
@@ -292,7 +292,7 @@ fn heading(document: &mut Document, first: &Trial, names: &Names, turns: Turns) 
 }
 
 /// Writes the table. Its baseline is A.
-fn rows(document: &mut Document, cases: &[Trial], names: &Names, width: usize) {
+fn rows(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usize) {
     let mut table = Table::default().text(names.headings()).text(["verdict"]);
     table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
     for trial in cases {
@@ -308,16 +308,16 @@ fn rows(document: &mut Document, cases: &[Trial], names: &Names, width: usize) {
         table.row(names.cells(trial).into_iter().chain(found).chain(numbers));
     }
     let whole = table.width();
-    let gone = table.fit(width, &LEAST_IMPORTANT);
+    let gone = table.fit(width, &HIDDEN_FIRST);
     document.table(table);
     document.gap();
     document.lines(table::hidden(&gone, whole));
     let has_medians = !["time", "baseline"].iter().any(|heading| gone.contains(heading));
-    document.lines(has_medians.then(|| format!("ratio: {RATIO}")));
+    document.lines(has_medians.then(|| format!("ratio: {RATIO_MEANING}")));
 }
 
 /// Lists the reasons for missing verdicts, each once with its cases.
-fn reasons(cases: &[Trial], names: &Names, min_effect: f64) -> Vec<String> {
+fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
     let mut whys: Vec<(String, String)> = vec![];
     for trial in cases {
         let case = names.cells(trial).join(" ");

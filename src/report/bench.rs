@@ -220,13 +220,13 @@ pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions
 /// Names a device for the line above its results.
 pub(super) fn named(device: &DeviceInfo) -> String {
     let DeviceInfo { index, name, kind, driver: Driver { info, .. }, .. } = device;
-    let driver = if info.is_empty() { String::new() } else { format!(", {}", beside(name, info)) };
+    let driver = if info.is_empty() { String::new() } else { format!(", {}", short_driver(name, info)) };
     format!("device {index}: {name}, {kind}{driver}")
 }
 
 /// Returns a driver's description without the remark in brackets if the device's name has it too: Mesa names LLVM in
 /// both.
-pub(super) fn beside<'a>(device: &str, driver: &'a str) -> &'a str {
+pub(super) fn short_driver<'a>(device: &str, driver: &'a str) -> &'a str {
     match driver.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
         Some((text, remark)) if device.contains(remark) => text,
         _ => driver,
@@ -244,7 +244,7 @@ pub(crate) mod tests {
     #[test]
     fn what_a_device_and_its_driver_both_say_is_said_once() {
         let mesa = ["Mesa 22.3.6 (LLVM 15.0.6)", "Mesa 25.2.0 (git-1a2b)", "580.159.04"];
-        let of = |device| mesa.map(|driver| beside(device, driver));
+        let of = |device| mesa.map(|driver| short_driver(device, driver));
         assert_eq!(of("llvmpipe (LLVM 15.0.6, 256 bits)"), ["Mesa 22.3.6", mesa[1], mesa[2]]);
         assert_eq!(of("NVIDIA H100"), mesa);
     }

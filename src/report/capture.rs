@@ -6,9 +6,9 @@ use crate::basis::units::{Nanos, TimeUnit, counted, percent};
 use crate::capture::profile::{Beyond, Profile, ProfiledDevice, ProfiledKernel, ProfiledProcess, Times};
 
 /// Minimum width of a kernel's name on a narrow terminal.
-const LEAST_NAME: usize = 16;
+const MIN_NAME_WIDTH: usize = 16;
 /// Maximum width of a process's command line in its heading.
-const MOST_ARGUMENTS: usize = 60;
+const MAX_ARGUMENTS_WIDTH: usize = 60;
 
 /// Prints the profile with at most `top` kernels of each device.
 #[must_use]
@@ -19,7 +19,7 @@ pub(crate) fn text(profile: &Profile, top: usize, width: usize) -> String {
     for process in &profile.processes {
         if several && !process.devices.is_empty() {
             document.gap();
-            document.line(whose(process));
+            document.line(process_title(process));
         }
         for device in &process.devices {
             if !several {
@@ -48,8 +48,8 @@ pub(super) fn headline(profile: &Profile) -> String {
 }
 
 /// Identifies a process by its id and command line.
-pub(super) fn whose(process: &ProfiledProcess) -> String {
-    format!("process {}: {}", process.id, shortened(&process.arguments.join(" "), MOST_ARGUMENTS))
+pub(super) fn process_title(process: &ProfiledProcess) -> String {
+    format!("process {}: {}", process.id, shortened(&process.arguments.join(" "), MAX_ARGUMENTS_WIDTH))
 }
 
 /// Lists the remarks on a process: its untimed work, and why gpukern stopped watching it.
@@ -119,11 +119,11 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
     let pending = (device.submissions > 0).then(|| format!("the host had submissions pending for {}", device.pending));
     let parts =
         [gaps(&device.gaps_within, "within submissions"), gaps(&device.gaps_between, "between submissions"), pending];
-    parts.into_iter().flatten().chain(pipelines).chain(untimed).chain(beyond(device)).collect()
+    parts.into_iter().flatten().chain(pipelines).chain(untimed).chain(not_capturable(device)).collect()
 }
 
 /// Lists the dispatches that cannot be captured, those with the largest share of time first.
-fn beyond(device: &ProfiledDevice) -> Vec<String> {
+fn not_capturable(device: &ProfiledDevice) -> Vec<String> {
     let mut all: Vec<_> =
         device.kernels.iter().flat_map(|kernel| kernel.beyond.iter().map(move |own| (kernel, own))).collect();
     if all.is_empty() {
@@ -149,7 +149,7 @@ fn fitted(device: &ProfiledDevice, top: usize, width: usize) -> Table {
         return table;
     }
     let longest = device.kernels.iter().take(top).map(|kernel| kernel.name.chars().count()).max().unwrap_or(0);
-    let room = (longest + width).saturating_sub(table.width()).max(LEAST_NAME);
+    let room = (longest + width).saturating_sub(table.width()).max(MIN_NAME_WIDTH);
     kernels(device, top, room).without_bars()
 }
 

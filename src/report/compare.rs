@@ -14,16 +14,16 @@ use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
 /// Maximum number of cases that are named beside a reason.
-const MOST_NAMED: usize = 2;
+const MAX_NAMED: usize = 2;
 
 /// Factor between the ratio of a case and the ratio of its medians that calls for an explanation.
-const FAR_FROM_MEDIANS: f64 = 1.01;
+const MAX_MEDIANS_RATIO: f64 = 1.01;
 
 /// Maximum number of summaries that are printed; `--json` has all.
 const MAX_OVERVIEWS: usize = 6;
 
 /// Maximum number of remarks below the tables of a device.
-const MOST_REMARKS: usize = 5;
+const MAX_REMARKS: usize = 5;
 
 /// Prints the differences, a row for each case, the cases that are not compared, broken limits, a summary, and the
 /// commands that would decide the undecided cases.
@@ -141,7 +141,7 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
         tables = vec![(kind.clone(), verdicts("", cases, &short))];
         whole = tables[0].1.width();
         names = short;
-        if tables[0].1.clone().fit(width, &LEAST_IMPORTANT).contains(&TEST) {
+        if tables[0].1.clone().fit(width, &HIDDEN_FIRST).contains(&TEST) {
             let plain = plain_names(cases);
             let table = verdicts("", cases, &plain);
             if let Some(several) = of_kinds(cases) {
@@ -151,7 +151,7 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
             }
         }
     }
-    let gone = tables.iter().map(|(_, table)| table.clone().fit(width, &LEAST_IMPORTANT));
+    let gone = tables.iter().map(|(_, table)| table.clone().fit(width, &HIDDEN_FIRST));
     let mut gone = gone.reduce(|gone, own| if own.len() > gone.len() { own } else { gone }).unwrap_or_default();
     let one = tables.len() == 1;
     if !one {
@@ -182,7 +182,7 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
         document.gap();
     }
     // One more remark takes no more room than a line that counts it.
-    let shown = if reasons.len() == MOST_REMARKS + 1 { reasons.len() } else { MOST_REMARKS };
+    let shown = if reasons.len() == MAX_REMARKS + 1 { reasons.len() } else { MAX_REMARKS };
     document.lines(reasons.iter().take(shown).map(String::as_str));
     let more = reasons.len().saturating_sub(shown);
     document.lines((more > 0).then(|| format!("{} in `--json -`", counted(more, "more remark"))));
@@ -192,7 +192,7 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
 /// Whether the ratio of a case points the other way than its medians, or is far from their ratio.
 fn is_of_pairs(case: &Compared) -> bool {
     let medians = case.candidate.median.0 / case.baseline.median.0;
-    case.ratio.is_some_and(|ratio| (ratio / medians).ln().abs() > FAR_FROM_MEDIANS.ln())
+    case.ratio.is_some_and(|ratio| (ratio / medians).ln().abs() > MAX_MEDIANS_RATIO.ln())
 }
 
 /// Splits the cases into a table for each kind; `None` if all are of one kind.
@@ -209,7 +209,7 @@ fn of_kinds(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
 const TEST: &str = "test";
 
 /// Columns to hide on a narrow terminal, least important first.
-const LEAST_IMPORTANT: [&str; 3] = ["candidate", "baseline", TEST];
+const HIDDEN_FIRST: [&str; 3] = ["candidate", "baseline", TEST];
 
 /// Returns a table with the verdict on each case, under these names.
 pub(crate) fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -> Table {
@@ -261,7 +261,7 @@ fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, test
     let whose = |group: &[(String, String, bool)]| match group.len() {
         2 if cases.len() == 2 => "both".into(),
         count if count == cases.len() && count > 1 => format!("all {count}"),
-        count if count > MOST_NAMED => format!("{count} of {}", cases.len()),
+        count if count > MAX_NAMED => format!("{count} of {}", cases.len()),
         _ => group.iter().map(|(_, name, _)| printable(name)).collect::<Vec<_>>().join(", "),
     };
     let line = |group: &Vec<(String, String, bool)>| format!("{}: {}", whose(group), printable(&group[0].0));

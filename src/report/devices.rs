@@ -86,7 +86,8 @@ impl<'a> DeviceCard<'a> {
         let trouble = info.unusable().or_else(idle).map(|reason| ("unusable", format!("it {reason}")));
         let facts = facts.into_iter().chain(trouble).chain([("", String::new())]);
         let algorithms = ALGORITHMS.iter().filter(|algorithm| !list::is_limit(algorithm));
-        let algorithms = algorithms.map(|own| (&*own.name, self.runs(&own.name, width.saturating_sub(BESIDE))));
+        let algorithms =
+            algorithms.map(|own| (&*own.name, self.runs(&own.name, width.saturating_sub(NAME_COLUMN_WIDTH))));
         self.headed(is_default, facts.chain(algorithms)).terminal(width)
     }
 
@@ -188,10 +189,10 @@ impl<'a> DeviceCard<'a> {
 }
 
 /// Width of the column with the names of facts and algorithms.
-const BESIDE: usize = 16;
+const NAME_COLUMN_WIDTH: usize = 16;
 
 fn driver(info: &DeviceInfo) -> String {
-    let parts = [&*info.driver.name, bench::beside(&info.name, &info.driver.info)];
+    let parts = [&*info.driver.name, bench::short_driver(&info.name, &info.driver.info)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 

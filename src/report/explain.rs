@@ -19,12 +19,12 @@ pub(crate) struct Explanation {
     /// Axis values that the choice depends on.
     #[serde(flatten, serialize_with = "write_axes")]
     options: CaseOptions,
-    candidates: Vec<Timed>,
+    candidates: Vec<TimedCandidate>,
 }
 
 /// Candidate of `auto` with its times. The candidate with the best prediction is the first, and `auto` takes it.
 #[derive(Serialize)]
-struct Timed {
+struct TimedCandidate {
     variant: &'static str,
     tile: Option<Tile>,
     predicted_ns: Nanos,
@@ -47,7 +47,7 @@ impl Explanation {
         times: Vec<Result<Nanos, String>>,
     ) -> Self {
         let spec = &group.spec;
-        let timed = candidates.iter().zip(times).map(|(own, time)| Timed {
+        let timed = candidates.iter().zip(times).map(|(own, time)| TimedCandidate {
             variant: own.variant,
             tile: own.tile,
             predicted_ns: own.predicted,
@@ -76,7 +76,7 @@ impl Explanation {
         let over_best = |time: Nanos| format!("{:.2}", time.0 / best);
         let table = Table::default().text(["variant"]).numbers(["predicted", "measured", "÷ fastest"]);
         let (mut table, mut failures) = (table.prose(["tile"]), vec![]);
-        for Timed { variant, tile, predicted_ns, measured_ns, reason } in candidates {
+        for TimedCandidate { variant, tile, predicted_ns, measured_ns, reason } in candidates {
             let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
             let [measured, ratio] =
                 measured_ns.map_or_else(|| ["–".into(), "–".into()], |time| [micros(time), over_best(time)]);
@@ -89,7 +89,7 @@ impl Explanation {
         document.table(table);
         document.gap();
         document.lines(failures);
-        if let Some(Timed { variant, measured_ns: Some(time), .. }) = candidates.first() {
+        if let Some(TimedCandidate { variant, measured_ns: Some(time), .. }) = candidates.first() {
             document.line(format!("auto takes the first, {variant}: {} × the fastest time", over_best(*time)));
         }
         document.gap();

@@ -9,10 +9,10 @@ use crate::stats::noise;
 use std::collections::{BTreeSet, HashMap};
 
 /// Minimum share of a limit that is worth mentioning.
-const WORTH_TELLING: f64 = 0.3;
+const MIN_MENTIONED_SHARE: f64 = 0.3;
 
 /// Maximum number of names in a list.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Winners of a size: several if their times are too close to tell apart.
 struct Race<'a> {
@@ -66,8 +66,8 @@ fn faster(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
         _ if sizes.len() == 1 => name.clone(),
         _ => format!("{name} at {}", span(of, &sizes)),
     };
-    let named: Vec<_> = faster.iter().take(MOST_NAMED).map(part).collect();
-    let more = faster.len().saturating_sub(MOST_NAMED);
+    let named: Vec<_> = faster.iter().take(MAX_NAMED).map(part).collect();
+    let more = faster.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!named.is_empty()).then(|| format!("faster with a caveat: {}{more}", named.join(", ")))
 }
@@ -98,7 +98,7 @@ fn of_races(races: &[Race<'_>]) -> Option<String> {
     match races {
         [] => None,
         [only] => Some(match (&only.names()[..], only.next) {
-            ([winner], next) => format!("{winner} is fastest{}{}", ahead(next), reaches(&only.winners, &[])),
+            ([winner], next) => format!("{winner} is fastest{}{}", lead_text(next), reaches(&only.winners, &[])),
             (several, _) => format!("{} are too close to tell which is fastest", list(several)),
         }),
         _ => {
@@ -118,7 +118,7 @@ fn of_races(races: &[Race<'_>]) -> Option<String> {
             }
             won.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
             let part = |(winner, of): &(&str, Vec<&str>)| format!("{winner} at {}", span(of, &sizes));
-            let (named, rest) = won.split_at(won.len().min(MOST_NAMED));
+            let (named, rest) = won.split_at(won.len().min(MAX_NAMED));
             let mut parts: Vec<_> = named.iter().map(part).collect();
             let rest: usize = rest.iter().map(|(_, of)| of.len()).sum();
             if rest > 0 {
@@ -137,7 +137,7 @@ fn of_races(races: &[Race<'_>]) -> Option<String> {
 }
 
 /// Describes the lead of the winner over the runner-up.
-fn ahead(next: Option<(&str, f64)>) -> String {
+fn lead_text(next: Option<(&str, f64)>) -> String {
     let Some((next, lead)) = next else { return String::new() };
     let text = match lead {
         ..1.995 => format!("{lead:.2}"),
@@ -152,7 +152,7 @@ fn ahead(next: Option<(&str, f64)>) -> String {
 fn reaches(cases: &[&Case], sizes: &[&str]) -> String {
     let known = cases.iter().filter_map(|case| Some((case, case.share?)));
     let known = known.filter(|(_, share)| {
-        (WORTH_TELLING..=1.0).contains(&share.fraction) && !share.told(|_| String::new()).starts_with(AT_MOST)
+        (MIN_MENTIONED_SHARE..=1.0).contains(&share.fraction) && !share.told(|_| String::new()).starts_with(AT_MOST)
     });
     let best = known.max_by(|(_, a), (_, b)| a.fraction.total_cmp(&b.fraction));
     best.map_or_else(String::new, |(case, share)| {
@@ -167,17 +167,17 @@ fn span(of: &[&str], all: &[&str]) -> String {
     let follow = all[from..].starts_with(of);
     match of {
         [first, _, .., last] if follow => format!("{first} to {last}"),
-        few if few.len() <= MOST_NAMED => list(few),
+        few if few.len() <= MAX_NAMED => list(few),
         many => format!("{} of {} sizes", many.len(), all.len()),
     }
 }
 
 /// Joins names: `a`, `a and b`, `a, b and c`, `a, b and 3 more`.
 fn list(names: &[&str]) -> String {
-    if names.len() <= MOST_NAMED {
+    if names.len() <= MAX_NAMED {
         return in_words(names, "and");
     }
-    let (named, rest) = names.split_at(MOST_NAMED - 1);
+    let (named, rest) = names.split_at(MAX_NAMED - 1);
     format!("{} and {} more", named.join(", "), rest.len())
 }
 
@@ -189,7 +189,7 @@ mod tests {
     use crate::record::fixture::four_cases;
 
     /// Returns the sentence about a record with a case for each of these sizes, variants and times.
-    fn said(times: &[(u64, &str, f64)]) -> Option<String> {
+    fn sentence_on(times: &[(u64, &str, f64)]) -> Option<String> {
         let mut record = four_cases();
         let measured = record.cases.iter().find(|case| case.measured().is_some()).expect("a time").clone();
         let case = |&(size, variant, time): &(u64, &str, f64)| {
@@ -206,8 +206,8 @@ mod tests {
 
     #[test]
     fn the_winner_is_named_with_its_lead_and_what_is_too_close_is_said() {
-        assert_eq!(said(&[(64, "naive", 250e3)]), None, "nothing competes");
-        let of = |times: &[(u64, &str, f64)]| said(times).expect("a sentence");
+        assert_eq!(sentence_on(&[(64, "naive", 250e3)]), None, "nothing competes");
+        let of = |times: &[(u64, &str, f64)]| sentence_on(times).expect("a sentence");
         assert_eq!(of(&[(64, "naive", 250e3), (64, "local", 100e3)]), "local is fastest, 2.5 times as fast as naive");
         let close = [(64, "naive", 100.5e3), (64, "local", 100e3), (64, "tiled", 200e3)];
         assert_eq!(of(&close), "local and naive are too close to tell which is fastest");
@@ -220,7 +220,7 @@ mod tests {
                 let time = |name: &'static str| (64 << at, name, if name == *winner { 100e3 } else { 200e3 });
                 ["naive", "local", "tiled", "texel"].map(time)
             };
-            said(&winners.iter().enumerate().flat_map(times).collect::<Vec<_>>()).expect("a sentence")
+            sentence_on(&winners.iter().enumerate().flat_map(times).collect::<Vec<_>>()).expect("a sentence")
         };
         assert_eq!(of(&["tiled"; 3]), "tiled is fastest at every size");
         assert_eq!(of(&["local", "tiled", "tiled", "tiled"]), "the fastest is tiled at 128 to 512, local at 64");

@@ -18,10 +18,10 @@ use std::collections::HashMap;
 
 /// Maximum number of cells per case of a table; fewer than `MIN_CASES` cases count as that many.
 const MAX_CELLS_PER_CASE: usize = 50;
-const MIN_CELLS: usize = 100;
+const MIN_CASES: usize = 100;
 
 /// Column of a variant, or its row if sizes are columns.
-struct Line {
+struct VariantLine {
     heading: Cell,
     /// Class within which the fastest case gets the star.
     class: Class,
@@ -40,7 +40,7 @@ impl<'a> Section<'a> {
 
     /// Whether enough cells of the table have a time: variants without common sizes make a table that is mostly empty.
     pub(crate) fn is_dense(&self) -> bool {
-        self.sizes().len() * self.variants().len() <= MAX_CELLS_PER_CASE * self.cases.len().max(MIN_CELLS)
+        self.sizes().len() * self.variants().len() <= MAX_CELLS_PER_CASE * self.cases.len().max(MIN_CASES)
     }
 
     /// Returns the reference time of the problem of a size.
@@ -50,7 +50,7 @@ impl<'a> Section<'a> {
 
     /// Returns the lines of `variants`, of the host, and of the metrics that are part of the answer; with shares and
     /// marks if there are `conditions`.
-    fn lines(&self, variants: &[&str], conditions: Option<&RunConditions>) -> Vec<Line> {
+    fn lines(&self, variants: &[&str], conditions: Option<&RunConditions>) -> Vec<VariantLine> {
         let sizes = self.sizes();
         let of = |case: Option<&Case>| match case.map(|case| (case, median(case))) {
             None => (None, Cell::default()),
@@ -67,7 +67,7 @@ impl<'a> Section<'a> {
             for case in cases {
                 own.entry(place(case).0).or_insert(case);
             }
-            Line { heading, class, cells: sizes.iter().map(|size| of(own.get(size).copied())).collect() }
+            VariantLine { heading, class, cells: sizes.iter().map(|size| of(own.get(size).copied())).collect() }
         };
         let of_variants = grouped(self.cases.iter().copied(), |case| place(case).1);
         let of_variants: HashMap<&str, Vec<&Case>> =
@@ -83,7 +83,7 @@ impl<'a> Section<'a> {
         let of_sizes = grouped(self.cases.iter().copied(), |case| place(case).0);
         let metrics = shown_metrics(&self.cases).into_iter().map(|name| {
             let cells = of_sizes.iter().map(|cases| (None, values(cases, name).into())).collect();
-            Line { heading: name.into(), class: Class::default(), cells }
+            VariantLine { heading: name.into(), class: Class::default(), cells }
         });
         of_variant.chain(host).chain(metrics).collect()
     }
@@ -101,7 +101,7 @@ fn values(of_size: &[&Case], name: &str) -> String {
 
 /// Returns a table with a row for each size, in the unit of its shortest time. The shortest time of each class has a
 /// star.
-fn table(sizes: &[String], lines: &[Line]) -> Table {
+fn table(sizes: &[String], lines: &[VariantLine]) -> Table {
     let mut table = Table::default().text(["size", ""]).numbers(lines.iter().map(|line| line.heading.clone()));
     for (at, size) in sizes.iter().enumerate() {
         let times = || lines.iter().filter_map(|line| Some((&line.class, line.cells[at].0?)));
@@ -132,7 +132,7 @@ fn place(case: &Case) -> (String, &str) {
 }
 
 /// Section with its table in each form, and the text around it.
-struct Shown<'a> {
+struct ShownSection<'a> {
     section: Section<'a>,
     /// Tables with variants as columns and with sizes as columns, in pairs: with bars, without bars, and also without
     /// shares of the limit.
@@ -151,14 +151,16 @@ struct Shown<'a> {
 #[must_use]
 pub fn compact(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
-    let shown: Vec<_> =
-        main_sections(record).into_iter().map(|section| Shown::new(record, section, view, &conditions)).collect();
+    let shown: Vec<_> = main_sections(record)
+        .into_iter()
+        .map(|section| ShownSection::new(record, section, view, &conditions))
+        .collect();
     let form = (0..6).find(|form| shown.iter().all(|shown| shown.forms[*form].width() <= view.width));
     let texts = shown.iter().map(|shown| shown.document(form, view.width, &conditions).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownSection<'a> {
     fn new(record: &Record, section: Section<'a>, view: &View, conditions: &RunConditions) -> Self {
         let is_skipped = |variant: &&str| {
             let mut own = section.cases.iter().filter(|case| place(case).1 == *variant);
@@ -246,7 +248,7 @@ impl<'a> Shown<'a> {
 
 /// Returns the lines of the reference times and of the relative speed of the fastest variant; adds the sources to
 /// `notes`.
-fn reference(section: &Section<'_>, of_others: &[ReferenceTime], notes: &mut Vec<String>) -> Vec<Line> {
+fn reference(section: &Section<'_>, of_others: &[ReferenceTime], notes: &mut Vec<String>) -> Vec<VariantLine> {
     let sizes = section.sizes();
     let figures: Vec<_> = sizes.iter().map(|size| section.reference(size, of_others)).collect();
     if figures.iter().all(Option::is_none) {
@@ -272,7 +274,7 @@ fn reference(section: &Section<'_>, of_others: &[ReferenceTime], notes: &mut Vec
         notes.push(format!("reference: {source}{of}"));
     }
     let times = figures.iter().map(|figure| (figure.map(|figure| figure.time), Cell::default())).collect();
-    let line = |heading: &str, cells| Line { heading: heading.into(), class: Class::default(), cells };
+    let line = |heading: &str, cells| VariantLine { heading: heading.into(), class: Class::default(), cells };
     vec![line("reference", times), line("× reference", ratios)]
 }
 

@@ -18,7 +18,7 @@ const COLUMNS: [usize; 3] = [24, 16, 8];
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Maximum number of cases that are shown for an event.
-const MOST_MOVES: usize = 12;
+const MAX_MOVES: usize = 12;
 
 /// Prints a row for each case with its trend, then the events at which cases changed, and a summary.
 #[must_use]
@@ -119,7 +119,7 @@ fn event(history: &History, event: &HistoryEvent) -> String {
     let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
     let mut out = format!("between {before}\n    and {after}\n");
     let _ = writeln!(out, "  changed  {}", printable(&event.changes_in_words()));
-    for moved in event.moves.iter().take(MOST_MOVES) {
+    for moved in event.moves.iter().take(MAX_MOVES) {
         let series = &history.series[moved.series];
         let step = &series.steps[moved.step];
         let mut why: Vec<_> = moved.changes.iter().map(|change| printable(change).into_owned()).collect();
@@ -135,8 +135,8 @@ fn event(history: &History, event: &HistoryEvent) -> String {
             step.counts[1],
         );
     }
-    if event.moves.len() > MOST_MOVES {
-        let _ = writeln!(out, "  and {} more cases", event.moves.len() - MOST_MOVES);
+    if event.moves.len() > MAX_MOVES {
+        let _ = writeln!(out, "  and {} more cases", event.moves.len() - MAX_MOVES);
     }
     for command in history.confirming(event) {
         let _ = writeln!(out, "  confirm  {}", printable(&command));

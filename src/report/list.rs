@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 /// Publication that kernels are taken from.
 #[derive(Serialize)]
-struct Source {
+struct Publication {
     /// Name that a variant's [`source`](Variant::source) uses.
     name: &'static str,
     /// Title, author and year.
@@ -21,28 +21,28 @@ struct Source {
 }
 
 /// Publications that the project began with, in order of appearance.
-const SOURCES: [Source; 5] = [
-    Source {
+const PUBLICATIONS: [Publication; 5] = [
+    Publication {
         name: "the matmul post",
         title: "Speeding up Matrix Multiplication on GPGPU, using SYCL DPC++ (Anjan Roy, 2021)",
         address: "https://itzmeanjan.in/pages/speeding-up-matrix-multiplication-on-gpgpu.html",
     },
-    Source {
+    Publication {
         name: "the LU post",
         title: "Improving Parallel LU Decomposition by ~20x (Anjan Roy, 2021)",
         address: "https://itzmeanjan.in/pages/improved-parallel-lu-decomposition.html",
     },
-    Source {
+    Publication {
         name: "the similarity post",
         title: "Optimizing Parallel Similarity Transformation (Anjan Roy, 2021)",
         address: "https://itzmeanjan.in/pages/optimizing-parallel-similarity-transformation.html",
     },
-    Source {
+    Publication {
         name: "the SYCL workshop",
         title: "Heterogeneous programming with SYCL, nd-range data-parallel kernels (ENCCS)",
         address: "https://enccs.github.io/sycl-workshop/",
     },
-    Source {
+    Publication {
         name: "Data Parallel C++",
         title: "second edition, chapter 9, Communication and Synchronization (James Reinders and others, 2023)",
         address: "https://doi.org/10.1007/978-1-4842-9691-2",
@@ -50,8 +50,8 @@ const SOURCES: [Source; 5] = [
 ];
 
 /// Returns the publications that one of `variants` names.
-fn named_by(variants: &[Variant]) -> impl Iterator<Item = &'static Source> {
-    SOURCES.iter().filter(|source| variants.iter().any(|variant| variant.source.contains(source.name)))
+fn named_by(variants: &[Variant]) -> impl Iterator<Item = &'static Publication> {
+    PUBLICATIONS.iter().filter(|source| variants.iter().any(|variant| variant.source.contains(source.name)))
 }
 
 /// Whether an algorithm serves to find a limit of a device.
@@ -90,7 +90,7 @@ pub(crate) struct Listed {
     /// Whether `--solve` continues to the solution of a system.
     solves: bool,
     variants: Vec<ListedVariant>,
-    sources: Vec<&'static Source>,
+    sources: Vec<&'static Publication>,
 }
 
 /// Variant in `list --json`.
@@ -180,7 +180,7 @@ pub(crate) fn long(algorithm: &Algorithm, width: usize) -> String {
         line(format!("    needs    {}", needs(variant)));
     }
     // Addresses are too long to be indented further.
-    for (at, Source { name, title, address }) in named_by(&algorithm.variants).enumerate() {
+    for (at, Publication { name, title, address }) in named_by(&algorithm.variants).enumerate() {
         document.verbatim(if at == 0 { "\nsources\n" } else { "\n" });
         document.line(format!("  {name}: {title}"));
         document.verbatim(format!("  {address}\n"));

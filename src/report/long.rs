@@ -178,21 +178,21 @@ fn known(share: Option<Share>) -> Option<Share> {
 fn share_text(share: Share) -> String {
     let limit = share.limit.name();
     let Some([low, high]) = range(share) else { return format!("{} {limit}", percent(share.fraction)) };
-    let decimals = usize::from(share.fraction < SMALL);
+    let decimals = usize::from(share.fraction < MAX_DECIMAL_SHARE);
     format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high)
 }
 
 /// Returns the bounds of a share that is uncertain.
 fn range(share: Share) -> Option<[f64; 2]> {
     let doubt = |[low, high]: &[f64; 2]| (share.fraction - low).max(high - share.fraction) / share.fraction;
-    share.interval.filter(|ends| doubt(ends) >= DOUBTED)
+    share.interval.filter(|ends| doubt(ends) >= MIN_SHOWN_UNCERTAINTY)
 }
 
 /// Share below which percentages have a decimal.
-const SMALL: f64 = 0.1;
+const MAX_DECIMAL_SHARE: f64 = 0.1;
 
 /// Relative uncertainty of a share from which its bounds are shown.
-const DOUBTED: f64 = 0.05;
+const MIN_SHOWN_UNCERTAINTY: f64 = 0.05;
 
 #[cfg(test)]
 mod tests {

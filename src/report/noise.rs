@@ -36,7 +36,7 @@ fn row(sightings: &[&Case]) -> Option<(f64, Vec<String>)> {
 }
 
 /// Columns to hide on a narrow terminal, least important first.
-const LEAST_IMPORTANT: [&str; 3] = ["overlapping pairs", "within one", "median"];
+const HIDDEN_FIRST: [&str; 3] = ["overlapping pairs", "within one", "median"];
 
 /// Prints a line for each case that at least two processes measured.
 #[must_use]
@@ -56,7 +56,7 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
         table.row(cells);
     }
     let whole = table.width();
-    let mut gone = table.fit(width, &LEAST_IMPORTANT);
+    let mut gone = table.fit(width, &HIDDEN_FIRST);
     document.table(table);
     gone.reverse();
     document.lines(table::hidden(&gone, whole));

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 #[must_use]
 pub(crate) fn text(peak: &Peak, width: usize) -> String {
     let mut document = Document::default();
-    document.line(format!("{}, {}", peak.device, bench::beside(&peak.device, &peak.driver)));
+    document.line(format!("{}, {}", peak.device, bench::short_driver(&peak.device, &peak.driver)));
     let extent = match peak.extent {
         Extent::Full => "",
         Extent::Quick => "; a quick run: `gpukern peak` measures more",

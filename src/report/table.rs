@@ -87,7 +87,7 @@ impl Cell {
 
 /// Kind of a column, which determines its layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ColumnKind {
     /// Left-aligned and never wrapped. The first columns of this kind name the row.
     Text,
     /// Right-aligned.
@@ -101,39 +101,39 @@ enum Kind {
 pub(crate) struct Table {
     /// Caption, only on pages: elsewhere, the surrounding text has it.
     caption: String,
-    columns: Vec<(Cell, Kind)>,
+    columns: Vec<(Cell, ColumnKind)>,
     rows: Vec<Vec<Cell>>,
 }
 
 /// Minimum length of a shortened name, in characters.
-const LEAST_NAME: usize = 20;
+const MIN_NAME_LENGTH: usize = 20;
 
 /// Maximum number of columns that fit side by side on a phone.
-const MOST_ON_A_PHONE: usize = 5;
+const MAX_PHONE_COLUMNS: usize = 5;
 
 impl Table {
     pub(crate) fn captioned(caption: impl Into<String>) -> Self {
         Self { caption: caption.into(), ..Self::default() }
     }
 
-    fn columns(mut self, kind: Kind, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+    fn columns(mut self, kind: ColumnKind, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
         self.columns.extend(headings.into_iter().map(|heading| (heading.into(), kind)));
         self
     }
 
     /// Adds columns of text.
     pub(crate) fn text(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
-        self.columns(Kind::Text, headings)
+        self.columns(ColumnKind::Text, headings)
     }
 
     /// Adds columns of numbers.
     pub(crate) fn numbers(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
-        self.columns(Kind::Number, headings)
+        self.columns(ColumnKind::Number, headings)
     }
 
     /// Adds columns of sentences.
     pub(crate) fn prose(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
-        self.columns(Kind::Prose, headings)
+        self.columns(ColumnKind::Prose, headings)
     }
 
     /// Adds a row, with a cell for each column.
@@ -157,7 +157,7 @@ impl Table {
 
     /// Counts the columns that name the row.
     fn names(&self) -> usize {
-        self.columns.iter().take_while(|(_, kind)| *kind == Kind::Text).count()
+        self.columns.iter().take_while(|(_, kind)| *kind == ColumnKind::Text).count()
     }
 
     /// Whether `is` holds for a cell outside the columns that name rows.
@@ -207,7 +207,7 @@ impl Table {
     /// Cuts the middle out of long names of rows until the table fits, if the names then still differ.
     pub(crate) fn shorten_names(&mut self, width: usize) {
         let excess = self.width().saturating_sub(width);
-        let most = (self.width_of(0) - 3).saturating_sub(excess).max(LEAST_NAME);
+        let most = (self.width_of(0) - 3).saturating_sub(excess).max(MIN_NAME_LENGTH);
         let shortened = |name: &str| {
             let count = name.chars().count();
             let (head, tail) = ((most - 1).div_ceil(2), (most - 1) / 2);
@@ -252,7 +252,7 @@ impl Table {
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// Minimum width of a last column of prose, so that no name in it is broken.
-const LEAST_PROSE: u16 = 26;
+const MIN_PROSE_WIDTH: u16 = 26;
 
 /// On the terminal.
 impl Table {
@@ -260,7 +260,7 @@ impl Table {
     /// other, each with the names of the rows.
     pub(crate) fn terminal(&self, width: usize) -> String {
         let all: Vec<usize> = (0..self.columns.len()).collect();
-        if self.columns.iter().any(|(_, kind)| *kind == Kind::Prose) {
+        if self.columns.iter().any(|(_, kind)| *kind == ColumnKind::Prose) {
             return self.block(&all, Some(width));
         }
         let (names, others) = all.split_at(self.names());
@@ -301,7 +301,7 @@ impl Table {
         let mut cells: Vec<_> = columns.iter().map(|column| self.cells(*column).into_iter()).collect();
         for _ in &self.rows {
             let cell = |(column, cells): (&usize, &mut std::vec::IntoIter<String>)| {
-                let right = self.columns[*column].1 == Kind::Number;
+                let right = self.columns[*column].1 == ColumnKind::Number;
                 let alignment = if right { CellAlignment::Right } else { CellAlignment::Left };
                 comfy_table::Cell::new(cells.next().unwrap_or_default()).set_alignment(alignment)
             };
@@ -313,7 +313,7 @@ impl Table {
                 column.set_constraint(ColumnConstraint::ContentWidth);
             }
             if let Some(column) = table.column_iter_mut().last() {
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(LEAST_PROSE)));
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(MIN_PROSE_WIDTH)));
             }
         }
         table.to_string().lines().map(str::trim_end).map(|line| line.to_string() + "\n").collect()
@@ -322,7 +322,7 @@ impl Table {
     /// Returns the texts of a column, with stars, numbers, details, marks and bars aligned.
     fn cells(&self, column: usize) -> Vec<String> {
         let cells = || self.rows.iter().map(|row| &row[column]);
-        if self.columns[column].1 != Kind::Number {
+        if self.columns[column].1 != ColumnKind::Number {
             return cells().map(Cell::plain).collect();
         }
         let widest = |part: fn(&Cell) -> &str| cells().map(|cell| part(cell).chars().count()).max().unwrap_or(0);
@@ -363,7 +363,7 @@ impl Table {
         }
         out.push_str("\n|");
         for (_, kind) in &self.columns {
-            out.push_str(if *kind == Kind::Number { " ---: |" } else { " :--- |" });
+            out.push_str(if *kind == ColumnKind::Number { " ---: |" } else { " :--- |" });
         }
         for row in &self.rows {
             let cells = row.iter().map(|cell| format!(" {} |", cell.markdown()));
@@ -377,7 +377,7 @@ impl Table {
     pub(crate) fn html(&self, classes: &str) -> String {
         let caption = escape(&self.caption);
         let asked = classes.split(' ').any(|class| class == "stacked");
-        let stacked = asked || self.columns.len() > MOST_ON_A_PHONE;
+        let stacked = asked || self.columns.len() > MAX_PHONE_COLUMNS;
         let classes = if stacked && !asked { format!("{classes} stacked") } else { classes.to_owned() };
         let mut out = format!(
             r#"<div class="table" role="group" tabindex="0" aria-label="{caption}">
@@ -387,7 +387,7 @@ impl Table {
         for (heading, kind) in &self.columns {
             let _ = match (heading.html(), kind) {
                 (empty, _) if empty.is_empty() => write!(out, "<td></td>"),
-                (number, Kind::Number) => write!(out, r#"<th scope="col" class="n">{number}</th>"#),
+                (number, ColumnKind::Number) => write!(out, r#"<th scope="col" class="n">{number}</th>"#),
                 (text, _) => write!(out, r#"<th scope="col">{text}</th>"#),
             };
         }
@@ -399,9 +399,9 @@ impl Table {
                 let name = if stacked { format!(r#" data-name="{}""#, escape(&heading.text)) } else { String::new() };
                 let _ = match kind {
                     _ if at == 0 => write!(out, r#"<th scope="row">{cell}</th>"#),
-                    Kind::Text => write!(out, r#"<td class="w"{name}>{cell}</td>"#),
-                    Kind::Number => write!(out, r#"<td class="n"{name}>{cell}</td>"#),
-                    Kind::Prose => write!(out, "<td{name}>{cell}</td>"),
+                    ColumnKind::Text => write!(out, r#"<td class="w"{name}>{cell}</td>"#),
+                    ColumnKind::Number => write!(out, r#"<td class="n"{name}>{cell}</td>"#),
+                    ColumnKind::Prose => write!(out, "<td{name}>{cell}</td>"),
                 };
             }
             out.push_str("</tr>\n");

@@ -10,7 +10,7 @@ use crate::plan::axes::{self, AXES, Axis};
 use crate::tuning::{Found, Inspected};
 
 /// Result of one search that ran kernels.
-pub(crate) struct Row {
+pub(crate) struct TunedRow {
     pub variant: &'static str,
     pub spec: CaseSpec,
     pub found: Found,
@@ -76,16 +76,16 @@ pub(crate) fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Insp
 }
 
 /// Columns to hide on a narrow terminal, least important first: the gain says as much as the built-in rate.
-const LEAST_IMPORTANT: [&str; 2] = ["tried", "built in"];
+const HIDDEN_FIRST: [&str; 2] = ["tried", "built in"];
 
 /// Prints a line for each search: the best tile, its rate, and that of the built-in one; within `width` columns.
 #[must_use]
-pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], width: usize) -> String {
+pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width: usize) -> String {
     let found = rows.iter().map(|row| SearchRow { variant: row.variant, spec: row.spec, cells: found(row).to_vec() });
     let headings = ["GFLOP/s", "built in", "gain", "tried"];
     let (mut document, mut table) = searches(device, algorithm, "the best tiles", &headings, found.collect());
     let whole = table.width();
-    let gone = table.fit(width, &LEAST_IMPORTANT);
+    let gone = table.fit(width, &HIDDEN_FIRST);
     if table.width() > width {
         document.gap();
         document.lines(rows.iter().map(sentence));
@@ -94,7 +94,7 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
         document.gap();
         document.table(table);
     }
-    for Row { spec, work, found, .. } in rows {
+    for TunedRow { spec, work, found, .. } in rows {
         let Some((name, time)) = &found.rule else { continue };
         let (axes, size, rate) = (axes::brief(spec), spec.size, work.rate(*time));
         document.line(format!("`auto` picks {name} for {axes} {size}: {rate} GFLOP/s"));
@@ -109,8 +109,8 @@ fn gain(found: &Found) -> Option<String> {
 }
 
 /// Returns the cells behind the names of a search.
-fn found(row: &Row) -> [String; 5] {
-    let Row { found, work, .. } = row;
+fn found(row: &TunedRow) -> [String; 5] {
+    let TunedRow { found, work, .. } = row;
     let (tile, time) = found.best;
     [
         tile.to_string(),
@@ -122,8 +122,8 @@ fn found(row: &Row) -> [String; 5] {
 }
 
 /// Describes a search in a sentence, for a terminal too narrow for the table.
-fn sentence(row: &Row) -> String {
-    let Row { variant, spec, .. } = row;
+fn sentence(row: &TunedRow) -> String {
+    let TunedRow { variant, spec, .. } = row;
     let [tile, rate, built_in, _, tried] = found(row);
     let whose = if row.found.best.0 == row.found.built_in.0 { "" } else { &format!(" the built-in one's {built_in}") };
     let gain = gain(&row.found).map_or_else(String::new, |gain| format!(", {gain}{whose}"));
@@ -142,7 +142,7 @@ mod tests {
     use crate::basis::units::{Bytes, Nanos};
     use crate::device::capability::tests::software_device;
 
-    fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> Row {
+    fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> TunedRow {
         let algorithm = crate::algorithms::find("matmul").expect("it is an algorithm");
         let size: Size = size.parse().expect("a size");
         let parsed = |text: &str| text.parse::<Tile>().expect("a tile");
@@ -154,7 +154,7 @@ mod tests {
             space: 2412,
             refused: vec![],
         };
-        Row {
+        TunedRow {
             variant,
             spec: CaseSpec::new(algorithm, size, DType::F32),
             found,
@@ -194,7 +194,7 @@ mod tests {
                 row
             };
             let column = axis.column.as_ref().expect("kept tiles have a field of it");
-            let shown = |rows: &[Row], width| text(&software_device(), algorithm, rows, width);
+            let shown = |rows: &[TunedRow], width| text(&software_device(), algorithm, rows, width);
             for (width, named) in [(200, true), (40, false)] {
                 let text = shown(&[usual(), other()], width);
                 let heads = text.lines().any(|line| line.contains("variant") && line.contains(column.name));

@@ -5,7 +5,7 @@ use super::chart::{GRID, QUIET, SERIES, Swatch, Width, bar_swatch, label, legend
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, TimeUnit, percent, trimmed};
 use crate::capture::profile::{Profile, ProfiledDevice, Span};
-use crate::report::capture::{footers, headline, kernels, named, notes, serialised, summary, whose};
+use crate::report::capture::{footers, headline, kernels, named, notes, process_title, serialised, summary};
 use crate::report::document::Document;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub(crate) fn page(profile: &Profile, top: usize) -> String {
         for device in &process.devices {
             document.heading(named(device));
             if several {
-                document.quiet(whose(process));
+                document.quiet(process_title(process));
             }
             document.line(summary(profile, device));
             if !device.timeline.dispatches.is_empty() {
@@ -55,7 +55,7 @@ const PENDING: u32 = 5;
 /// Width of a step of time in pixels.
 const STEP: u32 = 2;
 /// Number of kernels with a colour of their own.
-const NAMED: usize = SERIES.len();
+const COLOURED_KERNELS: usize = SERIES.len();
 
 /// Draws the queues of a device over time.
 fn timeline(device: &ProfiledDevice, width: Width) -> String {
@@ -73,7 +73,8 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
         body.push_str(&label(MARGIN, top + 12, 12, "start", &QUIET.hex(), &name));
         let steps = ((pixels - 2 * MARGIN) / STEP) as usize;
         let of_queue = timeline.dispatches.iter().filter(|(_, span)| span.queue == queue);
-        let shares = shares(of_queue.map(|(kernel, span)| ((*kernel).min(NAMED), *span)), begin, length, steps);
+        let shares =
+            shares(of_queue.map(|(kernel, span)| ((*kernel).min(COLOURED_KERNELS), *span)), begin, length, steps);
         for (from, until, parts) in runs(&shares) {
             body.push_str(&bars(device, from, until, parts, top + ABOVE));
         }
@@ -85,9 +86,10 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
             body.push_str(&rectangle(from, until, top + ABOVE + HEIGHT + 3, PENDING, &QUIET.hex()));
         }
     }
-    let swatch = |at: usize| -> Swatch { if at < NAMED { bar_swatch(at) } else { grey_swatch() } };
-    let shown = device.kernels.iter().take(NAMED).enumerate().map(|(at, kernel)| (&*kernel.name, swatch(at)));
-    let others = (device.kernels.len() > NAMED).then(|| ("others", swatch(NAMED)));
+    let swatch = |at: usize| -> Swatch { if at < COLOURED_KERNELS { bar_swatch(at) } else { grey_swatch() } };
+    let shown =
+        device.kernels.iter().take(COLOURED_KERNELS).enumerate().map(|(at, kernel)| (&*kernel.name, swatch(at)));
+    let others = (device.kernels.len() > COLOURED_KERNELS).then(|| ("others", swatch(COLOURED_KERNELS)));
     let (rows, legend) = legend(shown.chain(others), pixels);
     let size = bottom + 26;
     let mut out =
@@ -152,7 +154,7 @@ fn bars(device: &ProfiledDevice, from: usize, until: usize, parts: &BTreeMap<usi
         // Rounding may have made the sum higher than the row.
         let height = (*height).min(foot - top);
         foot -= height;
-        let own = device.kernels.get(*kernel).filter(|_| *kernel < NAMED);
+        let own = device.kernels.get(*kernel).filter(|_| *kernel < COLOURED_KERNELS);
         let colour = if own.is_some() { SERIES[*kernel] } else { QUIET };
         drawn.push_str(&rectangle(from, until, foot, height, &colour.hex()));
         let name = own.map_or_else(|| "others".into(), |own| format!("{} {}", own.name, own.grid_text()));

@@ -86,7 +86,7 @@ pub(super) fn dark_rules() -> String {
 
 /// Mark of a case.
 #[derive(Clone, Debug)]
-pub(super) struct Point {
+pub(super) struct ChartPoint {
     pub(super) x: f64,
     pub(super) y: f64,
     /// Ends of the interval around `y`.
@@ -107,7 +107,7 @@ pub(super) struct Series {
     pub(super) dashed: bool,
     /// Whether the chart names the series: of a variant that both sources have, only the first's.
     pub(super) named: bool,
-    pub(super) points: Vec<Point>,
+    pub(super) points: Vec<ChartPoint>,
 }
 
 impl Series {
@@ -116,7 +116,7 @@ impl Series {
     }
 
     /// Draws the line through the marks that are on it, in order of x.
-    fn line(&self, at: &dyn Fn(&Point) -> (i32, i32)) -> String {
+    fn line(&self, at: &dyn Fn(&ChartPoint) -> (i32, i32)) -> String {
         let mut points: Vec<_> = self.points.iter().filter(|point| point.on_line).collect();
         if points.len() < 2 {
             return String::new();
@@ -172,7 +172,7 @@ pub(super) struct Plot {
 /// Height of the heading above a chart, in pixels.
 const HEADING: u32 = 48;
 /// Height of a line of the heading.
-const LINE_OF_HEADING: i32 = 18;
+const HEADING_LINE_HEIGHT: i32 = 18;
 /// Height of a row of the legend.
 const ROW: u32 = 22;
 /// Left edge of headings, names and legends.
@@ -182,12 +182,12 @@ const BOTTOM: u32 = 44;
 /// Right margin of a chart without names there.
 const RIGHT: u32 = 14;
 /// Height of a line of names, and width of a character.
-const LINE: i32 = 14;
-const LETTER: f64 = 7.4;
+const LABEL_LINE_HEIGHT: i32 = 14;
+const LABEL_CHARACTER_WIDTH: f64 = 7.4;
 /// Maximum length of a line of a name beside a chart, in characters.
-const LONGEST: usize = 30;
+const MAX_LABEL_LINE: usize = 30;
 /// Length of a name, in characters, above which its brackets go on a line of their own.
-const LONG: usize = 22;
+const MAX_UNBROKEN_LABEL: usize = 22;
 pub(super) const FONT: &str = "system-ui, sans-serif";
 /// Attribute of the lines of a second source.
 const DASHES: &str = r#" stroke-dasharray="6 4""#;
@@ -221,7 +221,7 @@ impl Plot {
 }
 
 /// Name beside the end of a line.
-struct Name {
+struct EndLabel {
     lines: Vec<String>,
     /// Style of the mark before the name; `None` for a limit.
     style: Option<usize>,
@@ -232,25 +232,25 @@ struct Name {
 impl Plot {
     /// Returns the names at the right of the chart: important series and level limits. A phone has no room for them, so
     /// its legend names the series.
-    fn names(&self, width: Width) -> Vec<Name> {
+    fn names(&self, width: Width) -> Vec<EndLabel> {
         if width == Width::Narrow {
             return vec![];
         }
         let end = |series: &Series| {
             let last = series.points.iter().max_by(|a, b| a.x.total_cmp(&b.x))?;
-            Some(Name { lines: broken(&series.name), style: series.style, at: (last.x, last.y) })
+            Some(EndLabel { lines: split_label(&series.name), style: series.style, at: (last.x, last.y) })
         };
         let series = self.series.iter().filter(|series| series.named && series.style.is_some()).filter_map(end);
         let level = self.ceilings.iter().filter(|ceiling| ceiling.is_level());
-        let level = level.map(|ceiling| Name { lines: broken(&ceiling.name), style: None, at: ceiling.to });
+        let level = level.map(|ceiling| EndLabel { lines: split_label(&ceiling.name), style: None, at: ceiling.to });
         series.chain(level).collect()
     }
 
     /// Draws with plotters into `drawn`; returns the markup of the marks.
-    fn draw(&self, drawn: &mut String, size: (u32, u32), legend: u32, names: &[Name]) -> Option<String> {
+    fn draw(&self, drawn: &mut String, size: (u32, u32), legend: u32, names: &[EndLabel]) -> Option<String> {
         let root = SVGBackend::with_string(drawn, size).into_drawing_area();
         let longest = names.iter().flat_map(|name| &name.lines).map(|line| line.chars().count()).max();
-        let right = longest.map_or(RIGHT, |longest| 34 + (LETTER * longest as f64) as u32);
+        let right = longest.map_or(RIGHT, |longest| 34 + (LABEL_CHARACTER_WIDTH * longest as f64) as u32);
         let mut builder = ChartBuilder::on(&root);
         builder.margin_top(HEADING).margin_right(right).margin_bottom(legend);
         builder.set_label_area_size(LabelAreaPosition::Left, LEFT);
@@ -299,7 +299,7 @@ impl Plot {
         }
         let frame = [HEADING as i32 + 6, (size.1 - legend - BOTTOM) as i32];
         let ends: Vec<_> = names.iter().map(|name| at(name.at.0, clamped(name.at.1))).collect();
-        marks.push_str(&beside(names, &ends, (size.0 - right) as i32 + 14, frame));
+        marks.push_str(&end_labels(names, &ends, (size.0 - right) as i32 + 14, frame));
         root.present().ok()?;
         drop(chart);
         Some(marks)
@@ -326,10 +326,10 @@ impl Plot {
 
 /// Draws names at `x`, each as close to the height of its line's end as the others allow, with a dotted line from that
 /// end.
-fn beside(names: &[Name], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> String {
+fn end_labels(names: &[EndLabel], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> String {
     let mut out = String::new();
     let heights: Vec<_> = ends.iter().zip(names).map(|((_, y), name)| (*y, name.lines.len())).collect();
-    for ((name, (from, end)), y) in names.iter().zip(ends).zip(apart(&heights, frame)) {
+    for ((name, (from, end)), y) in names.iter().zip(ends).zip(spread_labels(&heights, frame)) {
         if *from < x - 16 || end.abs_diff(y) > 3 {
             let quiet = AXIS.hex();
             let start = from + 7;
@@ -341,7 +341,7 @@ fn beside(names: &[Name], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> Strin
         }
         out.push_str(&name.style.map_or_else(String::new, |style| mark(style, x + 4, y)));
         let (left, ink) = if name.style.is_some() { (x + 13, INK) } else { (x, QUIET) };
-        for (line, y) in name.lines.iter().zip((y + 4..).step_by(LINE as usize)) {
+        for (line, y) in name.lines.iter().zip((y + 4..).step_by(LABEL_LINE_HEIGHT as usize)) {
             out.push_str(&label(left.max(0) as u32, y.max(0) as u32, 12, "start", &ink.hex(), line));
         }
     }
@@ -349,28 +349,28 @@ fn beside(names: &[Name], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> Strin
 }
 
 /// Splits a long name before its brackets.
-fn broken(name: &str) -> Vec<String> {
-    let parts = name.split_once(" (").filter(|_| name.chars().count() > LONG);
+fn split_label(name: &str) -> Vec<String> {
+    let parts = name.split_once(" (").filter(|_| name.chars().count() > MAX_UNBROKEN_LABEL);
     let lines = parts.map_or_else(|| vec![name.to_owned()], |(own, rest)| vec![own.to_owned(), format!("({rest}")]);
-    lines.iter().map(|line| shortened(line, LONGEST)).collect()
+    lines.iter().map(|line| shortened(line, MAX_LABEL_LINE)).collect()
 }
 
 /// Moves labels from these heights, each with its number of lines, so that they do not overlap and stay within the
 /// frame if possible.
-fn apart(heights: &[(i32, usize)], [top, bottom]: [i32; 2]) -> Vec<i32> {
+fn spread_labels(heights: &[(i32, usize)], [top, bottom]: [i32; 2]) -> Vec<i32> {
     let mut order: Vec<usize> = (0..heights.len()).collect();
     order.sort_by_key(|index| heights[*index].0);
-    let below = |index: &usize| LINE * (heights[*index].1 as i32 - 1);
+    let below = |index: &usize| LABEL_LINE_HEIGHT * (heights[*index].1 as i32 - 1);
     let mut placed: Vec<_> = heights.iter().map(|(height, _)| *height).collect();
     let mut free = top;
     for index in &order {
         placed[*index] = placed[*index].max(free);
-        free = placed[*index].saturating_add(below(index) + LINE);
+        free = placed[*index].saturating_add(below(index) + LABEL_LINE_HEIGHT);
     }
     let mut free = bottom;
     for index in order.iter().rev() {
         placed[*index] = placed[*index].min(free.saturating_sub(below(index)));
-        free = placed[*index].saturating_sub(LINE);
+        free = placed[*index].saturating_sub(LABEL_LINE_HEIGHT);
     }
     placed
 }
@@ -473,7 +473,7 @@ fn mark(style: usize, x: i32, y: i32) -> String {
 }
 
 /// Maximum number of lines of a heading's title or source.
-const MOST_LINES: usize = 4;
+const MAX_HEADING_LINES: usize = 4;
 
 /// Breaks `text` into lines of at most `most` characters, within words if necessary: names of files have no spaces.
 fn lines(text: &str, most: usize) -> Vec<String> {
@@ -482,7 +482,7 @@ fn lines(text: &str, most: usize) -> Vec<String> {
     let room = |line: &str| if line.is_empty() { Some(most) } else { most.checked_sub(line.chars().count() + 1) };
     for word in text.split(' ') {
         let mut rest = word;
-        while lines.len() <= MOST_LINES && room(&line).is_none_or(|room| rest.chars().nth(room).is_some()) {
+        while lines.len() <= MAX_HEADING_LINES && room(&line).is_none_or(|room| rest.chars().nth(room).is_some()) {
             if line.is_empty() {
                 let (end, _) = rest.char_indices().nth(most).unwrap_or((rest.len(), ' '));
                 line.push_str(&rest[..end]);
@@ -490,7 +490,7 @@ fn lines(text: &str, most: usize) -> Vec<String> {
             }
             lines.push(std::mem::take(&mut line));
         }
-        if lines.len() > MOST_LINES {
+        if lines.len() > MAX_HEADING_LINES {
             break;
         }
         if !line.is_empty() {
@@ -499,9 +499,9 @@ fn lines(text: &str, most: usize) -> Vec<String> {
         line.push_str(rest);
     }
     lines.push(line);
-    if lines.len() > MOST_LINES {
-        lines.truncate(MOST_LINES);
-        lines[MOST_LINES - 1] = shortened(&lines[MOST_LINES - 1], most - 1) + "…";
+    if lines.len() > MAX_HEADING_LINES {
+        lines.truncate(MAX_HEADING_LINES);
+        lines[MAX_HEADING_LINES - 1] = shortened(&lines[MAX_HEADING_LINES - 1], most - 1) + "…";
     }
     lines
 }
@@ -511,11 +511,11 @@ fn lines(text: &str, most: usize) -> Vec<String> {
 pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u32) -> String {
     let room = width as usize - 20;
     let (titles, sources) = (lines(title, room / 9), lines(source, room * 5 / 32));
-    let above = LINE_OF_HEADING * (titles.len() + sources.len() - 2) as i32;
+    let above = HEADING_LINE_HEIGHT * (titles.len() + sources.len() - 2) as i32;
     let (top, height) = (-above, height as i32 + above);
     let mut heading = String::new();
     for (at, line) in titles.iter().chain(&sources).enumerate() {
-        let y = top + 18 + LINE_OF_HEADING * at as i32;
+        let y = top + 18 + HEADING_LINE_HEIGHT * at as i32;
         let (size, ink, weight) = if at < titles.len() { (14, INK, r#" font-weight="600""#) } else { (12, QUIET, "") };
         let (ink, line) = (ink.hex(), escape(line));
         let _ = write!(
@@ -652,7 +652,7 @@ pub(super) fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], colour: Colour) -> S
     format!(r#"<polyline fill="none" opacity="1" stroke="{colour}" stroke-width="1" points="{x},{y} {to_x},{to_y} "/>"#)
 }
 
-const MOST_BINS: usize = 40;
+const MAX_BINS: usize = 40;
 
 /// Draws a histogram of the samples of a case, with the interval of the median.
 pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
@@ -666,7 +666,7 @@ pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
     if samples.is_empty() || !low.is_finite() || !high.is_finite() {
         return out + "</svg>";
     }
-    let count = ((samples.len() as f64).sqrt().ceil() as usize * 2).clamp(1, MOST_BINS);
+    let count = ((samples.len() as f64).sqrt().ceil() as usize * 2).clamp(1, MAX_BINS);
     let span = (high - low).max(high * 1e-6).max(f64::MIN_POSITIVE);
     let mut bins = vec![0u32; count];
     for sample in &samples {
@@ -699,26 +699,27 @@ mod tests {
     #[test]
     fn a_name_of_any_length_is_looked_at_as_far_as_it_is_shown() {
         let shown = lines(&"x".repeat(100_000_000), 60);
-        assert_eq!(shown.len(), MOST_LINES);
-        assert!(shown.iter().all(|line| line.chars().count() <= 60) && shown[MOST_LINES - 1].ends_with('…'));
+        assert_eq!(shown.len(), MAX_HEADING_LINES);
+        assert!(shown.iter().all(|line| line.chars().count() <= 60) && shown[MAX_HEADING_LINES - 1].ends_with('…'));
         assert_eq!(lines("ab cd efghijkl m", 5), ["ab cd", "efghi", "jkl m"]);
     }
 
     #[test]
     fn names_keep_their_distance_and_their_order() {
-        let apart = |heights: &[i32], frame| apart(&heights.iter().map(|y| (*y, 1)).collect::<Vec<_>>(), frame);
-        assert_eq!(apart(&[100, 50], [0, 200]), [100, 50]);
-        let placed = apart(&[100, 102, 98, 199, 198], [0, 200]);
+        let spread_labels =
+            |heights: &[i32], frame| spread_labels(&heights.iter().map(|y| (*y, 1)).collect::<Vec<_>>(), frame);
+        assert_eq!(spread_labels(&[100, 50], [0, 200]), [100, 50]);
+        let placed = spread_labels(&[100, 102, 98, 199, 198], [0, 200]);
         assert_eq!(placed, [112, 126, 98, 200, 186]);
-        assert_eq!(apart(&[0, 0], [6, 200]), [6, 20]);
-        assert_eq!(super::apart(&[(100, 2), (101, 1), (199, 2)], [0, 200]), [100, 128, 186]);
+        assert_eq!(spread_labels(&[0, 0], [6, 200]), [6, 20]);
+        assert_eq!(super::spread_labels(&[(100, 2), (101, 1), (199, 2)], [0, 200]), [100, 128, 186]);
     }
 
     #[test]
     fn a_long_name_has_its_caveat_below_and_loses_nothing() {
-        assert_eq!(broken("coopmat2-narrow (less accurate)"), ["coopmat2-narrow", "(less accurate)"]);
-        assert_eq!(broken("split (3×f16)"), ["split (3×f16)"]);
-        assert_eq!(broken("f32: 10.00 GFLOP/s and a lot"), ["f32: 10.00 GFLOP/s and a lot"]);
+        assert_eq!(split_label("coopmat2-narrow (less accurate)"), ["coopmat2-narrow", "(less accurate)"]);
+        assert_eq!(split_label("split (3×f16)"), ["split (3×f16)"]);
+        assert_eq!(split_label("f32: 10.00 GFLOP/s and a lot"), ["f32: 10.00 GFLOP/s and a lot"]);
     }
 
     #[test]
@@ -728,7 +729,7 @@ mod tests {
         assert_eq!(lines("run of h100-processes.json", 10), ["run of", "h100-proce", "sses.json"]);
         assert_eq!(lines("exactly-10 exactly-10", 10), ["exactly-10", "exactly-10"]);
         let endless = lines(&"long".repeat(100), 10);
-        assert!(endless.len() == MOST_LINES && endless[MOST_LINES - 1].ends_with('…'), "{endless:?}");
+        assert!(endless.len() == MAX_HEADING_LINES && endless[MAX_HEADING_LINES - 1].ends_with('…'), "{endless:?}");
         let title = "a-kernel-with-a-long-name f32 1024, share of hardware limit";
         let svg = opening([title, "a.json"], "", Width::Narrow.pixels(), 100);
         assert!(svg.contains("viewBox=\"0 -18 350 118\"") && svg.contains(">share of hardware limit</text>"), "{svg}");

@@ -41,13 +41,13 @@ pub(crate) fn page(history: &History) -> String {
         page.line(r#"<div class="charts">"#);
         let mut series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
         // If there is no room for all, those that changed come first.
-        if page.html.len() + series.len() * TREND_BYTES > end {
+        if page.html.len() + series.len() * MIN_TREND_BYTES > end {
             series.sort_by_key(|series| series.steps.is_empty());
         }
         for (at, own) in series.iter().enumerate() {
             let drawn = [Width::Wide, Width::Narrow].map(|width| trend(history, own, width));
-            if !page.fits(end, |page| page.figure(&drawn)) {
-                page.left.charts += series.len() - at;
+            if !page.write_within(end, |page| page.figure(&drawn)) {
+                page.omitted.charts += series.len() - at;
                 break;
             }
         }
@@ -56,7 +56,7 @@ pub(crate) fn page(history: &History) -> String {
     runs(&mut page, history);
     left_out(&mut page, history);
     page.close();
-    page.tell_what_is_left_out("the text of `gpukern history` and the records have them");
+    page.insert_note_on_omissions("the text of `gpukern history` and the records have them");
     page.html
 }
 
@@ -68,8 +68,8 @@ fn event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
         page.paragraph("quiet", &format!("Previous run: {before}"));
         page.element("p", &format!("Changed: {}", event.changes_in_words()));
     };
-    if !page.fits(end, head) {
-        page.left.rows += event.moves.len();
+    if !page.write_within(end, head) {
+        page.omitted.rows += event.moves.len();
         return;
     }
     let table = Table::captioned("Cases that changed").text(["case"]);
@@ -93,7 +93,7 @@ fn event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
     if !confirming.is_empty() {
         let commands = confirming.iter().map(|command| escape(command)).collect::<Vec<_>>().join("\n");
         let lines = format!("<p>To confirm it:</p>\n<pre>{commands}</pre>");
-        page.left.lines += usize::from(!page.fits(end, |page| page.line(&lines)));
+        page.omitted.lines += usize::from(!page.write_within(end, |page| page.line(&lines)));
     }
 }
 
@@ -127,10 +127,10 @@ fn left_out(page: &mut Page, history: &History) {
 }
 
 /// Minimum size of the charts of a series, in bytes.
-const TREND_BYTES: usize = 10_000;
+const MIN_TREND_BYTES: usize = 10_000;
 
 /// Multiple of the 90th percentile above which times are drawn at the upper edge.
-const FAR: f64 = 1.3;
+const MAX_OUTLIER_RATIO: f64 = 1.3;
 
 /// Draws the times of a case over runs, with the levels between its steps.
 fn trend(history: &History, series: &CaseSeries, width: Width) -> String {
@@ -151,7 +151,7 @@ fn trend(history: &History, series: &CaseSeries, width: Width) -> String {
 fn range(series: &CaseSeries) -> (f64, f64) {
     let mut times = series.values();
     times.sort_by(f64::total_cmp);
-    let (low, high) = (times[0], times[times.len() - 1].min(FAR * stats::quantile(&times, 0.9)));
+    let (low, high) = (times[0], times[times.len() - 1].min(MAX_OUTLIER_RATIO * stats::quantile(&times, 0.9)));
     let room = ((high - low) * 0.08).max(high * 0.01);
     ((low - room).max(0.0), high + room)
 }

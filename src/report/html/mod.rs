@@ -30,22 +30,22 @@ use crate::record::figure::{FigureUnit, MEDIAN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, NamedRecord, Origin, Outcome, Record};
 use chart::{Width, histogram, shortened};
-use model::{Chart, ChartGroup, Source, finite_share, percent, series};
+use model::{Chart, ChartGroup, ReportSource, finite_share, percent, series};
 use ratios::Ratios;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 /// Maximum number of sources that stand side by side in columns; more are rows.
-const MOST_BESIDE: usize = 3;
+const MAX_SIDE_BY_SIDE: usize = 3;
 
 /// Maximum ratio of two limits that count as the same.
-const ONE_LIMIT: f64 = 1.02;
+const MAX_EQUAL_LIMIT_RATIO: f64 = 1.02;
 
 /// Description of the canary kernel.
 const CANARY: &str = "a small fixed kernel, timed around each case to see how fast the device itself is running";
 
 /// Maximum number of verdicts in a table that is not collapsed.
-const MOST_VERDICTS: usize = 40;
+const MAX_EXPANDED_VERDICTS: usize = 40;
 
 /// Maximum size of a page in bytes, so that a browser opens it at once.
 const MAX_BYTES: usize = 5_000_000;
@@ -79,14 +79,14 @@ pub struct Page {
     pub html: String,
     /// Charts as SVG: the name of a file, and its content.
     pub charts: Vec<(String, String)>,
-    left: LeftOut,
+    omitted: Omitted,
     /// Offset in the text for the note on omitted parts.
     note_at: usize,
 }
 
 /// Numbers of omitted parts, for lack of room.
 #[derive(Debug, Default)]
-struct LeftOut {
+struct Omitted {
     groups: usize,
     rows: usize,
     charts: usize,
@@ -98,7 +98,7 @@ struct LeftOut {
     lines: usize,
 }
 
-impl LeftOut {
+impl Omitted {
     /// Describes the omitted parts; `None` if there are none.
     fn sentence(&self, elsewhere: &str) -> Option<String> {
         let Self { groups, rows, charts, marks, details, lines } = self;
@@ -133,10 +133,10 @@ pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     };
     let across = |run: &NamedRecord| NamedRecord::new(&*run.name, run.record.across_processes().into_owned());
     let shown: Vec<_> = runs.iter().map(across).collect();
-    let sources = Source::all(&shown);
+    let sources = ReportSource::all(&shown);
     let mut groups = ChartGroup::all(&sources);
     let mut page = Page::default();
-    page.left.groups = groups.len().saturating_sub(MAX_GROUPS);
+    page.omitted.groups = groups.len().saturating_sub(MAX_GROUPS);
     groups.truncate(MAX_GROUPS);
     page.head(&sources, &groups);
     page.answer(judged, &sources, &groups);
@@ -146,7 +146,7 @@ pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     }
     page.facts(&sources);
     page.close();
-    page.tell_what_is_left_out("the record has them (`gpukern export RECORD.json --to csv`)");
+    page.insert_note_on_omissions("the record has them (`gpukern export RECORD.json --to csv`)");
     page
 }
 
@@ -177,13 +177,13 @@ impl Page {
         self.line("<ul>");
         for item in items {
             let item = shortened(&item, MAX_SENTENCE);
-            self.left.lines += usize::from(!self.fits(end, |page| page.element("li", &item)));
+            self.omitted.lines += usize::from(!self.write_within(end, |page| page.element("li", &item)));
         }
         self.line("</ul>");
     }
 
     /// Lets `write` append to the page, and undoes that if the page exceeds `end` bytes; returns whether it fits.
-    fn fits(&mut self, end: usize, write: impl FnOnce(&mut Self)) -> bool {
+    fn write_within(&mut self, end: usize, write: impl FnOnce(&mut Self)) -> bool {
         let before = self.html.len();
         write(self);
         let fits = self.html.len() <= end;
@@ -215,20 +215,22 @@ impl Page {
             self.html.push_str(&markup);
         }
         let left = all - table.len();
-        self.left.rows += left;
+        self.omitted.rows += left;
         if left > 0 {
-            self.fits(end, |page| page.paragraph("quiet", &format!("The record has {}.", counted_more(left, "row"))));
+            self.write_within(end, |page| {
+                page.paragraph("quiet", &format!("The record has {}.", counted_more(left, "row")))
+            });
         }
     }
 
     /// Inserts the note on omitted parts below the heading of the results.
-    fn tell_what_is_left_out(&mut self, elsewhere: &str) {
-        if let Some(sentence) = self.left.sentence(elsewhere) {
+    fn insert_note_on_omissions(&mut self, elsewhere: &str) {
+        if let Some(sentence) = self.omitted.sentence(elsewhere) {
             self.html.insert_str(self.note_at, &format!("<p>{}</p>\n", escape_prose(&sentence)));
         }
     }
 
-    fn head(&mut self, sources: &[Source<'_>], groups: &[ChartGroup<'_>]) {
+    fn head(&mut self, sources: &[ReportSource<'_>], groups: &[ChartGroup<'_>]) {
         let algorithms = distinct(groups.iter().map(ChartGroup::algorithm));
         let subject = several(&algorithms, 3, "algorithms").map_or_else(String::new, |names| format!("{names} on "));
         let records = distinct(sources.iter().map(|source| &*source.run.name));
@@ -284,11 +286,11 @@ impl Page {
     }
 
     /// Writes the section on devices and method.
-    fn facts(&mut self, sources: &[Source<'_>]) {
+    fn facts(&mut self, sources: &[ReportSource<'_>]) {
         self.line(r#"<section aria-labelledby="method"><h2 id="method">How it was measured</h2>"#);
         let end = self.share(METHOD_END, 2);
         for run in sources.iter().filter(|source| source.device.kind != DeviceKind::Host) {
-            let Source { run, device, .. } = run;
+            let ReportSource { run, device, .. } = run;
             let when = started(&run.record.started);
             let text = format!(
                 "{}: {}, {}, {when}, {}",
@@ -297,13 +299,14 @@ impl Page {
                 device.driver.info,
                 method(&run.record)
             );
-            self.left.lines += usize::from(!self.fits(end, |page| page.element("p", &text)));
+            self.omitted.lines += usize::from(!self.write_within(end, |page| page.element("p", &text)));
         }
         self.line("<details><summary>Device and method details</summary>");
         // Too many side by side would be unreadable.
-        let parts = sources.chunks(if sources.len() > MOST_BESIDE { 1 } else { MOST_BESIDE });
+        let parts = sources.chunks(if sources.len() > MAX_SIDE_BY_SIDE { 1 } else { MAX_SIDE_BY_SIDE });
         for part in parts {
-            self.left.rows += usize::from(!self.fits(METHOD_END, |page| page.html.push_str(&facts_of(part))));
+            self.omitted.rows +=
+                usize::from(!self.write_within(METHOD_END, |page| page.html.push_str(&facts_of(part))));
         }
         self.line("</details></section>");
     }
@@ -312,7 +315,7 @@ impl Page {
     fn answer(
         &mut self,
         judged: Option<(String, Option<&Comparison>)>,
-        sources: &[Source<'_>],
+        sources: &[ReportSource<'_>],
         groups: &[ChartGroup<'_>],
     ) {
         let contest = (0..sources.len()).any(|at| groups.iter().any(|group| group.is_contest(at)));
@@ -340,7 +343,7 @@ impl Page {
             let name = cases.first().filter(|_| groups.len() > 1).map(|case| format!("{}: ", case.subject()));
             if let Some(sentence) = fastest::sentence(&sources[0].run.record, cases) {
                 let sentence = shortened(&format!("{}{sentence}", name.unwrap_or_default()), MAX_SENTENCE);
-                self.fits(ANSWER_END, |page| page.paragraph("verdict", &format!("{sentence}.")));
+                self.write_within(ANSWER_END, |page| page.paragraph("verdict", &format!("{sentence}.")));
             }
         }
         if judged.is_none() {
@@ -358,24 +361,25 @@ impl Page {
         self.line(r#"<div class="notes">"#);
         self.conditions(sources);
         let leaders = |at| groups.iter().flat_map(move |group| group.leaders(at));
-        let marks = |(at, source): (usize, &Source<'_>)| marks(&leaders(at).collect::<Vec<_>>(), &source.conditions);
+        let marks =
+            |(at, source): (usize, &ReportSource<'_>)| marks(&leaders(at).collect::<Vec<_>>(), &source.conditions);
         let marks = sources.iter().enumerate().filter(|_| shown).flat_map(marks).collect::<Vec<_>>();
         self.legend(ANSWER_END, marks);
         self.line("</div></div></section>");
     }
 
     /// Writes the conditions of each source, and the reasons for missing shares of limits.
-    fn conditions(&mut self, sources: &[Source<'_>]) {
+    fn conditions(&mut self, sources: &[ReportSource<'_>]) {
         let limits: Vec<_> = sources.iter().map(without_limits).collect();
         let shared = limits.windows(2).all(|pair| pair[0] == pair[1]);
         let alone = sources.len() == 1;
         for (source, limits) in sources.iter().zip(&limits) {
             if let Some(sentence) = source.conditions.sentence(source.device.index) {
                 let whose = if alone { "Conditions" } else { &source.name };
-                self.fits(ANSWER_END, |page| page.paragraph("quiet", &format!("{whose}: {sentence}")));
+                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{whose}: {sentence}")));
             }
             if let Some(limits) = limits.as_ref().filter(|_| !shared) {
-                self.fits(ANSWER_END, |page| page.paragraph("quiet", &format!("{}: {limits}", source.name)));
+                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{}: {limits}", source.name)));
             }
         }
         if let Some(Some(limits)) = limits.first().filter(|_| shared) {
@@ -390,7 +394,7 @@ impl Page {
             let colon = if sign.chars().nth(1).is_some() { ":" } else { "" };
             let (sign, meaning) = (escape(&sign), escape_prose(&meaning));
             let line = format!(r#"<p class="quiet"><b>{sign}</b>{colon} {meaning}</p>"#);
-            self.left.lines += usize::from(!self.fits(end, |page| page.line(&line)));
+            self.omitted.lines += usize::from(!self.write_within(end, |page| page.line(&line)));
         }
     }
 
@@ -440,7 +444,7 @@ impl Page {
         if let Some(commands) = &comparison.decide {
             self.element("p", &super::compare::above_commands(comparison));
             let commands = format!("<pre>{}</pre>", escape(commands));
-            self.left.lines += usize::from(!self.fits(ANSWER_END, |page| page.line(&commands)));
+            self.omitted.lines += usize::from(!self.write_within(ANSWER_END, |page| page.line(&commands)));
         }
     }
 
@@ -456,7 +460,7 @@ impl Page {
             if cases.is_empty() {
                 continue;
             }
-            let open = if open && cases.len() <= MOST_VERDICTS { r#" open="open""# } else { "" };
+            let open = if open && cases.len() <= MAX_EXPANDED_VERDICTS { r#" open="open""# } else { "" };
             let _ = writeln!(self.html, "<details{open}>");
             self.element("summary", &format!("{caption}: {}", cases.len()));
             let end = self.share(VERDICTS_END, if caption.starts_with("Unchanged") { 1 } else { 2 });
@@ -483,7 +487,7 @@ impl Page {
     fn winners<'a>(
         &mut self,
         group: &ChartGroup<'a>,
-        sources: &[Source<'_>],
+        sources: &[ReportSource<'_>],
         own: &[usize],
         judged: Option<&Verdicts<'_>>,
         end: usize,
@@ -500,7 +504,7 @@ impl Page {
             [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name),
             _ => group.title(),
         };
-        if own.len() > MOST_BESIDE {
+        if own.len() > MAX_SIDE_BY_SIDE {
             return self.winners_below(&title, sources, (own, &all), shown, end);
         }
         let table = Table::captioned(if judged.is_some() { format!("{title}: fastest at each size") } else { title });
@@ -509,7 +513,7 @@ impl Page {
             [at] => table
                 .text([if group.is_contest(*at) { "fastest" } else { "variant" }])
                 .numbers(["time", "of hardware"])
-                .prose([SHORTER]),
+                .prose([FASTER_WITH_CAVEAT]),
             // One column for each source: a phone has no room for more.
             several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
         };
@@ -542,12 +546,12 @@ impl Page {
         }
         // With several sources, the headings are their names.
         if alone {
-            table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
+            table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
         }
         // On a phone, the last column has a line of its own.
         let classes = match judged {
             Some(_) => "figures won stacked",
-            None if table.ends_with(SHORTER) => "figures won caveats",
+            None if table.ends_with(FASTER_WITH_CAVEAT) => "figures won caveats",
             None => "figures won",
         };
         self.table_below(end, table, count, classes);
@@ -557,13 +561,13 @@ impl Page {
     fn winners_below(
         &mut self,
         title: &str,
-        sources: &[Source<'_>],
-        (own, all): (&[usize], &[ByRow<'_>]),
+        sources: &[ReportSource<'_>],
+        (own, all): (&[usize], &[CasesByRow<'_>]),
         rows: impl Iterator<Item = String>,
         end: usize,
     ) {
         let table = Table::captioned(title).text(["size", "record", "fastest"]).numbers(["time", "of hardware"]);
-        let mut table = table.prose([SHORTER]).text(["mark"]);
+        let mut table = table.prose([FASTER_WITH_CAVEAT]).text(["mark"]);
         for own_row in rows {
             let found = || own.iter().zip(all).map(|(at, rows)| (&sources[*at], of_row(rows, &own_row)));
             let limits = limits_differ(found().filter_map(|(_, cases)| cases.first().copied()));
@@ -573,17 +577,17 @@ impl Page {
                 table.row(names.chain(cells_alone(cases, limits, &source.conditions)).chain([signs.into()]));
             }
         }
-        table.leave_out_empty(&["of hardware", SHORTER, "mark"], "–");
+        table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
         let all = table.len();
         self.table_below(end, table, all, "figures won");
     }
 
-    fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[Source<'_>], end: usize) {
+    fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[ReportSource<'_>], end: usize) {
         let _ = writeln!(self.html, r#"<section class="group" aria-labelledby="group-{at}">"#);
         let _ = writeln!(self.html, r#"<h2 id="group-{at}">{}</h2>"#, escape(&group.title()));
         let charts_end = self.share(end, 2);
         let drawn = group.thinned((charts_end - self.html.len()) / CHARTED_CASE_BYTES);
-        self.left.marks += group.everything().count() - drawn.everything().count();
+        self.omitted.marks += group.everything().count() - drawn.everything().count();
         let [charts, folded] = drawn.charts(sources);
         self.charts(charts, charts_end);
         self.line("<details><summary>All cases: tables, samples, checks and kernels</summary>");
@@ -609,10 +613,10 @@ impl Page {
         }
         self.line(r#"<div class="charts">"#);
         for (name, drawn) in charts {
-            if self.fits(end, |page| page.figure(&drawn)) {
+            if self.write_within(end, |page| page.figure(&drawn)) {
                 self.charts.push((self.file_name(&name), standalone(&drawn[0])));
             } else {
-                self.left.charts += 1;
+                self.omitted.charts += 1;
             }
         }
         self.line("</div>");
@@ -637,8 +641,8 @@ impl Page {
     }
 
     /// Writes the common cases of the sources side by side.
-    fn comparison(&mut self, group: &ChartGroup<'_>, sources: &[Source<'_>], end: usize) {
-        let mut all: Vec<ByName<'_>> = vec![ByName::new(); group.cases.len()];
+    fn comparison(&mut self, group: &ChartGroup<'_>, sources: &[ReportSource<'_>], end: usize) {
+        let mut all: Vec<CasesByKey<'_>> = vec![CasesByKey::new(); group.cases.len()];
         for (named, cases) in all.iter_mut().zip(&group.cases) {
             for case in cases {
                 named.entry(name(case)).or_insert(case);
@@ -646,12 +650,12 @@ impl Page {
         }
         let mut common = distinct(group.cases.iter().flatten().map(|case| name(case)));
         common.retain(|key| all.iter().filter(|cases| cases.contains_key(key)).count() > 1);
-        let shares = |cases: &ByName<'_>| common.iter().any(|key| cases.contains_key(key));
+        let shares = |cases: &CasesByKey<'_>| common.iter().any(|key| cases.contains_key(key));
         let shown: Vec<_> = sources.iter().zip(&all).filter(|(_, cases)| shares(cases)).collect();
         let count = common.len();
         common.truncate(self.max_rows(end));
         let [(first, _), rest @ ..] = &shown[..] else { return };
-        if shown.len() > MOST_BESIDE {
+        if shown.len() > MAX_SIDE_BY_SIDE {
             return self.comparison_below(&group.title(), (&common, count), &shown, end);
         }
         let ratios = rest.iter().map(|(source, _)| format!("{} ÷ first", source.name));
@@ -671,8 +675,8 @@ impl Page {
     fn comparison_below(
         &mut self,
         title: &str,
-        (common, count): (&[Name<'_>], usize),
-        shown: &[(&Source<'_>, &ByName<'_>)],
+        (common, count): (&[CaseKey<'_>], usize),
+        shown: &[(&ReportSource<'_>, &CasesByKey<'_>)],
         end: usize,
     ) {
         let table = Table::captioned(format!("{title}, side by side with {}", shown[0].0.name));
@@ -689,7 +693,7 @@ impl Page {
     }
 
     /// Writes the values of a group's charts for one source.
-    fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case], end: usize) {
+    fn table(&mut self, title: &str, source: &ReportSource<'_>, cases: &[&Case], end: usize) {
         let count = cases.len();
         let cases = &cases[..count.min(self.max_rows(end))];
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
@@ -722,8 +726,8 @@ impl Page {
                 page.list(facts(case));
                 page.line("</details>");
             };
-            if !self.fits(end, detail) {
-                self.left.details += cases.len() - at;
+            if !self.write_within(end, detail) {
+                self.omitted.details += cases.len() - at;
                 return;
             }
         }
@@ -739,19 +743,19 @@ fn counted_more(count: usize, thing: &str) -> String {
 type Verdicts<'a> = HashMap<&'a str, &'a Compared>;
 
 /// Size and series of a case, which are the same in every source.
-type Name<'a> = (&'a CaseSize, String);
+type CaseKey<'a> = (&'a CaseSize, String);
 
 /// Cases of a source by size and series.
-type ByName<'a> = HashMap<Name<'a>, &'a Case>;
+type CasesByKey<'a> = HashMap<CaseKey<'a>, &'a Case>;
 
 /// Leaders of each row: the exact one first, then the fastest.
-type ByRow<'a> = HashMap<String, Vec<&'a Case>>;
+type CasesByRow<'a> = HashMap<String, Vec<&'a Case>>;
 
 /// Returns a table of the devices and methods of some sources.
-fn facts_of(sources: &[Source<'_>]) -> String {
+fn facts_of(sources: &[ReportSource<'_>]) -> String {
     let names = sources.iter().map(|source| source.name.as_str());
     let mut table = Table::captioned("Devices and method").text([""]).prose(names);
-    let mut row = |name: &str, value: &dyn Fn(&Source<'_>) -> String| {
+    let mut row = |name: &str, value: &dyn Fn(&ReportSource<'_>) -> String| {
         table.row(std::iter::once(name.to_string()).chain(sources.iter().map(value)));
     };
     row("record", &|source| source.run.name.clone());
@@ -793,12 +797,12 @@ fn ratio_to(first: Option<&Case>, case: Option<&Case>) -> String {
 }
 
 /// Heading of the cases with caveats that are faster than the winner.
-const SHORTER: &str = "faster with a caveat";
+const FASTER_WITH_CAVEAT: &str = "faster with a caveat";
 
 /// Groups `leaders` by row.
-fn by_row(leaders: Vec<&Case>) -> ByRow<'_> {
+fn by_row(leaders: Vec<&Case>) -> CasesByRow<'_> {
     let key = |case: &Case| (!Class::of(case).is_exact(), median(case).map_or(f64::INFINITY, |time| time.0));
-    let mut rows = ByRow::new();
+    let mut rows = CasesByRow::new();
     for mut cases in grouped(leaders, |case| row(case)) {
         cases.sort_by(|a, b| {
             let ((a, time), (b, other)) = (key(a), key(b));
@@ -810,12 +814,12 @@ fn by_row(leaders: Vec<&Case>) -> ByRow<'_> {
 }
 
 /// Returns the leaders of one row.
-fn of_row<'a, 'c>(rows: &'a ByRow<'c>, own_row: &str) -> &'a [&'c Case] {
+fn of_row<'a, 'c>(rows: &'a CasesByRow<'c>, own_row: &str) -> &'a [&'c Case] {
     rows.get(own_row).map_or(&[], Vec::as_slice)
 }
 
 /// Lists `others` with their caveats and times: `split (3×f16) 1.110 ms`.
-fn shorter(others: &[&Case], conditions: &RunConditions) -> String {
+fn faster_with_caveats(others: &[&Case], conditions: &RunConditions) -> String {
     let told = |case: &&Case| {
         let parts = [series(case), time_of(case).replace(' ', "\u{a0}"), conditions.signs(case)];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
@@ -827,7 +831,7 @@ fn shorter(others: &[&Case], conditions: &RunConditions) -> String {
 fn cells_alone(cases: &[&Case], limits: bool, conditions: &RunConditions) -> [Cell; 4] {
     let [case, others @ ..] = cases else { return ["–", "", "–", ""].map(Cell::from) };
     let share = share_of(case, limits).unwrap_or_else(|| "–".into());
-    [variant(case), time_of(case).into(), share.into(), shorter(others, conditions).into()]
+    [variant(case), time_of(case).into(), share.into(), faster_with_caveats(others, conditions).into()]
 }
 
 fn time_of(case: &Case) -> String {
@@ -841,8 +845,8 @@ fn cell_beside(cases: &[&Case], is_best: bool, limits: bool, conditions: &RunCon
     // Non-breaking spaces keep numbers with their units.
     let figures = time.into_iter().chain(share_of(case, limits)).map(|figure| figure.replace(' ', "\u{a0}"));
     let figures = figures.collect::<Vec<_>>().join(", ");
-    let others = shorter(others, conditions);
-    let detail = if others.is_empty() { figures } else { format!("{figures}; {SHORTER}: {others}") };
+    let others = faster_with_caveats(others, conditions);
+    let detail = if others.is_empty() { figures } else { format!("{figures}; {FASTER_WITH_CAVEAT}: {others}") };
     let name = format!("{} {}", case.variant, Class::of(case));
     Cell { is_best, detail, marks: conditions.signs(case), ..Cell::from(name.trim_end()) }
 }
@@ -861,7 +865,7 @@ fn marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
 }
 
 /// Explains why cases of a source have no share of a limit, or why its charts lack the limits. Chains have no limits.
-fn without_limits(source: &Source<'_>) -> Option<String> {
+fn without_limits(source: &ReportSource<'_>) -> Option<String> {
     let timed = || source.cases().filter(|case| case.measured().is_some() && case.chain.is_none());
     let (all, without) = (timed().count(), timed().filter(|case| finite_share(case).is_none()).count());
     if all == 0 || source.device.kind == DeviceKind::Host {
@@ -884,9 +888,9 @@ fn without_limits(source: &Source<'_>) -> Option<String> {
 /// Whether cases have different limits.
 fn limits_differ<'a>(cases: impl Iterator<Item = &'a Case>) -> bool {
     let shares: Vec<_> = cases.filter_map(finite_share).collect();
-    shares
-        .windows(2)
-        .any(|pair| pair[0].limit != pair[1].limit || (pair[0].least.0 / pair[1].least.0).ln().abs() > ONE_LIMIT.ln())
+    shares.windows(2).any(|pair| {
+        pair[0].limit != pair[1].limit || (pair[0].least.0 / pair[1].least.0).ln().abs() > MAX_EQUAL_LIMIT_RATIO.ln()
+    })
 }
 
 /// Returns the verdict on the winner of a size, or a note that the winner changed.
@@ -942,7 +946,7 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
     }
 }
 
-fn name(case: &Case) -> Name<'_> {
+fn name(case: &Case) -> CaseKey<'_> {
     (&case.size, series(case))
 }
 

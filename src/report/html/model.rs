@@ -2,7 +2,7 @@
 
 use super::super::bench::{median, row};
 use super::axis::{self, Axis};
-use super::chart::{Bar, Bars, Ceiling, Plot, Point, Series, Width, shortened};
+use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, Series, Width, shortened};
 use super::{MAX_NAME, limits_differ};
 use crate::basis::alike::{alike, distinct, grouped, grouped_alike};
 use crate::basis::dtype::DType;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 
 /// Device in a run.
-pub(super) struct Source<'a> {
+pub(super) struct ReportSource<'a> {
     pub(super) run: &'a NamedRecord,
     pub(super) device: &'a DeviceInfo,
     /// Label that distinguishes the source from the others: the device, the run, or both.
@@ -27,12 +27,12 @@ pub(super) struct Source<'a> {
 }
 
 /// Maximum number of variants that a chart names; the others are grey.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Maximum number of bars for the shares of a source; the table has all.
-const MOST_BARS: usize = 8;
+const MAX_BARS: usize = 8;
 
-impl<'a> Source<'a> {
+impl<'a> ReportSource<'a> {
     /// Returns every device of every run.
     pub(super) fn all(runs: &'a [NamedRecord]) -> Vec<Self> {
         let devices = || runs.iter().flat_map(|run| run.record.devices.iter().map(move |device| (run, device)));
@@ -71,7 +71,7 @@ pub(super) struct ChartGroup<'a> {
 }
 
 impl<'a> ChartGroup<'a> {
-    pub(super) fn all(sources: &[Source<'a>]) -> Vec<Self> {
+    pub(super) fn all(sources: &[ReportSource<'a>]) -> Vec<Self> {
         let cases = sources.iter().enumerate().flat_map(|(at, source)| source.cases().map(move |case| (at, case)));
         let key = |(_, case): &(usize, &'a Case)| (case.algorithm.as_str(), case.chain.is_some());
         let same = |(_, a): &(usize, &Case), (_, b): &(usize, &Case)| a.same_kind(b);
@@ -115,7 +115,7 @@ impl<'a> ChartGroup<'a> {
         if self.everything().count() <= most {
             return Self { first: self.first, cases: self.cases.clone() };
         }
-        let named = Self::that_matter(self.everything());
+        let named = Self::important_variants(self.everything());
         let rows = distinct(self.everything().map(Case::row));
         let having = self.cases.iter().filter(|cases| !cases.is_empty()).count().max(1);
         let beside = (having * named.len()).clamp(1, most.max(1));
@@ -123,7 +123,7 @@ impl<'a> ChartGroup<'a> {
         let kept: HashSet<String> = rows.into_iter().step_by(stride).collect();
         let each = (most / (kept.len() * having)).max(1);
         let rank = |case: &Case| {
-            let place = named.iter().position(|name| *name == series(case)).unwrap_or(MOST_NAMED);
+            let place = named.iter().position(|name| *name == series(case)).unwrap_or(MAX_NAMED);
             (place, median(case).map_or(f64::INFINITY, |time| time.0))
         };
         let of_source = |cases: &Vec<&'a Case>| {
@@ -192,7 +192,7 @@ impl<'a> ChartGroup<'a> {
     }
 
     /// Draws the charts: the most informative ones, and those that are collapsed.
-    pub(super) fn charts(&self, sources: &[Source<'_>]) -> [Vec<Chart>; 2] {
+    pub(super) fn charts(&self, sources: &[ReportSource<'_>]) -> [Vec<Chart>; 2] {
         let (mut first, mut folded) = (vec![], vec![]);
         let chains = self.first.chain.is_some();
         let together = self.together();
@@ -201,9 +201,9 @@ impl<'a> ChartGroup<'a> {
             if at_one_size {
                 first.extend(self.times(sources, own));
             } else {
-                let rate = if self.first.work.operations > 0 { Shown::Rate } else { Shown::Bandwidth };
+                let rate = if self.first.work.operations > 0 { PlotQuantity::Rate } else { PlotQuantity::Bandwidth };
                 first.extend(self.plot(sources, own, rate, None));
-                folded.extend(self.plot(sources, own, Shown::Time, None));
+                folded.extend(self.plot(sources, own, PlotQuantity::Time, None));
             }
             // Bars of one chart are shares of the same limits.
             let parts = if self.same_limits(own) { 1 } else { own.len() };
@@ -211,7 +211,8 @@ impl<'a> ChartGroup<'a> {
             if !self.one_size() && chains {
                 // Each operation of chains has its own chart.
                 let panels = distinct(self.everything().map(operation));
-                folded.extend(panels.into_iter().filter_map(|panel| self.plot(sources, own, Shown::Time, panel)));
+                folded
+                    .extend(panels.into_iter().filter_map(|panel| self.plot(sources, own, PlotQuantity::Time, panel)));
             }
         }
         for at in together.into_iter().flatten() {
@@ -226,7 +227,7 @@ impl<'a> ChartGroup<'a> {
 
     /// Returns the important variants of `cases`: those that win the most sizes, then those that are closest to
     /// winning.
-    pub(super) fn that_matter<'c>(cases: impl Iterator<Item = &'c Case>) -> Vec<String> {
+    pub(super) fn important_variants<'c>(cases: impl Iterator<Item = &'c Case>) -> Vec<String> {
         let mut best: BTreeMap<(usize, String, String), f64> = BTreeMap::new();
         let timed: Vec<_> = cases
             .filter_map(|case| {
@@ -250,10 +251,16 @@ impl<'a> ChartGroup<'a> {
             (logs + sizes.saturating_sub(of.len()) as f64 * std::f64::consts::LN_2) / sizes.max(1) as f64
         };
         names.sort_by(|a, b| won(b).cmp(&won(a)).then(loss(a).total_cmp(&loss(b))));
-        names.into_iter().take(MOST_NAMED).map(|mut of| of.swap_remove(0).0).collect()
+        names.into_iter().take(MAX_NAMED).map(|mut of| of.swap_remove(0).0).collect()
     }
 
-    fn plot(&self, sources: &[Source<'_>], own: &[usize], shown: Shown, panel: Option<&str>) -> Option<Chart> {
+    fn plot(
+        &self,
+        sources: &[ReportSource<'_>],
+        own: &[usize],
+        shown: PlotQuantity,
+        panel: Option<&str>,
+    ) -> Option<Chart> {
         let inside = |case: &&Case| panel.is_none() || operation(case) == panel;
         // Sources that compare have the same axes.
         let all = self.comparable(&self.cases[own[0]]).into_iter().filter(inside);
@@ -261,11 +268,11 @@ impl<'a> ChartGroup<'a> {
         let x = Axis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
         let y = Axis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
         let of_own = || own.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
-        let matter = Self::that_matter(of_own());
+        let matter = Self::important_variants(of_own());
         let mut series_list: Vec<Series> = vec![];
         let (variants, mut known) = (self.variants(), HashSet::new());
         for (rank, at) in own.iter().enumerate() {
-            let mut of: HashMap<String, Vec<Point>> = HashMap::new();
+            let mut of: HashMap<String, Vec<ChartPoint>> = HashMap::new();
             for case in self.cases[*at].iter().filter(|case| inside(case)) {
                 of.entry(series(case)).or_default().extend(shown.point(case));
             }
@@ -314,7 +321,7 @@ impl<'a> ChartGroup<'a> {
 
     /// Returns the size that bars show for the group: the largest that more than half as many cases have as the most
     /// common one.
-    fn telling_size(&self, own: &[usize]) -> Option<String> {
+    fn representative_size(&self, own: &[usize]) -> Option<String> {
         let cases = || own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.measured().is_some());
         let mut counts: HashMap<String, usize> = HashMap::new();
         cases().for_each(|case| *counts.entry(case.row()).or_default() += 1);
@@ -344,13 +351,13 @@ impl<'a> ChartGroup<'a> {
     }
 
     /// Returns the names of two sources, with the styles of their bars.
-    fn pair(sources: &[Source<'_>], own: &[usize]) -> Option<Vec<(usize, String)>> {
+    fn pair(sources: &[ReportSource<'_>], own: &[usize]) -> Option<Vec<(usize, String)>> {
         (own.len() == 2).then(|| own.iter().map(|at| sources[*at].name.clone()).enumerate().collect())
     }
 
     /// Draws the times of one size, the fastest first, with the forms of an operation together.
-    fn times(&self, sources: &[Source<'_>], own: &[usize]) -> Option<Chart> {
-        let size = self.telling_size(own)?;
+    fn times(&self, sources: &[ReportSource<'_>], own: &[usize]) -> Option<Chart> {
+        let size = self.representative_size(own)?;
         let names = distinct(self.everything().filter_map(|case| case.form().map(|form| form.name)));
         let bar = |case: &Case| {
             let m = case.measured()?;
@@ -388,12 +395,12 @@ impl<'a> ChartGroup<'a> {
 
     /// Draws the shares of one size, ranked by time: limits are those of a case's own arithmetic, so the largest share
     /// need not be the fastest.
-    fn shares(&self, sources: &[Source<'_>], own: &[usize]) -> Option<Chart> {
+    fn shares(&self, sources: &[ReportSource<'_>], own: &[usize]) -> Option<Chart> {
         let shared =
             |at: &&usize| self.cases[**at].iter().any(|case| case.measured().is_some() && case.share.is_some());
         let own: Vec<usize> = own.iter().filter(shared).copied().collect();
         let own = own.as_slice();
-        let size = self.telling_size(own)?;
+        let size = self.representative_size(own)?;
         let bar = |case: &Case| {
             let (m, share) = (case.measured()?, finite_share(case)?);
             let text = share.told(percent);
@@ -403,7 +410,7 @@ impl<'a> ChartGroup<'a> {
         };
         let mut bars = self.bars_of(own, &size, &bar);
         let all = bars.len();
-        bars.truncate(MOST_BARS * own.len());
+        bars.truncate(MAX_BARS * own.len());
         let order = match bars.len() {
             1 => String::new(),
             some if some < all => format!("the fastest {some} of {all}, sorted by time"),
@@ -453,19 +460,19 @@ impl<'a> ChartGroup<'a> {
 /// Words for the name of a chart's file, and its drawing for each width.
 pub(super) type Chart = (String, [String; 2]);
 
-fn chart(name: &str, source: &Source<'_>, svg: impl Fn(Width) -> String) -> Chart {
+fn chart(name: &str, source: &ReportSource<'_>, svg: impl Fn(Width) -> String) -> Chart {
     (format!("{name} {}", source.name), [Width::Wide, Width::Narrow].map(svg))
 }
 
 /// Quantity that is shown over size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum PlotQuantity {
     Time,
     Rate,
     Bandwidth,
 }
 
-impl Shown {
+impl PlotQuantity {
     /// Returns the title of an axis, in a unit that keeps numbers short.
     fn title(self, axis: &Axis) -> &'static str {
         match (self, is_large(axis)) {
@@ -502,11 +509,11 @@ impl Shown {
         figure.at(case, time).map(|value| value * scale).filter(|value| *value > 0.0 && value.is_finite())
     }
 
-    fn point(self, case: &Case) -> Option<Point> {
+    fn point(self, case: &Case) -> Option<ChartPoint> {
         let m = case.measured()?;
         let ends = m.summary.interval.and_then(|[low, high]| Some([self.of(case, low)?, self.of(case, high)?]));
         let (x, y) = (extent(&case.size)?, self.of(case, m.summary.median)?);
-        Some(Point { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
+        Some(ChartPoint { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
     }
 }
 
@@ -516,15 +523,15 @@ fn is_large(axis: &Axis) -> bool {
 }
 
 /// Minimum operations per byte for a roofline: with fewer, a case is bound by memory everywhere, as its share says.
-const TELLING_INTENSITY: f64 = 4.0;
+const MIN_ROOFLINE_INTENSITY: f64 = 4.0;
 
 impl ChartGroup<'_> {
     /// Draws the roofline of the source at `at`: every case by its operations per byte, under the measured limits, with
     /// a roof for every arithmetic that is used. `None` without limits, or if no case has enough arithmetic.
-    fn roofline(&self, source: &Source<'_>, at: usize) -> Option<Chart> {
+    fn roofline(&self, source: &ReportSource<'_>, at: usize) -> Option<Chart> {
         let cases = || self.cases[at].iter().copied().filter(|case| has_intensity(case));
         let intensity = |case: &Case| case.work.operations as f64 / case.work.bytes.0 as f64;
-        if !cases().any(|case| intensity(case) >= TELLING_INTENSITY) {
+        if !cases().any(|case| intensity(case) >= MIN_ROOFLINE_INTENSITY) {
             return None;
         }
         let peaks: Vec<&Peak> = source.peaks().collect();
@@ -551,14 +558,19 @@ impl ChartGroup<'_> {
             let _ = write!(description, " {};", ceiling.full_name());
         }
         let plot = Plot {
-            title: format!("{} {} roofline, {}", self.first.algorithm, self.first.element(), Shown::Rate.title(&y)),
+            title: format!(
+                "{} {} roofline, {}",
+                self.first.algorithm,
+                self.first.element(),
+                PlotQuantity::Rate.title(&y)
+            ),
             source: source.name.clone(),
             pair: None,
             description,
             x_title: "operations per byte".into(),
             x,
             x_label: axis::number,
-            y_label: Shown::Rate.label(&y),
+            y_label: PlotQuantity::Rate.label(&y),
             y,
             series: all,
             ceilings,
@@ -574,14 +586,14 @@ fn has_intensity(case: &Case) -> bool {
 
 /// Returns the rates of cases over their operations per byte, a series for each variant.
 fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series> {
-    let named = ChartGroup::that_matter(cases.clone());
+    let named = ChartGroup::important_variants(cases.clone());
     let points = cases.filter_map(|case| {
         let m = case.measured()?;
-        let y = Shown::Rate.of(case, m.summary.median)?;
+        let y = PlotQuantity::Rate.of(case, m.summary.median)?;
         let x = case.work.operations as f64 / case.work.bytes.0 as f64;
-        Some((series(case), Point { x, y, ends: None, on_line: false, tip: tip(case, m) }))
+        Some((series(case), ChartPoint { x, y, ends: None, on_line: false, tip: tip(case, m) }))
     });
-    let one = |all: Vec<(String, Point)>| {
+    let one = |all: Vec<(String, ChartPoint)>| {
         let name = all[0].0.clone();
         let style = named.iter().position(|known| *known == name);
         Series { name, style, dashed: false, named: true, points: all.into_iter().map(|(_, point)| point).collect() }
@@ -701,7 +713,7 @@ fn tip(case: &Case, m: &Measured) -> String {
     let error = m.summary.relative_error().filter(|error| error.is_finite());
     let error = error.map_or_else(String::new, |error| format!(" ± {}", percent(error)));
     let mut text = format!("{}\n{}{error}", shortened(&case.id, MAX_NAME), case.shown(m.summary.median));
-    for (rate, unit) in [(Shown::Rate, "GFLOP/s"), (Shown::Bandwidth, "GB/s")] {
+    for (rate, unit) in [(PlotQuantity::Rate, "GFLOP/s"), (PlotQuantity::Bandwidth, "GB/s")] {
         if let Some(rate) = rate.of(case, m.summary.median) {
             let _ = write!(text, "\n{} {unit}", significant(rate));
         }

@@ -9,16 +9,16 @@ use crate::compare::{Compared, Verdict};
 use std::fmt::Write;
 
 /// Maximum number of rows of a chart, which then fits on a sheet of paper below a heading; the tables have all.
-const MOST_ROWS: usize = 30;
+const MAX_ROWS: usize = 30;
 
 /// Factor beyond the outermost ratio up to which an interval is drawn.
-const BEYOND: f64 = 1.5;
+const MAX_INTERVAL_OVERHANG: f64 = 1.5;
 
 /// Ratios that an axis may mark, from 1 outwards.
 const TICKS: [f64; 14] = [1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1000.0];
 
 /// Minimum distance between two ticks, in pixels.
-const APART: u32 = 44;
+const MIN_TICK_DISTANCE: u32 = 44;
 
 const MARGIN: u32 = 10;
 const HEADING: u32 = 48;
@@ -43,10 +43,10 @@ impl<'a> Ratios<'a> {
         let shown = |(case, name): &(&'a Compared, &'a str)| Some((*case, *name, drawable(case.ratio?)?));
         let mut shown: Vec<_> = cases.iter().filter_map(shown).collect();
         let all = shown.len();
-        shown.truncate(MOST_ROWS);
+        shown.truncate(MAX_ROWS);
         let effect = 1.0 + min_effect.clamp(0.001, 9.0);
         let outermost = shown.iter().map(|(.., ratio)| *ratio).chain([effect, 1.0 / effect]).fold([1.0, 1.0], reaching);
-        let most = [outermost[0] / BEYOND, outermost[1] * BEYOND];
+        let most = [outermost[0] / MAX_INTERVAL_OVERHANG, outermost[1] * MAX_INTERVAL_OVERHANG];
         let intervals = shown.iter().filter_map(|(case, ..)| case.interval).flatten();
         let within = intervals.filter(|end| end.is_finite()).map(|end| end.clamp(most[0], most[1]));
         let [low, high] = within.fold(outermost, reaching);
@@ -145,7 +145,7 @@ fn ticks(ends: [f64; 2], at: &dyn Fn(f64) -> u32) -> Vec<(u32, f64)> {
         let mut last = at(1.0);
         for ratio in side.into_iter().filter(|ratio| (ends[0]..=ends[1]).contains(ratio)) {
             let x = at(ratio);
-            if x.abs_diff(last) >= APART {
+            if x.abs_diff(last) >= MIN_TICK_DISTANCE {
                 ticks.push((x, ratio));
                 last = x;
             }
@@ -236,15 +236,15 @@ mod tests {
         let at = |ratio: f64| (1000.0 + 300.0 * ratio.ln()) as u32;
         let mut ticks: Vec<_> = ticks([0.3, 3.0], &at).into_iter().collect();
         ticks.sort_by_key(|(x, _)| *x);
-        assert!(ticks.windows(2).all(|pair| pair[1].0 - pair[0].0 >= APART), "{ticks:?}");
+        assert!(ticks.windows(2).all(|pair| pair[1].0 - pair[0].0 >= MIN_TICK_DISTANCE), "{ticks:?}");
         let shown: Vec<_> = ticks.iter().map(|(_, ratio)| *ratio).collect();
         assert_eq!(shown, [0.3, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0]);
     }
 
     #[test]
     fn of_many_cases_the_first_are_drawn() {
-        let many: Vec<_> = (0..MOST_ROWS + 5).map(|_| case(Verdict::Same, 1.0, [0.99, 1.01])).collect();
+        let many: Vec<_> = (0..MAX_ROWS + 5).map(|_| case(Verdict::Same, 1.0, [0.99, 1.01])).collect();
         let svg = drawn(&many, Width::Wide).expect("a chart");
-        assert!(svg.contains("; the first 30 of 35<") && svg.matches("<title>").count() == MOST_ROWS, "{svg}");
+        assert!(svg.contains("; the first 30 of 35<") && svg.matches("<title>").count() == MAX_ROWS, "{svg}");
     }
 }
