@@ -98,7 +98,10 @@ pub(super) fn may_be_the_drivers(found: &[Difference], baseline: &[Record], cand
     found.iter().any(|difference| difference.what == BUILD) || before != after
 }
 
-pub(super) fn find(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
+/// Lists the other differences between the records of the two sides, or within one: check them before
+/// [`super::compare`].
+#[must_use]
+pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     let mut found = vec![];
     for (what, refused, fact) in FACTS {
         let [before, after] = [facts(baseline, fact), facts(candidate, fact)];

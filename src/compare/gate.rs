@@ -211,7 +211,7 @@ pub(crate) struct Ruling {
     /// Ascending indices of cases whose `max-slowdown` limits are all certainly met, whatever the verdict.
     pub settled: Vec<usize>,
     /// Patterns of undecided limits, each with the reason.
-    pub unheld: Vec<(String, String)>,
+    pub undecided: Vec<(String, String)>,
 }
 
 /// Label of a case that lacks a time on one side without being newly wrong.
@@ -230,7 +230,7 @@ impl Ruling {
             (wrong, "newly wrong"),
             (others, NOT_COMPARED),
             (broken, if broken == 1 { "limit broken" } else { "limits broken" }),
-            (self.unheld.len(), if self.unheld.len() == 1 { "limit undecided" } else { "limits undecided" }),
+            (self.undecided.len(), if self.undecided.len() == 1 { "limit undecided" } else { "limits undecided" }),
         ];
         verdicts.into_iter().chain(changes).chain(more).filter(|(count, _)| *count > 0)
     }
@@ -278,7 +278,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
             return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
         }
         if !used && unmatched().any(|case| case.candidate != State::Measured) {
-            ruling.unheld.push((limit.case.clone(), "the candidate measured none of its cases".into()));
+            ruling.undecided.push((limit.case.clone(), "the candidate measured none of its cases".into()));
         }
         let lacking = lacking.into_iter().zip(&KINDS).filter_map(|(count, kind)| Some((count, kind.lacking?)));
         let reasons = lacking.chain([
@@ -287,7 +287,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
         ]);
         let reasons = reasons.filter(|(count, _)| *count > 0);
         let reasons = reasons.map(|(count, of)| (limit.case.clone(), format!("{} {of}", counted(count, "case"))));
-        ruling.unheld.extend(reasons);
+        ruling.undecided.extend(reasons);
     }
     ruling.settled = kept.into_iter().filter(|(_, all)| *all).map(|(index, _)| index).collect();
     Ok(ruling)

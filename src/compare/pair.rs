@@ -486,7 +486,7 @@ fn is_beyond(ratio: f64, min_effect: f64) -> bool {
 }
 
 /// Formats a percentage as short as possible: `2 %`.
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{} %", trimmed(&significant(100.0 * share)))
 }
 

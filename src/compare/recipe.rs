@@ -62,23 +62,13 @@ struct MeasureCommand {
     request: Request,
 }
 
-/// File for the record of a measured side, as a word of the shell.
-enum RecordFile<'a> {
-    New(&'a str),
-    Completed(&'a str),
-}
-
 impl MeasureCommand {
-    /// Formats the shell command of `program` that brings the file to this number of processes. A `quiet` command
-    /// prints no table, which would push the verdict off the screen.
-    fn line(&self, program: &str, quiet: bool, processes: &str, to: &RecordFile<'_>) -> String {
+    /// Formats the shell command of `program` that brings the file at `path` to this number of processes; `option` says
+    /// what becomes of the file. A `quiet` command prints no table, which would push the verdict off the screen.
+    fn line(&self, program: &str, quiet: bool, processes: &str, option: &str, path: &str) -> String {
         let Self { variables, request } = self;
         let command = request.command_with(program, Table::new());
         let (quiet, silent) = if quiet { (" -q", " > /dev/null") } else { ("", "") };
-        let (option, path) = match to {
-            RecordFile::New(path) => ("--json", path),
-            RecordFile::Completed(path) => ("--resume", path),
-        };
         format!("{variables}{command}{quiet} --processes {processes} {option} {path}{silent}")
     }
 }
@@ -351,7 +341,7 @@ fn cost(sides: &[(&str, usize, Nanos)]) -> String {
 #[must_use]
 pub(crate) fn completed(program: &str, record: &Record, path: &Path, processes: usize) -> Option<String> {
     let word = shown_word(&path.to_string_lossy());
-    Some(measure(record, path)?.line(program, false, &processes.to_string(), &RecordFile::Completed(&word)))
+    Some(measure(record, path)?.line(program, false, &processes.to_string(), "--resume", &word))
 }
 
 /// Returns the lines that measure: alternating, so that both sides see the same machine, unless something has to be
@@ -362,7 +352,7 @@ fn turns(parts: &[MissingProcesses], program: &str) -> Vec<String> {
         && a.lacks == b.lacks
     {
         let take = |part: &MissingProcesses, processes: &str, path: &str| {
-            format!("  {}", part.measure.line(program, true, processes, &RecordFile::Completed(path)))
+            format!("  {}", part.measure.line(program, true, processes, "--resume", path))
         };
         let [first, second] = [a, b].map(|part| shown_word(&part.path));
         let counts = format!("for n in $(seq {} {}); do", a.has + 1, a.has + a.lacks);
@@ -379,8 +369,8 @@ fn turns(parts: &[MissingProcesses], program: &str) -> Vec<String> {
     }
     let take = |part: &MissingProcesses| {
         let (processes, path) = ((part.has + part.lacks).to_string(), shown_word(&part.path));
-        let to = if part.fresh { RecordFile::New(&path) } else { RecordFile::Completed(&path) };
-        let command = part.measure.line(program, false, &processes, &to);
+        let option = if part.fresh { "--json" } else { "--resume" };
+        let command = part.measure.line(program, false, &processes, option, &path);
         part.with.iter().map(|with| format!("# {with}:")).chain([command]).collect::<Vec<_>>()
     };
     parts.iter().flat_map(take).collect()
@@ -506,7 +496,7 @@ fn board<'a>(comparison: &Comparison, candidate: &'a [Record]) -> Option<&'a str
 /// Returns the number of processes per side that would decide a case, judged by its interval; `None` if no reasonable
 /// number would.
 fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
-    let now = fewest(case);
+    let now = case.baseline.processes.min(case.candidate.processes);
     if case.baseline.median.0 <= 0.0 || case.candidate.median.0 <= 0.0 {
         return None;
     }
@@ -540,10 +530,6 @@ fn needs_another_machine(case: &Compared) -> bool {
 fn reach(case: &Compared) -> Option<f64> {
     let [low, high] = case.interval?;
     Some(high.max(1.0 / low) - 1.0)
-}
-
-fn fewest(case: &Compared) -> usize {
-    case.baseline.processes.min(case.candidate.processes)
 }
 
 /// Returns half the width of a case's interval, as a logarithm.

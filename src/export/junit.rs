@@ -336,7 +336,7 @@ mod tests {
         };
         let violations =
             vec![Violation { case: 2, id: "x".into(), message: "takes 1.050 ms, max-time is 1.000 ms".into() }];
-        (comparison, Ruling { violations, settled: vec![1], unheld: vec![] })
+        (comparison, Ruling { violations, settled: vec![1], undecided: vec![] })
     }
 
     #[test]

@@ -155,11 +155,16 @@ mod tests {
         assert!(!crate::basis::printable::markdown(HOSTILE).contains(['<', '@', '\n']));
     }
 
-    #[test]
-    fn what_would_decide_the_rest_is_below_the_tables() {
+    /// Returns the comparison of a record with itself.
+    fn unchanged() -> Comparison {
         let text = include_bytes!("../../tests/fixtures/run-1.json");
         let record = || reader::parse(text, "fixture").expect("a record").record;
-        let mut same = crate::compare::compare(&[record()], &[record()], &crate::compare::Settings::default());
+        crate::compare::compare(&[record()], &[record()], &crate::compare::Settings::default())
+    }
+
+    #[test]
+    fn what_would_decide_the_rest_is_below_the_tables() {
+        let mut same = unchanged();
         assert!(!comparison(&same, &Ruling::default()).contains("To decide"));
         same.cases.iter_mut().for_each(|case| case.verdict = Verdict::Undecided);
         same.remarks = vec!["Measure the baseline again.".into()];
@@ -174,9 +179,7 @@ mod tests {
 
     #[test]
     fn what_changed_is_a_row_and_what_stayed_is_folded_away() {
-        let text = include_bytes!("../../tests/fixtures/run-1.json");
-        let record = || reader::parse(text, "fixture").expect("a record").record;
-        let same = crate::compare::compare(&[record()], &[record()], &crate::compare::Settings::default());
+        let same = unchanged();
         let text = comparison(&same, &Ruling::default());
         let cases = same.cases.len();
         assert!(text.starts_with(&format!("**{cases} same** on {}\n", same.cases[0].device)), "{text}");

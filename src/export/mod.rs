@@ -50,8 +50,6 @@ pub enum Format {
     JsonLines,
 }
 
-type WriteRecord = fn(&Record) -> Result<String, Error>;
-
 impl Format {
     /// All formats, in the order of lists.
     pub const ALL: [Self; 10] = [
@@ -68,7 +66,7 @@ impl Format {
     ];
 
     /// Returns the name used on the command line, and the function that writes a record.
-    fn facts(self) -> (&'static str, WriteRecord) {
+    fn facts(self) -> (&'static str, fn(&Record) -> Result<String, Error>) {
         match self {
             Self::Csv => ("csv", rows::csv),
             Self::JsonLines => ("jsonl", rows::json_lines),

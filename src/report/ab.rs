@@ -11,7 +11,7 @@ use crate::basis::units::{self, TimeUnit, counted};
 use crate::case::CaseOptions;
 use crate::case::accepted::AcceptedMutation;
 use crate::compare::paired::{Finding, SideResult, Trial, Trials, Turns};
-use crate::compare::{FALSE_DISCOVERIES, Verdict, probability, significance};
+use crate::compare::{FALSE_DISCOVERIES, Verdict, percent, probability, significance};
 use crate::plan::axes::{self, AXES, Axis};
 use crate::record::Outcome;
 use crate::record::class::Class;
@@ -145,10 +145,6 @@ fn p(finding: &Finding) -> String {
         ('=', digits) => digits,
         (sign, digits) => format!("{sign} {digits}"),
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", units::trimmed(&units::significant(100.0 * share)))
 }
 
 /// Columns to hide on a narrow terminal, least important first.
@@ -370,6 +366,7 @@ mod tests {
     use crate::basis::units::Nanos;
     use crate::case::Shortcut;
     use crate::compare::paired::Schedule;
+    use crate::compare::paired::tests::trials;
     use crate::device::capability::tests::software_device;
 
     /// Returns a trial whose paired ratio and medians disagree.
@@ -385,21 +382,6 @@ mod tests {
             Schedule::new(6, 0.02, 1).last(&[[Nanos(1e5), Nanos(1.01e5), Nanos(1e5)]; 12]).expect("rounds enough");
         (finding.p, finding.verdict) = (p, Verdict::Slower);
         Trial { a: side("naive", 100e3), b: side("tiled", 98e3), rounds: vec![], finding: Some(finding) }
-    }
-
-    fn trials(cases: Vec<Trial>, turns: Turns) -> Trials {
-        Trials {
-            schema: crate::compare::paired::AB_SCHEMA,
-            version: "0",
-            started: String::new(),
-            command: vec![],
-            validation: false,
-            turns,
-            min_effect: 0.02,
-            cases,
-            not_measured: 0,
-            exit: 0,
-        }
     }
 
     #[test]

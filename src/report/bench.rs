@@ -26,7 +26,8 @@ pub(crate) struct Section<'a> {
 #[must_use]
 pub(crate) fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
     let key = |case: &&'a Case| (case.device, case.algorithm.as_str());
-    let hosts: Vec<&Case> = record.cases.iter().filter(|case| is_measured_by_host(record, case)).collect();
+    let is_host = |case: &&Case| record.device(case.device).is_some_and(|device| device.kind == DeviceKind::Host);
+    let hosts = record.cases.iter().filter(|case| case.measured().is_some() && is_host(case));
     let hosts = grouped(hosts, |case| case.algorithm.as_str());
     let hosts: HashMap<&str, Vec<&'a Case>> =
         hosts.into_iter().map(|cases| (cases[0].algorithm.as_str(), cases)).collect();
@@ -37,12 +38,6 @@ pub(crate) fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
         Some(Section { device, cases, host })
     };
     grouped_alike(&record.cases, key, |a, b| a.same_kind(b)).into_iter().filter_map(section).collect()
-}
-
-/// Whether the host itself measured `case`.
-fn is_measured_by_host(record: &Record, case: &Case) -> bool {
-    let device = record.device(case.device);
-    device.is_some_and(|device| device.kind == DeviceKind::Host) && case.measured().is_some()
 }
 
 /// Returns the sections with tables of their own: beside other devices, the host is a column of their tables.

@@ -67,7 +67,7 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
 /// Lists the broken limits, and those that the data cannot decide.
 pub(crate) fn limits(ruling: &Ruling) -> impl Iterator<Item = Words> {
     let broken = ruling.violations.iter().map(|broken| (&broken.id, broken.message.clone()));
-    let open = ruling.unheld.iter().map(|(pattern, reason)| (pattern, format!("undecided: {reason}")));
+    let open = ruling.undecided.iter().map(|(pattern, reason)| (pattern, format!("undecided: {reason}")));
     broken.chain(open).map(|(name, text)| Words::label("limit", name).plain(format!(": {text}")))
 }
 
@@ -221,12 +221,6 @@ pub(crate) fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[Str
     table
 }
 
-/// Lists the reasons for the verdicts on cases of these names, each once.
-#[must_use]
-pub(crate) fn explanations(cases: &[(usize, &Compared)], names: &[String]) -> Vec<String> {
-    reasons(cases, names, &Ruling::default(), false)
-}
-
 /// Returns names shorter than ids, and the kind that all cases share: variant and size, after the subject if there are
 /// several kinds. `None` if names would be ambiguous.
 fn short_names(cases: &[(usize, &Compared)]) -> Option<(Option<String>, Vec<String>)> {
@@ -243,7 +237,7 @@ fn short_names(cases: &[(usize, &Compared)]) -> Option<(Option<String>, Vec<Stri
 
 /// Lists the reasons for the verdicts, each once with its cases: those of changed cases first, then by number of cases.
 /// Lists the tests first if `tests`.
-fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, tests: bool) -> Vec<String> {
+pub(crate) fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, tests: bool) -> Vec<String> {
     let settled = |(index, case): &(usize, &Compared)| {
         ruling.settled.binary_search(index).is_ok() && matches!(case.verdict, Verdict::Slower | Verdict::Undecided)
     };

@@ -378,23 +378,20 @@ mod tests {
         insta::assert_snapshot!(compact(&record, &View { width: 100, reference: Some(other), columns: None }));
     }
 
-    /// Returns a record of two variants with equal times and two with a shortcut, one of which is the fastest.
-    fn with_a_shortcut() -> Record {
-        let mut record = crate::record::fixture::four_cases();
-        record.cases[2].outcome = record.cases[0].outcome.clone();
-        record.cases[3].outcome = record.cases[0].outcome.clone();
-        record.cases[1].shortcuts = vec![Shortcut::NoPivoting];
-        record.cases[3].shortcuts = vec![Shortcut::NoPivoting];
-        record
-    }
-
     #[test]
     fn a_star_is_given_within_a_class_and_a_caveat_stands_beside_its_name() {
         let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,500 us,somebody's library 1.0\n";
         // A reference is compared with an exact variant, or with any if there is none.
         let reference = || Some(ReferenceTime::of_csv(csv).expect("a reference"));
         let text = |record: &Record, width| compact(record, &View { reference: reference(), ..View::of_width(width) });
-        let mut record = with_a_shortcut();
+        // Two variants with equal times and two with a shortcut, one of which is the fastest.
+        let mut record = crate::record::fixture::four_cases();
+        for at in [2, 3] {
+            record.cases[at].outcome = record.cases[0].outcome.clone();
+        }
+        for at in [1, 3] {
+            record.cases[at].shortcuts = vec![Shortcut::NoPivoting];
+        }
         let level = text(&record, 60) + &text(&record, 200);
         let long = super::super::long::long(&record, &View::of_width(120));
         let markdown = crate::export::Format::Markdown.export(&record).expect("Markdown");

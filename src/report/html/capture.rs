@@ -1,7 +1,7 @@
 //! Page of a program's profile: timelines, and tables of kernels.
 
 use super::Page;
-use super::chart::{GRID, QUIET, SERIES, Swatch, Width, bar_swatch, label, legend, opening};
+use super::chart::{GRID, QUIET, SERIES, Width, bar_swatch, label, legend, opening};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, TimeUnit, percent, trimmed};
 use crate::capture::profile::{Profile, ProfiledDevice, Span};
@@ -86,20 +86,19 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
             body.push_str(&rectangle(from, until, top + ABOVE + HEIGHT + 3, PENDING, &QUIET.hex()));
         }
     }
-    let swatch = |at: usize| -> Swatch { if at < COLOURED_KERNELS { bar_swatch(at) } else { grey_swatch() } };
-    let shown =
-        device.kernels.iter().take(COLOURED_KERNELS).enumerate().map(|(at, kernel)| (&*kernel.name, swatch(at)));
-    let others = (device.kernels.len() > COLOURED_KERNELS).then(|| ("others", swatch(COLOURED_KERNELS)));
+    let shown = device
+        .kernels
+        .iter()
+        .take(COLOURED_KERNELS)
+        .enumerate()
+        .map(|(at, kernel)| (&*kernel.name, bar_swatch(SERIES[at])));
+    let others = (device.kernels.len() > COLOURED_KERNELS).then(|| ("others", bar_swatch(QUIET)));
     let (rows, legend) = legend(shown.chain(others), pixels);
     let size = bottom + 26;
     let mut out =
         opening([&device.name, &format!("{} busy", device.busy)], "Commands over time", pixels, size + rows * 22);
     let _ = write!(out, r#"{body}<g transform="translate(0 {size})">{legend}</g></svg>"#);
     out
-}
-
-fn grey_swatch() -> Swatch {
-    Box::new(|x, y| format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{}"/>"#, x - 5, y - 5, QUIET.hex()))
 }
 
 /// Returns the part of each step of time that each kernel takes, in pixels of the row's height.
@@ -193,13 +192,9 @@ fn axis(length: f64, pixels: u32, bottom: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::document;
     use super::*;
     use crate::capture::profile::tests::{profile, told};
-
-    fn document(text: &str) -> roxmltree::Document<'_> {
-        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
-        roxmltree::Document::parse_with_options(text, options).unwrap_or_else(|e| panic!("{e}\n{text}"))
-    }
 
     #[test]
     fn the_page_has_a_timeline_and_a_table_and_escapes_names() {

@@ -585,7 +585,7 @@ impl Bars {
         let [row, bar_top, base] = if left == MARGIN { [36, 18, 14] } else { [19, 3, 13] };
         // A bar without a name belongs to the row above and needs no room for one.
         let skipped = |bar: &Bar| if bar.name.is_empty() { bar_top - 3 } else { 0 };
-        let legend_items = self.legend.iter().map(|(style, name)| (&**name, bar_swatch(*style)));
+        let legend_items = self.legend.iter().map(|(style, name)| (&**name, bar_swatch(SERIES[*style % SERIES.len()])));
         let (rows, legend) = legend(legend_items, pixels);
         let top = HEADING + if self.rule.is_some() { 16 } else { 0 };
         let end = top + self.items.iter().map(|bar| row - skipped(bar)).sum::<u32>();
@@ -633,8 +633,9 @@ impl Bars {
     }
 }
 
-pub(super) fn bar_swatch(style: usize) -> Swatch {
-    let colour = SERIES[style % SERIES.len()].hex();
+/// Returns the symbol of bars of this colour.
+pub(super) fn bar_swatch(colour: Colour) -> Swatch {
+    let colour = colour.hex();
     Box::new(move |x, y| format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5))
 }
 

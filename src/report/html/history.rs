@@ -207,6 +207,7 @@ fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, 
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::document;
     use super::*;
     use crate::history::tests::{driver_change, settings};
     use crate::record::fixture::HOSTILE;
@@ -245,8 +246,7 @@ mod tests {
         }
         let history = History::new(runs, vec![HOSTILE.into()], &settings());
         let page = page(&history);
-        let options = roxmltree::ParsingOptions { allow_dtd: true, ..roxmltree::ParsingOptions::default() };
-        let document = roxmltree::Document::parse_with_options(&page, options).expect("well-formed XML");
+        let document = document(&page);
         let count = |name: &str| {
             document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", name))).count()
         };

@@ -218,7 +218,7 @@ impl Page {
         self.omitted.rows += left;
         if left > 0 {
             self.write_within(end, |page| {
-                page.paragraph("quiet", &format!("The record has {}.", counted_more(left, "row")))
+                page.paragraph("quiet", &format!("The record has {}.", counted(left, "more row")))
             });
         }
     }
@@ -434,7 +434,7 @@ impl Page {
         }
         self.verdict_tables(&sorted, &names);
         self.line("</div>");
-        self.explanations(super::compare::explanations(&sorted, &names));
+        self.explanations(super::compare::reasons(&sorted, &names, &Ruling::default(), false));
         if comparison.cases.iter().any(|case| case.canary_explains) {
             self.paragraph("quiet", &format!("canary: {CANARY}"));
         }
@@ -732,11 +732,6 @@ impl Page {
             }
         }
     }
-}
-
-/// Counts further things: `1 more row`, `27 more rows`.
-fn counted_more(count: usize, thing: &str) -> String {
-    counted(count, &format!("more {thing}"))
 }
 
 /// Verdicts by id of the case.
@@ -1124,7 +1119,7 @@ mod tests {
         compare::compare(before, after, &compare::Settings::default())
     }
 
-    fn document(text: &str) -> roxmltree::Document<'_> {
+    pub(super) fn document(text: &str) -> roxmltree::Document<'_> {
         let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
         roxmltree::Document::parse_with_options(text, options).unwrap_or_else(|e| panic!("{e}\n{text}"))
     }
@@ -1464,12 +1459,8 @@ mod tests {
         let mut record = full();
         record.cases[0].id = "<".repeat(3_000_000);
         let page = report(&[run(record)], None);
-        assert!(page.html.len() <= MAX_BYTES && page.html.contains(&record_id(&full())), "{}", page.html.len());
+        assert!(page.html.len() <= MAX_BYTES && page.html.contains(&full().cases[1].id), "{}", page.html.len());
         document(&page.html);
-    }
-
-    fn record_id(record: &Record) -> String {
-        record.cases[1].id.clone()
     }
 
     #[test]

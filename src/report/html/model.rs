@@ -529,7 +529,7 @@ impl ChartGroup<'_> {
     /// Draws the roofline of the source at `at`: every case by its operations per byte, under the measured limits, with
     /// a roof for every arithmetic that is used. `None` without limits, or if no case has enough arithmetic.
     fn roofline(&self, source: &ReportSource<'_>, at: usize) -> Option<Chart> {
-        let cases = || self.cases[at].iter().copied().filter(|case| has_intensity(case));
+        let cases = || self.cases[at].iter().copied().filter(|case| case.work.operations > 0 && case.work.bytes.0 > 0);
         let intensity = |case: &Case| case.work.operations as f64 / case.work.bytes.0 as f64;
         if !cases().any(|case| intensity(case) >= MIN_ROOFLINE_INTENSITY) {
             return None;
@@ -577,11 +577,6 @@ impl ChartGroup<'_> {
         };
         Some(chart(&format!("{} roofline", self.title()), source, |width| plot.svg(width)))
     }
-}
-
-/// Whether a case has both operations and bytes.
-fn has_intensity(case: &Case) -> bool {
-    case.work.operations > 0 && case.work.bytes.0 > 0
 }
 
 /// Returns the rates of cases over their operations per byte, a series for each variant.
