@@ -80,8 +80,8 @@ fn another_problem(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Opt
     let known = |(before, after): &(&Case, &Case)| !before.buffers.is_empty() && !after.buffers.is_empty();
     if let Some((before, after)) = both().filter(known).find(|(before, after)| before.buffers != after.buffers) {
         let only = |of: &Case, other: &Case| {
-            let own = of.buffers.iter().filter(|buffer| !other.buffers.contains(buffer));
-            own.cloned().collect::<Vec<_>>().join(", ")
+            let buffers = of.buffers.iter().filter(|buffer| !other.buffers.contains(buffer));
+            buffers.cloned().collect::<Vec<_>>().join(", ")
         };
         return Some(format!("its buffers changed: {} → {}", only(before, after), only(after, before)));
     }
@@ -195,7 +195,7 @@ impl CasePair<'_> {
         // mean more elapsed time.
         let mut others = self.baseline.iter().chain(&self.candidate).map(|seen| &seen.record.origin.environment);
         let first = others.next()?;
-        if others.any(|own| own != first) {
+        if others.any(|variables| variables != first) {
             return None;
         }
         let times = |side: &[SeenCase<'_>]| -> Option<Vec<ProcessSamples>> {

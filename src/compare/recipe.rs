@@ -106,11 +106,11 @@ pub(crate) fn recipe(
         comparison.cases.iter().filter(is).count()
     };
     for ((name, baseline), _) in names.iter().zip([true, false]).zip(remeasured).filter(|(_, remeasured)| *remeasured) {
-        let (own, other) = (slow(baseline), slow(!baseline));
-        let cases = match (own, comparison.cases.len()) {
+        let (slow_cases, other) = (slow(baseline), slow(!baseline));
+        let cases = match (slow_cases, comparison.cases.len()) {
             (1, 1) => String::new(),
-            (own, all) if own == all => format!("in all {all} cases "),
-            (own, all) => format!("in {own} of {all} cases "),
+            (slow_cases, all) if slow_cases == all => format!("in all {all} cases "),
+            (slow_cases, all) => format!("in {slow_cases} of {all} cases "),
         };
         let others = if other > 0 {
             format!("; in {other} while the {} ran", names[usize::from(baseline)])
@@ -209,13 +209,13 @@ fn lines(
         let path =
             if fresh { replaced.insert(fresh_path(path, name)).clone() } else { path.to_string_lossy().into_owned() };
         // A new file replaces the old one.
-        let own = processes_of(record, open);
+        let existing = processes_of(record, open);
         let (has, lacks) = if remeasured {
             (0, lacks)
         } else if fresh {
-            (0, lacks + own)
+            (0, lacks + existing)
         } else {
-            (own, lacks)
+            (existing, lacks)
         };
         costs.push((name, lacks, time_of_process(record, few)));
         parts.push(MissingProcesses { measure, path, fresh, has, lacks, with });
@@ -278,7 +278,7 @@ fn alternating(sides: [SideFiles<'_>; 2], program: &str) -> Option<String> {
     };
     let [a_driver, b_driver] = [manifest(before)?, manifest(after)?];
     let [request, other] = [before, after].map(unnamed);
-    let request = request.filter(|own| other.as_ref() == Some(own))?;
+    let request = request.filter(|request| other.as_ref() == Some(request))?;
     let alike = others(before) == others(after) && before.origin.host == after.origin.host;
     // Drop options that `ab` lacks.
     let Selection { algorithm, variant, size, axes, device, .. } = request.selection.clone();
@@ -307,10 +307,10 @@ pub(crate) fn time_of(case: &Case) -> Option<Nanos> {
 pub(super) fn time_of_process(record: &Record, few: &[&str]) -> Nanos {
     let processes = record.processes();
     // The record's time is that of the last command that completed it, which may have measured nothing.
-    let own = processes.iter().filter(|process| process.command == record.command).count();
+    let count = processes.iter().filter(|process| process.command == record.command).count();
     let cases: Nanos = record.cases.iter().filter_map(time_of).sum();
     let least = cases.0 / processes.len().max(1) as f64;
-    let whole = if own == 0 { 0.0 } else { record.wall_time.0 / own as f64 };
+    let whole = if count == 0 { 0.0 } else { record.wall_time.0 / count as f64 };
     if few.is_empty() {
         return Nanos(whole.max(least));
     }
@@ -549,7 +549,9 @@ fn difference(sides: [SideFiles<'_>; 2], comparison: &Comparison) -> [Option<Str
         return hosts;
     }
     let same_host = a.origin.host.is_some() && a.origin.host == b.origin.host;
-    if let Some(device) = comparison.differences.iter().find(|own| own.what == "device").filter(|_| !same_host) {
+    if let Some(device) =
+        comparison.differences.iter().find(|difference| difference.what == "device").filter(|_| !same_host)
+    {
         return [&device.baseline, &device.candidate]
             .map(|name| Some(format!("on the machine with {}", printable(name))));
     }

@@ -487,8 +487,8 @@ fn a_change_that_no_disturbance_explains_is_one() {
     }
     assert_eq!(of(4.0, 5, [quiet, seen(600.0, Some(0.6))]), Verdict::Undecided, "the load may explain it");
     // The CPU time shows how much of the time is the kernel's own.
-    let of = |change: f64, own: f64, count: usize, [before, after]: [crate::record::Conditions; 2]| {
-        let [before, after] = [(before, 1e6), (after, own * 1e6)]
+    let of = |change: f64, kernel: f64, count: usize, [before, after]: [crate::record::Conditions; 2]| {
+        let [before, after] = [(before, 1e6), (after, kernel * 1e6)]
             .map(|(conditions, time)| crate::record::Conditions { cpu_time: Some(Nanos(time)), ..conditions });
         of(change, count, [before, after])
     };
@@ -770,11 +770,11 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
     assert!(text.contains("\n# with the baseline's k.comp in place:\ngpukern run k.toml k.comp --processes"), "{text}");
     assert!(text.contains("\n# with the candidate's k.comp in place:\ngpukern run k.toml k.comp --no-peak"), "{text}");
     // Another file is part of the command.
-    let own = b.request.replace(kernels(&["k.toml", "other/k.comp"]));
+    let request = b.request.replace(kernels(&["k.toml", "other/k.comp"]));
     assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
-    b.request = own;
-    for (own, other) in a.cases.iter_mut().zip(&b.cases) {
-        own.kernels.clone_from(&other.kernels);
+    b.request = request;
+    for (case, other) in a.cases.iter_mut().zip(&b.cases) {
+        case.kernels.clone_from(&other.kernels);
     }
     assert!(!of(&a, &b).contains("in place"), "{}", of(&a, &b));
 }
@@ -823,41 +823,41 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
         change(&mut selection);
         Request { selection, no_peak: true, processes: Some(5), ..Request::default() }
     };
-    let own = matmul(|_| {});
+    let request_of_both = matmul(|_| {});
     let of = |request: &Request, new: &str, canary: f64| {
         let a = five("a", request, "old.json", seen(600.0, None));
         let b = five("b", request, new, seen(600.0 * canary, None));
         advice([&a, &b], ["a.json", "b.json"])
     };
-    let (remarks, commands) = of(&own, "new icd.json", 1.8);
+    let (remarks, commands) = of(&request_of_both, "new icd.json", 1.8);
     let said = "2 cases: the canary, a fixed test kernel, took 1.8 times as long beside the candidate. Either the device \
                 was busy or clocked lower then, or the candidate slows down every kernel; more processes cannot tell which.";
     assert_eq!(remarks, [said]);
     let turns = "gpukern ab matmul --variant=naive --variant=tiled --size=64 --size=128 --a-driver=old.json \
                  '--b-driver=new icd.json'";
     assert_eq!(commands.as_deref(), Some(turns));
-    assert!(of(&own, "new.json", 1.25).0[0].contains(" took 25 % longer beside the candidate."));
-    let (remarks, commands) = of(&own, "new.json", 0.5);
+    assert!(of(&request_of_both, "new.json", 1.25).0[0].contains(" took 25 % longer beside the candidate."));
+    let (remarks, commands) = of(&request_of_both, "new.json", 0.5);
     assert!(remarks[0].contains("took 2 times as long beside the baseline") && commands.is_some(), "{remarks:?}");
     assert!(remarks[0].contains("the candidate speeds up every kernel"), "{remarks:?}");
     // Options that `ab` lacks or would ignore are left to the reader.
     for (request, driver) in [
-        (own.clone(), "new.json:other.json"),
-        (Request { host: true, ..own.clone() }, "new.json"),
-        (matmul(|own| own.variant.clear()), "new.json"),
-        (matmul(|own| own.size.clear()), "new.json"),
-        (matmul(|own| own.algorithm = vec!["mat*".into()]), "new.json"),
-        (matmul(|own| own.algorithm.clear()), "new.json"),
-        (matmul(|own| own.axes = AxisValues::default().with("eps", 0.5)), "new.json"),
-        (matmul(|own| own.sampling.clock = Some("host".into())), "new.json"),
-        (Request { selection: own.selection.clone(), ..kernels(&["k.toml"]) }, "new.json"),
+        (request_of_both.clone(), "new.json:other.json"),
+        (Request { host: true, ..request_of_both.clone() }, "new.json"),
+        (matmul(|selection| selection.variant.clear()), "new.json"),
+        (matmul(|selection| selection.size.clear()), "new.json"),
+        (matmul(|selection| selection.algorithm = vec!["mat*".into()]), "new.json"),
+        (matmul(|selection| selection.algorithm.clear()), "new.json"),
+        (matmul(|selection| selection.axes = AxisValues::default().with("eps", 0.5)), "new.json"),
+        (matmul(|selection| selection.sampling.clock = Some("host".into())), "new.json"),
+        (Request { selection: request_of_both.selection.clone(), ..kernels(&["k.toml"]) }, "new.json"),
     ] {
         let (remarks, commands) = of(&request, driver, 1.8);
         assert_eq!(commands, None, "{request:?}");
         assert!(remarks.len() == 2 && remarks[1].contains("docs/compare.md"), "{request:?}: {remarks:?}");
     }
     // A driver cannot slow its own canary down: the device was busy.
-    let (remarks, commands) = of(&own, "old.json", 1.8);
+    let (remarks, commands) = of(&request_of_both, "old.json", 1.8);
     assert!(remarks[0].starts_with("Measure the candidate again: in all 2 cases the device was slower"), "{remarks:?}");
     assert!(commands.is_some_and(|commands| commands.contains("--json b-again.json")), "{remarks:?}");
 }

@@ -107,12 +107,12 @@ pub(crate) fn text(record: &Record) -> String {
             ("command", record.command.join(" ")),
         ];
         properties.extend(conditions.sentence(device.index).map(|sentence| ("conditions", sentence)));
-        let own = all.iter().filter(|named| named.case.device == device.index);
+        let cases = all.iter().filter(|named| named.case.device == device.index);
         TestSuite {
             name: &device.name,
             timestamp: Some(&record.started),
             properties,
-            tests: own.map(|named| test(named, &conditions)).collect(),
+            tests: cases.map(|named| test(named, &conditions)).collect(),
         }
     });
     document(&suites.collect::<Vec<_>>())
@@ -199,10 +199,10 @@ fn make_names_unique(suite: &mut TestSuite<'_>) {
 fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
     let differences = comparison.differences.iter();
     let differences = differences.map(|d| (d.what, format!("{} → {}", d.baseline, d.candidate)));
-    let own = [("gpukern compare", comparison.version.into()), ("min-effect", significant(comparison.min_effect))];
+    let settings = [("gpukern compare", comparison.version.into()), ("min-effect", significant(comparison.min_effect))];
     let headline = headline(comparison).map(|headline| ("headline", headline));
     let summaries = overviews(comparison).into_iter().map(|summary| ("summary", summary));
-    own.into_iter().chain(headline).chain(summaries).chain(differences).collect()
+    settings.into_iter().chain(headline).chain(summaries).chain(differences).collect()
 }
 
 /// Returns the test of an inspected case, with the limits that it breaks.

@@ -88,7 +88,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     document.line(Words::strong(counts).plain(on));
     document.lines(headline(comparison).map(|headline| format!("{headline}.")));
     let differences = comparison.differences.iter();
-    let differences = differences.map(|own| format!("{}: {} → {}", own.what, own.baseline, own.candidate));
+    let differences = differences.map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate));
     let inspected = changed(comparison).map(|case| {
         let is_worse = case.verdict == Change::Worse;
         let verdict = if is_worse { Words::strong("worse") } else { case.verdict.name().into() };

@@ -114,10 +114,10 @@ fn place(run: &NamedRecord, order: &RunOrder) -> Result<(i128, i128), String> {
             committed.ok_or("does not say when its commit was made")?
         }
         RunOrder::Listed(commits) => {
-            let own = origin.commit.as_deref().ok_or("does not name its commit")?;
-            let same = |listed: &String| own.starts_with(listed.as_str()) || listed.starts_with(own);
+            let commit = origin.commit.as_deref().ok_or("does not name its commit")?;
+            let same = |listed: &String| commit.starts_with(listed.as_str()) || listed.starts_with(commit);
             let at = commits.iter().position(same);
-            at.ok_or_else(|| format!("is from commit {own}, which is not in the list of commits"))? as i128
+            at.ok_or_else(|| format!("is from commit {commit}, which is not in the list of commits"))? as i128
         }
     };
     Ok((commit, started))

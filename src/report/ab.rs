@@ -77,8 +77,8 @@ fn reason(side: &SideResult) -> Option<String> {
 /// Lists the reasons to doubt the answer of a measured side.
 fn doubts(side: &SideResult) -> impl Iterator<Item = String> {
     let measured = side.case.measured();
-    let unverified = measured.and_then(|own| own.verification.unverified());
-    let lenient = measured.and_then(|own| AcceptedMutation::sentence(&own.accepts));
+    let unverified = measured.and_then(|m| m.verification.unverified());
+    let lenient = measured.and_then(|m| AcceptedMutation::sentence(&m.accepts));
     unverified.into_iter().chain(lenient)
 }
 
@@ -181,18 +181,18 @@ impl CaseNames {
     }
 
     fn headings(&self) -> impl Iterator<Item = &'static str> {
-        let own = match &self.sides {
+        let sides = match &self.sides {
             SideNames::Labels([a, b]) => [b.then_some("variant"), a.then_some("against")],
             SideNames::Patterns(_) => [Some("*"), None],
             SideNames::Variants => [Some("variant"), None],
         };
         let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.name);
-        own.into_iter().flatten().chain(axes).chain(self.sizes.then_some("size"))
+        sides.into_iter().flatten().chain(axes).chain(self.sizes.then_some("size"))
     }
 
     fn cells(&self, trial: &Trial) -> Vec<String> {
         let case = &trial.b.case;
-        let own = match &self.sides {
+        let sides = match &self.sides {
             SideNames::Labels([a, b]) => [b.then(|| label(&trial.b)), a.then(|| label(&trial.a))],
             SideNames::Patterns([_, pattern]) => {
                 [captures(pattern, &trial.b.label).and_then(|found| Some((*found.first()?).into())), None]
@@ -200,7 +200,7 @@ impl CaseNames {
             SideNames::Variants => [Some(case.variant.clone()), None],
         };
         let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.text(&case.options));
-        own.into_iter().flatten().chain(axes).chain(self.sizes.then(|| case.size.to_string())).collect()
+        sides.into_iter().flatten().chain(axes).chain(self.sizes.then(|| case.size.to_string())).collect()
     }
 }
 
@@ -260,7 +260,7 @@ fn several(cases: &[Trial], trials: &Trials, width: usize) -> Document {
 /// Writes the heading: everything that all cases share.
 fn heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Turns) {
     let Trial { a, b, .. } = first;
-    let shared = |axis: &Axis| !names.axes.iter().any(|own| own.name == axis.name);
+    let shared = |axis: &Axis| !names.axes.iter().any(|varied| varied.name == axis.name);
     let mut title = axes::heading(&a.case.algorithm, &a.case.options, shared);
     if !names.sizes {
         let _ = write!(title, " {}", a.case.size);
@@ -398,11 +398,14 @@ mod tests {
 
     #[test]
     fn progress_names_the_axes_along_which_cases_differ() {
-        let own = trial(0.5);
-        let mut other = own.a.case.options;
-        assert_eq!(brief(&own, [&own.a.case.options, &other].into_iter()), "tiled against naive, 64: SLOWER, 1.0100");
+        let trial = trial(0.5);
+        let mut other = trial.a.case.options;
+        assert_eq!(
+            brief(&trial, [&trial.a.case.options, &other].into_iter()),
+            "tiled against naive, 64: SLOWER, 1.0100"
+        );
         other.dtype = crate::basis::dtype::DType::F64;
-        let said = brief(&own, [&own.a.case.options, &other].into_iter());
+        let said = brief(&trial, [&trial.a.case.options, &other].into_iter());
         assert_eq!(said, "tiled against naive, f32 64: SLOWER, 1.0100");
     }
 

@@ -142,7 +142,7 @@ pub fn outcomes(record: &Record) -> String {
 fn repeated(record: &Record) -> String {
     let (mut lines, mut steady, mut runs) = (String::new(), 0, 0);
     for case in &record.cases {
-        let Some((measured, repeated)) = case.measured().and_then(|own| Some((own, own.repeated.as_ref()?))) else {
+        let Some((measured, repeated)) = case.measured().and_then(|m| Some((m, m.repeated.as_ref()?))) else {
             continue;
         };
         runs = runs.max(repeated.runs);
@@ -192,11 +192,11 @@ fn whose(record: &Record, algorithm: &str, remark: &String) -> String {
         return String::new();
     }
     let variants = distinct(cases().filter(noted).map(|case| case.variant.as_str())).into_iter().map(|variant| {
-        let own = || cases().filter(|case| case.variant == variant);
-        if own().all(|case| noted(&case)) {
+        let of_variant = || cases().filter(|case| case.variant == variant);
+        if of_variant().all(|case| noted(&case)) {
             return variant.to_string();
         }
-        format!("{variant} {}", distinct(own().filter(noted).map(Case::row)).join(", "))
+        format!("{variant} {}", distinct(of_variant().filter(noted).map(Case::row)).join(", "))
     });
     format!(" ({})", variants.collect::<Vec<_>>().join("; "))
 }

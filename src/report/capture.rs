@@ -125,14 +125,14 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
 /// Lists the dispatches that cannot be captured, those with the largest share of time first.
 fn not_capturable(device: &ProfiledDevice) -> Vec<String> {
     let mut all: Vec<_> =
-        device.kernels.iter().flat_map(|kernel| kernel.beyond.iter().map(move |own| (kernel, own))).collect();
+        device.kernels.iter().flat_map(|kernel| kernel.beyond.iter().map(move |part| (kernel, part))).collect();
     if all.is_empty() {
         return vec![];
     }
     all.sort_by(|(_, a), (_, b)| b.share.total_cmp(&a.share));
-    let total = all.iter().map(|(_, own)| own.share).sum();
-    let line = |(kernel, own): (&ProfiledKernel, &Beyond)| {
-        format!("  {} {}, {}: {}", kernel.name, kernel.grid_text(), percent(own.share), own.why)
+    let total = all.iter().map(|(_, part)| part.share).sum();
+    let line = |(kernel, part): (&ProfiledKernel, &Beyond)| {
+        format!("  {} {}, {}: {}", kernel.name, kernel.grid_text(), percent(part.share), part.why)
     };
     let head = format!("cannot be captured, {} of the device's time:", percent(total));
     std::iter::once(head).chain(all.into_iter().map(line)).collect()
@@ -163,13 +163,13 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
     let share = |part: f64| table::Cell { bar: Some(part), ..percent(part).into() };
     let (shown, others) = device.kernels.split_at(top.min(device.kernels.len()));
     for kernel in shown {
-        let (own, median) = kernel
+        let (sum, median) = kernel
             .times
             .as_ref()
             .map_or_else(|| ("–".into(), "–".into()), |times| (total(times.total), times.summary.median.to_string()));
         let name = table::Cell::code(shortened(&kernel.name, room));
         let (grid, calls) = (kernel.grid_text().into(), kernel.calls.to_string().into());
-        table.row([name, grid, calls, own.into(), median.into(), share(kernel.share)]);
+        table.row([name, grid, calls, sum.into(), median.into(), share(kernel.share)]);
     }
     if !others.is_empty() {
         let calls: usize = others.iter().map(|kernel| kernel.calls).sum();

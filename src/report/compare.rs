@@ -152,7 +152,8 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
         }
     }
     let gone = tables.iter().map(|(_, table)| table.clone().fit(width, &HIDDEN_FIRST));
-    let mut gone = gone.reduce(|gone, own| if own.len() > gone.len() { own } else { gone }).unwrap_or_default();
+    let mut gone =
+        gone.reduce(|gone, hidden| if hidden.len() > gone.len() { hidden } else { gone }).unwrap_or_default();
     let one = tables.len() == 1;
     if !one {
         document.line(device);
@@ -227,8 +228,8 @@ fn short_names(cases: &[(usize, &Compared)]) -> Option<(Option<String>, Vec<Stri
     let kinds = distinct(cases.iter().map(|(_, case)| case.kind.as_str()));
     let one = kinds.len() == 1;
     let name = |case: &Compared| {
-        let own = format!("{} {}", printable(&case.variant), printable(&case.row));
-        if one { own } else { format!("{} {own}", printable(&case.subject)) }
+        let short = format!("{} {}", printable(&case.variant), printable(&case.row));
+        if one { short } else { format!("{} {short}", printable(&case.subject)) }
     };
     let names: Vec<_> = cases.iter().map(|(_, case)| name(case)).collect();
     let unique = distinct(names.iter()).len() == names.len();
@@ -242,12 +243,12 @@ pub(crate) fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &R
         ruling.settled.binary_search(index).is_ok() && matches!(case.verdict, Verdict::Slower | Verdict::Undecided)
     };
     let changed = |case: &Compared| matches!(case.verdict, Verdict::Slower | Verdict::Faster);
-    let own = |(case, name): (&(usize, &Compared), &String)| {
+    let reasons_of = |(case, name): (&(usize, &Compared), &String)| {
         let settled = settled(case).then(|| "within its max-slowdown".to_string());
         let all: Vec<_> = settled.into_iter().chain(case.1.why.iter().cloned()).collect();
         all.into_iter().map(|reason| (reason, name.clone(), changed(case.1))).collect::<Vec<_>>()
     };
-    let mut groups = grouped(cases.iter().zip(names).flat_map(own), |(reason, ..)| reason.clone());
+    let mut groups = grouped(cases.iter().zip(names).flat_map(reasons_of), |(reason, ..)| reason.clone());
     groups.sort_by_key(|group| std::cmp::Reverse((group.iter().any(|(.., changed)| *changed), group.len())));
     let test = cases.iter().zip(names).filter(|_| tests);
     let test = test.map(|((_, case), name)| (case.test.clone(), name.clone(), changed(case)));
@@ -463,8 +464,8 @@ pub(crate) fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
         match &*case.variant {
             _ if one_variant => format!("{subject} {}", case.row),
             // The variant of a user's kernel begins with the name of its description.
-            own if one_subject && own.starts_with(&**subject) => format!("{own} {}", case.row),
-            own => format!("{subject} {own} {}", case.row),
+            variant if one_subject && variant.starts_with(&**subject) => format!("{variant} {}", case.row),
+            variant => format!("{subject} {variant} {}", case.row),
         }
     };
     let names: Vec<_> = cases.iter().map(|(_, case)| printable(&name(case)).into_owned()).collect();
@@ -536,9 +537,9 @@ mod tests {
             (case.algorithm, case.subject, case.kind) = ("softmax".into(), "softmax f32".into(), "softmax f32".into());
             (case.variant, case.row) = ("softmax[LANES=64]".into(), format!("64x{}", case.row));
         }
-        let own = text(&mixed, &Ruling::default(), 80);
-        assert!(widest(&kinds) <= 80 && widest(&own) <= 80, "{kinds}{own}");
-        insta::assert_snapshot!(kinds + "========\n" + &own);
+        let users = text(&mixed, &Ruling::default(), 80);
+        assert!(widest(&kinds) <= 80 && widest(&users) <= 80, "{kinds}{users}");
+        insta::assert_snapshot!(kinds + "========\n" + &users);
     }
 
     #[test]

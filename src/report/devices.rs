@@ -86,8 +86,8 @@ impl<'a> DeviceCard<'a> {
         let trouble = info.unusable().or_else(idle).map(|reason| ("unusable", format!("it {reason}")));
         let facts = facts.into_iter().chain(trouble).chain([("", String::new())]);
         let algorithms = ALGORITHMS.iter().filter(|algorithm| !list::is_limit(algorithm));
-        let algorithms =
-            algorithms.map(|own| (&*own.name, self.runs(&own.name, width.saturating_sub(NAME_COLUMN_WIDTH))));
+        let algorithms = algorithms
+            .map(|algorithm| (&*algorithm.name, self.runs(&algorithm.name, width.saturating_sub(NAME_COLUMN_WIDTH))));
         self.headed(is_default, facts.chain(algorithms)).terminal(width)
     }
 
@@ -105,8 +105,8 @@ impl<'a> DeviceCard<'a> {
 
     /// Says how many variants of an algorithm run, with as many names of the others as fit on a line of `room` columns.
     fn runs(&self, algorithm: &str, room: usize) -> String {
-        let own = self.variants.iter().filter(|support| support.algorithm == algorithm);
-        let variants = alike(own, |a, b| a.variant == b.variant);
+        let supports = self.variants.iter().filter(|support| support.algorithm == algorithm);
+        let variants = alike(supports, |a, b| a.variant == b.variant);
         let runs = |of: &&Vec<&Support>| of.iter().any(|support| support.missing.is_none());
         let others: Vec<_> = variants.iter().filter(|of| !runs(of)).map(|of| of[0].variant).collect();
         let all = variants.len();
@@ -316,10 +316,10 @@ fn matrices(info: &DeviceInfo) -> String {
     let fixed = info.cooperative_matrices.iter().map(shape);
     // One entry for each pair of types: its work-groups differ only in size.
     let held = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes).filter(|f| f.scope == "workgroup");
-    let types = |own: &FlexibleMatrix| (own.granularity, own.input.clone(), own.accumulator.clone());
-    let flexible = alike(held, |a, b| types(a) == types(b)).into_iter().map(|own| {
-        let ([m, n, k], input, accumulator) = types(own[0]);
-        let sizes: Vec<_> = own.iter().map(|own| own.invocations.to_string()).collect();
+    let types = |matrix: &FlexibleMatrix| (matrix.granularity, matrix.input.clone(), matrix.accumulator.clone());
+    let flexible = alike(held, |a, b| types(a) == types(b)).into_iter().map(|alike| {
+        let ([m, n, k], input, accumulator) = types(alike[0]);
+        let sizes: Vec<_> = alike.iter().map(|matrix| matrix.invocations.to_string()).collect();
         format!("multiples of {m}×{n}×{k} {input}→{accumulator} (workgroup of {})", sizes.join(" or "))
     });
     none_or(&fixed.chain(flexible).collect::<Vec<_>>(), ", ")

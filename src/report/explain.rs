@@ -47,10 +47,10 @@ impl Explanation {
         times: Vec<Result<Nanos, String>>,
     ) -> Self {
         let spec = &group.spec;
-        let timed = candidates.iter().zip(times).map(|(own, time)| TimedCandidate {
-            variant: own.variant,
-            tile: own.tile,
-            predicted_ns: own.predicted,
+        let timed = candidates.iter().zip(times).map(|(candidate, time)| TimedCandidate {
+            variant: candidate.variant,
+            tile: candidate.tile,
+            predicted_ns: candidate.predicted,
             measured_ns: time.as_ref().ok().copied(),
             reason: time.err(),
         });
@@ -72,7 +72,11 @@ impl Explanation {
         let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
         document.line(format!("{heading}, {device}: what auto chooses from"));
         document.gap();
-        let best = candidates.iter().filter_map(|own| own.measured_ns).map(|time| time.0).fold(f64::INFINITY, f64::min);
+        let best = candidates
+            .iter()
+            .filter_map(|candidate| candidate.measured_ns)
+            .map(|time| time.0)
+            .fold(f64::INFINITY, f64::min);
         let over_best = |time: Nanos| format!("{:.2}", time.0 / best);
         let table = Table::default().text(["variant"]).numbers(["predicted", "measured", "÷ fastest"]);
         let (mut table, mut failures) = (table.prose(["tile"]), vec![]);
@@ -150,7 +154,7 @@ mod tests {
             assert!(explanation.text(200).starts_with(&format!("{heading}, ")), "{}", explanation.text(200));
             let document = serde_json::to_value(explanation).expect("JSON");
             let column = axis.column.as_ref().filter(|_| axis.separates.tiles);
-            assert!(column.is_none_or(|own| document[own.name] == (own.value)(&options)), "{document}");
+            assert!(column.is_none_or(|column| document[column.name] == (column.value)(&options)), "{document}");
         }
     }
 }

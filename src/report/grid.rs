@@ -63,11 +63,11 @@ impl<'a> Section<'a> {
             }
         };
         let line = |heading: Cell, class: Class, cases: &[&Case]| {
-            let mut own: HashMap<String, &Case> = HashMap::new();
+            let mut by_size: HashMap<String, &Case> = HashMap::new();
             for case in cases {
-                own.entry(place(case).0).or_insert(case);
+                by_size.entry(place(case).0).or_insert(case);
             }
-            VariantLine { heading, class, cells: sizes.iter().map(|size| of(own.get(size).copied())).collect() }
+            VariantLine { heading, class, cells: sizes.iter().map(|size| of(by_size.get(size).copied())).collect() }
         };
         let of_variants = grouped(self.cases.iter().copied(), |case| place(case).1);
         let of_variants: HashMap<&str, Vec<&Case>> =
@@ -163,16 +163,16 @@ pub fn compact(record: &Record, view: &View) -> String {
 impl<'a> ShownSection<'a> {
     fn new(record: &Record, section: Section<'a>, view: &View, conditions: &RunConditions) -> Self {
         let is_skipped = |variant: &&str| {
-            let mut own = section.cases.iter().filter(|case| place(case).1 == *variant);
-            own.all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
+            let mut cases = section.cases.iter().filter(|case| place(case).1 == *variant);
+            cases.all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
         };
         let (skipped, others): (Vec<&str>, Vec<&str>) = section.variants().into_iter().partition(is_skipped);
         // If all variants were skipped, the table says so.
         let (skipped, others) = if others.is_empty() { (others, skipped) } else { (skipped, others) };
         let mut lines = section.lines(&others, Some(conditions));
         let why = |variant: &&str| {
-            let mut own = section.cases.iter().filter(|case| place(case).1 == *variant);
-            own.find_map(|case| case.outcome.reason()).unwrap_or_default()
+            let mut cases = section.cases.iter().filter(|case| place(case).1 == *variant);
+            cases.find_map(|case| case.outcome.reason()).unwrap_or_default()
         };
         let groups = alike(&skipped, |a, b| why(a) == why(b)).into_iter().map(|group| {
             let names: Vec<_> = group.iter().map(|name| **name).collect();
@@ -269,8 +269,8 @@ fn reference(section: &Section<'_>, of_others: &[ReferenceTime], notes: &mut Vec
     let ratios = sizes.iter().zip(figures.iter().copied()).map(ratio).collect();
     for source in distinct(figures.iter().flatten().map(|figure| figure.source.as_str())) {
         let of_source = sizes.iter().zip(&figures).filter(|(_, figure)| figure.is_some_and(|f| f.source == source));
-        let own: Vec<_> = of_source.map(|(size, _)| size.as_str()).collect();
-        let of = if own.len() == sizes.len() { String::new() } else { format!(" ({})", own.join(", ")) };
+        let matching: Vec<_> = of_source.map(|(size, _)| size.as_str()).collect();
+        let of = if matching.len() == sizes.len() { String::new() } else { format!(" ({})", matching.join(", ")) };
         notes.push(format!("reference: {source}{of}"));
     }
     let times = figures.iter().map(|figure| (figure.map(|figure| figure.time), Cell::default())).collect();

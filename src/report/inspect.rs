@@ -92,7 +92,7 @@ impl<'a> KernelRow<'a> {
 
     /// Returns the driver's texts that are `wanted`.
     pub(crate) fn texts(&self, wanted: impl Fn(&Representation) -> bool) -> Vec<&'a Representation> {
-        self.inspection.texts.iter().filter(|own| wanted(own)).collect()
+        self.inspection.texts.iter().filter(|text| wanted(text)).collect()
     }
 }
 
@@ -157,7 +157,7 @@ fn of_rows(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2]) {
     let mut last = String::new();
     for row in rows {
         let figures = CompilerStatistic::ALL
-            .map(|figure| figure.of(row.compiled).map_or(UNKNOWN.into(), |own| shown(figure, own)));
+            .map(|figure| figure.of(row.compiled).map_or(UNKNOWN.into(), |value| shown(figure, value)));
         // Several kernels of a variant share its name.
         let variant = row.variant();
         let shown = if variant == last && row.kernel.is_some() { String::new() } else { variant.clone() };
@@ -211,12 +211,13 @@ pub(crate) fn raw(record: &Record, width: usize) -> String {
     let mut document = Document::default();
     for (heading, rows) in on_devices(record) {
         document.append(heading);
-        let names = distinct(rows.iter().flat_map(|row| &row.compiled.statistics).map(|own| own.name.as_str()));
+        let names =
+            distinct(rows.iter().flat_map(|row| &row.compiled.statistics).map(|statistic| statistic.name.as_str()));
         let mut table = Table::default().text(["statistic"]).numbers(rows.iter().map(KernelRow::label));
         for name in &names {
             let value = |row: &KernelRow<'_>| {
-                let own = row.compiled.statistics.iter().find(|own| own.name == *name);
-                own.and_then(statistics::value).map_or(UNKNOWN.into(), number)
+                let statistic = row.compiled.statistics.iter().find(|statistic| statistic.name == *name);
+                statistic.and_then(statistics::value).map_or(UNKNOWN.into(), number)
             };
             table.row(std::iter::once((*name).to_string()).chain(rows.iter().map(value)));
         }
@@ -251,9 +252,9 @@ fn summary(record: &Record) -> String {
 pub(crate) fn texts(record: &Record, wanted: impl Fn(&Representation) -> bool + Copy) -> String {
     let mut out = String::new();
     for row in rows(&record.cases) {
-        for own in row.texts(wanted) {
-            let name = printable(&format!("{} {}: {}", row.subject, row.label(), own.name)).into_owned();
-            let _ = write!(out, "\n── {name}\n{}", plain(&own.text));
+        for text in row.texts(wanted) {
+            let name = printable(&format!("{} {}: {}", row.subject, row.label(), text.name)).into_owned();
+            let _ = write!(out, "\n── {name}\n{}", plain(&text.text));
         }
     }
     out
@@ -278,7 +279,7 @@ pub(crate) fn diff(
         if before.is_none() && after.is_none() {
             continue;
         }
-        let show = |value: Option<f64>| value.map_or(UNKNOWN.into(), |own| shown(figure, own));
+        let show = |value: Option<f64>| value.map_or(UNKNOWN.into(), |value| shown(figure, value));
         let change = before.zip(after).map_or(String::new(), |(before, after)| change(before, after));
         table.row([figure.name_in_sentence().to_string(), show(before), show(after), change]);
     }
@@ -293,13 +294,13 @@ pub(crate) fn diff(
     let name = |row: &KernelRow<'_>| printable(&format!("{} {}{}", row.subject, row.label(), on(row))).into_owned();
     let mut out = format!("A  {}\nB  {}\n\n{}", name(a), name(b), table.terminal(width));
     let [ours, theirs] = [a, b].map(|row| row.texts(wanted));
-    for own in &ours {
-        let Some(other) = theirs.iter().find(|other| other.name == own.name) else { continue };
-        let [before, after] = [&own.text, &other.text].map(|text| plain(text));
+    for shown in &ours {
+        let Some(other) = theirs.iter().find(|other| other.name == shown.name) else { continue };
+        let [before, after] = [&shown.text, &other.text].map(|text| plain(text));
         let changes = TextDiff::from_lines(&before, &after);
         let text = changes.unified_diff().context_radius(3).header("A", "B").to_string();
         let text = if text.is_empty() { "the same\n".into() } else { text };
-        let _ = write!(out, "\n── {}\n{text}", printable(&own.name));
+        let _ = write!(out, "\n── {}\n{text}", printable(&shown.name));
     }
     out
 }
@@ -366,9 +367,12 @@ mod tests {
 
     #[test]
     fn sizes_that_are_compiled_to_the_same_share_a_row_and_others_do_not() {
-        let own = |hash: &str| vec![kernel("matmul/naive.f32", hash, &radv(24.0, 0.0), "")];
-        let record =
-            record(vec![case("naive", "64", own("a")), case("naive", "128", own("a")), case("naive", "256", own("b"))]);
+        let kernels = |hash: &str| vec![kernel("matmul/naive.f32", hash, &radv(24.0, 0.0), "")];
+        let record = record(vec![
+            case("naive", "64", kernels("a")),
+            case("naive", "128", kernels("a")),
+            case("naive", "256", kernels("b")),
+        ]);
         let labels: Vec<_> = rows(&record.cases).iter().map(KernelRow::label).collect();
         assert_eq!(labels, ["naive 64, 128", "naive 256"]);
     }

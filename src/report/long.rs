@@ -53,9 +53,7 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
     let text = match column.content {
         Content::Figure(figure) => figure.text(case),
         Content::Outcome => figure::RUN_TIME.text(case).or_else(|| Some(case.outcome.status().into())),
-        Content::Interval => {
-            case.measured().map(|own| own.summary.relative_error().map_or_else(|| "–".into(), percent))
-        }
+        Content::Interval => case.measured().map(|m| m.summary.relative_error().map_or_else(|| "–".into(), percent)),
         Content::Limit => of(case.share),
         Content::Structure => of(case.structure),
         Content::Reference => {
@@ -85,11 +83,11 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
     let columns = view.columns.clone().unwrap_or_else(|| LONG.iter().collect());
     let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
-    let own = |column: &&'static LongColumn| match column.content {
+    let headings = |column: &&'static LongColumn| match column.content {
         Content::Metrics => metrics.clone(),
         _ => vec![column.heading],
     };
-    let mut table = Table::default().text(["size", "variant"]).numbers(columns.iter().flat_map(own));
+    let mut table = Table::default().text(["size", "variant"]).numbers(columns.iter().flat_map(headings));
     for case in &section.cases {
         let cells = columns.iter().flat_map(|column| cells(column, case, &metrics, view, conditions));
         table.row([case.row().into(), variant(case)].into_iter().chain(cells.map(Cell::from)));
@@ -103,7 +101,7 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
         let shown = shown_metrics(&section.cases);
         let mut least: Vec<_> = LONG.iter().filter(|column| column.importance != STAYS).collect();
         least.sort_by_key(|column| column.importance);
-        let (last, least): (Vec<_>, Vec<_>) = least.iter().flat_map(own).partition(|name| shown.contains(name));
+        let (last, least): (Vec<_>, Vec<_>) = least.iter().flat_map(headings).partition(|name| shown.contains(name));
         hidden = table.fit(view.width, &[least, last].concat());
         // A variant that all rows share may stand above the table.
         let first = &section.cases[0].variant;
@@ -115,7 +113,7 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
     }
     document.gap();
     document.table(table);
-    let shown = |name: &str| columns.iter().any(|own| own.heading == name) && !hidden.contains(&name);
+    let shown = |name: &str| columns.iter().any(|column| column.heading == name) && !hidden.contains(&name);
     let signs: Vec<_> = units(&section.cases, shown).chain(signs(&section.cases, conditions)).collect();
     if !signs.is_empty() {
         document.gap();
@@ -204,7 +202,8 @@ mod tests {
     fn columns_are_chosen_by_name() {
         let names = |names: &[&str]| chosen(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
         let chosen = |asked: &[&str]| {
-            names(asked).map(|columns| columns.map(|own| own.iter().map(|column| column.name).collect::<Vec<_>>()))
+            names(asked)
+                .map(|columns| columns.map(|chosen| chosen.iter().map(|column| column.name).collect::<Vec<_>>()))
         };
         assert_eq!(chosen(&["residual", "median"]), Ok(Some(vec!["median", "residual"])));
         assert_eq!((chosen(&[]), chosen(&["all"]).map(|all| all.map(|all| all.len()))), (Ok(None), Ok(Some(17))));

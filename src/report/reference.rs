@@ -60,7 +60,8 @@ impl ReferenceTime {
         let mut row = csv::StringRecord::new();
         let headings = reader.headers().map_err(|error| error.to_string())?.clone();
         let read = axes::columns().into_iter().filter(|(_, separates)| separates.tables).map(|(column, _)| column.name);
-        if let Some(name) = read.into_iter().find(|name| headings.iter().filter(|own| own == name).count() > 1) {
+        if let Some(name) = read.into_iter().find(|name| headings.iter().filter(|heading| heading == name).count() > 1)
+        {
             return Err(format!("two columns are called '{name}'; leave one out"));
         }
         while reader.read_record(&mut row).map_err(|error| error.to_string())? {

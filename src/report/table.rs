@@ -239,7 +239,7 @@ impl Table {
 
     /// Returns the index of the column with this heading.
     pub(crate) fn place(&self, heading: &str) -> Option<usize> {
-        self.columns.iter().position(|(own, _)| own.text == heading)
+        self.columns.iter().position(|(cell, _)| cell.text == heading)
     }
 
     fn remove(&mut self, column: usize) {

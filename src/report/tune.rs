@@ -62,8 +62,10 @@ fn searches(
 #[must_use]
 pub(crate) fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRow], width: usize) -> String {
     let rows = rows.iter().map(|InspectedRow { variant, spec, found }| {
-        let ((tile, spills), own) = (&found.best, found.built_in.1.map_or_else(|| "–".into(), |own| own.to_string()));
-        let cells = vec![tile.to_string(), spills.to_string(), own, format!("{} of {}", found.tried, found.space)];
+        let ((tile, spills), built_in_spills) =
+            (&found.best, found.built_in.1.map_or_else(|| "–".into(), |built_in_spills| built_in_spills.to_string()));
+        let cells =
+            vec![tile.to_string(), spills.to_string(), built_in_spills, format!("{} of {}", found.tried, found.space)];
         SearchRow { variant, spec: *spec, cells }
     });
     let (title, headings) = ("tiles by what they spill; none was run", ["spills", "built in", "compiled"]);
@@ -104,8 +106,9 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow]
 
 /// Formats the speed-up over the built-in tile; `None` if the built-in tile has no time.
 fn gain(found: &Found) -> Option<String> {
-    let ((tile, time), (own, built_in)) = (found.best, found.built_in);
-    built_in.map(|built_in| if own == tile { "built in".into() } else { format!("{:.2} ×", built_in.0 / time.0) })
+    let ((tile, time), (built_in_tile, built_in)) = (found.best, found.built_in);
+    built_in
+        .map(|built_in| if built_in_tile == tile { "built in".into() } else { format!("{:.2} ×", built_in.0 / time.0) })
 }
 
 /// Returns the cells behind the names of a search.
@@ -115,7 +118,7 @@ fn found(row: &TunedRow) -> [String; 5] {
     [
         tile.to_string(),
         work.rate(time).to_string(),
-        found.built_in.1.map_or_else(|| "–".into(), |own| work.rate(own).to_string()),
+        found.built_in.1.map_or_else(|| "–".into(), |time| work.rate(time).to_string()),
         gain(found).unwrap_or_else(|| "–".into()),
         format!("{} of {}", found.tried, found.space),
     ]

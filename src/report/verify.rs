@@ -25,9 +25,9 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
             None => Table::default().text(["algorithm"]).numbers(["variants"]),
         };
         let mut table = table.numbers(counts).numbers(["of bound"]);
-        let own = || record.cases.iter().filter(|case| case.device == device.index);
+        let cases_here = || record.cases.iter().filter(|case| case.device == device.index);
         let same = |a: &&Case, b: &&Case| a.asked() == b.asked() && (single.is_none() || a.variant == b.variant);
-        for cases in alike(own(), same) {
+        for cases in alike(cases_here(), same) {
             let names = match single {
                 Some(_) => [cases[0].variant.clone(), words(&cases)],
                 None => [cases[0].asked(), distinct(cases.iter().map(|case| &case.variant)).len().to_string()],
@@ -43,7 +43,7 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
         document.gap();
         document.verbatim("of bound  largest error of those that passed, as a share of its error bound\n");
         // Mutations that users' checks would also accept. Nobody can choose another check for a built-in algorithm.
-        let blind_spots = own().filter(|case| !case.buffers.is_empty()).filter_map(|case| {
+        let blind_spots = cases_here().filter(|case| !case.buffers.is_empty()).filter_map(|case| {
             let sentence = AcceptedMutation::sentence(&case.measured()?.accepts)?;
             Some(format!("{}: {sentence}", case.algorithm))
         });
@@ -55,8 +55,9 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
 /// Lists the options of a variant's cases, each word once: `f32 f64 nt`. All kinds of input share a row.
 fn words(cases: &[&Case]) -> String {
     let of_axis = |axis: &&Axis| {
-        let words =
-            |case: &&Case| axes::words(&case.options, |own| own.name == axis.name && own.name != axes::INPUT.name);
+        let words = |case: &&Case| {
+            axes::words(&case.options, |own_axis| own_axis.name == axis.name && own_axis.name != axes::INPUT.name)
+        };
         distinct(cases.iter().flat_map(words))
     };
     AXES.iter().flat_map(of_axis).collect::<Vec<_>>().join(" ")

@@ -81,7 +81,7 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
         let pending = timeline.submissions.iter().filter(|span| span.queue == queue).map(|span| (0, *span));
         let pending = self::shares(pending, begin, length, steps);
         for (from, until, _) in
-            runs(&pending.iter().map(|own| own.keys().map(|key| (*key, 1)).collect()).collect::<Vec<_>>())
+            runs(&pending.iter().map(|parts| parts.keys().map(|key| (*key, 1)).collect()).collect::<Vec<_>>())
         {
             body.push_str(&rectangle(from, until, top + ABOVE + HEIGHT + 3, PENDING, &QUIET.hex()));
         }
@@ -113,16 +113,16 @@ fn shares(
     for (kernel, span) in spans {
         let [from, until] = [span.begin - begin, span.end - begin].map(|time| time / step);
         let last = (until.ceil() as usize).clamp(1, steps);
-        for (at, own) in times.iter_mut().enumerate().take(last).skip((from as usize).min(steps - 1)) {
+        for (at, parts) in times.iter_mut().enumerate().take(last).skip((from as usize).min(steps - 1)) {
             let part = until.min((at + 1) as f64) - from.max(at as f64);
-            *own.entry(kernel).or_default() += part.max(0.0);
+            *parts.entry(kernel).or_default() += part.max(0.0);
         }
     }
-    let pixels = |own: BTreeMap<usize, f64>| {
+    let pixels = |parts: BTreeMap<usize, f64>| {
         // Overlapping commands take more time than there is.
-        let whole = own.values().sum::<f64>().max(1.0);
+        let whole = parts.values().sum::<f64>().max(1.0);
         let part = |(kernel, part): (usize, f64)| (kernel, (f64::from(HEIGHT) * part / whole).round() as u32);
-        own.into_iter().map(part).filter(|(_, part)| *part > 0).collect()
+        parts.into_iter().map(part).filter(|(_, part)| *part > 0).collect()
     };
     times.into_iter().map(pixels).collect()
 }
@@ -153,10 +153,10 @@ fn bars(device: &ProfiledDevice, from: usize, until: usize, parts: &BTreeMap<usi
         // Rounding may have made the sum higher than the row.
         let height = (*height).min(foot - top);
         foot -= height;
-        let own = device.kernels.get(*kernel).filter(|_| *kernel < COLOURED_KERNELS);
-        let colour = if own.is_some() { SERIES[*kernel] } else { QUIET };
+        let coloured = device.kernels.get(*kernel).filter(|_| *kernel < COLOURED_KERNELS);
+        let colour = if coloured.is_some() { SERIES[*kernel] } else { QUIET };
         drawn.push_str(&rectangle(from, until, foot, height, &colour.hex()));
-        let name = own.map_or_else(|| "others".into(), |own| format!("{} {}", own.name, own.grid_text()));
+        let name = coloured.map_or_else(|| "others".into(), |kernel| format!("{} {}", kernel.name, kernel.grid_text()));
         let _ = writeln!(tip, "{name}: {}", percent(f64::from(height) / f64::from(HEIGHT)));
     }
     format!(r#"<g class="pt"><title>{}</title>{drawn}</g>"#, escape(tip.trim_end()))
@@ -219,7 +219,7 @@ mod tests {
         let span = |begin, end| Span { queue: 0, begin, end };
         let spans = [(0, span(0.0, 15.0)), (1, span(15.0, 20.0)), (0, span(15.0, 20.0)), (2, span(39.99, 40.0))];
         let shares = shares(spans.into_iter(), 0.0, 40.0, 4);
-        let parts: Vec<Vec<_>> = shares.iter().map(|own| own.clone().into_iter().collect()).collect();
+        let parts: Vec<Vec<_>> = shares.iter().map(|step| step.clone().into_iter().collect()).collect();
         // Overlapping commands share the height; those too short for a pixel are left out.
         assert_eq!(parts, [vec![(0, HEIGHT)], vec![(0, 32), (1, 16)], vec![], vec![]]);
         let runs = runs(&shares);

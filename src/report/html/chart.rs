@@ -351,7 +351,7 @@ fn end_labels(names: &[EndLabel], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) 
 /// Splits a long name before its brackets.
 fn split_label(name: &str) -> Vec<String> {
     let parts = name.split_once(" (").filter(|_| name.chars().count() > MAX_UNBROKEN_LABEL);
-    let lines = parts.map_or_else(|| vec![name.to_owned()], |(own, rest)| vec![own.to_owned(), format!("({rest}")]);
+    let lines = parts.map_or_else(|| vec![name.to_owned()], |(name, rest)| vec![name.to_owned(), format!("({rest}")]);
     lines.iter().map(|line| shortened(line, MAX_LABEL_LINE)).collect()
 }
 

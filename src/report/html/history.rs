@@ -44,8 +44,8 @@ pub(crate) fn page(history: &History) -> String {
         if page.html.len() + series.len() * MIN_TREND_BYTES > end {
             series.sort_by_key(|series| series.steps.is_empty());
         }
-        for (at, own) in series.iter().enumerate() {
-            let drawn = [Width::Wide, Width::Narrow].map(|width| trend(history, own, width));
+        for (at, shown) in series.iter().enumerate() {
+            let drawn = [Width::Wide, Width::Narrow].map(|width| trend(history, shown, width));
             if !page.write_within(end, |page| page.figure(&drawn)) {
                 page.omitted.charts += series.len() - at;
                 break;

@@ -353,9 +353,9 @@ impl Page {
         for (at, group) in groups.iter().enumerate().filter(|_| shown) {
             let end = self.share(ANSWER_END, groups.len() - at);
             let parts = group.side_by_side();
-            for (part, own) in parts.iter().enumerate() {
+            for (part, indices) in parts.iter().enumerate() {
                 let end = self.share(end, parts.len() - part);
-                self.winners(group, sources, own, verdicts.as_ref(), end);
+                self.winners(group, sources, indices, verdicts.as_ref(), end);
             }
         }
         self.line(r#"<div class="notes">"#);
@@ -488,28 +488,28 @@ impl Page {
         &mut self,
         group: &ChartGroup<'a>,
         sources: &[ReportSource<'_>],
-        own: &[usize],
+        indices: &[usize],
         judged: Option<&Verdicts<'_>>,
         end: usize,
     ) {
-        let all: Vec<Vec<&'a Case>> = own.iter().map(|at| group.leaders(*at)).collect();
+        let all: Vec<Vec<&'a Case>> = indices.iter().map(|at| group.leaders(*at)).collect();
         let rows = distinct(all.iter().flatten().map(|case| row(case)));
         let all: Vec<_> = all.into_iter().map(by_row).collect();
         let (count, shown) = (rows.len(), rows.into_iter().take(self.max_rows(end)));
         if count == 0 {
             return;
         }
-        let alone = own.len() == 1;
-        let title = match own {
+        let alone = indices.len() == 1;
+        let title = match indices {
             [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name),
             _ => group.title(),
         };
-        if own.len() > MAX_SIDE_BY_SIDE {
-            return self.winners_below(&title, sources, (own, &all), shown, end);
+        if indices.len() > MAX_SIDE_BY_SIDE {
+            return self.winners_below(&title, sources, (indices, &all), shown, end);
         }
         let table = Table::captioned(if judged.is_some() { format!("{title}: fastest at each size") } else { title });
         let table = table.text(["size"]);
-        let table = match own {
+        let table = match indices {
             [at] => table
                 .text([if group.is_contest(*at) { "fastest" } else { "variant" }])
                 .numbers(["time", "of hardware"])
@@ -528,7 +528,7 @@ impl Page {
             let rivals = distinct(first().map(|case| Class::of(case).to_string())).len() == 1;
             let limits = limits_differ(first().copied());
             let mut cells = vec![Cell::from(own_row)];
-            for (cases, at) in found.iter().zip(own) {
+            for (cases, at) in found.iter().zip(indices) {
                 let conditions = &sources[*at].conditions;
                 if alone {
                     cells.extend(cells_alone(cases, false, conditions));
@@ -540,7 +540,7 @@ impl Page {
                 }
             }
             cells.extend(judged.map(|verdicts| verdict_on(&cases, verdicts)));
-            let signs = || cases[0].map_or_else(String::new, |case| sources[own[0]].conditions.signs(case));
+            let signs = || cases[0].map_or_else(String::new, |case| sources[indices[0]].conditions.signs(case));
             cells.extend(alone.then(|| signs().into()));
             table.row(cells);
         }
@@ -562,14 +562,14 @@ impl Page {
         &mut self,
         title: &str,
         sources: &[ReportSource<'_>],
-        (own, all): (&[usize], &[CasesByRow<'_>]),
+        (indices, all): (&[usize], &[CasesByRow<'_>]),
         rows: impl Iterator<Item = String>,
         end: usize,
     ) {
         let table = Table::captioned(title).text(["size", "record", "fastest"]).numbers(["time", "of hardware"]);
         let mut table = table.prose([FASTER_WITH_CAVEAT]).text(["mark"]);
         for own_row in rows {
-            let found = || own.iter().zip(all).map(|(at, rows)| (&sources[*at], of_row(rows, &own_row)));
+            let found = || indices.iter().zip(all).map(|(at, rows)| (&sources[*at], of_row(rows, &own_row)));
             let limits = limits_differ(found().filter_map(|(_, cases)| cases.first().copied()));
             for (source, cases) in found().filter(|(_, cases)| !cases.is_empty()) {
                 let names = [own_row.clone().into(), source.name.clone().into()].into_iter();

@@ -41,8 +41,8 @@ impl<'a> ReportSource<'a> {
         let source = |(run, device): (&'a NamedRecord, &'a DeviceInfo)| {
             let shown = run.record.device_name(device.index);
             let name = match device.name.as_str() {
-                own if runs.len() == 1 || alike(own) == 1 => shown,
-                own if all_alike(own) => run.name.clone(),
+                name if runs.len() == 1 || alike(name) == 1 => shown,
+                name if all_alike(name) => run.name.clone(),
                 _ => format!("{shown} ({})", run.name),
             };
             Self { run, device, name, conditions: RunConditions::of(&run.record) }
@@ -99,12 +99,12 @@ impl<'a> ChartGroup<'a> {
         grouped(classes, |(row, ..)| row.clone()).into_iter().any(|cases| {
             let timed = cases.iter().filter(|(.., timed)| *timed).count();
             // All other cases are rivals of an exact one; others have rivals only within their class.
-            grouped(&cases, |own| own.1.clone()).into_iter().any(|own| {
-                let (_, class, _) = own[0];
-                let own_timed = own.iter().filter(|(.., timed)| *timed).count();
+            grouped(&cases, |class_cases| class_cases.1.clone()).into_iter().any(|class_cases| {
+                let (_, class, _) = class_cases[0];
+                let own_timed = class_cases.iter().filter(|(.., timed)| *timed).count();
                 let rivals = if class.is_exact() { timed } else { own_timed };
                 // An untimed case has a rival in any timed one.
-                if own_timed < own.len() { rivals > 0 } else { rivals > 1 }
+                if own_timed < class_cases.len() { rivals > 0 } else { rivals > 1 }
             })
         })
     }
@@ -174,8 +174,9 @@ impl<'a> ChartGroup<'a> {
     /// Groups the sources whose cases share a chart: two with common sizes. Others have their own charts.
     fn together(&self) -> Vec<Vec<usize>> {
         let side_by_side = self.side_by_side().into_iter();
-        let split =
-            |own: Vec<usize>| if own.len() > 2 { own.into_iter().map(|at| vec![at]).collect() } else { vec![own] };
+        let split = |indices: Vec<usize>| {
+            if indices.len() > 2 { indices.into_iter().map(|at| vec![at]).collect() } else { vec![indices] }
+        };
         side_by_side.flat_map(split).collect()
     }
 
@@ -197,22 +198,23 @@ impl<'a> ChartGroup<'a> {
         let chains = self.first.chain.is_some();
         let together = self.together();
         let at_one_size = self.one_size() || chains;
-        for own in &together {
+        for indices in &together {
             if at_one_size {
-                first.extend(self.times(sources, own));
+                first.extend(self.times(sources, indices));
             } else {
                 let rate = if self.first.work.operations > 0 { PlotQuantity::Rate } else { PlotQuantity::Bandwidth };
-                first.extend(self.plot(sources, own, rate, None));
-                folded.extend(self.plot(sources, own, PlotQuantity::Time, None));
+                first.extend(self.plot(sources, indices, rate, None));
+                folded.extend(self.plot(sources, indices, PlotQuantity::Time, None));
             }
             // Bars of one chart are shares of the same limits.
-            let parts = if self.same_limits(own) { 1 } else { own.len() };
-            first.extend(own.chunks(own.len() / parts).filter_map(|part| self.shares(sources, part)));
+            let parts = if self.same_limits(indices) { 1 } else { indices.len() };
+            first.extend(indices.chunks(indices.len() / parts).filter_map(|part| self.shares(sources, part)));
             if !self.one_size() && chains {
                 // Each operation of chains has its own chart.
                 let panels = distinct(self.everything().map(operation));
-                folded
-                    .extend(panels.into_iter().filter_map(|panel| self.plot(sources, own, PlotQuantity::Time, panel)));
+                folded.extend(
+                    panels.into_iter().filter_map(|panel| self.plot(sources, indices, PlotQuantity::Time, panel)),
+                );
             }
         }
         for at in together.into_iter().flatten() {
@@ -257,21 +259,21 @@ impl<'a> ChartGroup<'a> {
     fn plot(
         &self,
         sources: &[ReportSource<'_>],
-        own: &[usize],
+        indices: &[usize],
         shown: PlotQuantity,
         panel: Option<&str>,
     ) -> Option<Chart> {
         let inside = |case: &&Case| panel.is_none() || operation(case) == panel;
         // Sources that compare have the same axes.
-        let all = self.comparable(&self.cases[own[0]]).into_iter().filter(inside);
+        let all = self.comparable(&self.cases[indices[0]]).into_iter().filter(inside);
         let measured = all.filter_map(|case| case.measured().map(|m| (case, m)));
         let x = Axis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
         let y = Axis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
-        let of_own = || own.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
-        let matter = Self::important_variants(of_own());
+        let cases_of_sources = || indices.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
+        let matter = Self::important_variants(cases_of_sources());
         let mut series_list: Vec<Series> = vec![];
         let (variants, mut known) = (self.variants(), HashSet::new());
-        for (rank, at) in own.iter().enumerate() {
+        for (rank, at) in indices.iter().enumerate() {
             let mut of: HashMap<String, Vec<ChartPoint>> = HashMap::new();
             for case in self.cases[*at].iter().filter(|case| inside(case)) {
                 of.entry(series(case)).or_default().extend(shown.point(case));
@@ -298,8 +300,8 @@ impl<'a> ChartGroup<'a> {
         let shown_in = [self.title(), panel.unwrap_or_default().into(), shown.file().into()].join(" ");
         let plot = Plot {
             title: format!("{subject} {}, {}", self.first.element(), shown.title(&y)),
-            source: sources[own[0]].name.clone(),
-            pair: match own {
+            source: sources[indices[0]].name.clone(),
+            pair: match indices {
                 [a, b] => Some([sources[*a].name.clone(), sources[*b].name.clone()]),
                 _ => None,
             },
@@ -316,13 +318,13 @@ impl<'a> ChartGroup<'a> {
             series: series_list,
             ceilings: vec![],
         };
-        Some(chart(&shown_in, &sources[own[0]], |width| plot.svg(width)))
+        Some(chart(&shown_in, &sources[indices[0]], |width| plot.svg(width)))
     }
 
     /// Returns the size that bars show for the group: the largest that more than half as many cases have as the most
     /// common one.
-    fn representative_size(&self, own: &[usize]) -> Option<String> {
-        let cases = || own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.measured().is_some());
+    fn representative_size(&self, indices: &[usize]) -> Option<String> {
+        let cases = || indices.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.measured().is_some());
         let mut counts: HashMap<String, usize> = HashMap::new();
         cases().for_each(|case| *counts.entry(case.row()).or_default() += 1);
         let most = counts.values().copied().max()?;
@@ -332,13 +334,13 @@ impl<'a> ChartGroup<'a> {
 
     /// Returns the bars of one size for each of its own sources, the fastest first, with the forms of an operation
     /// together. With two sources, each variant has adjacent bars.
-    fn bars_of(&self, own: &[usize], size: &str, bar: &dyn Fn(&'a Case) -> Option<Bar>) -> Vec<Bar> {
+    fn bars_of(&self, indices: &[usize], size: &str, bar: &dyn Fn(&'a Case) -> Option<Bar>) -> Vec<Bar> {
         let of = |(rank, at): (usize, &usize)| {
             let cases = self.cases[*at].iter().filter(|case| case.row() == size);
-            let styled = |bar: Bar| Bar { style: if own.len() > 1 { rank } else { bar.style }, ..bar };
+            let styled = |bar: Bar| Bar { style: if indices.len() > 1 { rank } else { bar.style }, ..bar };
             cases.filter_map(|case| Some((case, styled(bar(case)?)))).collect::<Vec<_>>()
         };
-        let mut rows = grouped(own.iter().enumerate().flat_map(of), |(_, bar)| bar.name.clone());
+        let mut rows = grouped(indices.iter().enumerate().flat_map(of), |(_, bar)| bar.name.clone());
         rows.sort_by(|a, b| {
             let [a, b] = [a, b].map(|row| median(row[0].0).map_or(f64::INFINITY, |time| time.0));
             a.total_cmp(&b)
@@ -351,13 +353,13 @@ impl<'a> ChartGroup<'a> {
     }
 
     /// Returns the names of two sources, with the styles of their bars.
-    fn pair(sources: &[ReportSource<'_>], own: &[usize]) -> Option<Vec<(usize, String)>> {
-        (own.len() == 2).then(|| own.iter().map(|at| sources[*at].name.clone()).enumerate().collect())
+    fn pair(sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Vec<(usize, String)>> {
+        (indices.len() == 2).then(|| indices.iter().map(|at| sources[*at].name.clone()).enumerate().collect())
     }
 
     /// Draws the times of one size, the fastest first, with the forms of an operation together.
-    fn times(&self, sources: &[ReportSource<'_>], own: &[usize]) -> Option<Chart> {
-        let size = self.representative_size(own)?;
+    fn times(&self, sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Chart> {
+        let size = self.representative_size(indices)?;
         let names = distinct(self.everything().filter_map(|case| case.form().map(|form| form.name)));
         let bar = |case: &Case| {
             let m = case.measured()?;
@@ -367,7 +369,7 @@ impl<'a> ChartGroup<'a> {
             let (text, style) = (time.to_string(), form.unwrap_or(0));
             Some(Bar { name: series(case), value: time.0, text, style, tip: tip(case, m) })
         };
-        let bars = self.bars_of(own, &size, &bar);
+        let bars = self.bars_of(indices, &size, &bar);
         let one = if self.first.chain.is_some() { "time per operation" } else { "time" };
         let forms = || match self.first.chain {
             Some(_) => names.iter().map(ToString::to_string).enumerate().collect(),
@@ -376,31 +378,31 @@ impl<'a> ChartGroup<'a> {
         (!bars.is_empty()).then(|| {
             let drawn = Bars {
                 title: format!("{} {}, {one}", self.first.algorithm, size),
-                source: own.iter().map(|at| &*sources[*at].name).collect::<Vec<_>>().join(", "),
+                source: indices.iter().map(|at| &*sources[*at].name).collect::<Vec<_>>().join(", "),
                 description: format!("{one} of {} variants; values in the table below", bars.len()),
                 items: bars,
-                legend: Self::pair(sources, own).unwrap_or_else(forms),
+                legend: Self::pair(sources, indices).unwrap_or_else(forms),
                 rule: None,
             };
-            chart(&format!("{} time", self.title()), &sources[own[0]], |width| drawn.svg(width))
+            chart(&format!("{} time", self.title()), &sources[indices[0]], |width| drawn.svg(width))
         })
     }
 
     /// Whether the same cases of some sources have the same limits.
-    fn same_limits(&self, own: &[usize]) -> bool {
-        let cases = own.iter().flat_map(|at| self.cases[*at].iter().copied());
+    fn same_limits(&self, indices: &[usize]) -> bool {
+        let cases = indices.iter().flat_map(|at| self.cases[*at].iter().copied());
         let rows = grouped(cases, |case| (series(case), case.row()));
         !rows.into_iter().any(|row| limits_differ(row.into_iter()))
     }
 
     /// Draws the shares of one size, ranked by time: limits are those of a case's own arithmetic, so the largest share
     /// need not be the fastest.
-    fn shares(&self, sources: &[ReportSource<'_>], own: &[usize]) -> Option<Chart> {
+    fn shares(&self, sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Chart> {
         let shared =
             |at: &&usize| self.cases[**at].iter().any(|case| case.measured().is_some() && case.share.is_some());
-        let own: Vec<usize> = own.iter().filter(shared).copied().collect();
-        let own = own.as_slice();
-        let size = self.representative_size(own)?;
+        let indices: Vec<usize> = indices.iter().filter(shared).copied().collect();
+        let indices = indices.as_slice();
+        let size = self.representative_size(indices)?;
         let bar = |case: &Case| {
             let (m, share) = (case.measured()?, finite_share(case)?);
             let text = share.told(percent);
@@ -408,21 +410,21 @@ impl<'a> ChartGroup<'a> {
             let text = format!("{text}, {}", case.shown(m.summary.median));
             Some(Bar { name: series(case), value: share.shown(), text, style: share.limit as usize, tip })
         };
-        let mut bars = self.bars_of(own, &size, &bar);
+        let mut bars = self.bars_of(indices, &size, &bar);
         let all = bars.len();
-        bars.truncate(MAX_BARS * own.len());
+        bars.truncate(MAX_BARS * indices.len());
         let order = match bars.len() {
             1 => String::new(),
             some if some < all => format!("the fastest {some} of {all}, sorted by time"),
             _ => "sorted by time, fastest first".into(),
         };
         let limits = || {
-            let shown = own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);
+            let shown = indices.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);
             let shares = shown.filter(|case| case.measured().is_some()).filter_map(|case| case.share);
             distinct(shares.map(|share| (share.limit as usize, format!("{} limit", share.limit.name()))))
         };
         // With two sources, the legend names them.
-        let of = if let [only] = own { &sources[*only].name } else { "" };
+        let of = if let [only] = indices { &sources[*only].name } else { "" };
         (!bars.is_empty()).then(|| {
             let parts = [of, &order].into_iter().filter(|part| !part.is_empty());
             let drawn = Bars {
@@ -430,10 +432,10 @@ impl<'a> ChartGroup<'a> {
                 source: parts.collect::<Vec<_>>().join(", "),
                 description: "how close each case comes to the limit that binds it; values in the table below".into(),
                 items: bars,
-                legend: Self::pair(sources, own).unwrap_or_else(limits),
+                legend: Self::pair(sources, indices).unwrap_or_else(limits),
                 rule: Some((1.0, "its limit")),
             };
-            chart(&format!("{} share", self.title()), &sources[own[0]], |width| drawn.svg(width))
+            chart(&format!("{} share", self.title()), &sources[indices[0]], |width| drawn.svg(width))
         })
     }
 
@@ -452,7 +454,8 @@ impl<'a> ChartGroup<'a> {
         let exact = |case: &Case| Class::of(case).is_exact();
         let times = winners.iter().filter(|case| exact(case)).filter_map(|case| Some((row(case), median(case)?.0)));
         let times: HashMap<String, f64> = times.collect();
-        let beaten = |case: &Case| times.get(&row(case)).zip(median(case)).is_some_and(|(own, time)| *own <= time.0);
+        let beaten =
+            |case: &Case| times.get(&row(case)).zip(median(case)).is_some_and(|(exact, time)| *exact <= time.0);
         winners.iter().filter(|case| exact(case) || !beaten(case)).copied().collect()
     }
 }
