@@ -98,8 +98,8 @@ pub(crate) fn recipe(
     again: &ComparisonCommand<'_>,
 ) -> (Vec<String>, Option<String>) {
     let remeasured = remeasured(comparison, sides);
-    let board = board(comparison, sides[1].records);
-    let (processes, mut remarks) = wanted(comparison, settings, remeasured, board);
+    let board = candidate_board(comparison, sides[1].records);
+    let (processes, mut remarks) = needed_processes(comparison, settings, remeasured, board);
     let names = ["baseline", "candidate"];
     let slow = |baseline| {
         let is = |case: &&Compared| case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
@@ -120,15 +120,16 @@ pub(crate) fn recipe(
         remarks.push(format!("Measure the {name} again: {cases}the device was slower or busier while it ran{others}."));
     }
     let alternated = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
-    let alternated = (alternated || hopeless(comparison) > 0).then(|| (alternated, alternating(sides, again.program)));
+    let alternated =
+        (alternated || hopeless(comparison) > 0).then(|| (alternated, alternating_command(sides, again.program)));
     if let Some((true, None)) = alternated {
         remarks.push(ALTERNATE.into());
     }
     let alternated = alternated.and_then(|(_, commands)| commands);
     let processes = processes.max(remeasured.contains(&true).then_some(ENOUGH));
-    let open = open(comparison);
+    let open = open_cases(comparison);
     let commands = processes.map_or_else(Vec::new, |processes| {
-        lines(comparison, sides, (remeasured, &open), processes, again, &mut remarks)
+        command_lines(comparison, sides, (remeasured, &open), processes, again, &mut remarks)
     });
     let commands: Vec<_> = commands.into_iter().chain(alternated).collect();
     (remarks, (!commands.is_empty()).then(|| commands.join("\n")))
@@ -139,7 +140,7 @@ const ALTERNATE: &str = "Two drivers can be told apart by alternating them: `gpu
                          (docs/compare.md, \"Alternate two candidates\").";
 
 /// Returns the ids of the cases that further processes would decide.
-fn open(comparison: &Comparison) -> Vec<&str> {
+fn open_cases(comparison: &Comparison) -> Vec<&str> {
     let needed = |case: &&Compared| needed(case, comparison.min_effect).is_some();
     undecided_by_processes(comparison).filter(needed).map(|case| case.id.as_str()).collect()
 }
@@ -162,7 +163,7 @@ fn processes_of(record: &Record, open: &[&str]) -> usize {
 
 /// Returns the lines that bring the `open` cases to this number of processes on each side, in a new file for a side to
 /// be remeasured, and compare again. If there are few open cases, only these are measured.
-fn lines(
+fn command_lines(
     comparison: &Comparison,
     sides: [SideFiles<'_>; 2],
     (remeasured, open): ([bool; 2], &[&str]),
@@ -170,7 +171,7 @@ fn lines(
     again: &ComparisonCommand<'_>,
     remarks: &mut Vec<String>,
 ) -> Vec<String> {
-    let apart = difference(sides, comparison);
+    let apart = preconditions(sides, comparison);
     let has = |records: &[Record]| records.iter().map(|record| processes_of(record, open)).sum::<usize>();
     let are_few = !remeasured.contains(&true) && open.len() <= MAX_NAMED && 2 * open.len() <= comparison.cases.len();
     let (mut parts, mut costs, mut last) = (vec![], vec![], None);
@@ -226,7 +227,7 @@ fn lines(
         lines.push(format!("# {}", cost(&costs)));
         // The precondition of the last command needs a line only after that of another.
         let last = last.filter(|_| !parts.is_empty());
-        lines.extend(turns(&parts, again.program));
+        lines.extend(measuring_lines(&parts, again.program));
         lines.extend(last.map(|with| format!("# {with}:")));
         lines.push((again.command)(processes, replaced));
     }
@@ -262,7 +263,7 @@ struct DriverContest {
 
 /// Returns the command that alternates the drivers of two sides, if their records differ in nothing else; `None` if the
 /// command might be incomplete.
-fn alternating(sides: [SideFiles<'_>; 2], program: &str) -> Option<String> {
+fn alternating_command(sides: [SideFiles<'_>; 2], program: &str) -> Option<String> {
     let records = sides.map(|side| side.records.first());
     let [Some(before), Some(after)] = records else { return None };
     let chooses = "VK_DRIVER_FILES";
@@ -346,7 +347,7 @@ pub(crate) fn completed(program: &str, record: &Record, path: &Path, processes: 
 
 /// Returns the lines that measure: alternating, so that both sides see the same machine, unless something has to be
 /// changed in between.
-fn turns(parts: &[MissingProcesses], program: &str) -> Vec<String> {
+fn measuring_lines(parts: &[MissingProcesses], program: &str) -> Vec<String> {
     if let [a, b] = parts
         && [a, b].iter().all(|part| part.with.is_none() && !part.fresh)
         && a.lacks == b.lacks
@@ -387,7 +388,7 @@ fn fresh_path(path: &Path, name: &str) -> String {
 
 /// Returns the number of processes per side that would decide the undecided cases, and remarks on them. Remeasured
 /// sides have no disturbed processes to outvote.
-fn wanted(
+fn needed_processes(
     comparison: &Comparison,
     settings: &Settings,
     remeasured: [bool; 2],
@@ -419,12 +420,12 @@ fn wanted(
             None => close.push(case),
         }
     }
-    remarks.extend(reaches(&open().collect::<Vec<_>>()));
+    remarks.extend(possible_changes(&open().collect::<Vec<_>>()));
     if !timeless.is_empty() {
         let cases = counted(timeless.len(), "case");
         remarks.push(format!("{cases} took no time that the clock can see: choose a larger size."));
     }
-    if let Some(reach) = close.iter().filter_map(|case| reach(case)).reduce(f64::max) {
+    if let Some(reach) = close.iter().filter_map(|case| required_min_effect(case)).reduce(f64::max) {
         let effect = trimmed(&significant(100.0 * settings.min_effect)).to_string();
         let remedy = if reach <= MAX_SUGGESTED_EFFECT {
             String::new()
@@ -461,12 +462,12 @@ fn wanted(
 /// Describes the possible changes of undecided cases in both directions, and the larger effect at which most of those
 /// that only noise keeps undecided would be the same. `None` if no case has an interval, or something else keeps all of
 /// them undecided.
-fn reaches(cases: &[&Compared]) -> Option<String> {
+fn possible_changes(cases: &[&Compared]) -> Option<String> {
     let intervals = || cases.iter().filter_map(|case| case.interval);
     let longer = intervals().map(|[_, high]| high - 1.0).reduce(f64::max)?;
     let less = 1.0 - intervals().map(|[low, _]| low).reduce(f64::min)?;
     let reaches: Vec<f64> =
-        cases.iter().filter(|case| case.obstacle.is_none()).filter_map(|case| reach(case)).collect();
+        cases.iter().filter(|case| case.obstacle.is_none()).filter_map(|case| required_min_effect(case)).collect();
     let percent = |share: f64| format!("{:.0} %", (100.0 * share - 1e-9).ceil());
     let directions = [(longer, "longer"), (less, "less time")].into_iter().filter(|(share, _)| *share > 0.0);
     let directions: Vec<_> =
@@ -487,7 +488,7 @@ fn reaches(cases: &[&Compared]) -> Option<String> {
 }
 
 /// Returns the UUID of the candidate's board, if the baseline ran on another one.
-fn board<'a>(comparison: &Comparison, candidate: &'a [Record]) -> Option<&'a str> {
+fn candidate_board<'a>(comparison: &Comparison, candidate: &'a [Record]) -> Option<&'a str> {
     let case = comparison.cases.iter().find(|case| case.obstacle == Some(Obstacle::AnotherBoard))?;
     let mut devices = candidate.iter().flat_map(|record| &record.devices);
     devices.find(|device| device.name == case.device).map(|device| device.uuid.as_str())
@@ -507,7 +508,7 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
         // Most of the processes have to be undisturbed.
         return Some((2 * now + 1).max(ENOUGH));
     }
-    let (half, change) = (half(case)?, case.ratio?.ln().abs());
+    let (half, change) = (half_width(case)?, case.ratio?.ln().abs());
     let matters = min_effect.ln_1p();
     let goal = if change > matters { change * Z / MIN_STANDARD_ERRORS } else { matters - change };
     let processes = now as f64 * (half / goal).powi(2);
@@ -527,19 +528,19 @@ fn needs_another_machine(case: &Compared) -> bool {
 }
 
 /// Returns the smallest `min_effect` at which a case would be the same, judged by its interval.
-fn reach(case: &Compared) -> Option<f64> {
+fn required_min_effect(case: &Compared) -> Option<f64> {
     let [low, high] = case.interval?;
     Some(high.max(1.0 / low) - 1.0)
 }
 
 /// Returns half the width of a case's interval, as a logarithm.
-fn half(case: &Compared) -> Option<f64> {
+fn half_width(case: &Compared) -> Option<f64> {
     let [low, high] = case.interval?;
     Some((high / low).ln() / 2.0)
 }
 
 /// Returns the precondition of each side that no command has: a newly installed driver, a build.
-fn difference(sides: [SideFiles<'_>; 2], comparison: &Comparison) -> [Option<String>; 2] {
+fn preconditions(sides: [SideFiles<'_>; 2], comparison: &Comparison) -> [Option<String>; 2] {
     let [Some(a), Some(b)] = sides.map(|side| side.records.first()) else { return [None, None] };
     let both = |of: &dyn Fn(&Record) -> Option<String>| {
         let [a, b] = [a, b].map(of);
@@ -555,7 +556,7 @@ fn difference(sides: [SideFiles<'_>; 2], comparison: &Comparison) -> [Option<Str
         return [&device.baseline, &device.candidate]
             .map(|name| Some(format!("on the machine with {}", printable(name))));
     }
-    if asked(a) != asked(b) {
+    if repeated_command(a) != repeated_command(b) {
         return kernels_in_place(a, b);
     }
     let differs = |what: fn(&Difference) -> bool| comparison.differences.iter().find(|difference| what(difference));
@@ -582,7 +583,7 @@ fn kernels_in_place(a: &Record, b: &Record) -> [Option<String>; 2] {
     if files(a) != files(b) {
         return [None, None];
     }
-    let alike = asked(a) == asked(b);
+    let alike = repeated_command(a) == repeated_command(b);
     let hashes = |case: &Case| case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
     let before: BTreeMap<_, _> = a.cases.iter().map(|case| (&case.id, hashes(case))).collect();
     let changed = |case: &&Case| before.get(&case.id).is_some_and(|known| *known != hashes(case));
@@ -604,7 +605,7 @@ fn unnamed(record: &Record) -> Option<Request> {
 }
 
 /// Returns the command of a record, without its number of processes and its label.
-fn asked(record: &Record) -> Option<MeasureCommand> {
+fn repeated_command(record: &Record) -> Option<MeasureCommand> {
     Some(MeasureCommand { variables: assignments(&record.origin.environment), request: unnamed(record)? })
 }
 

@@ -5,7 +5,7 @@
 //! `bytes-per-second` when it first receives it. Each quantity and unit has its own slug, because Bencher draws a slug
 //! on one axis.
 
-use super::{Format, JsonFields, json, measured};
+use super::{Format, JsonFields, json, measured_cases};
 use crate::basis::error::Error;
 use crate::record::Record;
 use crate::record::figure::{BANDWIDTH, MEDIAN, RATE};
@@ -20,7 +20,7 @@ const MAX_NAME_BYTES: usize = 1024;
 /// If no case was measured.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
     let mut benchmarks: BTreeMap<String, BTreeMap<&str, JsonFields>> = BTreeMap::new();
-    for (named, _) in measured(record, Format::Bencher)? {
+    for (named, _) in measured_cases(record, Format::Bencher)? {
         let mut measures = BTreeMap::new();
         for (slug, figure) in [("latency", &MEDIAN), ("throughput", &RATE), ("bytes-per-second", &BANDWIDTH)] {
             let Some(value) = figure.value(named.case) else { continue };

@@ -2,7 +2,7 @@
 //! (<https://github.com/benchmark-action/github-action-benchmark>): an array of `{name, unit, value, range, extra}`.
 //! Direction and threshold belong to the action's step, so times and rates are two files.
 
-use super::{Format, JsonFields, NamedCase, json, measured};
+use super::{Format, JsonFields, NamedCase, json, measured_cases};
 use crate::basis::error::Error;
 use crate::record::figure::{BANDWIDTH, CaseFigure, MEDIAN, RATE};
 use crate::record::{Measured, Record};
@@ -12,7 +12,7 @@ use crate::record::{Measured, Record};
 /// # Errors
 /// If no case was measured: the action fails on an empty array.
 pub(super) fn times(record: &Record) -> Result<String, Error> {
-    let points = measured(record, Format::GithubSmaller)?.into_iter();
+    let points = measured_cases(record, Format::GithubSmaller)?.into_iter();
     json(&points.filter_map(|(named, m)| point(&named, m, &MEDIAN, 1.0, "ns")).collect::<Vec<_>>())
 }
 
@@ -21,7 +21,7 @@ pub(super) fn times(record: &Record) -> Result<String, Error> {
 /// # Errors
 /// If no case has a rate: the action fails on an empty array.
 pub(super) fn rates(record: &Record) -> Result<String, Error> {
-    let points = measured(record, Format::GithubBigger)?.into_iter().filter_map(|(named, m)| {
+    let points = measured_cases(record, Format::GithubBigger)?.into_iter().filter_map(|(named, m)| {
         let is_arithmetic = named.case.work.operations > 0;
         let (figure, unit) = if is_arithmetic { (&RATE, "GFLOP/s") } else { (&BANDWIDTH, "GB/s") };
         point(&named, m, figure, 1e-9, unit)

@@ -7,7 +7,7 @@
 //! The context lists cases without a time by name: readers (compare.py, Bencher) require a time in every row of
 //! `benchmarks`, even with `error_occurred`, and would take a 0 for the fastest of all.
 
-use super::{Format, JsonFields, json, measured, moments, named, reason, samples, status};
+use super::{Format, JsonFields, json, measured_cases, moments, named_cases, reason, samples, status};
 use crate::basis::error::Error;
 use crate::record::figure::{BANDWIDTH, CaseFigure, RATE};
 use crate::record::{Case, Record};
@@ -28,7 +28,7 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
     // Families of cases that differ only in size: the first case of each, with the number of members so far.
     let mut families: Vec<(&Case, usize)> = vec![];
     let mut benchmarks = vec![];
-    for (named, m) in measured(record, Format::GoogleBenchmark)? {
+    for (named, m) in measured_cases(record, Format::GoogleBenchmark)? {
         let (case, name) = (named.case, &*named.name);
         let same = |other: &Case| {
             (other.subject(), &other.variant, other.device) == (case.subject(), &case.variant, case.device)
@@ -88,7 +88,7 @@ fn context(record: &Record) -> JsonFields {
         .with("cpu_time", "host time from submission to completion, divided by the repetitions within it");
     // Custom context: strings by name.
     let mut custom: BTreeMap<String, String> = BTreeMap::new();
-    for named in named(record) {
+    for named in named_cases(record) {
         let text = reason(&named.case.outcome).map(|reason| format!("{}: {reason}", status(&named.case.outcome)));
         custom.extend(text.map(|text| (format!("not measured: {}", named.name), text)));
     }

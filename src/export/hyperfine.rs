@@ -1,6 +1,6 @@
 //! JSON of hyperfine (<https://github.com/sharkdp/hyperfine>), in seconds: a case is a command.
 
-use super::{Format, JsonFields, json, measured, moments, samples};
+use super::{Format, JsonFields, json, measured_cases, moments, samples};
 use crate::basis::error::Error;
 use crate::record::Record;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// # Errors
 /// If no case was measured.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
-    let results = measured(record, Format::Hyperfine)?.into_iter().map(|(named, m)| {
+    let results = measured_cases(record, Format::Hyperfine)?.into_iter().map(|(named, m)| {
         let times: Vec<_> = samples(named.case, m).into_iter().map(|time| time * 1e-9).collect();
         let (mean, stddev) = moments(&times);
         let seconds = |time| named.case.shown(time).seconds();

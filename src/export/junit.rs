@@ -6,7 +6,7 @@
 //! a newly wrong answer; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
 //! for lack of samples. The time of a test is the candidate's median.
 
-use super::{NamedCase, identifier, named, reason};
+use super::{NamedCase, identifier, named_cases, reason};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
@@ -97,7 +97,7 @@ fn counts<'a>(tests: &(impl Iterator<Item = &'a CaseTest> + Clone)) -> (String, 
 /// Converts a record: a test for each case.
 #[must_use]
 pub(crate) fn text(record: &Record) -> String {
-    let all = named(record);
+    let all = named_cases(record);
     let conditions = RunConditions::of(record);
     let suites = record.devices.iter().map(|device| {
         let mut properties = vec![

@@ -1,7 +1,7 @@
 //! GitHub-flavoured Markdown for a pull-request comment. Of a record: sizes by variants, then all cases, collapsed, and
 //! the reasons for missing times. Of a comparison: changes first, then unchanged cases, collapsed.
 
-use super::{NamedCase, named, reason, status};
+use super::{NamedCase, named_cases, reason, status};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::Record;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// Converts a record: the tables of each device, and below them the cases without a time.
 #[must_use]
 pub(super) fn text(record: &Record) -> String {
-    let all = named(record);
+    let all = named_cases(record);
     let conditions = RunConditions::of(record);
     let sections = main_sections(record);
     let mut document = Document::default();

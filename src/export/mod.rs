@@ -139,7 +139,7 @@ impl NamedCase<'_> {
 }
 
 /// Names the cases of `record`. Names stay the same from run to run, so that a dashboard joins their points to a line.
-fn named(record: &Record) -> Vec<NamedCase<'_>> {
+fn named_cases(record: &Record) -> Vec<NamedCase<'_>> {
     let twins = |device: &DeviceInfo| record.devices.iter().filter(|other| other.name == device.name).count() > 1;
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let name = |case: &Case, device: Option<&DeviceInfo>| match device {
@@ -166,10 +166,10 @@ fn named(record: &Record) -> Vec<NamedCase<'_>> {
 ///
 /// # Errors
 /// If there are none: readers of these formats refuse an empty document, or worse, accept it as a good one.
-fn measured(record: &Record, format: Format) -> Result<Vec<(NamedCase<'_>, &Measured)>, Error> {
+fn measured_cases(record: &Record, format: Format) -> Result<Vec<(NamedCase<'_>, &Measured)>, Error> {
     // A chain of no operations has no finite time; no run of gpukern writes one.
     let finite = |case: &Case, m: &Measured| case.shown(m.summary.median).0.is_finite();
-    let timed = named(record).into_iter().filter_map(|named| named.case.measured().map(|m| (named, m)));
+    let timed = named_cases(record).into_iter().filter_map(|named| named.case.measured().map(|m| (named, m)));
     let timed: Vec<_> = timed.filter(|(named, m)| finite(named.case, m)).collect();
     if timed.is_empty() {
         return Err(Error::Usage(format!(
@@ -429,7 +429,7 @@ pub(crate) mod tests {
         }
         record.cases.extend(others.clone());
         record.cases.extend(others);
-        let mut names: Vec<_> = named(&record).into_iter().map(|named| named.name).collect();
+        let mut names: Vec<_> = named_cases(&record).into_iter().map(|named| named.name).collect();
         assert_eq!(names[0], "matmul/naive/f32/64x64x64 on software [0]");
         let count = names.len();
         names.sort();

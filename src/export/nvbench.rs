@@ -5,7 +5,7 @@
 //! nvbench's tools read the summaries `nv/cold/…`, the times of one launch on a quiet device, so the times are there;
 //! the caches are in the state of the record, and each description says which.
 
-use super::{JsonFields, json, moments, named, reason, samples, status};
+use super::{JsonFields, json, moments, named_cases, reason, samples, status};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::error::Error;
 use crate::case::method::CacheState;
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 /// If JSON cannot be written, which no record causes.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
     let mut states: HashMap<String, Vec<JsonFields>> = HashMap::new();
-    for named in named(record) {
+    for named in named_cases(record) {
         let case = named.case;
         let axis_values =
             values(case).into_iter().map(|(name, value)| json!({ "name": name, "type": "string", "value": value }));

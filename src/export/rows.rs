@@ -1,7 +1,7 @@
 //! Table formats, with a flat row for each case. CSV follows RFC 4180, and a missing figure is an empty field. JSON
 //! lines, as table engines load them, also have every sample, and `null` for a missing figure.
 
-use super::{JsonFields, NO_RATE, NamedCase, identifier, named, reason, samples, write_csv};
+use super::{JsonFields, NO_RATE, NamedCase, identifier, named_cases, reason, samples, write_csv};
 use crate::basis::error::Error;
 use crate::basis::printable::{self, printable};
 use crate::plan::axes;
@@ -62,7 +62,7 @@ fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> Js
 /// If a row cannot be written, which no record causes.
 pub(super) fn csv(record: &Record) -> Result<String, Error> {
     let conditions = RunConditions::of(record);
-    let rows: Vec<_> = named(record).iter().map(|named| row(named, record, &conditions).values).collect();
+    let rows: Vec<_> = named_cases(record).iter().map(|named| row(named, record, &conditions).values).collect();
     let names = rows.first().map(|row| row.iter().map(|(name, _)| name.to_string()).collect());
     write_csv(names.into_iter().chain(rows.iter().map(|row| row.iter().map(|(_, value)| field(value)).collect())))
 }
@@ -86,7 +86,7 @@ fn field(value: &Value) -> String {
 /// If JSON cannot be written, which no record causes.
 pub(super) fn json_lines(record: &Record) -> Result<String, Error> {
     let conditions = RunConditions::of(record);
-    let lines = named(record).into_iter().map(|named| {
+    let lines = named_cases(record).into_iter().map(|named| {
         let times = named.case.measured().map_or_else(Vec::new, |m| samples(named.case, m));
         let row = row(&named, record, &conditions).with("samples_ns", times);
         let text = serde_json::to_string(&row).map_err(|e| Error::Failure(e.to_string()))?;

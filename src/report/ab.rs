@@ -22,21 +22,21 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn text(trials: &Trials, width: usize) -> String {
     let document = match &trials.cases[..] {
-        [only] if trials.is_of_one() => one(only, trials),
-        cases => several(cases, trials, width),
+        [only] if trials.is_of_one() => single_case(only, trials),
+        cases => case_table(cases, trials, width),
     };
     document.terminal(width)
 }
 
 /// Describes a single case: its subject, the verdict, a line for each side, and the meaning of the ratio.
-fn one(trial: &Trial, trials: &Trials) -> Document {
+fn single_case(trial: &Trial, trials: &Trials) -> Document {
     let case = &trial.a.case;
     let mut document = Document::default();
     document.line(format!("{} {}{}", case.subject(), case.row(), case.of_input()));
     document.lines((trials.turns == Turns::Batches).then(|| named(&trial.a.device)));
-    document.line(finding(trial, trials.turns));
+    document.line(verdict_line(trial, trials.turns));
     if let Some(finding) = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided) {
-        document.hanging(4, format!("  {}: {}", probability(finding.p), open(&finding, trials.min_effect)));
+        document.hanging(4, format!("  {}: {}", probability(finding.p), missing_evidence(&finding, trials.min_effect)));
     }
     let unit = unit(trial);
     let longest = trial.sides().map(|(_, side)| label(side).chars().count()).into_iter().max().unwrap_or(0);
@@ -45,7 +45,7 @@ fn one(trial: &Trial, trials: &Trials) -> Document {
         document.hanging(5, format!("  {name}  {:<longest$}  {time}", label(side)));
         let device = format!("{}, {}", side.device.name, side.device.driver.info);
         let device = (trials.turns == Turns::Processes).then_some(device);
-        device.into_iter().chain(doubts(side)).for_each(|line| document.hanging(5, format!("     {line}")));
+        device.into_iter().chain(remarks_on(side)).for_each(|line| document.hanging(5, format!("     {line}")));
     }
     if let Some(Finding { control: [low, high], .. }) = trial.finding {
         document.hanging(4, format!("  A made twice: the second differs by {low:.4} … {high:.4}"));
@@ -75,7 +75,7 @@ fn reason(side: &SideResult) -> Option<String> {
 }
 
 /// Lists the reasons to doubt the answer of a measured side.
-fn doubts(side: &SideResult) -> impl Iterator<Item = String> {
+fn remarks_on(side: &SideResult) -> impl Iterator<Item = String> {
     let measured = side.case.measured();
     let unverified = measured.and_then(|m| m.verification.unverified());
     let lenient = measured.and_then(|m| AcceptedMutation::sentence(&m.accepts));
@@ -109,7 +109,7 @@ fn rounds(trial: &Trial, turns: Turns) -> String {
 }
 
 /// Describes the verdict of a trial in one line.
-fn finding(trial: &Trial, turns: Turns) -> String {
+fn verdict_line(trial: &Trial, turns: Turns) -> String {
     let rounds = rounds(trial, turns);
     let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
         let failed = trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", failure(side)?)));
@@ -127,7 +127,7 @@ fn finding(trial: &Trial, turns: Turns) -> String {
 }
 
 /// Describes what an undecided case lacks for a verdict.
-fn open(finding: &Finding, min_effect: f64) -> String {
+fn missing_evidence(finding: &Finding, min_effect: f64) -> String {
     let effect = percent(min_effect);
     let [low, high] = finding.interval;
     if finding.p > FALSE_DISCOVERIES || (low..=high).contains(&1.0) {
@@ -140,7 +140,7 @@ fn open(finding: &Finding, min_effect: f64) -> String {
 }
 
 /// Formats p for its own column: `0.028`, `< 0.0001`.
-fn p(finding: &Finding) -> String {
+fn p_text(finding: &Finding) -> String {
     match significance(finding.p) {
         ('=', digits) => digits,
         (sign, digits) => format!("{sign} {digits}"),
@@ -240,7 +240,7 @@ fn patterns(cases: &[Trial]) -> Option<[String; 2]> {
 }
 
 /// Shows a row for each case, the reasons for missing verdicts, and a summary.
-fn several(cases: &[Trial], trials: &Trials, width: usize) -> Document {
+fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
     let mut document = Document::default();
     if let Some(first) = cases.first() {
         let names = CaseNames::new(cases);
@@ -295,7 +295,7 @@ fn rows(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usiz
         let none = || "–".to_string();
         let found = trial.finding.map(|found| {
             let interval = found.interval.map(units::ratio).join(" … ");
-            [verdict(found.verdict).into(), units::ratio(found.ratio), interval, p(&found)]
+            [verdict(found.verdict).into(), units::ratio(found.ratio), interval, p_text(&found)]
         });
         let unit = unit(trial);
         let time = |side: &SideResult| side.median.map_or_else(none, |_| time(side, unit));
@@ -320,7 +320,7 @@ fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
         let case = if case.is_empty() { label(&trial.b) } else { case };
         match trial.finding {
             Some(finding) if finding.verdict == Verdict::Undecided => {
-                whys.push((case, format!("undecided: {}", open(&finding, min_effect))));
+                whys.push((case, format!("undecided: {}", missing_evidence(&finding, min_effect))));
             }
             Some(_) => {}
             None => {
@@ -331,7 +331,7 @@ fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
         }
     }
     for (_, side) in cases.iter().flat_map(Trial::sides) {
-        for why in doubts(side).map(|doubt| (label(side), doubt)) {
+        for why in remarks_on(side).map(|doubt| (label(side), doubt)) {
             if !whys.contains(&why) {
                 whys.push(why);
             }

@@ -179,13 +179,15 @@ fn remarks(record: &Record) -> String {
         let notes = case.notes.iter().filter(move |note| usual.as_ref() != Some(note));
         notes.map(|note| (case.algorithm.as_str(), note))
     });
-    let line = |(algorithm, remark)| format!("note      {algorithm}: {remark}{}\n", whose(record, algorithm, remark));
+    let line = |(algorithm, remark)| {
+        format!("note      {algorithm}: {remark}{}\n", variants_with_remark(record, algorithm, remark))
+    };
     remarks.collect::<BTreeSet<_>>().into_iter().map(line).collect()
 }
 
 /// Names the variants that a remark is about, with their sizes if it is about only some: ` (tiled 512, 1024)`. Empty if
 /// it is about every case of the algorithm.
-fn whose(record: &Record, algorithm: &str, remark: &String) -> String {
+fn variants_with_remark(record: &Record, algorithm: &str, remark: &String) -> String {
     let cases = || remarked(record).filter(|case| case.algorithm == algorithm);
     let noted = |case: &&Case| case.notes.contains(remark);
     if cases().all(|case| noted(&case)) {

@@ -39,7 +39,7 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
     for device in devices {
         let cases: Vec<_> = all.iter().filter(|(_, case)| case.device == device).copied().collect();
         let heading = moved.map_or_else(|| device.into(), |both| format!("{} → {}", both.baseline, both.candidate));
-        of_device(&mut document, &heading, &cases, ruling, width);
+        write_device(&mut document, &heading, &cases, ruling, width);
     }
     for device in distinct(comparison.inspected.iter().map(|case| case.device.as_str())) {
         document.line(device);
@@ -132,7 +132,7 @@ pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
 
 /// Writes the cases of a device: a table, or one for each kind if names would be too long; the hidden columns; and the
 /// reasons for the verdicts, each once.
-fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) {
+fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) {
     let mut names: Vec<String> = cases.iter().map(|(_, case)| case.id.clone()).collect();
     let mut tables = vec![(String::new(), verdicts("", cases, &names))];
     let mut whole = tables[0].1.width();
@@ -144,7 +144,7 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
         if tables[0].1.clone().fit(width, &HIDDEN_FIRST).contains(&TEST) {
             let plain = plain_names(cases);
             let table = verdicts("", cases, &plain);
-            if let Some(several) = of_kinds(cases) {
+            if let Some(several) = split_by_kind(cases) {
                 tables = several;
             } else if table.width() < whole {
                 (tables, names) = (vec![(kind, table)], plain);
@@ -175,7 +175,7 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
     }
     gone.reverse();
     document.lines(table::hidden(&gone, whole));
-    if cases.iter().any(|(_, case)| is_of_pairs(case)) {
+    if cases.iter().any(|(_, case)| differs_from_medians(case)) {
         document.line("ratio: the typical one over pairs of processes; it may differ from candidate ÷ baseline");
     }
     let reasons = reasons(cases, &names, ruling, below);
@@ -191,13 +191,13 @@ fn of_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)]
 }
 
 /// Whether the ratio of a case points the other way than its medians, or is far from their ratio.
-fn is_of_pairs(case: &Compared) -> bool {
+fn differs_from_medians(case: &Compared) -> bool {
     let medians = case.candidate.median.0 / case.baseline.median.0;
     case.ratio.is_some_and(|ratio| (ratio / medians).ln().abs() > MAX_MEDIANS_RATIO.ln())
 }
 
 /// Splits the cases into a table for each kind; `None` if all are of one kind.
-fn of_kinds(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
+fn split_by_kind(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
     let kinds = grouped(cases.iter().copied(), |(_, case)| case.kind.as_str());
     let of = |cases: &Vec<(usize, &Compared)>| {
         let (_, names) = short_names(cases)?;

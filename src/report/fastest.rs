@@ -19,7 +19,7 @@ struct Race<'a> {
     size: String,
     winners: Vec<&'a Case>,
     /// Runner-up, and its time relative to the winner's.
-    next: Option<(&'a str, f64)>,
+    runner_up: Option<(&'a str, f64)>,
 }
 
 impl<'a> Race<'a> {
@@ -41,12 +41,12 @@ pub(crate) fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
     let sizes = grouped(competing.iter().copied(), |case| row(case));
     let races: Vec<_> = sizes.into_iter().filter_map(|cases| race(record, cases)).collect();
     let others: Vec<&Case> = timed.iter().copied().filter(|case| !Class::of(case).is_exact()).collect();
-    let faster = if exact.is_empty() { None } else { faster(&races, &others) };
-    Some([Some(of_races(&races)?), faster].into_iter().flatten().collect::<Vec<_>>().join("; "))
+    let faster = if exact.is_empty() { None } else { faster_with_caveats(&races, &others) };
+    Some([Some(describe_races(&races)?), faster].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 /// Lists the variants with caveats that are faster than the winners, and where.
-fn faster(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
+fn faster_with_caveats(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
     let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
     let places: HashMap<&str, usize> = sizes.iter().copied().zip(0..).collect();
     let beaten = |other: &&Case| {
@@ -64,7 +64,7 @@ fn faster(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
     let part = |(name, of): &(String, Vec<&str>)| match of.len() {
         all if all == sizes.len() && all > 1 => format!("{name} at every size"),
         _ if sizes.len() == 1 => name.clone(),
-        _ => format!("{name} at {}", span(of, &sizes)),
+        _ => format!("{name} at {}", size_span(of, &sizes)),
     };
     let named: Vec<_> = faster.iter().take(MAX_NAMED).map(part).collect();
     let more = faster.len().saturating_sub(MAX_NAMED);
@@ -79,8 +79,8 @@ fn race<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a>> {
     cases.sort_by(|a, b| time(a).total_cmp(&time(b)));
     let (best, _) = cases.split_first().filter(|(_, others)| !others.is_empty())?;
     let (winners, others) = cases.split_at(cases.iter().take_while(|case| too_close(record, best, case)).count());
-    let next = others.first().map(|next| (next.variant.as_str(), time(next) / time(best)));
-    Some(Race { size, winners: winners.to_vec(), next })
+    let runner_up = others.first().map(|next| (next.variant.as_str(), time(next) / time(best)));
+    Some(Race { size, winners: winners.to_vec(), runner_up })
 }
 
 /// Whether two cases are too close to order: their intervals overlap, or other processes might order them differently.
@@ -94,11 +94,11 @@ fn too_close(record: &Record, best: &Case, other: &Case) -> bool {
     overlap || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + apart))
 }
 
-fn of_races(races: &[Race<'_>]) -> Option<String> {
+fn describe_races(races: &[Race<'_>]) -> Option<String> {
     match races {
         [] => None,
-        [only] => Some(match (&only.names()[..], only.next) {
-            ([winner], next) => format!("{winner} is fastest{}{}", lead_text(next), reaches(&only.winners, &[])),
+        [only] => Some(match (&only.names()[..], only.runner_up) {
+            ([winner], next) => format!("{winner} is fastest{}{}", lead_text(next), share_reached(&only.winners, &[])),
             (several, _) => format!("{} are too close to tell which is fastest", list(several)),
         }),
         _ => {
@@ -114,10 +114,10 @@ fn of_races(races: &[Race<'_>]) -> Option<String> {
                 && of.len() == sizes.len()
             {
                 let winners: Vec<_> = races.iter().flat_map(|race| race.winners.iter().copied()).collect();
-                return Some(format!("{winner} is fastest at every size{}", reaches(&winners, &sizes)));
+                return Some(format!("{winner} is fastest at every size{}", share_reached(&winners, &sizes)));
             }
             won.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
-            let part = |(winner, of): &(&str, Vec<&str>)| format!("{winner} at {}", span(of, &sizes));
+            let part = |(winner, of): &(&str, Vec<&str>)| format!("{winner} at {}", size_span(of, &sizes));
             let (named, rest) = won.split_at(won.len().min(MAX_NAMED));
             let mut parts: Vec<_> = named.iter().map(part).collect();
             let rest: usize = rest.iter().map(|(_, of)| of.len()).sum();
@@ -129,7 +129,7 @@ fn of_races(races: &[Race<'_>]) -> Option<String> {
             let of: Vec<&str> = close.iter().map(|race| race.size.as_str()).collect();
             let tied = (!close.is_empty()).then(|| {
                 let names = distinct(close.iter().flat_map(|race| race.names()));
-                format!("{} are too close to tell at {}", list(&names), span(&of, &sizes))
+                format!("{} are too close to tell at {}", list(&names), size_span(&of, &sizes))
             });
             Some(fastest.into_iter().chain(tied).collect::<Vec<_>>().join("; "))
         }
@@ -137,8 +137,8 @@ fn of_races(races: &[Race<'_>]) -> Option<String> {
 }
 
 /// Describes the lead of the winner over the runner-up.
-fn lead_text(next: Option<(&str, f64)>) -> String {
-    let Some((next, lead)) = next else { return String::new() };
+fn lead_text(runner_up: Option<(&str, f64)>) -> String {
+    let Some((next, lead)) = runner_up else { return String::new() };
     let text = match lead {
         ..1.995 => format!("{lead:.2}"),
         ..9.95 => format!("{lead:.1}"),
@@ -149,7 +149,7 @@ fn lead_text(next: Option<(&str, f64)>) -> String {
 
 /// Describes the largest share of the hardware limit that these cases reach; empty if it is small, or only an upper
 /// bound is known.
-fn reaches(cases: &[&Case], sizes: &[&str]) -> String {
+fn share_reached(cases: &[&Case], sizes: &[&str]) -> String {
     let known = cases.iter().filter_map(|case| Some((case, case.share?)));
     let known = known.filter(|(_, share)| {
         (MIN_MENTIONED_SHARE..=1.0).contains(&share.fraction) && !share.told(|_| String::new()).starts_with(AT_MOST)
@@ -162,7 +162,7 @@ fn reaches(cases: &[&Case], sizes: &[&str]) -> String {
 }
 
 /// Describes sizes: `512`, `256 and 512`, or `256 to 4096` if they are consecutive.
-fn span(of: &[&str], all: &[&str]) -> String {
+fn size_span(of: &[&str], all: &[&str]) -> String {
     let from = all.iter().position(|size| of.first() == Some(size)).unwrap_or(0);
     let follow = all[from..].starts_with(of);
     match of {

@@ -131,7 +131,7 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
     let mut document = Document::default();
     let mut below: Option<[String; 2]> = None;
     for (heading, rows) in on_devices(record) {
-        let (table, legend) = of_rows(&rows, width);
+        let (table, legend) = kernel_table(&rows, width);
         // A legend stands once, below all tables that share it.
         if let Some(told) = below.filter(|told| *told != legend) {
             document.lines(told);
@@ -151,7 +151,7 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
 }
 
 /// Returns the table of `rows`, and its legend.
-fn of_rows(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2]) {
+fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2]) {
     let table = Table::default().text(["variant", "kernel", "size"]);
     let mut table = table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, CACHED]);
     let mut last = String::new();

@@ -50,7 +50,7 @@ const PUBLICATIONS: [Publication; 5] = [
 ];
 
 /// Returns the publications that one of `variants` names.
-fn named_by(variants: &[Variant]) -> impl Iterator<Item = &'static Publication> {
+fn publications_of(variants: &[Variant]) -> impl Iterator<Item = &'static Publication> {
     PUBLICATIONS.iter().filter(|source| variants.iter().any(|variant| variant.source.contains(source.name)))
 }
 
@@ -129,7 +129,7 @@ impl Listed {
             layouts: algorithm.layouts.iter().map(|layout| layout.name()).collect(),
             solves: algorithm.solution.is_some(),
             variants: algorithm.variants.iter().map(variant).collect(),
-            sources: named_by(&algorithm.variants).collect(),
+            sources: publications_of(&algorithm.variants).collect(),
         }
     }
 }
@@ -180,7 +180,7 @@ pub(crate) fn long(algorithm: &Algorithm, width: usize) -> String {
         line(format!("    needs    {}", needs(variant)));
     }
     // Addresses are too long to be indented further.
-    for (at, Publication { name, title, address }) in named_by(&algorithm.variants).enumerate() {
+    for (at, Publication { name, title, address }) in publications_of(&algorithm.variants).enumerate() {
         document.verbatim(if at == 0 { "\nsources\n" } else { "\n" });
         document.line(format!("  {name}: {title}"));
         document.verbatim(format!("  {address}\n"));

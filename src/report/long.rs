@@ -73,11 +73,11 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
 pub fn long(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
     let sections = sections(record);
-    let texts = sections.iter().map(|section| of_section(section, view, &conditions).terminal(view.width));
+    let texts = sections.iter().map(|section| section_document(section, view, &conditions).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) -> Document {
+fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditions) -> Document {
     let mut document = Document::default();
     heading(&mut document, section, conditions);
     let columns = view.columns.clone().unwrap_or_else(|| LONG.iter().collect());

@@ -3,7 +3,7 @@
 use super::super::table::Table;
 use super::axis;
 use super::chart::{AXIS, FONT, GRID, INK, QUIET, SERIES, Width, content, opening};
-use super::{ANSWER_END, GROUPS_END, METHOD_END, Page, place_and_date, started};
+use super::{ANSWER_END, GROUPS_END, METHOD_END, Page, devices_and_days, started};
 use crate::basis::printable::escape;
 use crate::basis::units::counted;
 use crate::history::{CaseSeries, History, HistoryEvent, SeriesStep};
@@ -16,7 +16,7 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn page(history: &History) -> String {
     let mut page = Page::default();
-    let place = place_and_date(history.runs.iter().map(|run| &run.record));
+    let place = devices_and_days(history.runs.iter().map(|run| &run.record));
     page.opening(&format!("History of {} on {place}", counted(history.runs.len(), "run")), "gpukern history");
     page.line("<main>");
     let _ = writeln!(page.html, r#"<p id="results" tabindex="-1">{}</p>"#, escape(&summary(history)));

@@ -232,12 +232,14 @@ impl Page {
 
     fn head(&mut self, sources: &[ReportSource<'_>], groups: &[ChartGroup<'_>]) {
         let algorithms = distinct(groups.iter().map(ChartGroup::algorithm));
-        let subject = several(&algorithms, 3, "algorithms").map_or_else(String::new, |names| format!("{names} on "));
+        let subject =
+            join_or_count(&algorithms, 3, "algorithms").map_or_else(String::new, |names| format!("{names} on "));
         let records = distinct(sources.iter().map(|source| &*source.run.name));
-        let title = format!("{subject}{}", place_and_date(sources.iter().map(|source| &source.run.record)));
+        let title = format!("{subject}{}", devices_and_days(sources.iter().map(|source| &source.run.record)));
         self.opening(
             &title,
-            &several(&records, 3, "records").map_or_else(String::new, |names| format!("gpukern report of {names}")),
+            &join_or_count(&records, 3, "records")
+                .map_or_else(String::new, |names| format!("gpukern report of {names}")),
         );
         if groups.len() > 1 {
             self.line(r#"<nav aria-label="Contents"><ul>"#);
@@ -370,7 +372,7 @@ impl Page {
 
     /// Writes the conditions of each source, and the reasons for missing shares of limits.
     fn conditions(&mut self, sources: &[ReportSource<'_>]) {
-        let limits: Vec<_> = sources.iter().map(without_limits).collect();
+        let limits: Vec<_> = sources.iter().map(missing_shares).collect();
         let shared = limits.windows(2).all(|pair| pair[0] == pair[1]);
         let alone = sources.len() == 1;
         for (source, limits) in sources.iter().zip(&limits) {
@@ -521,7 +523,7 @@ impl Page {
         let judged = judged.filter(|_| !alone);
         let mut table = table.text(judged.map(|_| "verdict")).text(alone.then_some("mark"));
         for own_row in shown {
-            let found: Vec<&[&Case]> = all.iter().map(|rows| of_row(rows, &own_row)).collect();
+            let found: Vec<&[&Case]> = all.iter().map(|rows| leaders_of_row(rows, &own_row)).collect();
             let cases: Vec<Option<&Case>> = found.iter().map(|cases| cases.first().copied()).collect();
             let first = || cases.iter().flatten();
             let best = first().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
@@ -569,7 +571,7 @@ impl Page {
         let table = Table::captioned(title).text(["size", "record", "fastest"]).numbers(["time", "of hardware"]);
         let mut table = table.prose([FASTER_WITH_CAVEAT]).text(["mark"]);
         for own_row in rows {
-            let found = || indices.iter().zip(all).map(|(at, rows)| (&sources[*at], of_row(rows, &own_row)));
+            let found = || indices.iter().zip(all).map(|(at, rows)| (&sources[*at], leaders_of_row(rows, &own_row)));
             let limits = limits_differ(found().filter_map(|(_, cases)| cases.first().copied()));
             for (source, cases) in found().filter(|(_, cases)| !cases.is_empty()) {
                 let names = [own_row.clone().into(), source.name.clone().into()].into_iter();
@@ -645,10 +647,10 @@ impl Page {
         let mut all: Vec<CasesByKey<'_>> = vec![CasesByKey::new(); group.cases.len()];
         for (named, cases) in all.iter_mut().zip(&group.cases) {
             for case in cases {
-                named.entry(name(case)).or_insert(case);
+                named.entry(case_key(case)).or_insert(case);
             }
         }
-        let mut common = distinct(group.cases.iter().flatten().map(|case| name(case)));
+        let mut common = distinct(group.cases.iter().flatten().map(|case| case_key(case)));
         common.retain(|key| all.iter().filter(|cases| cases.contains_key(key)).count() > 1);
         let shares = |cases: &CasesByKey<'_>| common.iter().any(|key| cases.contains_key(key));
         let shown: Vec<_> = sources.iter().zip(&all).filter(|(_, cases)| shares(cases)).collect();
@@ -809,7 +811,7 @@ fn by_row(leaders: Vec<&Case>) -> CasesByRow<'_> {
 }
 
 /// Returns the leaders of one row.
-fn of_row<'a, 'c>(rows: &'a CasesByRow<'c>, own_row: &str) -> &'a [&'c Case] {
+fn leaders_of_row<'a, 'c>(rows: &'a CasesByRow<'c>, own_row: &str) -> &'a [&'c Case] {
     rows.get(own_row).map_or(&[], Vec::as_slice)
 }
 
@@ -860,7 +862,7 @@ fn marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
 }
 
 /// Explains why cases of a source have no share of a limit, or why its charts lack the limits. Chains have no limits.
-fn without_limits(source: &ReportSource<'_>) -> Option<String> {
+fn missing_shares(source: &ReportSource<'_>) -> Option<String> {
     let timed = || source.cases().filter(|case| case.measured().is_some() && case.chain.is_none());
     let (all, without) = (timed().count(), timed().filter(|case| finite_share(case).is_none()).count());
     if all == 0 || source.device.kind == DeviceKind::Host {
@@ -941,7 +943,7 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
     }
 }
 
-fn name(case: &Case) -> CaseKey<'_> {
+fn case_key(case: &Case) -> CaseKey<'_> {
     (&case.size, series(case))
 }
 
@@ -956,13 +958,13 @@ fn standalone(svg: &str) -> String {
 }
 
 /// Joins names: "a, b and c", or the number of `what` if there are more than `most`; `None` without any.
-fn several(names: &[&str], most: usize, what: &str) -> Option<String> {
+fn join_or_count(names: &[&str], most: usize, what: &str) -> Option<String> {
     let all = if names.len() > most { format!("{} {what}", names.len()) } else { in_words(names, "and") };
     (!names.is_empty()).then_some(all)
 }
 
 /// Joins the devices and days of some records for a headline; processors only if nothing else was measured.
-fn place_and_date<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> String {
+fn devices_and_days<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> String {
     let devices = || records.clone().flat_map(|record| &record.devices);
     let of_kind = |host: bool| devices().filter(move |device| (device.kind == DeviceKind::Host) == host);
     let mut names = distinct(of_kind(false).map(|device| &*device.name));
@@ -981,7 +983,7 @@ fn place_and_date<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> Stri
         [first, .., last] => format!("{first} to {last}"),
         days => days.concat(),
     };
-    let parts = several(&names, 2, "devices").into_iter().chain(Some(days));
+    let parts = join_or_count(&names, 2, "devices").into_iter().chain(Some(days));
     parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
@@ -1164,7 +1166,7 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_there_is_no_roofline_and_a_line_says_why() {
+    fn missing_shares_there_is_no_roofline_and_a_line_says_why() {
         let page = |record: &Record| report(&[run(record.clone())], None).html;
         let html = page(&six_cases());
         assert!(!html.contains("oofline"), "{html}");
