@@ -242,7 +242,7 @@ impl Ruling {
 /// When a pattern matches no case of either side: such a limit would protect nothing.
 pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruling, String> {
     let mut ruling = Ruling::default();
-    let mut kept: BTreeMap<usize, bool> = BTreeMap::new();
+    let mut met: BTreeMap<usize, bool> = BTreeMap::new();
     for limit in limits {
         let mut used = false;
         let (mut lacking, [mut doubtful, mut incomparable]) = ([0; KINDS.len()], [0; 2]);
@@ -256,7 +256,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
             let messages: Vec<_> = slower.chain(limit.beyond(&case.reached, true, &mut lacking)).collect();
             if let Some(most) = limit.max_slowdown {
                 let certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
-                kept.entry(index).and_modify(|all| *all &= certain).or_insert(certain);
+                met.entry(index).and_modify(|all| *all &= certain).or_insert(certain);
                 // Undecided cases have their own exit code.
                 doubtful += usize::from(!certain && messages.is_empty() && case.verdict != Verdict::Undecided);
             }
@@ -289,7 +289,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
         let reasons = reasons.map(|(count, of)| (limit.case.clone(), format!("{} {of}", counted(count, "case"))));
         ruling.undecided.extend(reasons);
     }
-    ruling.settled = kept.into_iter().filter(|(_, all)| *all).map(|(index, _)| index).collect();
+    ruling.settled = met.into_iter().filter(|(_, all)| *all).map(|(index, _)| index).collect();
     Ok(ruling)
 }
 

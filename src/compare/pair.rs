@@ -143,11 +143,11 @@ impl CasePair<'_> {
 
     /// Returns the assumed relative difference between the medians of two processes, beyond the observed one.
     pub(super) fn assumed_noise(&self, settings: &Settings) -> f64 {
-        let told = self.baseline.len().min(self.candidate.len()) >= MIN_RUNS_FOR_SPREAD;
+        let known = self.baseline.len().min(self.candidate.len()) >= MIN_RUNS_FOR_SPREAD;
         match settings.noise {
             Some(noise) => noise,
             None if self.another_board() => noise::ASSUMED_BETWEEN_BOARDS,
-            None => noise::assumed(self.on_host() && !told),
+            None => noise::assumed(self.on_host() && !known),
         }
     }
 
@@ -353,18 +353,18 @@ impl CasePair<'_> {
 
     /// Describes the assumption that dominates the width of the interval, if one does.
     pub(super) fn assumption(&self, ratio: Option<bootstrap::Ratio>, settings: &Settings) -> Option<String> {
-        let apart = self.assumed_noise(settings);
+        let noise = self.assumed_noise(settings);
         let [low, high] = ratio?.interval;
         let half = (high / low).ln() / 2.0;
         let boards = settings.noise.is_none() && self.another_board();
         let assumed = !self.shared() && (boards || self.baseline.len().min(self.candidate.len()) < MIN_RUNS_FOR_SPREAD);
-        (assumed && apart.ln_1p() > half / 2.0).then(|| {
+        (assumed && noise.ln_1p() > half / 2.0).then(|| {
             if boards {
-                return format!("the sides ran on different boards: ±{} between boards is assumed", percent(apart));
+                return format!("the sides ran on different boards: ±{} between boards is assumed", percent(noise));
             }
             format!(
                 "with fewer than {MIN_RUNS_FOR_SPREAD} processes a side, ±{} between processes is assumed",
-                percent(apart)
+                percent(noise)
             )
         })
     }
@@ -447,8 +447,8 @@ impl CasePair<'_> {
     /// the sides.
     fn load(&self) -> Option<f64> {
         let [before, after] = why::others(&self.baseline, &self.candidate)?;
-        let apart = (after - before).abs() > OTHERS_APART && self.slowness().abs() <= SLOW.ln();
-        apart.then_some(after - before)
+        let differs = (after - before).abs() > OTHERS_APART && self.slowness().abs() <= SLOW.ln();
+        differs.then_some(after - before)
     }
 
     /// Describes the difference in speed during the candidate: for a column, and as a sentence.

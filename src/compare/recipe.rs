@@ -171,19 +171,19 @@ fn command_lines(
     again: &ComparisonCommand<'_>,
     remarks: &mut Vec<String>,
 ) -> Vec<String> {
-    let apart = preconditions(sides, comparison);
+    let preconditions = preconditions(sides, comparison);
     let has = |records: &[Record]| records.iter().map(|record| processes_of(record, open)).sum::<usize>();
     let are_few = !remeasured.contains(&true) && open.len() <= MAX_NAMED && 2 * open.len() <= comparison.cases.len();
     let (mut parts, mut costs, mut last) = (vec![], vec![], None);
     let mut replaced = [None, None];
     for ((((side, name), with), remeasured), replaced) in
-        sides.into_iter().zip(["baseline", "candidate"]).zip(apart).zip(remeasured).zip(&mut replaced)
+        sides.into_iter().zip(["baseline", "candidate"]).zip(preconditions).zip(remeasured).zip(&mut replaced)
     {
         let Some(record) = side.records.first() else { continue };
         let Some(path) = side.paths.first() else {
             // The last command measures this side: all of it, or the missing processes.
-            let kept = if again.completes { record.processes().len() } else { 0 };
-            costs.push((name, processes.saturating_sub(kept), time_of_process(record, &[])));
+            let existing = if again.completes { record.processes().len() } else { 0 };
+            costs.push((name, processes.saturating_sub(existing), time_of_process(record, &[])));
             last = with;
             continue;
         };
@@ -317,8 +317,8 @@ pub(super) fn time_of_process(record: &Record, few: &[&str]) -> Nanos {
     }
     let times = record.cases.iter().filter(|case| few.contains(&&*case.id)).filter_map(time_of);
     let times: Vec<f64> = times.map(|time| time.0).collect();
-    let alone = few.len() as f64 * times.iter().sum::<f64>() / times.len().max(1) as f64;
-    Nanos(alone + (whole - least).max(MIN_STARTUP.0))
+    let selected = few.len() as f64 * times.iter().sum::<f64>() / times.len().max(1) as f64;
+    Nanos(selected + (whole - least).max(MIN_STARTUP.0))
 }
 
 /// Describes the time for these processes of each side: `about 4 min: 2 × 3 processes of 40 s`.
@@ -613,10 +613,10 @@ fn repeated_command(record: &Record) -> Option<MeasureCommand> {
 /// another folder than the first time: a missing file is searched for beside the record, and in the folders above.
 fn measure(record: &Record, path: &Path) -> Option<MeasureCommand> {
     let found = |file: &Path| -> Option<PathBuf> {
-        let mut beside = path.ancestors().skip(1).map(|folder| folder.join(file));
+        let mut candidates = path.ancestors().skip(1).map(|folder| folder.join(file));
         // Names of built-in algorithms have no extension.
         let missing = file.extension().is_some() && !file.exists();
-        let found = if missing { beside.find(|path| path.is_file()) } else { None };
+        let found = if missing { candidates.find(|path| path.is_file()) } else { None };
         // The name of a file may look like an option.
         let is_option = file.to_str().is_some_and(|name| name.starts_with('-'));
         found.or_else(|| is_option.then(|| Path::new(".").join(file)))

@@ -55,8 +55,8 @@ fn times_of_answers_that_nobody_checked_are_compared_and_called_unverified() {
     let Outcome::Measured(measured) = &mut b.cases[0].outcome else { panic!("the fixture is measured") };
     measured.verification = Correctness::Unverified { unverified: "no expected output was given".into() };
     let found = compare(&[a], &[b], &Settings::default());
-    let said = |case: &Compared| case.why.iter().any(|reason| reason == "unverified in the candidate");
-    assert_eq!(found.cases.iter().map(said).collect::<Vec<_>>(), [true, false]);
+    let has_reason = |case: &Compared| case.why.iter().any(|reason| reason == "unverified in the candidate");
+    assert_eq!(found.cases.iter().map(has_reason).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
@@ -541,9 +541,9 @@ fn another_board_of_one_model_is_no_change_of_the_code() {
     };
     let usual = Settings::default();
     assert_eq!(of(&["1"; 3], &["1"; 3], &usual).0, Verdict::Slower);
-    let apart = (Verdict::Undecided, Some(Obstacle::AnotherBoard), "different boards".to_string());
-    assert_eq!(of(&["1"; 3], &["2"; 3], &usual), apart);
-    assert_eq!(of(&["1"], &["2"], &usual), apart);
+    let different_boards = (Verdict::Undecided, Some(Obstacle::AnotherBoard), "different boards".to_string());
+    assert_eq!(of(&["1"; 3], &["2"; 3], &usual), different_boards);
+    assert_eq!(of(&["1"], &["2"], &usual), different_boards);
     // A larger change than boards differ by is a change.
     let far = compare(&boards("a", 1e6, &["1"]), &boards("b", 1.4e6, &["2"]), &usual);
     assert_eq!(far.cases[0].verdict, Verdict::Slower);
@@ -617,7 +617,7 @@ fn kernels(files: &[&str]) -> Request {
 }
 
 /// Returns a record of this request that can be completed.
-fn kept(started: &str, centre: f64, request: Request) -> Record {
+fn completable(started: &str, centre: f64, request: Request) -> Record {
     let mut record = record(started, &times(centre, 0.01, 50, started.len() as u64));
     record.request = Some(request);
     record.plan = Some("1".into());
@@ -636,8 +636,8 @@ fn advice(sides: [&[Record]; 2], paths: [&str; 2]) -> (Vec<String>, Option<Strin
     let settings = Settings::default();
     let found = compare(sides[0], sides[1], &settings);
     let paths = paths.map(|path| [Path::new(path)]);
-    let kept = [0, 1].map(|side| SideFiles { records: sides[side], paths: &paths[side] });
-    recipe(&found, kept, &settings, &again())
+    let sides_with_files = [0, 1].map(|side| SideFiles { records: sides[side], paths: &paths[side] });
+    recipe(&found, sides_with_files, &settings, &again())
 }
 
 /// Returns a command that compares again, with the replaced files.
@@ -651,7 +651,8 @@ fn again() -> ComparisonCommand<'static> {
 
 #[test]
 fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
-    let [mut a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, lu(&["64"])));
+    let [mut a, mut b] =
+        [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&["64"])));
     let of = |name: &str, value: &str| (name.to_string(), value.to_string());
     a.origin.environment =
         [of("VK_DRIVER_FILES", "my old.json"), of("LD_PRELOAD", "evil.so"), of("GPUKERN_DEVICE", "0")].into();
@@ -687,7 +688,7 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
 #[test]
 fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
     let sides = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| {
-        let mut record = kept(started, centre, lu(&["64", "96", "128"]));
+        let mut record = completable(started, centre, lu(&["64", "96", "128"]));
         let of = |id: &str, centre: f64| {
             let case = self::record(started, &times(centre, 0.01, 50, 7)).cases.remove(0);
             Case { id: if id.is_empty() { case.id.clone() } else { id.into() }, ..case }
@@ -711,10 +712,10 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
     let text = |sides: &[Record; 2]| {
         decided([from_ref(&sides[0]), from_ref(&sides[1])], ["a.json", "b.json"]).expect("a recipe")
     };
-    let alone = text(&sides);
+    let restricted = text(&sides);
     let measured = format!("bench lu --size=64 --size=96 --size=128 --only={open} -q --processes $n --resume");
-    assert!(alone.contains(&measured), "{alone}");
-    assert!(alone.contains("\nfor n in $(seq 4 "), "{alone}");
+    assert!(restricted.contains(&measured), "{restricted}");
+    assert!(restricted.contains("\nfor n in $(seq 4 "), "{restricted}");
     // A further process that measured only another case changes nothing.
     let mut uneven = sides.clone();
     for record in &mut uneven {
@@ -722,19 +723,20 @@ fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
         record.cases.push(extra);
         record.processes.push(crate::record::Process { order: Some(3), ..record.processes[0].clone() });
     }
-    assert_eq!(text(&uneven).lines().nth(1), alone.lines().nth(1));
+    assert_eq!(text(&uneven).lines().nth(1), restricted.lines().nth(1));
 }
 
 #[test]
 fn a_recipe_that_would_measure_nothing_is_none() {
     let [a, b] = [("a", 1e6), ("bb", 1.05e6)]
-        .map(|(started, centre)| Record { request: None, ..kept(started, centre, Request::default()) });
+        .map(|(started, centre)| Record { request: None, ..completable(started, centre, Request::default()) });
     let (remarks, commands) = advice([&[a], &[b]], ["a.json", "b.json"]);
     assert_eq!((remarks.len(), commands), (2, None), "{remarks:?}");
-    let told = |remark: &String| remark.ends_with("has no request to repeat: measure it again with --processes 5.");
-    assert!(remarks.iter().all(told), "{remarks:?}");
+    let asks_for_processes =
+        |remark: &String| remark.ends_with("has no request to repeat: measure it again with --processes 5.");
+    assert!(remarks.iter().all(asks_for_processes), "{remarks:?}");
     // With several processes, only those of the last command count.
-    let mut whole = kept("a", 1e6, lu(&[]));
+    let mut whole = completable("a", 1e6, lu(&[]));
     let process = |line: &str| crate::record::Process { command: vec![line.into()], ..whole.processes().remove(0) };
     whole.processes = ["first", "again", "again"].map(process).into();
     whole.command = vec!["again".into()];
@@ -755,7 +757,7 @@ fn a_recipe_that_would_measure_nothing_is_none() {
 fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
     let [mut a, mut b] = [("a", "0", false), ("bb", "1", true)].map(|(started, hash, no_peak)| {
         let request = Request { no_peak, ..kernels(&["k.toml", "k.comp"]) };
-        let mut record = kept(started, 1e6 + started.len() as f64 * 5e4, request);
+        let mut record = completable(started, 1e6 + started.len() as f64 * 5e4, request);
         let kernel = crate::case::compiled::CompiledKernel {
             name: "k/k.comp#0".into(),
             hash: hash.into(),
@@ -781,7 +783,7 @@ fn a_recipe_says_whose_kernel_has_to_be_in_place_for_each_side() {
 
 #[test]
 fn a_recipe_says_on_which_machine_each_side_is_measured() {
-    let [a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, lu(&[])));
+    let [a, mut b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&[])));
     b.devices[0].name = "NVIDIA H100".into();
     let text = decided([from_ref(&a), from_ref(&b)], ["old.json", "new.json"]);
     let text = text.expect("a recipe");
@@ -797,7 +799,7 @@ fn a_recipe_says_on_which_machine_each_side_is_measured() {
 
 #[test]
 fn a_cost_names_the_sides_that_differ() {
-    let [mut a, b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| kept(started, centre, lu(&[])));
+    let [mut a, b] = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(&[])));
     a.plan = None;
     let text = decided([&[a], &[b]], ["old.json", "new.json"]).expect("a recipe");
     assert!(text.starts_with("# about 6 min: baseline 5 processes of 40 s, candidate 4 processes of 40 s\n"), "{text}");
@@ -830,9 +832,9 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
         advice([&a, &b], ["a.json", "b.json"])
     };
     let (remarks, commands) = of(&request_of_both, "new icd.json", 1.8);
-    let said = "2 cases: the canary, a fixed test kernel, took 1.8 times as long beside the candidate. Either the device \
+    let expected = "2 cases: the canary, a fixed test kernel, took 1.8 times as long beside the candidate. Either the device \
                 was busy or clocked lower then, or the candidate slows down every kernel; more processes cannot tell which.";
-    assert_eq!(remarks, [said]);
+    assert_eq!(remarks, [expected]);
     let turns = "gpukern ab matmul --variant=naive --variant=tiled --size=64 --size=128 --a-driver=old.json \
                  '--b-driver=new icd.json'";
     assert_eq!(commands.as_deref(), Some(turns));
@@ -870,16 +872,17 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
         let b = five("b", &request, "a.json", seen(600.0, Some(after)));
         let settings = Settings::default();
         // All five records are in one file.
-        let kept = [(&a, paths[0]), (&b, paths[1])].map(|(records, paths)| SideFiles { records, paths });
-        recipe(&compare(&a, &b, &settings), kept, &settings, &again())
+        let sides_with_files = [(&a, paths[0]), (&b, paths[1])].map(|(records, paths)| SideFiles { records, paths });
+        recipe(&compare(&a, &b, &settings), sides_with_files, &settings, &again())
     };
     let [a, b] = ["a.json", "b.json"].map(Path::new);
     for (before, after, name, fresh) in
         [(0.0, 0.5, "candidate", ["as-it-was", "b-again.json"]), (0.5, 0.0, "baseline", ["a-again.json", "as-it-was"])]
     {
         let (remarks, commands) = of(before, after, [&[a], &[b]]);
-        let said = format!("Measure the {name} again: in all 2 cases the device was slower or busier while it ran.");
-        assert_eq!(remarks, [said]);
+        let expected =
+            format!("Measure the {name} again: in all 2 cases the device was slower or busier while it ran.");
+        assert_eq!(remarks, [expected]);
         let commands = commands.expect("commands");
         let file = fresh.iter().find(|file| file.contains("again")).expect("a new file");
         assert!(commands.contains(&format!("=a.json gpukern bench lu --processes 5 --json {file}\n")), "{commands}");
@@ -897,8 +900,8 @@ fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
     let b = five("b", &lu(&[]), "a.json", seen(600.0, None));
     let (a, b, settings) = (&a[..3], &b[..3], Settings { growing: true, ..Settings::default() });
     let old = [Path::new("old.json")];
-    let kept = [SideFiles { records: a, paths: &old }, SideFiles { records: b, paths: &[] }];
-    let (remarks, commands) = recipe(&compare(a, b, &settings), kept, &settings, &again());
+    let sides_with_files = [SideFiles { records: a, paths: &old }, SideFiles { records: b, paths: &[] }];
+    let (remarks, commands) = recipe(&compare(a, b, &settings), sides_with_files, &settings, &again());
     assert!(remarks.len() == 1 && remarks[0].starts_with("Measure the baseline again: in all 2 cases "), "{remarks:?}");
     let commands = commands.expect("commands");
     assert!(
@@ -911,8 +914,8 @@ fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
 fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
     let side = |name: &str, spread: f64, centre: f64| -> Vec<Record> {
         let process = |i: usize| {
-            let apart = [1.0, 1.0 + spread, 1.0 - spread, 1.0 + spread / 2.0, 1.0 - spread / 2.0][i];
-            kept(&format!("{name}{}", "-".repeat(i)), centre * apart, lu(&[]))
+            let factor = [1.0, 1.0 + spread, 1.0 - spread, 1.0 + spread / 2.0, 1.0 - spread / 2.0][i];
+            completable(&format!("{name}{}", "-".repeat(i)), centre * factor, lu(&[]))
         };
         (0..5).map(process).collect()
     };
@@ -933,9 +936,9 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
     assert_eq!(text, None, "more will not do");
     let [a, b] = [side("a", 0.3, 1e6), side("b", 0.3, 1e6)];
     let (remarks, _) = advice([&a, &b], ["a.json", "b.json"]);
-    let said =
+    let expected =
         "2 cases would need more than 50 processes a side: this machine is too noisy to resolve 2 %. `gpukern ab`";
-    assert!(remarks.len() == 2 && remarks[1].starts_with(said), "{remarks:?}");
+    assert!(remarks.len() == 2 && remarks[1].starts_with(expected), "{remarks:?}");
     assert_eq!(
         remarks[0],
         "The data cannot rule out that the undecided cases take up to 49 % longer or up to 33 % less time."
@@ -945,7 +948,7 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
 #[test]
 fn a_baseline_is_completed_by_this_program_with_options_that_stay_options() {
     let of = |request: Request| {
-        recipe::completed("bin/gpukern", &kept("a", 1e6, request), Path::new("a b.json"), 5).expect("a command")
+        recipe::completed("bin/gpukern", &completable("a", 1e6, request), Path::new("a b.json"), 5).expect("a command")
     };
     let noisy = Request { noise: Some(8), ..lu(&["64"]) };
     assert_eq!(of(noisy), "bin/gpukern bench lu --size=64 --processes 5 --resume 'a b.json'");
@@ -965,14 +968,14 @@ fn a_command_names_its_files_as_they_are_found_from_here() {
         tuned: Some("gone.toml".into()),
         ..kernels(&["own.toml", "gone.comp"])
     };
-    let record = kept("a", 1e6, request);
+    let record = completable("a", 1e6, request);
     let command = recipe::completed("gpukern", &record, &runs.join("a.json"), 5).expect("a command");
     let at = |name: &str| folder.path().join(name).display().to_string();
     let [own, all] = [at("runs/own.toml"), at("all.toml")];
     let expected = format!("gpukern run {own} gone.comp --config={all} --tuned=gone.toml --processes 5");
     assert!(command.starts_with(&expected), "what is nowhere stays as it was typed: {command}");
-    let beside = recipe::completed("gpukern", &record, Path::new("a.json"), 5).expect("a command");
-    assert!(beside.starts_with("gpukern run own.toml gone.comp --config=all.toml"), "{beside}");
+    let elsewhere = recipe::completed("gpukern", &record, Path::new("a.json"), 5).expect("a command");
+    assert!(elsewhere.starts_with("gpukern run own.toml gone.comp --config=all.toml"), "{elsewhere}");
 }
 
 #[test]

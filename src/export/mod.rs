@@ -188,9 +188,9 @@ fn reason(outcome: &Outcome) -> Option<String> {
         Outcome::Measured(m) => m.verification.unverified(),
         Outcome::Inspected => None,
         Outcome::Rejected(v) => {
-            let said =
+            let parts =
                 v.residual.map(|_| v.figures()).into_iter().chain((!v.worst.is_empty()).then(|| v.worst.clone()));
-            Some(said.collect::<Vec<_>>().join(": "))
+            Some(parts.collect::<Vec<_>>().join(": "))
         }
         Outcome::Skipped { reason } => Some(reason.clone()),
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => outcome.failure(),

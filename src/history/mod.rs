@@ -203,8 +203,11 @@ pub(crate) mod tests {
         runs[2].record.method.validation = true;
         let history = History::new(runs, vec![], &settings());
         assert_eq!(history.runs.len(), 2);
-        let said = history.left_out.join("\n");
-        assert!(said.contains("'copy.json' is the same run as '001.json'") && said.contains("validation"), "{said}");
+        let reasons = history.left_out.join("\n");
+        assert!(
+            reasons.contains("'copy.json' is the same run as '001.json'") && reasons.contains("validation"),
+            "{reasons}"
+        );
     }
 
     #[test]

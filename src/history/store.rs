@@ -85,7 +85,7 @@ pub(super) fn ordered(runs: Vec<NamedRecord>, order: &RunOrder, left_out: &mut V
     }
     placed.sort_by(|(a, first), (b, second)| a.cmp(b).then_with(|| first.name.cmp(&second.name)));
     let mut known: HashMap<_, String> = HashMap::new();
-    let mut kept = vec![];
+    let mut unique = vec![];
     for (_, run) in placed {
         let record = &run.record;
         let key = (record.started.clone(), record.command.clone(), record.origin.host.clone(), record.cases.len());
@@ -93,10 +93,10 @@ pub(super) fn ordered(runs: Vec<NamedRecord>, order: &RunOrder, left_out: &mut V
             left_out.push(format!("'{}' is the same run as '{}'", printable(&run.name), printable(first)));
         } else {
             known.insert(key, run.name.clone());
-            kept.push(run);
+            unique.push(run);
         }
     }
-    kept
+    unique
 }
 
 /// Returns the sort key of a run: that of its commit, then its start time.

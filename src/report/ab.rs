@@ -304,11 +304,11 @@ fn rows(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usiz
         table.row(names.cells(trial).into_iter().chain(found).chain(numbers));
     }
     let whole = table.width();
-    let gone = table.fit(width, &HIDDEN_FIRST);
+    let hidden = table.fit(width, &HIDDEN_FIRST);
     document.table(table);
     document.gap();
-    document.lines(table::hidden(&gone, whole));
-    let has_medians = !["time", "baseline"].iter().any(|heading| gone.contains(heading));
+    document.lines(table::hidden(&hidden, whole));
+    let has_medians = !["time", "baseline"].iter().any(|heading| hidden.contains(heading));
     document.lines(has_medians.then(|| format!("ratio: {RATIO_MEANING}")));
 }
 
@@ -405,8 +405,8 @@ mod tests {
             "tiled against naive, 64: SLOWER, 1.0100"
         );
         other.dtype = crate::basis::dtype::DType::F64;
-        let said = brief(&trial, [&trial.a.case.options, &other].into_iter());
-        assert_eq!(said, "tiled against naive, f32 64: SLOWER, 1.0100");
+        let line = brief(&trial, [&trial.a.case.options, &other].into_iter());
+        assert_eq!(line, "tiled against naive, f32 64: SLOWER, 1.0100");
     }
 
     #[test]

@@ -43,9 +43,9 @@ pub(crate) fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
 /// Returns the sections with tables of their own: beside other devices, the host is a column of their tables.
 #[must_use]
 pub(crate) fn main_sections(record: &Record) -> Vec<Section<'_>> {
-    let alone = record.devices.iter().all(|device| device.kind == DeviceKind::Host);
+    let only_host = record.devices.iter().all(|device| device.kind == DeviceKind::Host);
     let mut sections = sections(record);
-    sections.retain(|section| alone || section.device.kind != DeviceKind::Host);
+    sections.retain(|section| only_host || section.device.kind != DeviceKind::Host);
     sections
 }
 
@@ -109,7 +109,7 @@ pub fn notes(record: &Record) -> String {
 /// one; then lists the remarks of problems and variants.
 #[must_use]
 pub fn outcomes(record: &Record) -> String {
-    let mut told: Vec<(String, Vec<&Case>)> = vec![];
+    let mut groups: Vec<(String, Vec<&Case>)> = vec![];
     for case in &record.cases {
         let Some(reason) = case.outcome.reason() else { continue };
         let shared = matches!(case.outcome, Outcome::Skipped { .. }) || case.outcome.exit() == Some(Exit::Usage);
@@ -119,9 +119,9 @@ pub fn outcomes(record: &Record) -> String {
                 && *other == reason
                 && (first.outcome.status(), &first.algorithm) == (case.outcome.status(), &case.algorithm)
         };
-        match told.iter_mut().find(is_same) {
+        match groups.iter_mut().find(is_same) {
             Some((_, cases)) => cases.push(case),
-            None => told.push((reason, vec![case])),
+            None => groups.push((reason, vec![case])),
         }
     }
     let line = |(reason, cases): (String, Vec<&Case>)| {
@@ -135,7 +135,7 @@ pub fn outcomes(record: &Record) -> String {
         };
         format!("{:9} {}{more}{variants}: {reason}\n", cases[0].outcome.status(), cases[0].id)
     };
-    told.into_iter().map(line).collect::<String>() + &remarks(record) + &repeated(record)
+    groups.into_iter().map(line).collect::<String>() + &remarks(record) + &repeated(record)
 }
 
 /// Lists the answers that changed when their cases were repeated, and counts the stable ones.

@@ -63,12 +63,12 @@ pub(super) fn notes(process: &ProfiledProcess) -> Vec<String> {
 /// Says whether dispatches were serialized.
 pub(super) fn serialised(profile: &Profile) -> Option<String> {
     let any = profile.devices().any(|(_, device)| device.dispatches > 0);
-    let said = if profile.overlapped {
+    let text = if profile.overlapped {
         "dispatches ran as the program submitted them; times of those that overlap include each other"
     } else {
         "dispatches were serialized to time each alone; --overlapped leaves them as the program has them"
     };
-    any.then(|| said.into())
+    any.then(|| text.into())
 }
 
 /// Names the device the way other commands do.

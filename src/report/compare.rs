@@ -151,9 +151,8 @@ fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compare
             }
         }
     }
-    let gone = tables.iter().map(|(_, table)| table.clone().fit(width, &HIDDEN_FIRST));
-    let mut gone =
-        gone.reduce(|gone, hidden| if hidden.len() > gone.len() { hidden } else { gone }).unwrap_or_default();
+    let hidden = tables.iter().map(|(_, table)| table.clone().fit(width, &HIDDEN_FIRST));
+    let mut hidden = hidden.reduce(|most, next| if next.len() > most.len() { next } else { most }).unwrap_or_default();
     let one = tables.len() == 1;
     if !one {
         document.line(device);
@@ -162,19 +161,19 @@ fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compare
         if at > 0 {
             document.gap();
         }
-        table.fit(0, &gone);
+        table.fit(0, &hidden);
         let parts: Vec<_> =
             [device, &kind].into_iter().skip(usize::from(!one)).filter(|part| !part.is_empty()).collect();
         document.line(parts.join(", "));
         document.table(table);
     }
     // The remarks below show the tests instead.
-    let below = gone.last() == Some(&TEST);
+    let below = hidden.last() == Some(&TEST);
     if below {
-        gone.pop();
+        hidden.pop();
     }
-    gone.reverse();
-    document.lines(table::hidden(&gone, whole));
+    hidden.reverse();
+    document.lines(table::hidden(&hidden, whole));
     if cases.iter().any(|(_, case)| differs_from_medians(case)) {
         document.line("ratio: the typical one over pairs of processes; it may differ from candidate ÷ baseline");
     }

@@ -87,11 +87,11 @@ fn race<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a>> {
 fn too_close(record: &Record, best: &Case, other: &Case) -> bool {
     let several = record.processes.iter().any(|process| process.order.is_some());
     let on_host = record.device(best.device).is_some_and(|device| device.kind.runs_on_host_cores());
-    let apart = if several { 0.0 } else { noise::assumed(on_host) };
+    let spread = if several { 0.0 } else { noise::assumed(on_host) };
     let ends = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);
     let overlap = ends(best).zip(ends(other)).is_some_and(|([_, high], [low, _])| low.0 <= high.0);
     let times = median(best).zip(median(other));
-    overlap || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + apart))
+    overlap || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + spread))
 }
 
 fn describe_races(races: &[Race<'_>]) -> Option<String> {

@@ -398,8 +398,8 @@ mod tests {
         record.cases.truncate(3);
         let unrivalled = text(&record, 80);
         record.cases.retain(|case| case.variant == "local");
-        let alone = text(&record, 80);
-        insta::assert_snapshot!([level, long, markdown, unrivalled, alone].join("========\n"));
+        let single = text(&record, 80);
+        insta::assert_snapshot!([level, long, markdown, unrivalled, single].join("========\n"));
     }
 
     #[test]

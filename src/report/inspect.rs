@@ -133,8 +133,8 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
     for (heading, rows) in on_devices(record) {
         let (table, legend) = kernel_table(&rows, width);
         // A legend stands once, below all tables that share it.
-        if let Some(told) = below.filter(|told| *told != legend) {
-            document.lines(told);
+        if let Some(last_legend) = below.filter(|last_legend| *last_legend != legend) {
+            document.lines(last_legend);
             document.gap();
         }
         below = Some(legend);
@@ -143,8 +143,8 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
         document.append(table);
         document.gap();
     }
-    if let Some(told) = below {
-        document.lines(told);
+    if let Some(last_legend) = below {
+        document.lines(last_legend);
         document.gap();
     }
     document.terminal(width) + &summary(record)
@@ -181,21 +181,21 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
         CompilerStatistic::Shared,
     ]
     .map(CompilerStatistic::name);
-    let mut gone = table.fit(width, &[&[CACHED][..], &least].concat());
-    gone.reverse();
+    let mut hidden = table.fit(width, &[&[CACHED][..], &least].concat());
+    hidden.reverse();
     let (mut document, legend) = (Document::default(), legend(rows, &table));
     document.table(table);
-    document.lines(table::hidden(&gone, whole));
+    document.lines(table::hidden(&hidden, whole));
     (document, legend)
 }
 
 /// Returns the driver's names for the columns.
 fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
-    let told = |figure: CompilerStatistic| {
+    let driver_name = |figure: CompilerStatistic| {
         let (name, _) = rows.iter().find_map(|row| figure.reported(row.compiled))?;
         table.place(figure.name()).map(|_| format!("{} {name}", figure.name()))
     };
-    let names: Vec<_> = CompilerStatistic::ALL.into_iter().filter_map(told).collect();
+    let names: Vec<_> = CompilerStatistic::ALL.into_iter().filter_map(driver_name).collect();
     let statistics = if names.is_empty() {
         "the driver reports no pipeline statistics; shared is what the kernel declares".to_string()
     } else {
@@ -288,9 +288,10 @@ pub(crate) fn diff(
     {
         table.row([name.to_string(), before.to_string(), after.to_string(), change(before.0, after.0)]);
     }
-    let apart = a.device != b.device;
-    let on =
-        |row: &KernelRow<'_>| if apart { format!(" on {}", record.device_name(row.device)) } else { String::new() };
+    let devices_differ = a.device != b.device;
+    let on = |row: &KernelRow<'_>| {
+        if devices_differ { format!(" on {}", record.device_name(row.device)) } else { String::new() }
+    };
     let name = |row: &KernelRow<'_>| printable(&format!("{} {}{}", row.subject, row.label(), on(row))).into_owned();
     let mut out = format!("A  {}\nB  {}\n\n{}", name(a), name(b), table.terminal(width));
     let [ours, theirs] = [a, b].map(|row| row.texts(wanted));

@@ -56,17 +56,17 @@ pub(crate) fn text(record: &Record, width: usize) -> String {
         table.row(cells);
     }
     let whole = table.width();
-    let mut gone = table.fit(width, &HIDDEN_FIRST);
+    let mut hidden = table.fit(width, &HIDDEN_FIRST);
     document.table(table);
-    gone.reverse();
-    document.lines(table::hidden(&gone, whole));
+    hidden.reverse();
+    document.lines(table::hidden(&hidden, whole));
     document.gap();
     for (heading, meaning) in [
         ("between", "standard deviation of the processes' medians"),
         ("within one", "half the interval that a process gives its own median"),
         ("overlapping pairs", "pairs of processes whose intervals overlap"),
     ] {
-        document.lines((!gone.contains(&heading)).then(|| format!("{heading}: {meaning}")));
+        document.lines((!hidden.contains(&heading)).then(|| format!("{heading}: {meaning}")));
     }
     document.line(
         "detect: the smallest change that this many processes per side find in 80 of 100 comparisons, \

@@ -19,8 +19,8 @@ pub(crate) fn text(peak: &Peak, width: usize) -> String {
     };
     // The median is one end of the interval, so it can be hidden.
     let mut figures = figures(peak);
-    let gone = figures.fit(width, &["median"]);
-    let median = if gone.is_empty() { " median: the median of the same kernel;" } else { "" };
+    let hidden = figures.fit(width, &["median"]);
+    let median = if hidden.is_empty() { " median: the median of the same kernel;" } else { "" };
     document.line(format!("best: the best sample of the best kernel;{median} between: where the limit lies{extent}"));
     document.gap();
     document.verbatim(figures.terminal(usize::MAX));

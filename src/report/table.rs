@@ -38,8 +38,8 @@ pub(crate) fn bar(part: f64, whole: usize) -> String {
 }
 
 /// Describes the columns that a terminal is too narrow for; `whole` is the width with all.
-pub(crate) fn hidden(gone: &[&str], whole: usize) -> Option<String> {
-    (!gone.is_empty()).then(|| format!("hidden for width: {} ({whole} columns show all)", gone.join(", ")))
+pub(crate) fn hidden(headings: &[&str], whole: usize) -> Option<String> {
+    (!headings.is_empty()).then(|| format!("hidden for width: {} ({whole} columns show all)", headings.join(", ")))
 }
 
 impl<T: Into<String>> From<T> for Cell {
@@ -224,17 +224,17 @@ impl Table {
 
     /// Removes columns in this order until the table fits; returns those removed.
     pub(crate) fn fit<'a>(&mut self, width: usize, least_important: &[&'a str]) -> Vec<&'a str> {
-        let mut gone = vec![];
+        let mut removed = vec![];
         for heading in least_important {
             if self.width() <= width {
                 break;
             }
             if let Some(at) = self.place(heading) {
                 self.remove(at);
-                gone.push(*heading);
+                removed.push(*heading);
             }
         }
-        gone
+        removed
     }
 
     /// Returns the index of the column with this heading.

@@ -87,12 +87,12 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow]
     let headings = ["GFLOP/s", "built in", "gain", "tried"];
     let (mut document, mut table) = searches(device, algorithm, "the best tiles", &headings, found.collect());
     let whole = table.width();
-    let gone = table.fit(width, &HIDDEN_FIRST);
+    let hidden = table.fit(width, &HIDDEN_FIRST);
     if table.width() > width {
         document.gap();
         document.lines(rows.iter().map(sentence));
     } else {
-        document.lines(table::hidden(&gone, whole));
+        document.lines(table::hidden(&hidden, whole));
         document.gap();
         document.table(table);
     }

@@ -611,15 +611,15 @@ impl Bars {
         if let Some((x, name)) = rule {
             out.push_str(&label(x, top - 4, 11, "middle", &QUIET.hex(), name));
         }
-        let behind = |bar: &Bar| left + 6 + (bar.value * scale) as u32;
+        let text_start = |bar: &Bar| left + 6 + (bar.value * scale) as u32;
         // If a text would lie across the line, all texts stand behind the line.
-        let across = |x: u32| {
-            let ends = |bar: &Bar| behind(bar) + CHARACTER * bar.text.chars().count() as u32;
-            self.items.iter().any(|bar| behind(bar) < x + 6 && ends(bar) > x)
+        let crosses_text = |x: u32| {
+            let ends = |bar: &Bar| text_start(bar) + CHARACTER * bar.text.chars().count() as u32;
+            self.items.iter().any(|bar| text_start(bar) < x + 6 && ends(bar) > x)
         };
-        let column = rule.map(|(x, _)| x).filter(|x| across(*x)).map_or(0, |x| x + 6);
+        let column = rule.map(|(x, _)| x).filter(|x| crosses_text(*x)).map_or(0, |x| x + 6);
         for (bar, y) in rows_from {
-            let end = behind(bar).max(column);
+            let end = text_start(bar).max(column);
             let _ = write!(out, r#"<g class="pt"><title>{}</title>"#, escape(&bar.tip));
             // Invisible area for the tooltip, as wide as the chart.
             let (from, high) = (y + skipped(bar), row - skipped(bar));

@@ -374,10 +374,10 @@ impl Page {
     fn conditions(&mut self, sources: &[ReportSource<'_>]) {
         let limits: Vec<_> = sources.iter().map(missing_shares).collect();
         let shared = limits.windows(2).all(|pair| pair[0] == pair[1]);
-        let alone = sources.len() == 1;
+        let single_source = sources.len() == 1;
         for (source, limits) in sources.iter().zip(&limits) {
             if let Some(sentence) = source.conditions.sentence(source.device.index) {
-                let whose = if alone { "Conditions" } else { &source.name };
+                let whose = if single_source { "Conditions" } else { &source.name };
                 self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{whose}: {sentence}")));
             }
             if let Some(limits) = limits.as_ref().filter(|_| !shared) {
@@ -501,7 +501,7 @@ impl Page {
         if count == 0 {
             return;
         }
-        let alone = indices.len() == 1;
+        let single_source = indices.len() == 1;
         let title = match indices {
             [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name),
             _ => group.title(),
@@ -520,8 +520,8 @@ impl Page {
             several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
         };
         // A case of a single source has no verdict.
-        let judged = judged.filter(|_| !alone);
-        let mut table = table.text(judged.map(|_| "verdict")).text(alone.then_some("mark"));
+        let judged = judged.filter(|_| !single_source);
+        let mut table = table.text(judged.map(|_| "verdict")).text(single_source.then_some("mark"));
         for own_row in shown {
             let found: Vec<&[&Case]> = all.iter().map(|rows| leaders_of_row(rows, &own_row)).collect();
             let cases: Vec<Option<&Case>> = found.iter().map(|cases| cases.first().copied()).collect();
@@ -532,7 +532,7 @@ impl Page {
             let mut cells = vec![Cell::from(own_row)];
             for (cases, at) in found.iter().zip(indices) {
                 let conditions = &sources[*at].conditions;
-                if alone {
+                if single_source {
                     cells.extend(cells_alone(cases, false, conditions));
                 } else {
                     // Mark the best of several sources, unless there are verdicts.
@@ -543,11 +543,11 @@ impl Page {
             }
             cells.extend(judged.map(|verdicts| verdict_on(&cases, verdicts)));
             let signs = || cases[0].map_or_else(String::new, |case| sources[indices[0]].conditions.signs(case));
-            cells.extend(alone.then(|| signs().into()));
+            cells.extend(single_source.then(|| signs().into()));
             table.row(cells);
         }
         // With several sources, the headings are their names.
-        if alone {
+        if single_source {
             table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
         }
         // On a phone, the last column has a line of its own.
@@ -817,11 +817,11 @@ fn leaders_of_row<'a, 'c>(rows: &'a CasesByRow<'c>, own_row: &str) -> &'a [&'c C
 
 /// Lists `others` with their caveats and times: `split (3×f16) 1.110 ms`.
 fn faster_with_caveats(others: &[&Case], conditions: &RunConditions) -> String {
-    let told = |case: &&Case| {
+    let describe = |case: &&Case| {
         let parts = [series(case), time_of(case).replace(' ', "\u{a0}"), conditions.signs(case)];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     };
-    others.iter().map(told).collect::<Vec<_>>().join("; ")
+    others.iter().map(describe).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the cells of the winner of a size on one source: name, time, share, and the faster cases with caveats.
@@ -1065,8 +1065,8 @@ fn facts(case: &Case) -> Vec<String> {
         }
     }
     if let Some(share) = case.share.filter(|share| share.is_known()) {
-        let (told, limit) = (share.told(percent), share.limit.name());
-        facts.push(format!("{told} of the {limit} limit, which allows {} at best", share.least_told(case)));
+        let (reached, limit) = (share.told(percent), share.limit.name());
+        facts.push(format!("{reached} of the {limit} limit, which allows {} at best", share.least_told(case)));
     }
     facts.push(format!("{} operations, {}; seed {}", case.work.operations, case.work.bytes, case.seed));
     for kernel in &case.kernels {
@@ -1284,8 +1284,8 @@ mod tests {
         record.cases[0].notes = vec!["run `gpukern peak <x>` once; an `odd one".into()];
         let html = report(&[run(record)], None).html;
         document(&html);
-        let told = "run <code>gpukern peak &lt;x&gt;</code> once; an `odd one";
-        assert_eq!(html.matches(told).count(), 2, "in the table and below it: {html}");
+        let expected = "run <code>gpukern peak &lt;x&gt;</code> once; an `odd one";
+        assert_eq!(html.matches(expected).count(), 2, "in the table and below it: {html}");
     }
 
     #[test]
