@@ -32,7 +32,7 @@ struct LimitTable {
     max_spills: Option<u32>,
 }
 
-/// A kind of limit: the largest or the smallest value that a figure of a case may have.
+/// Kind of limit: the largest or the smallest value that a figure of a case may have.
 struct LimitKind {
     name: &'static str,
     figure: &'static CaseFigure,

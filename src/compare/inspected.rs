@@ -1,4 +1,4 @@
-//! What a compiler made of the same case on both sides: a verdict without statistics.
+//! Changes of compiled kernels between the sides: verdicts without statistics.
 
 use super::gate::Reached;
 use super::side::SeenCase;

@@ -223,7 +223,6 @@ pub(crate) mod tests {
         assert_eq!((count(vec![]), count(vec![SEPARATING_TRAITS[1].1])), (2, 4));
     }
 
-    /// Minimal content of a record.
     #[test]
     fn a_history_of_one_run_has_a_series_and_no_step() {
         let history = History::new(vec![run(0, [250.0, 125.0])], vec![], &settings());

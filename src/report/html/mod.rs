@@ -1112,6 +1112,12 @@ mod tests {
         out + rest.split_once("<script>").expect("a script").0
     }
 
+    fn set_shares(record: &mut Record, limit: Limit, least: f64, fraction: f64) {
+        for case in &mut record.cases {
+            case.share = Some(Share { limit, least: Nanos(least), fraction, interval: None });
+        }
+    }
+
     fn run(record: Record) -> NamedRecord {
         NamedRecord::new("run.json", record)
     }
@@ -1175,9 +1181,7 @@ mod tests {
             "{html}"
         );
         let mut held = full();
-        for case in &mut held.cases {
-            case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction: 0.5, interval: None });
-        }
+        set_shares(&mut held, Limit::Compute, 1.0, 0.5);
         assert!(!page(&held).contains("have no share"));
         held.cases[0].share = None;
         assert!(page(&held).contains("1 of 4 cases have no share"), "some, as after a resume without limits");
@@ -1291,9 +1295,7 @@ mod tests {
     #[test]
     fn nothing_is_the_fastest_where_it_is_alone() {
         let mut record = full();
-        for case in &mut record.cases {
-            case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction: 0.5, interval: None });
-        }
+        set_shares(&mut record, Limit::Compute, 1.0, 0.5);
         let html = report(&[run(record.clone())], None).html;
         assert!(html.contains("sorted by time, fastest first</text>") && html.contains(">fastest</th>"), "{html}");
         record.cases.retain(|case| case.variant == "local");
@@ -1361,9 +1363,7 @@ mod tests {
     fn many_records_are_rows_and_shares_of_other_limits_name_them() {
         let limited = |index: usize, least: f64| {
             let mut record = full();
-            for case in &mut record.cases {
-                case.share = Some(Share { limit: Limit::Memory, least: Nanos(least), fraction: 0.25, interval: None });
-            }
+            set_shares(&mut record, Limit::Memory, least, 0.25);
             NamedRecord::new(format!("{index}.json"), record)
         };
         let six: Vec<_> = (0..6).map(|index| limited(index, 1e4)).collect();
@@ -1468,9 +1468,7 @@ mod tests {
     #[test]
     fn hostile_names_are_text_and_run_nothing() {
         let mut hostile = hostile();
-        for case in &mut hostile.cases {
-            case.share = Some(Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 2.0, interval: None });
-        }
+        set_shares(&mut hostile, Limit::Memory, 1.0, 2.0);
         let mut other = hostile.clone();
         other.cases.truncate(2);
         other.cases[0].size = "8".into();
