@@ -9,7 +9,7 @@ use crate::record::figure::{MARKDOWN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::report::bench::{main_sections, signs};
 use crate::report::compare::{above_commands, changed, headline, limits, not_compared, overviews};
-use crate::report::document::{Document, Words};
+use crate::report::document::{Document, FormattedText};
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(super) fn text(record: &Record) -> String {
         let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
         let timed: Vec<_> = cases.iter().copied().filter(|named| named.case.measured().is_some()).collect();
         let kind = format!(" ({}, {})", device.kind, device.driver.info);
-        document.line(Words::strong(record.device_name(device.index)).plain(kind));
+        document.line(FormattedText::strong(record.device_name(device.index)).plain(kind));
         document.lines(conditions.sentence(device.index));
         for section in sections.iter().filter(|section| section.device.index == device.index) {
             // No table if no case has a time, or if every case has a size and a variant of its own.
@@ -42,10 +42,10 @@ pub(super) fn text(record: &Record) -> String {
         }
         let reasons = cases.iter().filter_map(|named| {
             let reason = reason(&named.case.outcome)?;
-            Some(Words::label(status(&named.case.outcome), &*named.name).plain(format!(": {reason}")))
+            Some(FormattedText::label(status(&named.case.outcome), &*named.name).plain(format!(": {reason}")))
         });
         let marks = signs(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), &conditions);
-        let marks = marks.into_iter().map(|Mark { sign, meaning }| Words::from(format!("{sign} {meaning}")));
+        let marks = marks.into_iter().map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));
         if timed.len() < cases.len() {
             document.list(reasons);
             document.list(marks);
@@ -85,23 +85,23 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let devices: BTreeSet<_> = comparison.cases.iter().map(|case| case.device.as_str()).collect();
     let devices: Vec<_> = devices.into_iter().collect();
     let on = if devices.is_empty() { String::new() } else { format!(" on {}", devices.join(" and ")) };
-    document.line(Words::strong(counts).plain(on));
+    document.line(FormattedText::strong(counts).plain(on));
     document.lines(headline(comparison).map(|headline| format!("{headline}.")));
     let differences = comparison.differences.iter();
     let differences = differences.map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate));
     let inspected = changed(comparison).map(|case| {
         let is_worse = case.verdict == Change::Worse;
-        let verdict = if is_worse { Words::strong("worse") } else { case.verdict.name().into() };
+        let verdict = if is_worse { FormattedText::strong("worse") } else { case.verdict.name().into() };
         verdict.plain(" ").code(&*case.id).plain(format!(": {}", case.text()))
     });
     let not_compared = not_compared(&comparison.unmatched).into_iter().map(|cases| {
         let case = cases[0];
         let more = if cases.len() > 1 { format!(" and {} more", cases.len() - 1) } else { String::new() };
-        let sign = if case.newly_wrong { Words::strong("regressed") } else { NOT_COMPARED.into() };
+        let sign = if case.newly_wrong { FormattedText::strong("regressed") } else { NOT_COMPARED.into() };
         let change = format!("{more}: {} → {} {}", case.baseline, case.candidate, case.reason);
         sign.plain(" ").code(&*case.id).plain(change)
     });
-    let lines = overviews(comparison).into_iter().chain(differences).map(Words::from);
+    let lines = overviews(comparison).into_iter().chain(differences).map(FormattedText::from);
     document.list(lines.chain(limits(ruling)).chain(inspected).chain(not_compared));
     let sorted = comparison.sorted().into_iter().map(|(_, case)| case);
     let (same, others): (Vec<_>, Vec<_>) = sorted.partition(|case| case.verdict == Verdict::Same);
@@ -113,7 +113,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         unchanged.table(changes(&same));
         document.fold(format!("{} same", same.len()), unchanged);
     }
-    document.lines(comparison.remarks.iter().map(Words::prose));
+    document.lines(comparison.remarks.iter().map(FormattedText::prose));
     if let Some(commands) = &comparison.decide {
         document.line(above_commands(comparison));
         document.commands(commands);

@@ -1,6 +1,6 @@
 //! Table of `compare`.
 
-use super::document::{Document, Words};
+use super::document::{Document, FormattedText};
 use super::table::{self, Cell, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
@@ -65,10 +65,10 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
 }
 
 /// Lists the broken limits, and those that the data cannot decide.
-pub(crate) fn limits(ruling: &Ruling) -> impl Iterator<Item = Words> {
+pub(crate) fn limits(ruling: &Ruling) -> impl Iterator<Item = FormattedText> {
     let broken = ruling.violations.iter().map(|broken| (&broken.id, broken.message.clone()));
     let open = ruling.undecided.iter().map(|(pattern, reason)| (pattern, format!("undecided: {reason}")));
-    broken.chain(open).map(|(name, text)| Words::label("limit", name).plain(format!(": {text}")))
+    broken.chain(open).map(|(name, text)| FormattedText::label("limit", name).plain(format!(": {text}")))
 }
 
 /// Returns the sentence above the commands that would decide the undecided cases.
@@ -106,25 +106,25 @@ pub(crate) fn shell_lines(line: &str, width: usize) -> Vec<String> {
             None => words.push(part.into()),
         }
     }
-    let takes = |option: &str| option.starts_with('-') && !option.contains([' ', '=']);
-    let words = words.into_iter().fold(vec![], |mut words: Vec<String>, word| {
-        let beside = |option: &str| indent + 4 + option.len() + 1 + word.width() + " \\".len() <= width;
-        match words.last_mut().filter(|option| takes(option) && !word.starts_with('-') && beside(option)) {
-            Some(option) => *option = format!("{option} {word}"),
-            None => words.push(word),
-        }
-        words
-    });
-    let (mut lines, mut current) = (vec![], " ".repeat(indent));
+    let takes_value = |option: &str| option.starts_with('-') && !option.contains([' ', '=']);
+    let mut units: Vec<String> = vec![];
     for word in words {
-        let fresh = current.trim().is_empty();
-        let fits = current.width() + 1 + word.width() + " \\".len() <= width;
-        if !fresh && !fits {
+        let fits = |option: &str| indent + 4 + option.len() + 1 + word.width() + " \\".len() <= width;
+        match units.last_mut().filter(|option| takes_value(option) && !word.starts_with('-') && fits(option)) {
+            Some(option) => *option = format!("{option} {word}"),
+            None => units.push(word),
+        }
+    }
+    let (mut lines, mut current) = (vec![], " ".repeat(indent));
+    for unit in units {
+        let is_empty = current.trim().is_empty();
+        let fits = current.width() + 1 + unit.width() + " \\".len() <= width;
+        if !is_empty && !fits {
             lines.push(std::mem::replace(&mut current, " ".repeat(indent + 4)) + " \\");
-        } else if !fresh {
+        } else if !is_empty {
             current.push(' ');
         }
-        current.push_str(&word);
+        current.push_str(&unit);
     }
     lines.push(current);
     lines

@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 /// Kind of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WordKind {
+enum TextKind {
     Plain,
     /// Sentence of gpukern's own, with backticks around commands.
     Prose,
@@ -24,42 +24,42 @@ enum WordKind {
 
 /// Paragraph of formatted texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Words(Vec<(WordKind, String)>);
+pub(crate) struct FormattedText(Vec<(TextKind, String)>);
 
-impl<T: Into<String>> From<T> for Words {
+impl<T: Into<String>> From<T> for FormattedText {
     fn from(text: T) -> Self {
-        Self(vec![(WordKind::Plain, text.into())])
+        Self(vec![(TextKind::Plain, text.into())])
     }
 }
 
-impl Words {
+impl FormattedText {
     pub(crate) fn prose(text: impl Into<String>) -> Self {
-        Self(vec![(WordKind::Prose, text.into())])
+        Self(vec![(TextKind::Prose, text.into())])
     }
 
     pub(crate) fn strong(text: impl Into<String>) -> Self {
-        Self(vec![(WordKind::Strong, text.into())])
+        Self(vec![(TextKind::Strong, text.into())])
     }
 
     /// Creates a label with a name: `limit  id`; in Markdown "limit `id`".
     pub(crate) fn label(label: impl Into<String>, name: impl Into<String>) -> Self {
-        Self(vec![(WordKind::Label, label.into())]).code(name)
+        Self(vec![(TextKind::Label, label.into())]).code(name)
     }
 
     /// Adds plain text.
     pub(crate) fn plain(mut self, text: impl Into<String>) -> Self {
-        self.0.push((WordKind::Plain, text.into()));
+        self.0.push((TextKind::Plain, text.into()));
         self
     }
 
     /// Adds a name.
     pub(crate) fn code(mut self, name: impl Into<String>) -> Self {
-        self.0.push((WordKind::Code, name.into()));
+        self.0.push((TextKind::Code, name.into()));
         self
     }
 
     fn terminal(&self) -> String {
-        let gap = |kind: &WordKind| if *kind == WordKind::Label { "  " } else { "" };
+        let gap = |kind: &TextKind| if *kind == TextKind::Label { "  " } else { "" };
         self.0.iter().map(|(kind, text)| printable(text).into_owned() + gap(kind)).collect()
     }
 
@@ -69,11 +69,11 @@ impl Words {
 
     fn markdown(&self) -> String {
         let texts = self.0.iter().map(|(kind, text)| match kind {
-            WordKind::Plain => markdown(text),
-            WordKind::Prose => markdown_prose(text),
-            WordKind::Code => markdown_code(text),
-            WordKind::Strong => format!("**{}**", markdown(text)),
-            WordKind::Label => format!("{} ", markdown(text)),
+            TextKind::Plain => markdown(text),
+            TextKind::Prose => markdown_prose(text),
+            TextKind::Code => markdown_code(text),
+            TextKind::Strong => format!("**{}**", markdown(text)),
+            TextKind::Label => format!("{} ", markdown(text)),
         });
         texts.collect()
     }
@@ -83,12 +83,12 @@ impl Words {
 #[derive(Clone, Debug)]
 enum DocumentPart {
     Paragraph {
-        words: Words,
+        words: FormattedText,
         /// Indentation of all terminal lines but the first, in columns.
         hang: usize,
         is_quiet: bool,
     },
-    List(Vec<Words>),
+    List(Vec<FormattedText>),
     Table(Table),
     /// Document that Markdown and pages collapse below its summary.
     Fold(String, Document),
@@ -110,32 +110,32 @@ pub(crate) struct Document(Vec<DocumentPart>);
 /// Builders.
 impl Document {
     /// Adds a paragraph.
-    pub(crate) fn line(&mut self, words: impl Into<Words>) {
+    pub(crate) fn line(&mut self, words: impl Into<FormattedText>) {
         self.hanging(2, words);
     }
 
     /// Adds a paragraph whose further lines are indented by `hang` columns.
-    pub(crate) fn hanging(&mut self, hang: usize, words: impl Into<Words>) {
+    pub(crate) fn hanging(&mut self, hang: usize, words: impl Into<FormattedText>) {
         self.0.push(DocumentPart::Paragraph { words: words.into(), hang, is_quiet: false });
     }
 
     /// Adds a paragraph of secondary text.
-    pub(crate) fn quiet(&mut self, words: impl Into<Words>) {
+    pub(crate) fn quiet(&mut self, words: impl Into<FormattedText>) {
         self.0.push(DocumentPart::Paragraph { words: words.into(), hang: 2, is_quiet: true });
     }
 
     /// Adds a paragraph of secondary text for each of `lines`.
-    pub(crate) fn quiet_lines(&mut self, lines: impl IntoIterator<Item = impl Into<Words>>) {
+    pub(crate) fn quiet_lines(&mut self, lines: impl IntoIterator<Item = impl Into<FormattedText>>) {
         lines.into_iter().for_each(|words| self.quiet(words));
     }
 
     /// Adds a paragraph for each of `lines`.
-    pub(crate) fn lines(&mut self, lines: impl IntoIterator<Item = impl Into<Words>>) {
+    pub(crate) fn lines(&mut self, lines: impl IntoIterator<Item = impl Into<FormattedText>>) {
         lines.into_iter().for_each(|words| self.line(words));
     }
 
     /// Adds a list, unless it is empty.
-    pub(crate) fn list(&mut self, items: impl IntoIterator<Item = impl Into<Words>>) {
+    pub(crate) fn list(&mut self, items: impl IntoIterator<Item = impl Into<FormattedText>>) {
         let items: Vec<_> = items.into_iter().map(Into::into).collect();
         if !items.is_empty() {
             self.0.push(DocumentPart::List(items));
@@ -188,7 +188,7 @@ impl Document {
 impl Document {
     /// Prints lines of at most `width` columns, where possible.
     pub(crate) fn terminal(&self, width: usize) -> String {
-        let wrapped = |words: &Words, hang: usize| {
+        let wrapped = |words: &FormattedText, hang: usize| {
             // Wrapping may move a CI service's command to the beginning of a line, where it would act.
             printable_lines(&prose(&words.terminal(), width, hang)).into_owned()
         };

@@ -78,7 +78,7 @@ pub(crate) fn short(algorithms: &[&Algorithm], width: usize) -> String {
 
 /// Algorithm in `list --json`.
 #[derive(Serialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListedAlgorithm {
     name: &'static str,
     summary: &'static str,
     work: &'static str,
@@ -106,7 +106,7 @@ struct ListedVariant {
     needs: String,
 }
 
-impl Listed {
+impl ListedAlgorithm {
     #[must_use]
     pub(crate) fn new(algorithm: &'static Algorithm) -> Self {
         let variant = |variant: &'static Variant| ListedVariant {

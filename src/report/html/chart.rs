@@ -1,7 +1,7 @@
 //! Charts as SVG: plotters draws grids, axes and limits; bars, marks with tooltips, and all text from a record are
 //! written here, escaped.
 
-use super::axis::Axis;
+use super::axis::LogAxis;
 use crate::basis::printable::escape;
 use crate::basis::units::Nanos;
 use crate::record::{Case, Measured};
@@ -161,8 +161,8 @@ pub(super) struct Plot {
     /// Description for readers who cannot see the chart.
     pub(super) description: String,
     pub(super) x_title: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
+    pub(super) x: LogAxis,
+    pub(super) y: LogAxis,
     pub(super) x_label: fn(f64) -> String,
     pub(super) y_label: fn(f64) -> String,
     pub(super) series: Vec<Series>,

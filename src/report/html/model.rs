@@ -1,7 +1,7 @@
 //! Contents of a report: sources (devices in runs), groups of cases that share charts, and the charts.
 
 use super::super::bench::{median, row};
-use super::axis::{self, Axis};
+use super::axis::{self, LogAxis};
 use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, Series, Width, shortened};
 use super::{MAX_NAME, limits_differ};
 use crate::basis::alike::{alike, distinct, grouped, grouped_alike};
@@ -267,8 +267,8 @@ impl<'a> ChartGroup<'a> {
         // Sources that compare have the same axes.
         let all = self.comparable(&self.cases[indices[0]]).into_iter().filter(inside);
         let measured = all.filter_map(|case| case.measured().map(|m| (case, m)));
-        let x = Axis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
-        let y = Axis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
+        let x = LogAxis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
+        let y = LogAxis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
         let cases_of_sources = || indices.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
         let matter = Self::important_variants(cases_of_sources());
         let mut series_list: Vec<Series> = vec![];
@@ -477,7 +477,7 @@ enum PlotQuantity {
 
 impl PlotQuantity {
     /// Returns the title of an axis, in a unit that keeps numbers short.
-    fn title(self, axis: &Axis) -> &'static str {
+    fn title(self, axis: &LogAxis) -> &'static str {
         match (self, is_large(axis)) {
             (Self::Time, _) => "time",
             (Self::Rate, false) => "GFLOP/s",
@@ -495,7 +495,7 @@ impl PlotQuantity {
         }
     }
 
-    fn label(self, axis: &Axis) -> fn(f64) -> String {
+    fn label(self, axis: &LogAxis) -> fn(f64) -> String {
         match self {
             Self::Time => axis::time,
             Self::Rate | Self::Bandwidth if is_large(axis) => axis::thousands,
@@ -521,7 +521,7 @@ impl PlotQuantity {
 }
 
 /// Whether an axis of rates in 10⁹ per second reads better in 10¹².
-fn is_large(axis: &Axis) -> bool {
+fn is_large(axis: &LogAxis) -> bool {
     axis.high >= 2e4 && axis.low >= 10.0
 }
 
@@ -552,9 +552,9 @@ impl ChartGroup<'_> {
         let points = || all.iter().flat_map(|series| &series.points);
         // Cover every case, and the points at which slopes meet roofs.
         let ridge = top / slowest;
-        let x = Axis::round(points().map(|point| point.x).chain([ridge * 1.5, top / steepest / 10.0]))?;
+        let x = LogAxis::round(points().map(|point| point.x).chain([ridge * 1.5, top / steepest / 10.0]))?;
         let lowest = points().map(|point| point.y).fold(top, f64::min);
-        let y = Axis::round([lowest, top * 1.5].into_iter())?;
+        let y = LogAxis::round([lowest, top * 1.5].into_iter())?;
         let ceilings = ceilings(&compute, &bandwidth, (&x, &y));
         let mut description = format!("{} cases under measured limits:", points().count());
         for ceiling in &ceilings {
@@ -600,7 +600,11 @@ fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series
 }
 
 /// Returns the slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
-fn ceilings(compute: &[(String, f64)], bandwidth: &[(String, Bytes, f64)], (x, y): (&Axis, &Axis)) -> Vec<Ceiling> {
+fn ceilings(
+    compute: &[(String, f64)],
+    bandwidth: &[(String, Bytes, f64)],
+    (x, y): (&LogAxis, &LogAxis),
+) -> Vec<Ceiling> {
     let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
     let slopes = bandwidth.iter().map(|(name, working_set, rate)| {
