@@ -440,9 +440,16 @@ fn needed_processes(
             counted(close.len(), "case")
         ));
     }
+    remarks.extend(canary_remarks(&open().collect::<Vec<_>>()));
+    (most, remarks)
+}
+
+/// Explains the undecided cases whose canary was slower throughout one side, so that more processes cannot help.
+fn canary_remarks(cases: &[&Compared]) -> Vec<String> {
+    let mut remarks = vec![];
     for (slower, deed, baseline) in [("candidate", "slows down", false), ("baseline", "speeds up", true)] {
-        let of = |case: &&Compared| case.is_stuck() && case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
-        let canaries: Vec<_> = open().filter(of).filter_map(|case| case.canary).collect();
+        let of = |case: &&&Compared| case.is_stuck() && case.obstacle == Some(Obstacle::AnotherSpeed { baseline });
+        let canaries: Vec<_> = cases.iter().filter(of).filter_map(|case| case.canary).collect();
         let Some(ratio) = median(&canaries) else { continue };
         let ratio = ratio.max(1.0 / ratio);
         let longer = if ratio < 1.5 {
@@ -456,7 +463,7 @@ fn needed_processes(
             counted(canaries.len(), "case")
         ));
     }
-    (most, remarks)
+    remarks
 }
 
 /// Describes the possible changes of undecided cases in both directions, and the larger effect at which most of those
