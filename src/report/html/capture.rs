@@ -44,16 +44,16 @@ pub(crate) fn page(profile: &Profile, top: usize) -> String {
     page.html
 }
 
-/// Lengths in pixels: the margin, the heading, the row of a queue, its commands, the name above these, and the pending
-/// submissions below.
+/// Lengths in pixels: the margin; the heights of the heading and of the row of a queue; within the row, those of the name,
+/// of the commands below the name, and of the pending submissions below these.
 const MARGIN: u32 = 10;
-const HEADING: u32 = 48;
-const ROW: u32 = 82;
-const HEIGHT: u32 = 48;
-const ABOVE: u32 = 18;
-const PENDING: u32 = 5;
+const HEADING_HEIGHT: u32 = 48;
+const QUEUE_HEIGHT: u32 = 82;
+const COMMANDS_HEIGHT: u32 = 48;
+const NAME_HEIGHT: u32 = 18;
+const PENDING_HEIGHT: u32 = 5;
 /// Width of a step of time in pixels.
-const STEP: u32 = 2;
+const STEP_WIDTH: u32 = 2;
 /// Number of kernels with a colour of their own.
 const COLOURED_KERNELS: usize = SERIES.len();
 
@@ -65,25 +65,31 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
     let begin = spans().map(|span| span.begin).fold(f64::INFINITY, f64::min);
     let length = (spans().map(|span| span.end).fold(0.0, f64::max) - begin).max(1.0);
     let queues = timeline.queues.len() as u32;
-    let bottom = HEADING + queues * ROW;
+    let bottom = HEADING_HEIGHT + queues * QUEUE_HEIGHT;
     let mut body = axis(length, pixels, bottom);
     for (queue, (family, index)) in timeline.queues.iter().enumerate() {
-        let top = HEADING + queue as u32 * ROW;
+        let top = HEADING_HEIGHT + queue as u32 * QUEUE_HEIGHT;
         let name = format!("queue {family}.{index}");
         body.push_str(&label(MARGIN, top + 12, 12, "start", &QUIET.hex(), &name));
-        let steps = ((pixels - 2 * MARGIN) / STEP) as usize;
+        let steps = ((pixels - 2 * MARGIN) / STEP_WIDTH) as usize;
         let of_queue = timeline.dispatches.iter().filter(|(_, span)| span.queue == queue);
         let shares =
             shares(of_queue.map(|(kernel, span)| ((*kernel).min(COLOURED_KERNELS), *span)), begin, length, steps);
         for (from, until, parts) in runs(&shares) {
-            body.push_str(&bars(device, from, until, parts, top + ABOVE));
+            body.push_str(&bars(device, from, until, parts, top + NAME_HEIGHT));
         }
         let pending = timeline.submissions.iter().filter(|span| span.queue == queue).map(|span| (0, *span));
         let pending = self::shares(pending, begin, length, steps);
         for (from, until, _) in
             runs(&pending.iter().map(|parts| parts.keys().map(|key| (*key, 1)).collect()).collect::<Vec<_>>())
         {
-            body.push_str(&rectangle(from, until, top + ABOVE + HEIGHT + 3, PENDING, &QUIET.hex()));
+            body.push_str(&rectangle(
+                from,
+                until,
+                top + NAME_HEIGHT + COMMANDS_HEIGHT + 3,
+                PENDING_HEIGHT,
+                &QUIET.hex(),
+            ));
         }
     }
     let shown = device
@@ -121,7 +127,7 @@ fn shares(
     let pixels = |parts: BTreeMap<usize, f64>| {
         // Overlapping commands take more time than there is.
         let whole = parts.values().sum::<f64>().max(1.0);
-        let part = |(kernel, part): (usize, f64)| (kernel, (f64::from(HEIGHT) * part / whole).round() as u32);
+        let part = |(kernel, part): (usize, f64)| (kernel, (f64::from(COMMANDS_HEIGHT) * part / whole).round() as u32);
         parts.into_iter().map(part).filter(|(_, part)| *part > 0).collect()
     };
     times.into_iter().map(pixels).collect()
@@ -141,13 +147,13 @@ fn runs(steps: &[BTreeMap<usize, u32>]) -> Vec<(usize, usize, &BTreeMap<usize, u
 }
 
 fn rectangle(from: usize, until: usize, y: u32, height: u32, colour: &str) -> String {
-    let (x, width) = (MARGIN + STEP * from as u32, STEP * (until - from) as u32);
+    let (x, width) = (MARGIN + STEP_WIDTH * from as u32, STEP_WIDTH * (until - from) as u32);
     format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}"/>"#)
 }
 
 /// Draws the commands of a run of steps on top of each other, with a tooltip.
 fn bars(device: &ProfiledDevice, from: usize, until: usize, parts: &BTreeMap<usize, u32>, top: u32) -> String {
-    let mut foot = top + HEIGHT;
+    let mut foot = top + COMMANDS_HEIGHT;
     let (mut tip, mut drawn) = (String::new(), String::new());
     for (kernel, height) in parts {
         // Rounding may have made the sum higher than the row.
@@ -157,7 +163,7 @@ fn bars(device: &ProfiledDevice, from: usize, until: usize, parts: &BTreeMap<usi
         let colour = if coloured.is_some() { SERIES[*kernel] } else { QUIET };
         drawn.push_str(&rectangle(from, until, foot, height, &colour.hex()));
         let name = coloured.map_or_else(|| "others".into(), |kernel| format!("{} {}", kernel.name, kernel.grid_text()));
-        let _ = writeln!(tip, "{name}: {}", percent(f64::from(height) / f64::from(HEIGHT)));
+        let _ = writeln!(tip, "{name}: {}", percent(f64::from(height) / f64::from(COMMANDS_HEIGHT)));
     }
     format!(r#"<g class="pt"><title>{}</title>{drawn}</g>"#, escape(tip.trim_end()))
 }
@@ -173,7 +179,7 @@ fn axis(length: f64, pixels: u32, bottom: u32) -> String {
     let mut time = 0.0;
     while time <= length {
         let x = MARGIN + (f64::from(pixels - 2 * MARGIN) * time / length) as u32;
-        let _ = write!(out, r#"<path d="M{x} {HEADING}V{bottom}" stroke="{}"/>"#, GRID.hex());
+        let _ = write!(out, r#"<path d="M{x} {HEADING_HEIGHT}V{bottom}" stroke="{}"/>"#, GRID.hex());
         let number = unit.number(Nanos(time));
         let text = format!("{} {unit}", trimmed(&number));
         // The last label ends where the chart does.
@@ -221,7 +227,7 @@ mod tests {
         let shares = shares(spans.into_iter(), 0.0, 40.0, 4);
         let parts: Vec<Vec<_>> = shares.iter().map(|step| step.clone().into_iter().collect()).collect();
         // Overlapping commands share the height; those too short for a pixel are left out.
-        assert_eq!(parts, [vec![(0, HEIGHT)], vec![(0, 32), (1, 16)], vec![], vec![]]);
+        assert_eq!(parts, [vec![(0, COMMANDS_HEIGHT)], vec![(0, 32), (1, 16)], vec![], vec![]]);
         let runs = runs(&shares);
         assert_eq!(runs.iter().map(|(from, until, _)| (*from, *until)).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
     }

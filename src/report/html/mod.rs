@@ -331,12 +331,9 @@ impl Page {
             self.verdict(&shortened(sentence, MAX_SENTENCE), *comparison);
         }
         let judged = judged.and_then(|(_, comparison)| comparison);
-        let verdicts = judged.map(|comparison| {
-            let mut verdicts = Verdicts::new();
-            for case in &comparison.cases {
-                verdicts.entry(&case.id).or_insert(case);
-            }
-            verdicts
+        // Of cases with the same id, the first one counts.
+        let verdicts = judged.map(|comparison| -> Verdicts<'_> {
+            comparison.cases.iter().rev().map(|case| (case.id.as_str(), case)).collect()
         });
         // Without a contest, the winners are the cases above.
         let shown = judged.is_none() || contest;

@@ -23,7 +23,7 @@ const MIN_TICK_DISTANCE: u32 = 44;
 const MARGIN: u32 = 10;
 const HEADING: u32 = 48;
 /// Width of the ratios at the end of rows.
-const RIGHT: u32 = 64;
+const RATIO_WIDTH: u32 = 64;
 
 /// Ratios of cases with their names, in order.
 pub(super) struct Ratios<'a> {
@@ -62,7 +62,7 @@ impl<'a> Ratios<'a> {
         let beside = MARGIN + 10 + CHARACTER * longest;
         let above = width == Width::Narrow || beside > 300;
         let [left, row] = if above { [MARGIN, 38] } else { [beside, 22] };
-        let scale = f64::from(pixels - RIGHT - left) / (self.ends[1] / self.ends[0]).ln();
+        let scale = f64::from(pixels - RATIO_WIDTH - left) / (self.ends[1] / self.ends[0]).ln();
         let at = |ratio: f64| left + ((ratio.clamp(self.ends[0], self.ends[1]) / self.ends[0]).ln() * scale) as u32;
         let rows = (1..=self.cases.len() as u32).map(|index| HEADING + row * index - 9);
         let bottom = HEADING + row * self.cases.len() as u32 + 4;
