@@ -116,9 +116,7 @@ impl CasePair<'_> {
 
     /// Whether both sides are the same samples.
     pub(super) fn identical(&self) -> bool {
-        self.shared()
-            && self.baseline.len() == self.candidate.len()
-            && self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.samples() == b.samples())
+        self.shared() && self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.samples() == b.samples())
     }
 
     /// Returns why the samples are too few for any verdict, if they are.
